@@ -1,0 +1,77 @@
+# Every target does its own set-up: a Python (3.11 or newer) with venv, make and git are enough.
+# Choose another interpreter with `make test BASE_PYTHON=python3.13`.
+
+BASE_PYTHON ?= python3
+VENV        := .venv
+BENCH_VENV  := .venv-bench
+PYTHON      := $(VENV)/bin/python
+BENCH       := $(BENCH_VENV)/bin/python
+READY       := $(VENV)/.ready
+BENCH_READY := $(BENCH_VENV)/.ready
+SOURCES     := src tests $(wildcard benchmarks) $(wildcard examples)
+WORKERS     ?= auto
+
+# Tests run on all cores already; threads inside each would only fight over them.
+export OMP_NUM_THREADS      := 1
+export OPENBLAS_NUM_THREADS := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-long bench lint format docs lock clean
+
+help:  ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+demo: $(READY)  ## show the privacy core at work: a table and a plot
+	$(PYTHON) examples/privacy_demo.py
+
+test: lint  ## everything a change must pass (what .ci/run calls)
+	$(PYTHON) -m pytest -n $(WORKERS)
+
+test-long: $(READY)  ## the nightly tier: every test, many more examples
+	$(PYTHON) -m pytest -n $(WORKERS) -m "long or not long" --hypothesis-profile=long --timeout=7200
+
+lint: $(READY)  ## style, types and import contracts
+	$(PYTHON) -m ruff check $(SOURCES)
+	$(PYTHON) -m ruff format --check $(SOURCES)
+	$(PYTHON) -m mypy $(SOURCES)
+	$(VENV)/bin/lint-imports --no-cache
+
+format: $(READY)  ## rewrite the sources in the house format
+	$(PYTHON) -m ruff check --fix-only $(SOURCES)
+	$(PYTHON) -m ruff format $(SOURCES)
+
+docs: $(READY)  ## rewrite the generated pages (a test fails when they are stale)
+	$(PYTHON) -m tests.claims.ledger
+
+bench: $(BENCH_READY)  ## time and tightness against other accountants
+	PYTHONPATH=src $(BENCH) -m benchmarks.privacy
+
+lock:  ## choose versions anew and write requirements/*.txt (needs uv)
+	uv pip compile pyproject.toml --extra dev --output-file requirements/dev.txt $(LOCK_OPTIONS)
+	uv pip compile pyproject.toml --extra bench --output-file requirements/bench.txt $(LOCK_OPTIONS)
+
+LOCK_OPTIONS := --upgrade --universal --python-version 3.11 --fork-strategy fewest --generate-hashes --quiet \
+	--no-emit-index-url --no-emit-find-links --no-header --no-annotate
+
+clean:  ## remove environments, caches and build products
+	rm -rf $(VENV) $(BENCH_VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf src/*.egg-info
+
+# A half-made environment has no .ready file, so an interrupted set-up starts again.
+$(READY): requirements/dev.txt pyproject.toml
+	$(call make_environment,$(VENV),requirements/dev.txt)
+	$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(BENCH_READY): requirements/bench.txt
+	$(call make_environment,$(BENCH_VENV),requirements/bench.txt)
+	@touch $@
+
+define make_environment
+	@$(BASE_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "chaffinch needs Python 3.11 or newer; set BASE_PYTHON." >&2; exit 2; }
+	$(BASE_PYTHON) -m venv --clear $(1)
+	$(1)/bin/python -m pip install --quiet --require-hashes -r $(2)
+endef

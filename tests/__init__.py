@@ -1,0 +1,1 @@
+"""A package, so that no other installed ``tests`` can stand in its place."""
