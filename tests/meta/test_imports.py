@@ -1,0 +1,107 @@
+"""Who may import whom. Package boundaries are trust boundaries, so this is checked by text."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.meta import repository
+
+PARTIES = ("encode", "shuffle", "analyze")
+
+# Besides the standard library. A name allows what is inside it.
+PRIVACY_MAY_IMPORT = (
+    "chaffinch.checks",
+    "chaffinch.errors",
+    "chaffinch.privacy",
+    "flint",
+    "numpy",
+    "scipy.special",
+)
+
+
+def allowed(name: str) -> bool:
+    if name.split(".", maxsplit=1)[0] in sys.stdlib_module_names:
+        return True
+    # `from chaffinch import checks` arrives here as "chaffinch.checks".
+    return any(name == good or name.startswith(f"{good}.") for good in PRIVACY_MAY_IMPORT)
+
+
+def sources(package: str) -> list[tuple[Path, str]]:
+    """Return the files of one package, each with the package its relative imports start from."""
+    folder = repository.SOURCE / package
+    return [
+        (path, ".".join(["chaffinch", *path.relative_to(repository.SOURCE).parent.parts]))
+        for path in sorted(folder.rglob("*.py"))
+    ]
+
+
+def test_privacy_is_there_to_be_checked() -> None:
+    assert sources("privacy")
+
+
+@pytest.mark.parametrize(
+    ("path", "package"), [pytest.param(*pair, id=pair[0].stem) for pair in sources("privacy")]
+)
+def test_privacy_imports_only_pure_mathematics(path: Path, package: str) -> None:
+    foreign = {name for name in repository.imports(path, package=package) if not allowed(name)}
+    assert not foreign
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_parties_never_import_one_another(party: str) -> None:
+    # Holds for packages that do not exist yet, and bites on the day they do.
+    others = tuple(f"chaffinch.{other}" for other in PARTIES if other != party)
+    for path, package in sources(party):
+        crossed = {
+            name
+            for name in repository.imports(path, package=package)
+            if f"{name}.".startswith(tuple(f"{other}." for other in others))
+        }
+        assert not crossed, f"{path.name} crosses a trust boundary"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import scipy.stats",
+        "from scipy import stats",
+        "from scipy.stats import binom",
+        "import scipy",
+        "import matplotlib.pyplot as plt",
+        "from chaffinch import charts",
+        "from chaffinch.charts import curves",
+        "from .. import charts",
+        "from ..charts import curves",
+        "def late() -> None:\n    import pandas",
+    ],
+)
+def test_the_rule_refuses_what_it_should(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "sample.py"
+    path.write_text(line, encoding="utf-8")
+    names = repository.imports(path, package="chaffinch.privacy")
+    assert not any(map(allowed, names))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import math",
+        "import numpy as np",
+        "from scipy import special",
+        "from scipy.special import gammaln",
+        "from chaffinch import checks",
+        "from chaffinch.errors import InvalidInput",
+        "from . import laws",
+        "from .laws import windows",
+        "import flint",
+    ],
+)
+def test_the_rule_allows_what_it_should(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "sample.py"
+    path.write_text(line, encoding="utf-8")
+    names = repository.imports(path, package="chaffinch.privacy")
+    assert names
+    assert all(map(allowed, names))

@@ -1,0 +1,71 @@
+"""What must never be in the repository: addresses in locks, paths of one machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.meta import repository
+
+LOCKS = sorted((repository.ROOT / "requirements").glob("*.txt"))
+
+# Absolute paths that exist on one machine only; /usr, /bin and the like are everybody's.
+MACHINE_PATH = re.compile(r"(?<![\w./-])/(?:home|Users|root|work|opt|tmp|mnt|srv)/\w")
+
+REQUIREMENT = re.compile(r"[a-z0-9-]+==[0-9][0-9a-z.+!]*( ; [a-z_]+ [=!<>]+ '[\w.]+')? \\")
+HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.stem)
+def test_locks_hold_versions_and_hashes_only(lock: Path) -> None:
+    # An allow-list: an index, a link, a path or a comment would be another kind of line.
+    strange = [
+        line
+        for line in lock.read_text(encoding="utf-8").splitlines()
+        if not REQUIREMENT.fullmatch(line) and not HASH.fullmatch(line)
+    ]
+    assert not strange
+
+
+@pytest.mark.parametrize(("lock", "extra"), [("dev", "dev"), ("bench", "bench")])
+def test_locks_cover_what_the_project_declares(lock: str, extra: str) -> None:
+    text = (repository.ROOT / "requirements" / f"{lock}.txt").read_text(encoding="utf-8")
+    locked = {line.split("==")[0] for line in text.splitlines() if "==" in line}
+    assert declared(extra) <= locked
+
+
+def declared(extra: str) -> set[str]:
+    """Return the distributions that the core and one extra ask for, extras of extras included."""
+    text = (repository.ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads(text)["project"]
+    names: set[str] = set()
+    waiting = [*project["dependencies"], *project["optional-dependencies"][extra]]
+    while waiting:
+        wanted = waiting.pop()
+        inner = re.fullmatch(r"chaffinch\[([\w,]+)\]", wanted)
+        if inner:
+            for name in inner[1].split(","):
+                waiting.extend(project["optional-dependencies"][name])
+        else:
+            names.add(re.split(r"[<>=!~ ;\[]", wanted)[0])
+    return names
+
+
+def test_no_file_names_a_path_of_some_machine() -> None:
+    found = [
+        f"{path.relative_to(repository.ROOT)}:{number}: {line.strip()}"
+        for path, text in repository.texts()
+        for number, line in enumerate(text.splitlines(), 1)
+        if MACHINE_PATH.search(line)
+    ]
+    assert not found
+
+
+def test_the_gate_script_runs_the_gate() -> None:
+    script = repository.ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert "make test" in script.read_text(encoding="utf-8")
