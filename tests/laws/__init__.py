@@ -1,0 +1,1 @@
+"""Laws every mechanism obeys, as property tests."""

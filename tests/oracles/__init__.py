@@ -1,0 +1,1 @@
+"""Referees: reference implementations that share no code with the package they judge."""

@@ -1,0 +1,1 @@
+"""Numbers with provenance that the package has to reproduce."""
