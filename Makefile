@@ -42,6 +42,7 @@ format: $(READY)  ## rewrite the sources in the house format
 	$(PYTHON) -m ruff format $(SOURCES)
 
 docs: $(READY)  ## rewrite the generated pages (a test fails when they are stale)
+	$(PYTHON) -m tests.docs.reference
 	$(PYTHON) -m tests.claims.ledger
 
 bench: $(BENCH_READY)  ## time and tightness against other accountants

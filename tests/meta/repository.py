@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import functools
+import os
 import pkgutil
-import subprocess
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import chaffinch
@@ -17,11 +18,15 @@ SOURCE = ROOT / "src" / "chaffinch"
 
 @functools.cache
 def files() -> tuple[Path, ...]:
-    """Return every file that belongs to the repository, committed or about to be."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
-    paths = (ROOT / name for name in listed.stdout.decode().split("\0") if name)
-    return tuple(sorted(path for path in paths if path.is_file()))
+    """Return every file that belongs to the repository: all but what .gitignore names."""
+    lines = (ROOT / ".gitignore").read_text(encoding="utf-8").split()
+    ignored = [".git", *(line.strip("/") for line in lines)]
+    found: list[Path] = []
+    for folder, inner, names in os.walk(ROOT):
+        # Changing the list in place keeps os.walk out of the ignored folders.
+        inner[:] = [name for name in inner if not any(fnmatch(name, bad) for bad in ignored)]
+        found.extend(Path(folder, name) for name in names)
+    return tuple(sorted(found))
 
 
 def texts() -> Iterator[tuple[Path, str]]:

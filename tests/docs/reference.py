@@ -1,0 +1,105 @@
+"""Write docs/reference from the code: run ``python -m tests.docs.reference``.
+
+What a page says comes from signatures and the first paragraph of docstrings, so it cannot
+drift; the rest of a docstring stays beside the code it explains.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from chaffinch import errors
+from tests.meta import repository
+
+FOLDER = repository.ROOT / "docs" / "reference"
+NOTE = "*Written by `make docs` from the code; edit the docstrings instead.*"
+
+
+def written() -> dict[Path, str]:
+    """Return every generated page with the text it should have."""
+    return {
+        FOLDER / "privacy.md": "\n".join(privacy_page()) + "\n",
+        FOLDER / "errors.md": "\n".join(errors_page()) + "\n",
+    }
+
+
+def privacy_page() -> Iterator[str]:
+    """Yield the lines of the page on chaffinch.privacy."""
+    module = importlib.import_module("chaffinch.privacy")
+    yield from ["# The privacy module", "", NOTE, "", first_paragraph(module)]
+    names = list(module.__all__)
+    parts = [name for name in names if inspect.ismodule(getattr(module, name))]
+    for name in names:
+        if name not in parts:
+            yield from entry(f"privacy.{name}", getattr(module, name), level=2)
+    for name in parts:
+        part: ModuleType = getattr(module, name)
+        yield from ["", f"## privacy.{name}", "", first_paragraph(part)]
+        for inner in part.__all__:
+            yield from entry(f"privacy.{name}.{inner}", getattr(part, inner), level=3)
+
+
+def entry(label: str, thing: object, *, level: int) -> Iterator[str]:
+    """Yield one function or class: its call, its first paragraph, its methods."""
+    if not inspect.isclass(thing) and not inspect.isfunction(thing):
+        return
+    yield from ["", f"{'#' * level} {label}", ""]
+    yield from ["```text", call(label.rpartition(".")[2], thing), "```", ""]
+    yield first_paragraph(thing)
+    if inspect.isclass(thing):
+        methods = list(documented(thing))
+        if methods:
+            yield ""
+        for name, words in methods:
+            yield f"- `{name}`: {words}"
+
+
+def documented(owner: type) -> Iterator[tuple[str, str]]:
+    """Yield the public methods and properties of a class with their first paragraphs."""
+    for name in sorted(name for name in dir(owner) if not name.startswith("_")):
+        member = inspect.getattr_static(owner, name)
+        if isinstance(member, property):
+            yield name, first_paragraph(member)
+        elif callable(getattr(owner, name)) and inspect.getdoc(getattr(owner, name)):
+            function = getattr(owner, name)
+            yield call(name, function), first_paragraph(function)
+
+
+def call(name: str, thing: object) -> str:
+    """Return how a thing is called, without the types: ``name(first, *, second=1)``."""
+    if not callable(thing):
+        raise TypeError(f"{name} cannot be called")
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in inspect.signature(thing).parameters.values()
+        if parameter.name != "self"
+    ]
+    return f"{name}{inspect.Signature(parameters)}"
+
+
+def first_paragraph(thing: object) -> str:
+    """Return the first paragraph of a docstring on one line."""
+    paragraph = (inspect.getdoc(thing) or "").split("\n\n")[0]
+    return " ".join(paragraph.split()).replace("``", "`")
+
+
+def errors_page() -> Iterator[str]:
+    """Yield the lines of the page on errors: one row for each, with its stable code."""
+    yield from ["# Errors", "", NOTE, "", "Everything chaffinch raises on purpose:", ""]
+    yield from ["| Error | Code | When |", "|---|---|---|"]
+    for name, thing in vars(errors).items():
+        if inspect.isclass(thing) and issubclass(thing, errors.ChaffinchError):
+            yield f"| `{name}` | `{thing.code}` | {first_paragraph(thing)} |"
+    yield from [
+        "",
+        "Each has `message`, `hint` (what to do, or nothing) and `details` (safe to log).",
+    ]
+
+
+if __name__ == "__main__":
+    for path, text in written().items():
+        path.write_text(text, encoding="utf-8")

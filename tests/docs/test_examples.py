@@ -1,0 +1,45 @@
+"""Examples run: those on pages and those in docstrings, with the answers they print."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+
+import pytest
+
+from tests.docs import pages
+from tests.meta import repository
+
+EXAMPLES = [
+    pytest.param(block, id=str(block))
+    for page in pages.pages()
+    for block in pages.blocks(page)
+    if block.language == "python"
+]
+
+
+@pytest.mark.parametrize("block", EXAMPLES)
+def test_example_on_a_page(block: pages.Block) -> None:
+    # Every example starts from nothing, so that it can be copied alone.
+    example = doctest.DocTestParser().get_doctest(
+        block.text, {"__name__": "__main__"}, str(block), str(block.page), block.line
+    )
+    assert example.examples, "write examples with >>> so that their answers are checked"
+    report: list[str] = []
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=report.append)
+    assert not report, "".join(report)
+
+
+def test_the_readme_has_an_example() -> None:
+    readme = repository.ROOT / "README.md"
+    assert any(block.language == "python" for block in pages.blocks(readme))
+
+
+@pytest.mark.parametrize("name", repository.modules())
+def test_examples_in_docstrings(name: str) -> None:
+    module = importlib.import_module(name)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    for example in doctest.DocTestFinder().find(module, name):
+        runner.run(example, out=report.append)
+    assert not report, "".join(report)

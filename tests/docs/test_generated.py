@@ -1,0 +1,14 @@
+"""Generated pages are what the code would write now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs import reference
+
+
+@pytest.mark.parametrize("path", reference.written(), ids=lambda path: path.name)
+def test_reference_is_up_to_date(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == reference.written()[path], "run `make docs`"

@@ -1,0 +1,65 @@
+"""Pages say what is true: links lead somewhere, commands exist, no page is lost."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs import pages
+from tests.meta import repository
+
+EVERY_PAGE = [
+    pytest.param(page, id=str(page.relative_to(repository.ROOT))) for page in pages.pages()
+]
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", pages.prose(page)):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or (anchor and anchor not in pages.anchors(target)):
+            broken.append(link)
+    assert not broken
+
+
+def make_targets() -> dict[str, str]:
+    """Return the targets that `make help` lists, with their words."""
+    text = (repository.ROOT / "Makefile").read_text(encoding="utf-8")
+    return dict(re.findall(r"(?m)^([a-z-]+):.*?## (.*)$", text))
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_commands_on_a_page_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    spans = re.findall(r"`(make [^`\n]+)`", text)
+    lines = [
+        line for block in pages.blocks(page) for line in block.text.splitlines() if block.language
+    ]
+    called = re.findall(r"(?m)^(?:\$ )?make ([a-z-]+)", "\n".join([*spans, *lines]))
+    assert set(called) <= set(make_targets())
+
+
+def test_every_command_is_documented() -> None:
+    contributing = (repository.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    missing = [target for target in make_targets() if f"make {target}" not in contributing]
+    assert not missing
+
+
+def test_every_page_under_docs_can_be_reached_from_the_index() -> None:
+    index = repository.ROOT / "docs" / "index.md"
+    reached, waiting = {index}, [index]
+    while waiting:
+        page = waiting.pop()
+        for link in re.findall(r"\]\(([^)#\s]+)", pages.prose(page)):
+            target = (page.parent / link).resolve()
+            if target.suffix == ".md" and target.exists() and target not in reached:
+                reached.add(target)
+                waiting.append(target)
+    docs = {page for page in pages.pages() if (repository.ROOT / "docs") in page.parents}
+    assert docs <= reached
