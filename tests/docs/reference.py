@@ -96,7 +96,7 @@ def errors_page() -> Iterator[str]:
             yield f"| `{name}` | `{thing.code}` | {first_paragraph(thing)} |"
     yield from [
         "",
-        "Each has `message`, `hint` (what to do, or nothing) and `details` (safe to log).",
+        "Each has `message`, `hint` (what to do about it) and `details`, safe to log.",
     ]
 
 
