@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,23 @@ def test_every_page_under_docs_can_be_reached_from_the_index() -> None:
                 waiting.append(target)
     docs = {page for page in pages.pages() if (repository.ROOT / "docs") in page.parents}
     assert docs <= reached
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_names_on_a_page_exist(page: Path) -> None:
+    # A code span such as `privacy.published` or `chaffinch.charts` is a promise.
+    spans = re.findall(r"`([\w.]+)(?:\([^`]*\))?`", page.read_text(encoding="utf-8"))
+    missing = [span for span in spans if not exists(span)]
+    assert not missing
+
+
+def exists(span: str) -> bool:
+    """Return whether a dotted name can be found; names of other things pass."""
+    first, *rest = span.removeprefix("chaffinch.").split(".")
+    if first not in {"charts", "checks", "errors", "privacy"}:
+        return True
+    try:
+        reduce(getattr, rest, importlib.import_module(f"chaffinch.{first}"))
+    except (AttributeError, ImportError):
+        return False
+    return True
