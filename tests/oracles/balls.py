@@ -175,6 +175,33 @@ def worst_bits_delta(
     return worst
 
 
+def bits_pointwise(ones: int, zeros: int, flip: Fraction, epsilon: float) -> arb:
+    """Return the larger P[loss > epsilon] of the two directions, for one crowd, one copy."""
+    with precision(600):
+        zero, one = bit_laws(ones, zeros, flip, 1)
+        ratio = ball(epsilon).exp()
+        answer = arb(0)
+        for top, bottom in ((zero, one), (one, zero)):
+            both = zip(top.weights, bottom.weights, strict=True)
+            answer = answer.max(sum((a for a, b in both if a > ratio * b), arb(0)))
+        return answer + arb(0, (zero.missing + one.missing).upper())
+
+
+def crowd_epsilon(
+    ones: int, zeros: int, flip: Fraction, delta: float, *, upward: bool | None = None
+) -> float:
+    """Return epsilon at ``delta`` for one crowd (both directions, or one) to float accuracy."""
+    low, high = 0.0, 50.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if upward is None:
+            found = bits_delta(ones, zeros, flip, middle)
+        else:
+            found = loose_delta(ones, zeros, flip, middle, 1, upward=upward)
+        low, high = (middle, high) if found > delta else (low, middle)
+    return high
+
+
 # --- clear values with decoys -----------------------------------------------------------------
 
 

@@ -1,0 +1,94 @@
+"""Numbers that other people published, to their printed digits."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaffinch import privacy
+from tests.oracles import balls, rounds
+
+STORED: dict[str, dict[str, Any]] = {
+    row["id"]: row
+    for row in json.loads(Path(__file__).with_name("external.json").read_text(encoding="utf-8"))
+}
+ONE_ROUND = [row for row in STORED.values() if row["parameters"].get("rounds") == 1]
+TEN_ROUNDS = [row for row in STORED.values() if row["parameters"].get("rounds") == 10]
+GRID = 1e-6
+"""Another accountant's loss grid: rounding up costs at most this much in every round."""
+
+
+def names(row: dict[str, Any]) -> str:
+    return str(row["id"])
+
+
+def half_unit(printed: str) -> float:
+    """Return half a unit of the last printed digit, with room for the float it is read into."""
+    exponent = Decimal(printed).as_tuple().exponent
+    assert isinstance(exponent, int)
+    return 0.5001 * 10.0**exponent
+
+
+def laws_of(row: dict[str, Any]) -> tuple[balls.Law, balls.Law]:
+    users = row["parameters"]["users"]
+    return balls.bit_laws(0, users - 1, Fraction(row["parameters"]["flip_probability"]), 1)
+
+
+@pytest.mark.parametrize("row", ONE_ROUND, ids=names)
+def test_one_round_epsilon_of_the_all_zero_crowd(row: dict[str, Any]) -> None:
+    parameters = row["parameters"]
+    mechanism = privacy.FlippedBits(
+        users=parameters["users"], flip_probability=parameters["flip_probability"]
+    )
+    bracket = mechanism.crowd(ones=0).epsilon(parameters["delta"])
+    printed = float(row["value"])
+    assert bracket.upper == pytest.approx(printed, abs=half_unit(row["value"]))
+    flip = Fraction(parameters["flip_probability"])
+    truth = balls.crowd_epsilon(0, parameters["users"] - 1, flip, parameters["delta"])
+    assert truth == pytest.approx(printed, abs=half_unit(row["value"]))
+    assert bracket.lower - 1e-12 <= truth <= bracket.upper + 1e-12
+
+
+@pytest.mark.parametrize("row", TEN_ROUNDS, ids=names)
+def test_ten_rounds_of_the_all_zero_crowd(row: dict[str, Any]) -> None:
+    """The published figure rounds losses up: it stands above the truth, by at most ten grids."""
+    with balls.precision(300):
+        zero, one = laws_of(row)
+        losses, weights = rounds.losses_of(zero.weights, one.weights)
+    truth = rounds.composed_epsilon(losses, weights, 10, row["parameters"]["delta"], 2e-5)
+    half = half_unit(row["value"])
+    assert truth - half <= float(row["value"]) <= truth + 10 * GRID + half
+
+
+@pytest.mark.parametrize("row", TEN_ROUNDS, ids=names)
+def test_ten_rounds_cover_the_all_zero_crowd(row: dict[str, Any]) -> None:
+    parameters = row["parameters"]
+    mechanism = privacy.FlippedBits(
+        users=parameters["users"], flip_probability=parameters["flip_probability"]
+    )
+    bracket = privacy.compose(mechanism, times=10).epsilon(parameters["delta"])
+    assert bracket.upper >= float(row["value"]) - 10 * GRID - half_unit(row["value"])
+
+
+def test_clone_pair_lies_in_the_published_interval() -> None:
+    row = STORED["clone bound, numerical"]
+    users, local = row["parameters"]["users"], row["parameters"]["local_epsilon"]
+    assert balls.clone_pair_delta(users, local, float(row["low"])) > 1e-6
+    assert balls.clone_pair_delta(users, local, float(row["high"])) < 1e-6
+
+
+def test_local_epsilon_of_a_one_hot_vector() -> None:
+    row = STORED["OpenDP bit vector randomized response"]
+    mechanism = privacy.FlippedValues(
+        users=10, decoys=0, values=5, flip_probability=row["parameters"]["flip_probability"]
+    )
+    printed = float(row["value"])
+    # both round to the safe side, so either may be a few units of the last place above 2 ln 3
+    assert mechanism.local_epsilon == pytest.approx(printed, rel=1e-15)
+    with balls.precision(200):
+        assert balls.ball(mechanism.local_epsilon) >= 2 * balls.ball(3).log()
