@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from math import comb
 from typing import TypeVar
 
 from flint import arb, arb_poly, ctx, fmpq
@@ -121,7 +122,7 @@ def hockey_stick(first: list[arb], second: list[arb], ratio: arb) -> arb:
     return total
 
 
-def _doubt(missing: arb, ratio: arb) -> arb:
+def doubt(missing: arb, ratio: arb) -> arb:
     """Return a ball around 0 that covers what a cut of ``missing`` can do to a delta."""
     return arb(0, (missing * (1 + ratio)).upper())
 
@@ -151,7 +152,7 @@ def loose_delta(
         ratio = ball(epsilon).exp()
         pair = (one, zero) if upward else (zero, one)
         answer = hockey_stick(pair[0].weights, pair[1].weights, ratio)
-        return answer + _doubt(zero.missing + one.missing, ratio) if zero.missing > 0 else answer
+        return answer + doubt(zero.missing + one.missing, ratio) if zero.missing > 0 else answer
 
     return sharp(compute)
 
@@ -211,27 +212,33 @@ def decoyed_delta(decoys: int, values: int, epsilon: float, rate: Fraction = Fra
     def compute() -> arb:
         hit, ratio = 2 * Fraction(rate) / values, ball(epsilon).exp()
         if hit == 1:
-            return _halves_delta(decoys, ratio)
+            return next(_halves_deltas(decoys, ratio))
         fallen = binomial(decoys, ball(hit))
         total = arb(0)
-        for offset, chance in enumerate(fallen.weights):
-            total += chance * _halves_delta(fallen.start + offset, ratio)
-        return total + _doubt(fallen.missing, ratio) if fallen.missing > 0 else total
+        for chance, inner in zip(fallen.weights, _halves_deltas(fallen.start, ratio), strict=False):
+            total += chance * inner
+        return total + doubt(fallen.missing, ratio) if fallen.missing > 0 else total
 
     return sharp(compute)
 
 
-def _halves_delta(fallen: int, ratio: arb) -> arb:
-    """Return sum over a of 2^-T max(0, C(T, a-1) - ratio C(T, a)), largest a first."""
-    total, before = arb(0), arb(0)  # C(T, a) for a = T + 1 is 0
-    here = arb(1)  # C(T, a - 1)
-    for count in range(fallen, -1, -1):
-        term = here - ratio * before
-        if term <= 0:
-            break  # C(T, a-1)/C(T, a) = a/(T-a+1) falls with a: no positive term is left
-        total += positive_part(term)
-        before, here = here, here * count / (fallen - count + 1)
-    return total / arb(2) ** fallen
+def _halves_deltas(start: int, ratio: arb) -> Iterator[arb]:
+    """Yield sum over a of 2^-T max(0, C(T, a-1) - ratio C(T, a)) for T = start, start + 1, ...
+
+    C(T, a-1)/C(T, a) = a/(T-a+1) rises with a, so the sum runs over a >= cut, the first a above
+    (T+1) ratio/(1+ratio), and telescopes into two tails, kept as integers. A tie adds zero.
+    """
+    share, trials = ratio / (1 + ratio), start
+    cut = int((((trials + 1) * share).mid().floor()).unique_fmpz()) + 1
+    tail = sum(comb(trials, a) for a in range(cut, trials + 1))
+    here = comb(trials, cut - 1)
+    while True:
+        yield positive_part(arb(tail + here) - ratio * tail) / arb(2) ** trials
+        before = here * (cut - 1) // (trials - cut + 2)  # C(T, cut - 2)
+        tail, here, trials = 2 * tail + here, here + before, trials + 1
+        while cut <= (((trials + 1) * share).mid().floor()).unique_fmpz():
+            here = here * (trials - cut + 1) // cut
+            tail, cut = tail - here, cut + 1
 
 
 # --- flipped values: two sums, and the mixture over decoys --------------------------------------
@@ -259,7 +266,7 @@ def two_sums_delta(first: int, second: int, records: int, flip: Fraction, epsilo
                 cut += 1
             total += positive_part(here * tails[0][cut] - ratio * there * tails[1][cut])
         missing = leave_zero.missing + leave_one.missing + join_zero.missing + join_one.missing
-        return total + _doubt(missing, ratio) if missing > 0 else total
+        return total + doubt(missing, ratio) if missing > 0 else total
 
     return sharp(compute)
 
@@ -302,38 +309,3 @@ def assumed_pair_deltas(rows: int, bits: int, flip: Fraction, epsilon: float) ->
         return total * factorials[rows]
 
     return sharp(lambda: compute(upward=True)), sharp(lambda: compute(upward=False))
-
-
-# --- the clone pair, a published comparison ------------------------------------------------------
-
-
-def clone_pair_delta(users: int, local: float, epsilon: float) -> arb:
-    """Return the hockey-stick of the clone pair (Feldman, McMillan, Talwar 2021, Theorem 3.1).
-
-    C ~ Bin(n-1, e^-local) clones, A ~ Bin(C, 1/2); the target adds one to the first count with
-    chance e^local/(e^local + 1), else to the second. C is seen, so the answer is a mean over C.
-    """
-    with precision(200):
-        ratio, odds = ball(epsilon).exp(), ball(local).exp()
-        clones = binomial(users - 1, 1 / odds)
-        total, skipped = arb(0), clones.missing
-        for offset, chance in enumerate(clones.weights):
-            if chance < arb(2) ** -100:
-                skipped += chance
-            else:
-                total += chance * _split_delta(clones.start + offset, odds, ratio)
-        return total + _doubt(skipped, ratio)
-
-
-def _split_delta(clones: int, odds: arb, ratio: arb) -> arb:
-    """Return the hockey-stick of A + Bern(stay) against A + Bern(1-stay), largest outcome first."""
-    stay, leave = odds / (odds + 1), 1 / (odds + 1)
-    total, above, here = arb(0), arb(0), arb(1)
-    for count in range(clones, -1, -1):
-        # outcome count + 1: A = count and the target here, or A = count + 1 and it elsewhere
-        excess = stay * here + leave * above - ratio * (leave * here + stay * above)
-        if excess <= 0:
-            break  # the likelihood ratio falls with the outcome
-        total += positive_part(excess)
-        above, here = here, here * count / (clones - count + 1)
-    return total / arb(2) ** clones

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chaffinch import privacy
-from tests.oracles import balls, rounds
+from tests.oracles import balls, clones, rounds
 
 STORED: dict[str, dict[str, Any]] = {
     row["id"]: row
@@ -78,8 +78,8 @@ def test_ten_rounds_cover_the_all_zero_crowd(row: dict[str, Any]) -> None:
 def test_clone_pair_lies_in_the_published_interval() -> None:
     row = STORED["clone bound, numerical"]
     users, local = row["parameters"]["users"], row["parameters"]["local_epsilon"]
-    assert balls.clone_pair_delta(users, local, float(row["low"])) > 1e-6
-    assert balls.clone_pair_delta(users, local, float(row["high"])) < 1e-6
+    assert clones.clone_pair_delta(users, local, float(row["low"])) > 1e-6
+    assert clones.clone_pair_delta(users, local, float(row["high"])) < 1e-6
 
 
 def test_local_epsilon_of_a_one_hot_vector() -> None:

@@ -1,0 +1,36 @@
+"""No under-report in random settings: 305 in the gate, eight times as many at night."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.oracles.settings import SHARES, Judged
+
+NIGHTS = 8
+
+
+def name(judged: Judged) -> str:
+    return judged.__name__
+
+
+def complaints(judged: Judged, count: int, tier: str) -> list[str]:
+    sources = (random.Random(f"{name(judged)} {tier} {number}") for number in range(count))
+    return [found for source in sources if (found := judged(source))]
+
+
+def test_the_shares_add_up() -> None:
+    assert sum(SHARES.values()) >= 300
+    assert NIGHTS * sum(SHARES.values()) >= 2000
+
+
+@pytest.mark.parametrize("judged", SHARES, ids=name)
+def test_no_under_report(judged: Judged) -> None:
+    assert complaints(judged, SHARES[judged], "gate") == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("judged", SHARES, ids=name)
+def test_no_under_report_at_night(judged: Judged) -> None:
+    assert complaints(judged, NIGHTS * SHARES[judged], "night") == []
