@@ -44,6 +44,7 @@ format: $(READY)  ## rewrite the sources in the house format
 docs: $(READY)  ## rewrite the generated pages (a test fails when they are stale)
 	$(PYTHON) -m tests.docs.reference
 	$(PYTHON) -m tests.claims.ledger
+	$(PYTHON) -m tests.oracles.assumed_pair
 
 bench: $(BENCH_READY)  ## time and tightness against other accountants
 	PYTHONPATH=src $(BENCH) -m benchmarks.privacy
