@@ -1,58 +1,22 @@
 """E[max(0, offset + X₁ + … + X_N)] for independent copies of a finite variable, certified.
 
-The number is read off the moment generating function M along a vertical line in the
-complex plane, so the cost does not depend on N and nothing is rounded to a grid.
-
-1. *Smoothing.* Let U ~ Normal(0, τ²) be independent of S = offset + ΣXᵢ. By Jensen
-   E[S₊] ≤ E[(S+U)₊]. Given S = s the excess E[(s+U)₊] − s₊ = τ(φ(y) − |y|Φ(−|y|)) with
-   y = s/τ is at most the bump τφ(y). So
-
-       E[(S+U)₊] − E[τφ(S/τ)]  ≤  E[S₊]  ≤  E[(S+U)₊].
-
-2. *Inversion.* With z = t + iω, t > 0, the two-sided Laplace transform of s ↦ E[(s+U)₊] is
-   exp(τ²z²/2)/z², and that of the bump is τ² exp(τ²z²/2): z²τ² times the first. So both
-   are sums of F(z) = M(z)^N exp(z·offset + τ²z²/2)/z² along the line Re z = t.
-
-3. *Trapezoid rule.* Stepping ω by 2π/W gives, by Poisson summation, the wanted number plus
-   Σ_{k≠0} e^{−tkW} E[(S + kW + U)₊]: only positive terms, so the upper end needs no
-   correction. With x₊ ≤ e^{ax}/(ea) they are at most
-   Λ(t±v) / (e(t±v)(e^{vW} − 1)), any v > 0 (v < t below), Λ(a) = M(a)^N exp(a·offset + τ²a²/2).
-
-4. *Cut.* |F(t+iω)| ≤ Λ(t) e^{−τ²ω²/2}/ω², so the terms beyond Ω add at most
-   Λ(t) e^{−τ²Ω²/2}/(πΩ), to the bump as well.
-
-5. *Rounding.* E[S₊] is a polynomial in the probabilities without negative coefficients:
-   relative errors of at most ρ in the (tilted) probabilities change it by a factor within
-   (1 ± ρ)^N. Errors of the phases are bounded term by term and added (`_terms`).
-
-The tilt t is chosen where Λ(t)/t² is least, so that a tiny expectation is the scale in front
-of a sum of ordinary size and is not lost under the rounding floor.
+The cost does not depend on N, and expectations down to 1e-300 keep their relative accuracy.
+How it is computed and why the ends hold is told in `contours`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-
-import numpy as np
-from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
+from chaffinch.privacy.contours import MOST_FREQUENCIES, UNIT, Line
 from chaffinch.privacy.guarantee import Bracket
+from chaffinch.privacy.precision import down, up
 
 Number = float | Fraction
-_Floats = NDArray[np.float64]
-
-_UNIT = 2.0**-52
-"""Twice the relative error of one rounded operation: the slack is meant."""
-_ERROR = 1.0 + 2.0**-20
-"""Covers the rounding of the bounds themselves, which are computed in plain floats."""
-_MOST_FREQUENCIES = 2**19
-_BLOCK = 2**20
-_CUT = 8.6  # τΩ: exp(−8.6²/2) < 1e-16
 
 
 def positive_part_of_sum(
@@ -77,21 +41,31 @@ def positive_part_of_sum(
     width = checks.real("relative width", relative_width, least=1e-9, most=0.5)
     shift = _exact("offset", offset)
     points, masses = _law(values, probabilities)
-    low, high = shift + size * points[0], shift + size * points[-1]
+    # A power of two in front changes nothing but keeps every float in its range.
+    power = _exponent(max(abs(points[0]), abs(points[-1])))
+    unit = Fraction(2) ** power
+    scaled = _scaled([point / unit for point in points], masses, size, shift / unit, width)
+    return Bracket(_times(scaled.lower, power, -math.inf), _times(scaled.upper, power, math.inf))
+
+
+def _scaled(
+    points: list[Fraction], masses: list[float], count: int, shift: Fraction, width: float
+) -> Bracket:
+    """Return the bracket when the values are of ordinary size; choose the side to work on."""
+    low, high = shift + count * points[0], shift + count * points[-1]
     if high <= 0:
         return Bracket(0.0, 0.0)
-    mean, doubt = _mean(points, masses, size, shift)
+    mean, doubt = _mean(points, masses, count, shift)
     if low >= 0:
         low, high = max(low, mean - Fraction(doubt)), min(high, mean + Fraction(doubt))
-        return Bracket(_down(float(low)), _up(float(high)))
+        return Bracket(down(float(low)), up(float(high)))
     if mean <= 0:
-        return _search(points, masses, size, shift, width)
+        return _search(points, masses, count, shift, width=width)
     # E[S₊] = E[S] + E[(−S)₊]: the far side is the small one, and small is what tilting is for.
     mirrored = [-v for v in reversed(points)]
     middle = float(mean)
-    other = _search(mirrored, masses[::-1], size, -shift, width, beside=middle)
-    lower = _down(middle - doubt + other.lower)
-    return Bracket(max(0.0, lower), _up(middle + doubt + other.upper))
+    other = _search(mirrored, masses[::-1], count, -shift, width=width, beside=middle)
+    return Bracket(down(middle - doubt + other.lower), up(middle + doubt + other.upper))
 
 
 def _search(
@@ -99,6 +73,7 @@ def _search(
     masses: list[float],
     count: int,
     shift: Fraction,
+    *,
     width: float,
     beside: float = 0.0,
 ) -> Bracket:
@@ -106,181 +81,20 @@ def _search(
 
     ``beside`` is a number the result is added to: the width is relative to both together.
     """
-    line = _Line.through(points, masses, count, shift)
-    lower, upper = 0.0, line.crude_upper()
+    line = Line.through(points, masses, count, shift)
+    # S₊ ≤ offset₊ + ΣX₊ is the better start when one rare and huge value carries everything.
+    parts = math.fsum(float(v) * m for v, m in zip(points, masses, strict=True) if v > 0)
+    plain = up((max(0.0, float(shift)) + count * parts) * (1.0 + 16.0 * UNIT))
+    lower, upper = 0.0, min(plain, line.crude_upper())
     smoothing = 0.7 * math.sqrt(width) / line.tilt
     while upper > 1e-300 and upper - lower > width * (upper + beside):
         bracket, frequencies = line.bracket(smoothing, width)
         lower, upper = max(lower, bracket.lower), min(upper, bracket.upper)
-        if frequencies >= _MOST_FREQUENCIES:
+        if frequencies >= MOST_FREQUENCIES:
             break
         doubt = (upper - lower) / (upper + beside)
         smoothing *= min(0.5, max(0.1, 0.9 * math.sqrt(width / doubt))) if doubt > 0 else 0.5
     return Bracket(lower, upper)
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """The line Re z = tilt, and the law tilted to it and centred at its own mean.
-
-    S = offset + Σ(value of the i-th variable); ``weights`` are the probabilities times
-    exp(tilt·value − log_mass), so that M(tilt) = exp(log_mass) · Σ weights.
-    """
-
-    values: _Floats
-    masses: _Floats
-    weights: _Floats
-    count: int
-    offset: float
-    tilt: float
-    log_mass: float
-
-    @classmethod
-    def through(
-        cls, points: list[Fraction], masses: list[float], count: int, shift: Fraction
-    ) -> _Line:
-        """Choose the tilt where Λ(t)/t² is least; any other would be right but costlier."""
-        law = np.array(masses)
-        middle = Fraction(math.fsum(float(v) * p for v, p in zip(points, masses, strict=True)))
-        centred = np.array([float(v - middle) for v in points])
-        tilt = _best_tilt(centred, law, count, float(shift + count * middle))
-        growth = law * np.exp(tilt * centred)
-        centre = Fraction(float(np.dot(growth, centred) / growth.sum())) + middle
-        values = np.array([float(v - centre) for v in points])
-        growth = law * np.exp(tilt * values)
-        log_mass = math.log(math.fsum(growth))
-        weights = growth * math.exp(-log_mass)
-        offset = float(shift + count * centre)
-        return cls(values, law, weights, count, offset, tilt, log_mass)
-
-    def crude_upper(self) -> float:
-        """Return Λ(t)/(et) ≥ E[S₊] without smoothing: enough when it is next to nothing."""
-        exponent = self.count * self.log_mass + self.tilt * self.offset
-        exponent += self._relative_doubt(exponent) - 1.0 - math.log(self.tilt)
-        return _up(math.exp(exponent))
-
-    def bracket(self, smoothing: float, width: float) -> tuple[Bracket, int]:
-        """Return the bracket with this smoothing τ, and the number of frequencies it took."""
-        t, tau, count = self.tilt, smoothing, self.count
-        exponent = count * self.log_mass + t * self.offset + 0.5 * (tau * t) ** 2
-        spread = math.sqrt(count * float(np.dot(self.weights, self.values**2)))
-        goal = exponent + math.log(1e-3 * width / (t * max(1.0, t * spread)))
-        window = self._window(goal, tau)
-        frequencies = math.ceil(_CUT / tau * window / (2 * math.pi))
-        if frequencies > _MOST_FREQUENCIES:
-            frequencies = _MOST_FREQUENCIES
-            tau = _CUT * window / (2 * math.pi * frequencies)
-            exponent = count * self.log_mass + t * self.offset + 0.5 * (tau * t) ** 2
-        step = 2 * math.pi / window
-        smooth, bump, error = self._terms(tau, step, frequencies)
-        top = step * frequencies
-        cut = math.exp(-0.5 * (tau * top) ** 2) / (math.pi * top) * _ERROR
-        alias = self._alias(window, tau, exponent)
-        scale = math.exp(exponent)
-        doubt = self._relative_doubt(exponent)
-        upper = scale * (smooth + error + cut) * math.exp(doubt)
-        lower = scale * (smooth - bump - 2 * error - 2 * cut - alias) * math.exp(-doubt)
-        upper = _up(upper)
-        return Bracket(min(upper, max(0.0, _down(lower))), upper), frequencies
-
-    def _terms(self, tau: float, step: float, frequencies: int) -> tuple[float, float, float]:
-        """Return (1/W)Σ F, (1/W)Σ τ²z²F and a bound of the rounding error of either, over Λ."""
-        t, window = self.tilt, 2.0 * math.pi / step
-        excess = math.fsum([*self.weights, -1.0])
-        at_tilt = math.exp(self.count * math.log1p(excess))
-        smooth, bump = at_tilt / t**2, at_tilt * tau**2
-        total, error = smooth + bump, 0.0
-        block = max(1, _BLOCK // len(self.values))
-        for start in range(1, frequencies + 1, block):
-            omega = step * np.arange(start, min(start + block, frequencies + 1), dtype=np.float64)
-            size, phase, loss = self._power(omega, tau, excess)
-            z_square = t * t + omega * omega
-            smooth += 2.0 * math.fsum(size * np.cos(phase - 2.0 * np.arctan2(omega, t)) / z_square)
-            bump += 2.0 * tau**2 * math.fsum(size * np.cos(phase))
-            error += 2.0 * float(np.sum(loss * np.maximum(1.0 / z_square, tau * tau)))
-            total += 2.0 * float(np.sum(size * (1.0 / z_square + tau * tau)))
-        error = (error + 16.0 * _UNIT * total) * _ERROR
-        return smooth / window, bump / window, error / window
-
-    def _power(self, omega: _Floats, tau: float, excess: float) -> tuple[_Floats, _Floats, _Floats]:
-        """Return size and phase of z²F(tilt + iω)/Λ(tilt), and a bound of their rounding error."""
-        count = self.count
-        angles = np.multiply.outer(omega, self.values)
-        # φ − 1 from e^{iθ} − 1 = −2 sin²(θ/2) + i sin θ: no cancellation for small θ.
-        x = excess - 2.0 * (np.sin(0.5 * angles) ** 2 @ self.weights)
-        y = np.sin(angles) @ self.weights
-        square = 2.0 * x + x * x + y * y
-        near = square > -0.5
-        log_size = 0.5 * np.log1p(np.where(near, square, 0.0))
-        far = np.hypot(1.0 + x, y)
-        log_size = np.where(near, log_size, np.log(np.maximum(far, 1e-200)))
-        turn = np.arctan2(y, 1.0 + x)
-        fall, drift = -0.5 * (tau * omega) ** 2, omega * (self.offset + tau * tau * self.tilt)
-        size, phase = np.exp(count * log_size + fall), count * turn + drift
-        # The error of φ: rounding of θ, of sin and of the sum, each in proportion to |θ|.
-        mean_size = float(np.dot(self.weights, np.abs(self.values)))
-        eta = (8.0 + len(self.values)) * _UNIT * (omega * mean_size + abs(excess))
-        eta = eta + np.where(near, 0.0, 4.0 * _UNIT)
-        # |a^N − b^N| ≤ N max(|a|, |b|)^(N−1) |a − b|; then the rounding of log, turn, exp, cos.
-        grown = np.exp((count - 1) * np.log(np.exp(log_size) + eta) + fall)
-        inner = np.where(near, 2.0 * np.abs(x) + x * x + y * y, 1.0) + np.abs(turn)
-        work = count * (inner + np.minimum(np.abs(log_size), 1e3)) + np.abs(drift) + np.abs(fall)
-        loss = count * eta * grown + size * (_UNIT * (24.0 + 8.0 * work))
-        return size, phase, loss
-
-    def _log_growth(self, shift: _Floats, tau: float) -> _Floats:
-        """Return ln Λ(tilt + shift) for many shifts."""
-        a = self.tilt + shift
-        powers = np.multiply.outer(a, self.values)
-        top = powers.max(axis=1)
-        inner = np.log(np.exp(powers - top[:, None]) @ self.masses) + top
-        grown: _Floats = self.count * inner + a * self.offset + 0.5 * (tau * a) ** 2
-        return grown
-
-    def _shifts(self) -> tuple[_Floats, _Floats]:
-        """Return the v to try in step 3 above the tilt, and below it."""
-        above = self.tilt * np.geomspace(1e-3, 1e3, 97)
-        reach = (self.tilt + above) * float(np.max(np.abs(self.values)))
-        above = above[(reach < 700.0) | (np.arange(97) == 0)]
-        below = -self.tilt * np.concatenate([np.linspace(0.02, 0.98, 49), [1e-3, 0.999, 0.9999]])
-        return above, below
-
-    def _window(self, goal: float, tau: float) -> float:
-        """Return a W whose images k ≠ 0 add less than exp(goal)."""
-        wide = 0.0
-        for shift in self._shifts():
-            bound = self._log_growth(shift, tau) - 1.0 - np.log(self.tilt + shift) - goal
-            wide = max(wide, float(np.min((np.maximum(bound, 0.0) + 1.0) / np.abs(shift))))
-        return wide
-
-    def _alias(self, window: float, tau: float, exponent: float) -> float:
-        """Bound the images k ≠ 0 at this window, in units of exp(exponent)."""
-        total = 0.0
-        for shift in self._shifts():
-            rate = np.abs(shift) * window
-            log_bound = self._log_growth(shift, tau) - exponent - 1.0
-            log_bound -= np.log(self.tilt + shift) + rate + np.log(-np.expm1(-rate))
-            total += math.exp(min(700.0, float(np.min(log_bound))))
-        return total * (_ERROR + self.count * 2048.0 * _UNIT)
-
-    def _relative_doubt(self, exponent: float) -> float:
-        """Return the ln of the factor that covers rounded probabilities, tilts and scale."""
-        tilting = 4.0 + 2.0 * float(np.max(np.abs(self.tilt * self.values))) + abs(self.log_mass)
-        size = abs(self.count * self.log_mass) + abs(self.tilt * self.offset) + abs(exponent)
-        return 2.0 * _UNIT * (self.count * (tilting + 1.0) + 4.0 * size + 8.0)
-
-
-def _best_tilt(values: _Floats, masses: _Floats, count: int, offset: float) -> float:
-    """Return the t > 0 with count·(ln M)′(t) + offset = 2/t, by bisection on ln t."""
-    span = float(np.max(np.abs(values)))
-    low, high = math.log(1e-9 / (span * count)), math.log(600.0 / span)
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        t = math.exp(middle)
-        growth = masses * np.exp(t * values)
-        slope = count * float(np.dot(growth, values) / growth.sum()) + offset - 2.0 / t
-        low, high = (low, middle) if slope > 0 else (middle, high)
-    return math.exp(0.5 * (low + high))
 
 
 def _law(
@@ -289,16 +103,18 @@ def _law(
     """Merge equal values, drop impossible ones, and sort."""
     if len(values) != len(probabilities) or not values:
         raise InvalidInput("probabilities", "as many as the values, at least one", probabilities)
-    merged: dict[Fraction, float] = {}
+    merged: dict[Fraction, list[float]] = {}
     for value, probability in zip(values, probabilities, strict=True):
         mass = checks.real("probability", probability, least=0.0, most=1.0)
+        if probability > 0 and mass < 1e-300:
+            raise InvalidInput("probability", "0 or at least 1e-300", probability)
         if mass > 0:
-            point = _exact("value", value)
-            merged[point] = merged.get(point, 0.0) + mass
-    if not abs(math.fsum(merged.values()) - 1.0) <= 1e-12:
-        raise InvalidInput("probabilities", "numbers that sum to 1", list(probabilities))
+            merged.setdefault(_exact("value", value), []).append(mass)
     points = sorted(merged)
-    return points, [merged[p] for p in points]
+    masses = [math.fsum(merged[point]) for point in points]
+    if not abs(math.fsum(masses) - 1.0) <= 1e-12:
+        raise InvalidInput("probabilities", "numbers that sum to 1", list(probabilities))
+    return points, masses
 
 
 def _exact(parameter: str, value: Number) -> Fraction:
@@ -320,12 +136,20 @@ def _mean(
     steps = [(p - centre) * Fraction(m) for p, m in zip(points, masses, strict=True)]
     mean = shift + count * (centre + sum(steps))
     size = math.fsum(abs(float(step)) for step in steps)
-    return mean, 4.0 * _UNIT * (count * size + abs(float(mean)))
+    return mean, 4.0 * UNIT * (count * size + abs(float(mean)))
 
 
-def _up(value: float) -> float:
-    return math.nextafter(value * (1.0 + 4.0 * _UNIT) if value > 0 else value, math.inf)
+def _exponent(value: Fraction) -> int:
+    """Return the power of two next to a rational (0 for 0)."""
+    return value.numerator.bit_length() - value.denominator.bit_length() if value else 0
 
 
-def _down(value: float) -> float:
-    return math.nextafter(value * (1.0 - 4.0 * _UNIT) if value > 0 else value, -math.inf)
+def _times(value: float, power: int, side: float) -> float:
+    """Return value·2^power, rounded towards ``side`` where the result leaves the normal floats."""
+    if value == 0:
+        return 0.0
+    try:
+        product = math.ldexp(value, power)
+    except OverflowError:
+        return math.inf if side > 0 else math.nextafter(math.inf, 0.0)
+    return product if product > 1e-300 else max(0.0, math.nextafter(product, side))

@@ -1,0 +1,320 @@
+"""What shuffling adds to any local randomizer: the privacy blanket and the clone bound.
+
+Both come down to one number. Let the records of a crowd be covered by a law: every other
+user's message is, with chance m(v), an untraceable v (the chances may sum to less than one;
+the rest is revealed). Then for a target that holds x₀ or x₁, and n users,
+
+    δ(ε) ≤ (1/n)·E[(Y₁ + … + Y_n)₊] + Σ_{v: m(v)=0} (R₀(v) − e^ε R₁(v))₊,
+
+with Yᵢ independent, Y = (R₀(v) − e^ε R₁(v))/m(v) with chance m(v) and 0 otherwise. It is
+exact when nothing is revealed, that is when all others hold the same value. The proof is in
+docs/concepts/privacy-blanket.md. The sum is certified by `sums.positive_part_of_sum`.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput
+from chaffinch.privacy.guarantee import Bracket, Method
+from chaffinch.privacy.mechanism import Floats, Mechanism
+from chaffinch.privacy.precision import log_of
+from chaffinch.privacy.sums import positive_part_of_sum
+
+__all__ = ["ShuffledTable", "clone_delta", "clone_epsilon", "clone_epsilon_closed_form"]
+
+_DIGITS = decimal.Context(prec=40)
+_LARGEST = 2.0**9
+_ALL_COVERS = 8
+"""Tables with more inputs than this are tried against crowds on the pair's own values only."""
+
+
+class ShuffledTable(Mechanism):
+    """A user's own randomizer: one message each, shuffled.
+
+    ``table[x][v]`` is the chance that input x sends output v. Entries are taken exactly
+    (floats as the dyadic numbers they are) and each row is divided by its sum, which has to
+    be 1 up to rounding; the guarantee is for that exact table.
+
+    The upper end is the privacy blanket of Balle, Bell, Gascón and Nissim (2019): proven for
+    every crowd and every pair of inputs. The lower end is the worst crowd found among those
+    in which all others hold the same value.
+
+    >>> answers = [["3/4", "1/4"], ["1/4", "3/4"]]
+    >>> ShuffledTable(answers, users=1000).epsilon(1e-6).upper < 0.34
+    True
+    """
+
+    view = "records"
+    method: Method = "upper-bound"
+
+    def __init__(
+        self,
+        table: Sequence[Sequence[float | Fraction | str]] | Floats,
+        *,
+        users: int,
+        relative_width: float = 1e-3,
+    ) -> None:
+        self.users = checks.whole("users", users, least=1)
+        self.relative_width = checks.real("relative width", relative_width, least=1e-6, most=0.5)
+        self.table = _rows(table)
+        self._local = _local_epsilon(self.table)
+        lowest = tuple(min(column) for column in zip(*self.table, strict=True))
+        self._blankets = _laws(self.table, [lowest])
+        self._crowds = _laws(self.table, self.table)
+
+    @property
+    def crowd_words(self) -> str:
+        """Return the crowd the guarantee counts on, in words."""
+        return f"at least {self.users} honest users, the target included, with any values"
+
+    @property
+    def local_epsilon(self) -> float:
+        """Return the largest ln of a ratio within a column, rounded up."""
+        return self._local
+
+    @property
+    def blanket(self) -> float:
+        """Return γ: the chance that a message carries no information about its sender."""
+        return float(sum(min(column) for column in zip(*self.table, strict=True)))
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Return (worst crowd found, privacy blanket) at ``epsilon``."""
+        wanted = checks.epsilon(epsilon)
+        upper = self._upper(wanted)
+        return Bracket(min(self._lower(wanted), upper), upper)
+
+    def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        """Return lower and upper ends of delta at many epsilons."""
+        ends = [self.delta(float(epsilon)) for epsilon in epsilons]
+        return np.array([b.lower for b in ends]), np.array([b.upper for b in ends])
+
+    def epsilon(self, delta: float) -> Bracket:
+        """Return the bracket of the smallest epsilon that holds with ``delta``."""
+        wanted = checks.delta(delta)
+        return _solve(self._lower, self._upper, wanted, self._local)
+
+    def _upper(self, epsilon: float) -> float:
+        if epsilon >= self._local:
+            return 0.0
+        growth = _exponential(epsilon)[0]
+        ends = [law.at(growth, self.users, self.relative_width) for law in self._blankets]
+        return min(1.0, max(end.upper for end in ends))
+
+    def _lower(self, epsilon: float) -> float:
+        if epsilon >= self._local:
+            return 0.0
+        growth = _exponential(epsilon)[1]
+        ends = [law.at(growth, self.users, self.relative_width) for law in self._crowds]
+        return max(end.lower for end in ends)
+
+
+def clone_delta(*, local_epsilon: float, users: int, epsilon: float) -> Bracket:
+    """Return the clone bound of Feldman, McMillan and Talwar (2021), Theorem 3.2.
+
+    It holds for every randomizer with this local epsilon, and every crowd. With
+    C ~ Bin(users − 1, e^{−ε₀}), A ~ Bin(C, 1/2) and D ~ Bernoulli(e^{ε₀}/(e^{ε₀}+1)) it is
+    the hockey-stick of (A + D, C − A + 1 − D) against (A + 1 − D, C − A + D). The bracket is
+    of that bound; its upper end is what to promise.
+    """
+    size = checks.whole("users", users, least=1)
+    local = checks.real("local epsilon", local_epsilon, least=0.0, most=700.0)
+    wanted = checks.epsilon(epsilon)
+    if wanted >= local:
+        return Bracket(0.0, 0.0)
+    # The bound rises with the local epsilon (clones get rarer) and falls with epsilon, so each
+    # end takes the exponentials rounded its own way and is exact for those.
+    (small, large), (under, over) = _exponential(local), _exponential(wanted)
+    upper = _clone_part(large, under, size).upper
+    return Bracket(min(_clone_part(small, over, size).lower, upper), upper)
+
+
+def clone_epsilon(*, local_epsilon: float, users: int, delta: float) -> Bracket:
+    """Return the epsilon at which the clone bound equals ``delta``.
+
+    >>> clone_epsilon(local_epsilon=4, users=10**5, delta=1e-6).upper < 0.172790550755978
+    True
+    """
+    wanted = checks.delta(delta)
+    local = checks.real("local epsilon", local_epsilon, least=0.0, most=700.0)
+
+    def at(epsilon: float) -> Bracket:
+        return clone_delta(local_epsilon=local, users=users, epsilon=epsilon)
+
+    return _solve(lambda e: at(e).lower, lambda e: at(e).upper, wanted, local)
+
+
+def clone_epsilon_closed_form(*, local_epsilon: float, users: int, delta: float) -> float:
+    """Return the closed form of Feldman, McMillan and Talwar (2021): proven, several times larger.
+
+    ln(1 + s·(1 − e^{−ε₀})/(1 + e^{−ε₀}/(1+s))) with s = 8√(e^{ε₀} ln(4/δ)/n) + 8e^{ε₀}/n, for
+    ε₀ ≤ ln(n / (16 ln(4/δ))). This is the form of the authors' own program; Theorem 3.1 prints
+    the slightly smaller s·(e^{ε₀} − 1)/(e^{ε₀} + 1).
+    """
+    size = checks.whole("users", users, least=1)
+    wanted = checks.delta(delta)
+    most = math.log(size / (16.0 * math.log(4.0 / wanted)))
+    local = checks.real("local epsilon", local_epsilon, least=0.0)
+    if not local <= most:
+        rule = f"at most ln(users / (16 ln(4/delta))) = {most:.4g} here"
+        raise InvalidInput("local epsilon", rule, local_epsilon, hint="use clone_epsilon")
+    ratio = math.exp(local)
+    spread = 8.0 * math.sqrt(ratio * math.log(4.0 / wanted) / size) + 8.0 * ratio / size
+    return math.log1p(spread * -math.expm1(-local) / (1.0 + 1.0 / (ratio * (1.0 + spread))))
+
+
+def _clone_part(ratio: Fraction, growth: Fraction, users: int) -> Bracket:
+    """Return the clone bound for e^{ε₀} = ratio and e^ε = growth, both exact.
+
+    A message of a clone is one of two, each with chance 1/(2·ratio), and the target sends them
+    with chances ratio/(ratio+1) and 1/(ratio+1): the covered sum of two outputs.
+    """
+    half = 1 / (2 * ratio)
+    target = ratio / (ratio + 1)
+    return _Law(((target, 1 - target, half), (1 - target, target, half))).at(growth, users, 1e-4)
+
+
+@dataclass(frozen=True, slots=True)
+class _Law:
+    """Outputs as (chance from x₀, chance from x₁, chance of cover), all exact."""
+
+    outputs: tuple[tuple[Fraction, Fraction, Fraction], ...]
+
+    def at(self, growth: Fraction, users: int, width: float) -> Bracket:
+        """Return the bracket at e^ε = growth, exactly."""
+        values, masses = [Fraction(0)], [1 - sum(cover for _, _, cover in self.outputs)]
+        bare = Fraction(0)
+        for first, second, cover in self.outputs:
+            excess = first - growth * second
+            if cover == 0:
+                bare += max(excess, Fraction(0))
+            else:
+                values.append(excess / cover)
+                masses.append(cover)
+        part = positive_part_of_sum(values, masses, users, relative_width=width)
+        scale = 1.0 + 2.0**-50
+        extra = float(bare)
+        lower = (part.lower / users + extra) / scale
+        return Bracket(lower, (part.upper / users + extra) * scale)
+
+
+def _laws(
+    table: Sequence[tuple[Fraction, ...]], covers: Sequence[tuple[Fraction, ...]]
+) -> list[_Law]:
+    """Return the different laws of all ordered pairs of inputs against the covers."""
+    found: dict[_Law, None] = {}
+    for one, first in enumerate(table):
+        for two, second in enumerate(table):
+            if one == two:
+                continue
+            own = len(covers) > _ALL_COVERS
+            for cover in (first, second) if own else covers:
+                found.setdefault(_merged(zip(first, second, cover, strict=True)))
+    return list(found)
+
+
+def _merged(outputs: Iterable[tuple[Fraction, Fraction, Fraction]]) -> _Law:
+    """Merge outputs with the same ratios: they say the same about the target.
+
+    Sorting makes laws that differ only in the names of their outputs equal.
+    """
+    sums: dict[tuple[Fraction, Fraction, bool], list[Fraction]] = {}
+    for first, second, cover in outputs:
+        scale = cover if cover > 0 else first + second
+        if scale == 0:
+            continue
+        total = sums.setdefault((first / scale, second / scale, cover > 0), [Fraction(0)] * 3)
+        for place, value in enumerate((first, second, cover)):
+            total[place] += value
+    return _Law(tuple(sorted((a, b, c) for a, b, c in sums.values())))
+
+
+def _rows(
+    table: Sequence[Sequence[float | Fraction | str]] | Floats,
+) -> tuple[tuple[Fraction, ...], ...]:
+    """Return the table with exact rows that sum to one."""
+    rows = [[_entry(entry) for entry in row] for row in table]
+    if len(rows) < 2 or not rows[0] or any(len(row) != len(rows[0]) for row in rows):
+        raise InvalidInput("table", "at least two rows of equal length", table)
+    for row in rows:
+        if not abs(float(sum(row)) - 1.0) <= 1e-12:
+            raise InvalidInput("table", "rows that sum to 1", float(sum(row)))
+    return tuple(tuple(entry / sum(row) for entry in row) for row in rows)
+
+
+def _entry(value: object) -> Fraction:
+    """Return one chance of the table, exactly."""
+    if isinstance(value, (str, Fraction)):
+        try:
+            exact = Fraction(value)
+        except (ValueError, ZeroDivisionError):
+            raise InvalidInput("chance in the table", "a number from 0 to 1", value) from None
+    else:
+        exact = Fraction(checks.real("chance in the table", value, least=0.0, most=1.0))
+    if not 0 <= exact <= 1:
+        raise InvalidInput("chance in the table", "a number from 0 to 1", value)
+    return exact
+
+
+def _local_epsilon(table: Sequence[tuple[Fraction, ...]]) -> float:
+    """Return the largest ln ratio within a column, rounded up."""
+    worst = Fraction(1)
+    for column in zip(*table, strict=True):
+        low, high = min(column), max(column)
+        if high > 0 and low == 0:
+            return math.inf
+        if high > 0:
+            worst = max(worst, high / low)
+    return log_of(worst)[1] if worst > 1 else 0.0
+
+
+def _exponential(value: float) -> tuple[Fraction, Fraction]:
+    """Return rationals just below and just above e^value (the decimal is correctly rounded)."""
+    if value == 0:
+        return Fraction(1), Fraction(1)
+    nearest = _DIGITS.exp(decimal.Decimal(value))
+    return Fraction(_DIGITS.next_minus(nearest)), Fraction(_DIGITS.next_plus(nearest))
+
+
+_Curve = Callable[[float], float]
+
+
+def _solve(lower: _Curve, upper: _Curve, delta: float, most: float) -> Bracket:
+    """Return the bracket of the epsilon where a falling curve, known from both sides, is delta.
+
+    The upper end is an epsilon at which ``upper`` was seen to be at most delta; infinite when
+    there is none, which happens only without a local guarantee. The lower end is 0 or an
+    epsilon at which ``lower`` was seen to be above delta.
+    """
+    if upper(0.0) <= delta:
+        return Bracket(0.0, 0.0)
+    start, top = 0.0, min(1.0, most)
+    while top < most and upper(top) > delta:
+        start, top = top, min(2.0 * top, most)
+        if top > _LARGEST:
+            top = math.inf
+            break
+    if top < math.inf:
+        top = _halve(upper, delta, start, top)[1]
+    high = min(top, _LARGEST)
+    low = 0.999 * high
+    while lower(low) <= delta:
+        high, low = low, (0.5 * low if low > 1e-12 else 0.0)
+        if high == 0.0:
+            return Bracket(0.0, top)
+    return Bracket(_halve(lower, delta, low, high)[0], top)
+
+
+def _halve(curve: _Curve, delta: float, low: float, high: float) -> tuple[float, float]:
+    """Narrow an interval with curve(low) > delta, and curve(high) ≤ delta, to 1e-9 of itself."""
+    while high - low > 1e-9 * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if curve(middle) <= delta else (middle, high)
+    return low, high
