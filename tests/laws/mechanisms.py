@@ -1,0 +1,63 @@
+"""Mechanisms to test laws on: hypothesis strategies, small enough to be asked many times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from hypothesis import strategies as st
+
+from chaffinch import privacy
+
+Build = Callable[..., Any]
+
+flips = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(49, 100), max_denominator=1000)
+epsilons = st.floats(min_value=0.0, max_value=8.0, allow_nan=False)
+
+
+def bits(most: int = 200) -> st.SearchStrategy[privacy.FlippedBits]:
+    """Return flipped bits with copies and fake bits."""
+    return st.builds(
+        privacy.FlippedBits,
+        users=st.integers(1, most),
+        flip_probability=flips,
+        copies=st.integers(1, 4),
+        decoys=st.integers(0, 50),
+    )
+
+
+decoyed = st.builds(
+    privacy.DecoyedValues, decoys=st.integers(0, 500), values=st.integers(2, 50)
+) | st.builds(
+    privacy.DecoyedValues,
+    users=st.integers(1, 500),
+    decoy_rate=st.fractions(Fraction(1, 100), Fraction(99, 100), max_denominator=100),
+    values=st.integers(2, 50),
+)
+flipped_values = st.builds(
+    privacy.FlippedValues,
+    users=st.integers(1, 20),
+    decoys=st.integers(0, 4),
+    values=st.integers(2, 20),
+    flip_probability=flips,
+)
+numbers = st.builds(
+    privacy.EncodedNumbers,
+    users=st.integers(1, 12),
+    resolution=st.integers(1, 4),
+    flip_probability=flips,
+    slots=st.sampled_from(["separate", "together"]),
+)
+rows = st.builds(
+    privacy.FlippedVectors,
+    users=st.integers(1, 60),
+    bits=st.integers(1, 3),
+    flip_probability=flips,
+) | st.builds(
+    privacy.FlippedFilters,
+    filters=st.integers(1, 3),
+    bits=st.integers(1, 60),
+    flip_probability=flips,
+)
+any_mechanism = bits() | decoyed | flipped_values | numbers | rows
