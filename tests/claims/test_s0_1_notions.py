@@ -23,7 +23,7 @@ from .reference import (
     pointwise,
 )
 
-THOROUGH = settings(max_examples=200, deadline=None, derandomize=True)
+THOROUGH = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 def normalised(weights: list[int]) -> Law:
@@ -164,7 +164,7 @@ def test_bit_privacy_is_weaker_than_pointwise() -> None:
     "post-processing; this holds pair by pair.",
 )
 @given(st.lists(laws(3), min_size=3, max_size=3), ratios)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_adding_records_never_hurts(table: list[Law], ratio: Fraction) -> None:
     rows = tuple(table)
     for size in range(3):
@@ -185,7 +185,7 @@ def test_adding_records_never_hurts(table: list[Law], ratio: Fraction) -> None:
     HOLDS,
 )
 @given(st.lists(laws(3), min_size=3, max_size=3))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_histogram_recursion(table: list[Law]) -> None:
     rows = tuple(table)
     small = multiset_law((0, 1), rows)

@@ -33,7 +33,7 @@ signed = st.fractions(min_value=-20, max_value=20, max_denominator=20)
     correction="Proof: it is their average with weights b_i/Σb.",
 )
 @given(st.lists(st.tuples(signed, positive), min_size=1, max_size=6))
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None, derandomize=True)
 def test_mediant(pairs: list[tuple[Fraction, Fraction]]) -> None:
     whole = sum((a for a, _ in pairs), ZERO) / sum((b for _, b in pairs), ZERO)
     ratios = [a / b for a, b in pairs]
