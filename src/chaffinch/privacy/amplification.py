@@ -289,9 +289,9 @@ _Curve = Callable[[float], float]
 def _solve(lower: _Curve, upper: _Curve, delta: float, most: float) -> Bracket:
     """Return the bracket of the epsilon where a falling curve, known from both sides, is delta.
 
-    The upper end is an epsilon at which ``upper`` was seen to be at most delta; infinite when
-    there is none, which happens only without a local guarantee. The lower end is 0 or an
-    epsilon at which ``lower`` was seen to be above delta.
+    The upper end is an epsilon at which ``upper`` was seen to be at most delta, or ``most``,
+    the local epsilon, which may be infinite. The lower end is 0 or an epsilon at which
+    ``lower`` was seen to be above delta.
     """
     if upper(0.0) <= delta:
         return Bracket(0.0, 0.0)
@@ -299,9 +299,9 @@ def _solve(lower: _Curve, upper: _Curve, delta: float, most: float) -> Bracket:
     while top < most and upper(top) > delta:
         start, top = top, min(2.0 * top, most)
         if top > _LARGEST:
-            top = math.inf
+            top = most
             break
-    if top < math.inf:
+    else:
         top = _halve(upper, delta, start, top)[1]
     high = min(top, _LARGEST)
     low = 0.999 * high

@@ -1,0 +1,103 @@
+"""Rules for parameters: each returns the clean value or raises InvalidInput.
+
+Every range check is positive (``if not low <= value``), so NaN fails it.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+
+import numpy as np
+
+from chaffinch.errors import InvalidInput
+
+LARGEST_CROWD = 10**9
+"""More people than this in one collection is refused: the proofs are tested up to here."""
+
+
+def whole(parameter: str, value: object, *, least: int = 0, most: int = LARGEST_CROWD) -> int:
+    """Return ``value`` as an int from ``least`` to ``most``; refuse booleans and fractions."""
+    rule = f"a whole number from {least} to {most}"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+        raise InvalidInput(parameter, rule, value)
+    if not least <= value <= most:
+        raise InvalidInput(parameter, rule, value)
+    return int(value)
+
+
+def real(parameter: str, value: object, *, least: float, most: float = math.inf) -> float:
+    """Return ``value`` as a finite float from ``least`` to ``most``."""
+    rule = f"a finite number of at least {least:g}"
+    if most < math.inf:
+        rule = f"a number from {least:g} to {most:g}"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise InvalidInput(parameter, rule, value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise InvalidInput(parameter, rule, value) from None
+    if not (least <= number <= most and math.isfinite(number)):
+        raise InvalidInput(parameter, rule, value)
+    return number
+
+
+def epsilon(value: object) -> float:
+    """Return a privacy loss bound: finite and at least 0."""
+    return real("epsilon", value, least=0.0)
+
+
+def delta(value: object, *, least: float = 1e-300) -> float:
+    """Return a failure probability: from ``least`` to 1 (0 asks for the local guarantee)."""
+    return real("delta", value, least=least, most=1.0)
+
+
+def probability(
+    parameter: str, value: object, *, below: Fraction, hint: str = "", rule: str = ""
+) -> Fraction:
+    """Return an exact probability above 0 and below ``below``.
+
+    A float stands for the dyadic number it is; a string such as ``"0.05"`` or ``"1/20"``
+    and a Fraction are taken exactly.
+    """
+    rule = rule or f"above 0 and below {float(below):g}"
+    exact = _exact(value)
+    if exact is None or not 0 < exact < below:
+        raise InvalidInput(parameter, rule, value, hint=hint)
+    return exact
+
+
+def flip_probability(value: object) -> Fraction:
+    """Return the chance that a reported bit differs from the true one: 0 < q < 1/2."""
+    return probability(
+        "flip probability",
+        value,
+        below=Fraction(1, 2),
+        hint="without flips there is no privacy; at one half there is no answer",
+    )
+
+
+def choice(parameter: str, value: object, allowed: Sequence[str]) -> str:
+    """Return ``value`` when it is one of ``allowed``."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidInput(parameter, "one of " + ", ".join(map(repr, allowed)), value)
+    return value
+
+
+def _exact(value: object) -> Fraction | None:
+    """Return the rational that ``value`` stands for, or None when it stands for none."""
+    if isinstance(value, (bool, np.bool_)):
+        return None
+    if isinstance(value, np.floating):
+        value = float(value)
+    if isinstance(value, numbers.Rational):
+        return Fraction(value)
+    try:
+        if isinstance(value, (float, Decimal, str)):
+            return Fraction(value)
+    except (ValueError, OverflowError, InvalidOperation, ZeroDivisionError):
+        return None
+    return None

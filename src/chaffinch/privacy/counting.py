@@ -1,0 +1,330 @@
+"""Mechanisms of which the analyzer sees one sum of flipped bits.
+
+The target adds Bin(copies, q) or Bin(copies, p); the others add Bin(ones, p) + Bin(zeros, q).
+Which others is not known, so every number is a maximum over crowds (see ``crowds``), in
+both directions: swapping the roles of ones and zeros mirrors the sum.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.privacy import crowds
+from chaffinch.privacy.guarantee import Bracket, Method
+from chaffinch.privacy.laws import Law, sum_of_flips
+from chaffinch.privacy.loss import Knots, TradeOff, kernel, loss_tail, shifted
+from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.privacy.precision import (
+    LARGEST_EXPONENT,
+    LEAST_TAIL,
+    Wide,
+    exp_minus_one,
+    log_of,
+)
+
+Floats = NDArray[np.float64]
+Question = Callable[[Knots, float], tuple[Floats, Floats]]
+"""Something to ask of a pair (and a spread): both ends of one or several numbers."""
+
+SMALLEST_DELTA = 1e-300
+MOST_ENUMERATED = 10_000
+_SMALL_CROWD = 10_000
+_DELTA_WIDTH = {True: 1e-9, False: 1e-4}
+_EPSILON_WIDTH = {True: 1e-9, False: 4e-6}
+
+
+@dataclass(frozen=True)
+class Family:
+    """All crowds of one collection: ``last`` others, each worth ``step`` bits of one kind."""
+
+    flip: Fraction
+    copies: int
+    step: int
+    last: int
+    fixed_zeros: int = 0
+
+    @property
+    def steepest(self) -> float:
+        """Return a float at or above the largest log ratio any outcome can have."""
+        return self.copies * log_of((1 - self.flip) / self.flip)[1]
+
+    def others(self, ones: int, kept: int, *, mirrored: bool, tail: Any, aim: Any) -> Law:
+        """Return the sum of a crowd with ``ones`` ones and the zeros left when ``kept`` are ones."""
+        plus = ones * self.step
+        zeros = (self.last - kept) * self.step + self.fixed_zeros
+        if mirrored:
+            plus, zeros = zeros, plus
+        return sum_of_flips(plus, zeros, self.flip, tail, aim)
+
+    def knots(
+        self, ones: int, kept: int, *, mirrored: bool, tail: Any, aim: Any = 1.0
+    ) -> Knots:
+        """Return the best tests of value 0 against value 1 in that crowd."""
+        others = self.others(ones, kept, mirrored=mirrored, tail=tail, aim=aim)
+        return shifted(others, kernel(self.copies, self.flip), self.steepest)
+
+    def mu_tail(self) -> Any:
+        """Return a tail so far out that no knot beyond it can decide mu.
+
+        A knot at level a is worth about steepest / √(2 ln(1/a)); the middle of the curve is
+        worth about copies·(p − q)/√(bits·p·q), a guess that only steers the effort.
+        """
+        flip = float(self.flip)
+        bits = self.last * self.step + self.fixed_zeros + self.copies
+        middle = self.copies * (1 - 2 * flip) / math.sqrt(bits * flip * (1 - flip))
+        logarithm = min((self.steepest / (0.8 * middle)) ** 2 / 2 + 60.0, 11_000.0)
+        return max(np.exp(Wide(-logarithm)), LEAST_TAIL)
+
+    @property
+    def directions(self) -> tuple[bool, ...]:
+        """Return which mirrors are needed: without fixed zeros one order covers both."""
+        return (False, True) if self.fixed_zeros else (False,)
+
+    def lines(self, ask: Question, tail: Any, aim: Any = 1.0) -> list[crowds.Line]:
+        """Return the crowds to search for the worst answer to ``ask``.
+
+        Between ``ones`` and ``kept`` lie records of unknown kind; whatever they hold, each
+        of their bits has variance p·q, which the question may use.
+        """
+        variance = float(self.flip * (1 - self.flip)) * self.step * (1 - 2.0**-50)
+
+        def line(mirrored: bool) -> crowds.Line:  # noqa: FBT001 - the loop below is its only caller
+            def bound(ones: int, kept: int) -> tuple[Floats, Floats]:
+                knots = self.knots(ones, kept, mirrored=mirrored, tail=tail, aim=aim)
+                return ask(knots, variance * (kept - ones))
+
+            return crowds.Line(self.last, bound)
+
+        return [line(mirrored) for mirrored in self.directions]
+
+
+class SumMechanism(Mechanism):
+    """A mechanism whose view is one sum: everything follows from its ``family``."""
+
+    method: Method = "exact"
+
+    @property
+    @abstractmethod
+    def family(self) -> Family:
+        """Return the crowds this collection may have."""
+
+    @property
+    def local_epsilon(self) -> float:
+        """Return copies · ln(p/q), rounded up."""
+        return self.family.steepest
+
+    def delta(self, epsilon: float, *, relative_width: float | None = None) -> Bracket:
+        """Return the bracket of the worst hockey-stick delta over all crowds.
+
+        Promises   lower ≤ truth ≤ upper; the relative width is at most ``relative_width``
+                   (1e-9 up to 10⁴ others, 1e-4 beyond) or GuaranteeNotProven is raised.
+                   Below 1e-300 only the upper end is kept tight.
+        """
+        epsilon = checks.epsilon(epsilon)
+        width = self._width(relative_width, _DELTA_WIDTH)
+        if epsilon >= self.family.steepest:
+            return Bracket(0.0, 0.0)
+        tail, aim = self._tail(epsilon, width)
+        search = crowds.worst(
+            self.family.lines(_delta_of(epsilon), tail, aim), width=width / 2, floor=SMALLEST_DELTA
+        )
+        return _checked("delta", search, width, floor=SMALLEST_DELTA)
+
+    def epsilon(self, delta: float, *, relative_width: float | None = None) -> Bracket:
+        """Return the bracket of the smallest epsilon that holds with ``delta`` for every crowd."""
+        delta = checks.delta(delta)
+        width = self._width(relative_width, _EPSILON_WIDTH)
+        tail = max(Wide(delta) * width * 1e-4, LEAST_TAIL)
+
+        def ask(knots: Knots, spread: float) -> tuple[Floats, Floats]:
+            return _one(knots.epsilon(delta, spread=spread))
+
+        search = crowds.worst(self.family.lines(ask, tail, delta), width=width / 2, floor=1e-300)
+        return _checked("epsilon", search, width, floor=1e-300)
+
+    def profile(self, epsilons: Floats, *, relative_width: float = 1e-4) -> tuple[Floats, Floats]:
+        """Return both ends of the worst delta at many epsilons, from one search."""
+        nodes = np.array([checks.epsilon(float(e)) for e in epsilons])
+        tail = 1e-18
+
+        def ask(knots: Knots, spread: float) -> tuple[Floats, Floats]:
+            return knots.deltas(nodes, spread=spread)
+
+        search = crowds.worst(
+            self.family.lines(ask, tail), width=relative_width, floor=1e-13, most_evaluations=20_000
+        )
+        return search.lower, search.upper
+
+    def pointwise(self, epsilon: float) -> Bracket:
+        """Return the worst P[loss > epsilon] by asking every crowd.
+
+        It is not monotone in the crowd (adding a record can raise it), so nothing but
+        enumeration proves a maximum: refused above 10 000 others.
+        """
+        epsilon = checks.epsilon(epsilon)
+        family = self.family
+        if family.last > MOST_ENUMERATED:
+            raise InvalidInput(
+                "number of others",
+                f"at most {MOST_ENUMERATED} for the point-wise quantity",
+                family.last,
+                hint="ask a given crowd instead: mechanism.crowd(ones=…).pointwise(epsilon)",
+            )
+        ends = [self.crowd(ones=ones).pointwise(epsilon) for ones in range(family.last + 1)]
+        return Bracket(max(e.lower for e in ends), max(e.upper for e in ends))
+
+    def gaussian_mu(self, *, relative_width: float = 1e-6) -> Bracket:
+        """Return the bracket of the smallest mu with mu-GDP for every crowd (math: S3, corrected)."""
+
+        def ask(knots: Knots, _: float) -> tuple[Floats, Floats]:
+            return _one(knots.mu())
+
+        search = crowds.worst(
+            self.family.lines(ask, self.family.mu_tail()), width=relative_width / 2, floor=1e-300
+        )
+        return _checked("mu", search, relative_width, floor=1e-300)
+
+    def tradeoff(self, alphas: Floats) -> TradeOff:
+        """Return both ends of the exact trade-off curve at the levels ``alphas``.
+
+        The lower end is the largest line 1 − delta − e^epsilon·alpha over the slopes that
+        matter (worst crowd, both orders), a lower convex envelope by construction; the
+        upper end is what the best tests achieve against the worst crowds seen.
+        """
+        levels = _levels(alphas)
+        family, tail = self.family, 1e-20
+
+        def ask(knots: Knots, _: float) -> tuple[Floats, Floats]:
+            return knots.power(levels)
+
+        width = 1e-9 if family.last <= _SMALL_CROWD else 1e-4
+        search = crowds.worst(family.lines(ask, tail), width=width, most_evaluations=2000)
+        slopes = {0.0, family.steepest}
+        for number, (line, ones) in enumerate(search.best):
+            knots = family.knots(ones, ones, mirrored=family.directions[line], tail=tail)
+            slopes |= knots.slopes_at(levels[number])
+        nodes = np.array(sorted(slopes))
+        upper_delta = self.profile(nodes, relative_width=width)[1]
+        return TradeOff.from_profile(levels, nodes, upper_delta, upper=1.0 - search.lower)
+
+    def crowd(self, *, ones: int) -> Crowd:
+        """Return the same questions for one given crowd instead of the worst."""
+        return Crowd(self.family, checks.whole("number of ones", ones, most=self.family.last))
+
+    def _width(self, asked: float | None, default: dict[bool, float]) -> float:
+        if asked is None:
+            return default[self.family.last <= _SMALL_CROWD]
+        return checks.real("relative width", asked, least=1e-12, most=1.0)
+
+    def _tail(self, epsilon: float, width: float) -> tuple[Any, Any]:
+        """Return a tail too small to be seen beside delta, and a guess of delta, by trying."""
+        ratio = exp_minus_one(min(epsilon, LARGEST_EXPONENT)) + 1
+        tail, aim = Wide(1e-30), Wide(1.0)
+        while True:
+            low, high = Crowd(self.family, 0).ends(_delta_of(epsilon), tail, aim)
+            enough = Wide(low[0]) * width * 1e-3 / ratio
+            if tail <= enough or tail == LEAST_TAIL or high[0] < SMALLEST_DELTA * 1e-6:
+                return tail, max(Wide(low[0]), Wide(SMALLEST_DELTA))
+            aim = min(Wide(high[0]), aim)
+            tail = max(enough * 0.1 if enough > 0 else tail**2, LEAST_TAIL)
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """One given crowd: ``ones`` of the others hold a one. Both directions are covered."""
+
+    family: Family
+    ones: int
+
+    def ends(self, ask: Question, tail: Any, aim: Any = 1.0) -> tuple[Floats, Floats]:
+        """Return both ends of an answer, the larger of the two directions."""
+        answers = [
+            ask(self.family.knots(self.ones, self.ones, mirrored=mirrored, tail=tail, aim=aim), 0.0)
+            for mirrored in (False, True)
+        ]
+        return (
+            np.maximum(answers[0][0], answers[1][0]),
+            np.maximum(answers[0][1], answers[1][1]),
+        )
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Return the bracket of delta for this crowd."""
+        epsilon = checks.epsilon(epsilon)
+        if epsilon >= self.family.steepest:
+            return Bracket(0.0, 0.0)
+        tail, aim = Wide(1e-30), Wide(1.0)
+        while True:
+            low, high = self.ends(_delta_of(epsilon), tail, aim)
+            if high[0] - low[0] <= 1e-9 * high[0] or tail == LEAST_TAIL:
+                return Bracket(low[0], high[0])
+            tail, aim = max(tail**2, LEAST_TAIL), min(Wide(high[0]), aim)
+
+    def epsilon(self, delta: float) -> Bracket:
+        """Return the bracket of the smallest epsilon for this crowd."""
+        delta = checks.delta(delta)
+
+        def ask(knots: Knots, _: float) -> tuple[Floats, Floats]:
+            return _one(knots.epsilon(delta))
+
+        low, high = self.ends(ask, max(Wide(delta) * 1e-14, LEAST_TAIL), delta)
+        return Bracket(low[0], high[0])
+
+    def pointwise(self, epsilon: float) -> Bracket:
+        """Return P[loss > epsilon] for this crowd, the larger of the two directions."""
+        epsilon = checks.epsilon(epsilon)
+        target = kernel(self.family.copies, self.family.flip)
+        ends = [
+            loss_tail(
+                self.family.others(self.ones, self.ones, mirrored=mirrored, tail=1e-25, aim=1.0),
+                target,
+                epsilon,
+            )
+            for mirrored in (False, True)
+        ]
+        return Bracket(max(low for low, _ in ends), max(high for _, high in ends))
+
+    def gaussian_mu(self) -> Bracket:
+        """Return the bracket of mu for this crowd."""
+        low, high = self.ends(lambda knots, _: _one(knots.mu()), self.family.mu_tail())
+        return Bracket(low[0], high[0])
+
+    def tradeoff(self, alphas: Floats) -> TradeOff:
+        """Return the trade-off curve of this crowd: the smaller of the two orders."""
+        levels = _levels(alphas)
+        low, high = self.ends(lambda knots, _: knots.power(levels), 1e-25)
+        return TradeOff(levels, 1.0 - high, 1.0 - low)
+
+
+def _delta_of(epsilon: float) -> Question:
+    def ask(knots: Knots, spread: float) -> tuple[Floats, Floats]:
+        return _one(knots.delta(epsilon, spread=spread))
+
+    return ask
+
+
+def _one(ends: tuple[float, float]) -> tuple[Floats, Floats]:
+    return np.array([ends[0]]), np.array([ends[1]])
+
+
+def _levels(alphas: Floats) -> Floats:
+    levels = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+    if levels.ndim != 1 or not np.all((levels >= 0) & (levels <= 1)):
+        raise InvalidInput("alphas", "a list of numbers from 0 to 1", alphas)
+    return levels
+
+
+def _checked(quantity: str, search: crowds.Search, width: float, *, floor: float) -> Bracket:
+    lower, upper = float(search.lower[0]), float(search.upper[0])
+    if math.isnan(upper) or (upper > floor and upper - lower > width * upper):
+        raise GuaranteeNotProven(quantity, asked=width, lower=lower, upper=upper)
+    return Bracket(lower, upper)

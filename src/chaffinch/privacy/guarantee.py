@@ -1,0 +1,73 @@
+"""What a privacy number is: a two-sided bracket, and the sentence that goes with it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Method = Literal["exact", "upper-bound", "worst-pair-assumed", "monte-carlo", "published"]
+"""How a number was found. Only ``exact`` and ``upper-bound`` may stand in a plan."""
+
+PROVEN: tuple[Method, ...] = ("exact", "upper-bound")
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """A number known from both sides: ``lower`` ≤ truth ≤ ``upper``.
+
+    ``upper`` is the safe end: it is the one to promise.
+
+    >>> b = Bracket(0.9, 1.0)
+    >>> 0.95 in b, b.upper
+    (True, 1.0)
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise ValueError(f"a bracket needs lower <= upper, got {self.lower} and {self.upper}")
+
+    @property
+    def relative_width(self) -> float:
+        """Return (upper − lower) / upper: how much of the safe end is doubt."""
+        if self.upper == self.lower:
+            return 0.0
+        if math.isinf(self.upper):
+            return math.inf
+        return (self.upper - self.lower) / abs(self.upper)
+
+    def __contains__(self, value: float) -> bool:
+        return self.lower <= value <= self.upper
+
+    def __str__(self) -> str:
+        return f"[{self.lower:.10g}, {self.upper:.10g}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """A promise with everything it depends on; printing it gives the sentence."""
+
+    epsilon: float
+    delta: float
+    neighbours: str
+    view: str
+    crowd: str
+    local_epsilon: float
+    method: Method
+
+    @property
+    def proven(self) -> bool:
+        """Return whether the method behind the number is a proof."""
+        return self.method in PROVEN
+
+    def __str__(self) -> str:
+        kind = "proven" if self.proven else "not proven"
+        local = "none" if math.isinf(self.local_epsilon) else f"{self.local_epsilon:.4g}"
+        return (
+            f"({self.epsilon:.6g}, {self.delta:.3g})-differential privacy, {kind} "
+            f"({self.method}); neighbours: {self.neighbours}; view: {self.view}; "
+            f"crowd: {self.crowd}; local epsilon if shuffler and analyzer collude: {local}"
+        )

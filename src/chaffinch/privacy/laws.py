@@ -1,0 +1,208 @@
+"""Windowed finite distributions that carry what they lack.
+
+A ``Law`` holds the masses of a stretch of integers in working precision together with
+proof of how far they can be off. Writing a(s) for the true mass at s and m(s) for the
+stored one, for every set S of integers
+
+    sum a ≥ (1 − relative) sum m − noise        sum a ≤ (1 + relative) sum m + missing + noise
+
+where the sums of m and of ``noise`` run over S. ``missing`` is probability that lies
+outside the window (or was dropped on the way); ``noise`` is the two-sided error of a fast
+Fourier transform, point by point, and is None where sums were made directly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from chaffinch.privacy.precision import (
+    ROUNDOFF,
+    TINIEST,
+    Wide,
+    WideArray,
+    gamma,
+    wide,
+    wide_exponential,
+)
+
+DIRECT_PRODUCTS = 4_000_000
+"""Up to this many multiplications a convolution is summed directly: no cancellation, no noise."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Law:
+    """Masses of the integers ``start``, ``start + 1``, … with their proven error."""
+
+    start: int
+    mass: WideArray
+    relative: float
+    missing: Any
+    noise: WideArray | None = None
+
+    @property
+    def stop(self) -> int:
+        """Return the first integer behind the window."""
+        return self.start + len(self.mass)
+
+
+def point(value: int) -> Law:
+    """Return the law of a number that is always ``value``."""
+    return Law(value, np.ones(1, dtype=Wide), 0.0, Wide(0))
+
+
+def half_width(variance: float, tail: Any) -> int:
+    """Return t with P[|X − mean| ≥ t] ≤ 2·tail for a sum of independent bits.
+
+    Bernstein: P[X − mean ≥ t] ≤ exp(−t² / (2(variance + t/3))), and the same on the left.
+    """
+    logarithm = -float(np.log(Wide(tail)))
+    return math.ceil(logarithm / 3.0 + math.sqrt(logarithm**2 / 9.0 + 2.0 * variance * logarithm))
+
+
+@lru_cache(maxsize=1024)
+def binomial(count: int, chance: Fraction, tail: Any) -> Law:
+    """Return Bin(count, chance) on a window that misses at most 2·``tail``.
+
+    From the mode outwards by the ratio of neighbouring masses, then normalised. A step
+    rounds at most five times (odds twice, quotient, product, running product), so a mass
+    j steps out is off by at most gamma(5j), and the sum by no more than its worst term.
+    """
+    if count == 0 or chance == 0:
+        return point(0)
+    if chance == 1:
+        return point(count)
+    reach = half_width(float(count * chance * (1 - chance)), tail) + 2
+    mode = int((count + 1) * chance)
+    low, high = max(0, mode - reach), min(count, mode + reach)
+    rising = np.arange(mode, high, dtype=Wide)
+    upper = np.cumprod((count - rising) / (rising + 1) * wide(chance / (1 - chance)))
+    falling = np.arange(mode, low, -1, dtype=Wide)
+    lower = np.cumprod(falling / (count + 1 - falling) * wide((1 - chance) / chance))
+    # Weights fall away from the mode, so those that may have underflowed are at the ends.
+    keep_low = int(np.searchsorted(-lower, -TINIEST, side="right"))
+    keep_high = int(np.searchsorted(-upper, -TINIEST, side="right"))
+    dropped = (len(lower) - keep_low + len(upper) - keep_high) * TINIEST
+    lower, upper = lower[:keep_low], upper[:keep_high]
+    weights = np.concatenate([lower[::-1], np.ones(1, dtype=Wide), upper])
+    whole = low == 0 and high == count
+    missing = dropped + (Wide(0) if whole else 2 * Wide(tail))
+    steps = max(keep_low, keep_high)
+    relative = gamma(5.0 * steps) + gamma(5.0 * steps + len(weights) + 1.0) + 2.0 * float(missing)
+    return Law(mode - keep_low, weights / weights.sum(), relative, missing)
+
+
+def convolve(first: Law, second: Law) -> Law:
+    """Return the law of the sum of two independent numbers, by FFT when the windows are long."""
+    if len(first.mass) < len(second.mass):
+        first, second = second, first
+    start = first.start + second.start
+    relative = first.relative + second.relative + first.relative * second.relative
+    missing = (first.missing + second.missing) * (1 + relative) + TINIEST * len(first.mass)
+    if len(second.mass) == 1:
+        return Law(start, first.mass * second.mass[0], relative + 2.0 * ROUNDOFF, missing)
+    if not is_long(first, second):
+        mass = np.convolve(first.mass, second.mass)
+        return Law(start, mass, relative + gamma(len(second.mass) + 1.0), missing)
+    mass, error = fourier_product(first.mass, second.mass)
+    return Law(start, mass, relative + 2.0**-51, missing, np.full(len(mass), error, dtype=Wide))
+
+
+def is_long(first: Law, second: Law) -> bool:
+    """Return whether a direct sum would cost too much."""
+    return len(first.mass) * len(second.mass) > DIRECT_PRODUCTS
+
+
+def fourier_product(first: WideArray, second: WideArray) -> tuple[WideArray, float]:
+    """Return a convolution by FFT in double precision and a bound on the error of any entry.
+
+    Three transforms of length N, each within 8·u·log2(N) of exact in the 2-norm [Higham
+    2002, theorem 24.2, with room for other radices], and one product: the 2-norm of the
+    error, and so every entry of it, is below 26·u·log2(N)·‖x‖·‖y‖. The inputs are rounded
+    to doubles first, which is a relative error of at most 2⁻⁵² of every entry.
+    """
+    x, y = first.astype(np.float64), second.astype(np.float64)
+    length = len(x) + len(y) - 1
+    size = 1 << (length - 1).bit_length()
+    product = np.fft.irfft(np.fft.rfft(x, size) * np.fft.rfft(y, size), size)[:length]
+    norms = float(np.linalg.norm(x) * np.linalg.norm(y))
+    error = (26.0 * math.log2(size) + 4.0) * 2.0**-53 * norms
+    return np.maximum(product, 0.0).astype(Wide), error
+
+
+def sum_of_flips(ones: int, zeros: int, flip: Fraction, tail: Any, aim: Any) -> Law:
+    """Return the law of Bin(ones, p) + Bin(zeros, q), accurate in its left tail.
+
+    Where an FFT has to be used, its error is as large in the tail as in the middle. So the
+    law is made a second time, tilted: Bin(n, θ) weighted by r^s is again a binomial, and
+    with r chosen such that the tail of probability ``aim`` becomes the middle, the error is
+    relative to that tail. Point by point the better of the two is kept.
+    """
+    parts = binomial(ones, 1 - flip, tail), binomial(zeros, flip, tail)
+    plain = convolve(*parts)
+    if plain.noise is None or aim > 1e-6:
+        return plain
+    tilt = _tilt(ones, zeros, float(flip), float(np.log(Wide(aim))))
+    return _better(plain, _tilted(ones, zeros, flip, tilt))
+
+
+def _tilt(ones: int, zeros: int, flip: float, log_aim: float) -> Fraction:
+    """Return r < 1 for which the tilted mean sits where the left tail is about ``aim``."""
+    keep = 1.0 - flip
+    low, high = -60.0, 0.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        growth = math.exp(middle)
+        cumulant = ones * math.log1p(keep * (growth - 1)) + zeros * math.log1p(flip * (growth - 1))
+        slope = ones * keep * growth / (1 + keep * (growth - 1)) + zeros * flip * growth / (
+            1 + flip * (growth - 1)
+        )
+        if cumulant - middle * slope < log_aim:
+            low = middle
+        else:
+            high = middle
+    return Fraction(math.exp(low)).limit_denominator(1 << 40)
+
+
+def _tilted(ones: int, zeros: int, flip: Fraction, tilt: Fraction) -> Law:
+    """Return the sum's law from tilted binomials: a(s) = M·r^−s·ã(s), M = (q+pr)^ones·(p+qr)^zeros."""
+    tail = Wide(10) ** -40
+    total_one, total_zero = flip + (1 - flip) * tilt, (1 - flip) + flip * tilt
+    law = convolve(
+        binomial(ones, (1 - flip) * tilt / total_one, tail),
+        binomial(zeros, flip * tilt / total_zero, tail),
+    )
+    middle = law.start + len(law.mass) // 2
+    anchor = wide_exponential([(ones, total_one), (zeros, total_zero), (-middle, tilt)])
+    steps = np.arange(law.start - middle, law.stop - middle, dtype=Wide)
+    scale = anchor * np.power(wide(tilt), -steps)
+    noise = (law.missing if law.noise is None else law.noise + law.missing) * scale
+    # np.power is good to a few units of its result's logarithm.
+    relative = law.relative + gamma(4.0 * len(steps) + 16.0)
+    return Law(law.start, law.mass * scale, relative, law.missing * scale[0], noise)
+
+
+def _better(plain: Law, tilted: Law) -> Law:
+    """Return the law that takes each point from whichever window has less noise there.
+
+    What lies left of the tilted window is at most its own missing mass, however the plain
+    window sees it: the result starts where the tilted one does.
+    """
+    assert plain.noise is not None
+    assert tilted.noise is not None
+    gap = max(plain.start - tilted.start, 0)
+    skip = max(tilted.start - plain.start, 0)
+    nothing, never = np.zeros(gap, dtype=Wide), np.full(gap, np.inf, dtype=Wide)
+    mass = np.concatenate([nothing, plain.mass[skip:]])
+    noise = np.concatenate([never, plain.noise[skip:]])
+    both = min(len(mass), len(tilted.mass))
+    use = tilted.noise[:both] < noise[:both]
+    mass[:both] = np.where(use, tilted.mass[:both], mass[:both])
+    noise[:both] = np.where(use, tilted.noise[:both], noise[:both])
+    missing = plain.missing + tilted.missing
+    return Law(tilted.start, mass, max(plain.relative, tilted.relative), missing, noise)

@@ -1,0 +1,439 @@
+"""From a pair of laws to privacy numbers: delta, epsilon, trade-off, mu.
+
+All of them are read off one curve. Let test k call "value 0" for the k smallest outcomes.
+Its ``level`` is the chance of that under value 1 and its power the chance under value 0;
+``gain`` is power − level. Where the likelihood ratio falls with the outcome (it does for
+every pair made here: adding independent bits keeps the order, see docs/concepts) these
+tests are the best there are [Neyman and Pearson], so
+
+    delta(epsilon)      = max over k of  gain − (e^epsilon − 1)·level
+    e^epsilon(delta)− 1 = max over k of (gain − delta) / level
+    mu                  = max over k of  Φ⁻¹(level + gain) − Φ⁻¹(level)
+
+Both arrays are sums of positive terms: the one subtraction is the one you see.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri_exp
+
+from chaffinch.privacy.laws import Law, binomial
+from chaffinch.privacy.precision import (
+    LARGEST_EXPONENT,
+    ROUNDOFF,
+    Wide,
+    WideArray,
+    down,
+    exp_minus_one,
+    gamma,
+    up,
+    wide,
+)
+
+Floats = NDArray[np.float64]
+_EXACT_KERNEL = 64
+_NORMAL_QUANTILE_ERROR = 1e-13
+"""Allowance for scipy's normal quantile, a hundred times what it shows against ball arithmetic."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """What the target adds to the sum: Bin(copies, q) for value 0, Bin(copies, p) for value 1.
+
+    ``lead[j]`` = F₀(j) − F₁(j) ≥ 0 and ``behind[j]`` = F₁(j) for j < copies, where F are
+    the distribution functions: all that the level and the gain need.
+    """
+
+    zero: WideArray
+    one: WideArray
+    lead: WideArray
+    behind: WideArray
+    relative: float
+
+    @property
+    def copies(self) -> int:
+        """Return how many bits the target sends."""
+        return len(self.zero) - 1
+
+
+@lru_cache(maxsize=256)
+def kernel(copies: int, flip: Fraction) -> Kernel:
+    """Return the target's contribution, exactly rounded for up to 64 copies."""
+    if copies <= _EXACT_KERNEL:
+        numerator, denominator = flip.as_integer_ratio()
+        other = denominator - numerator
+        whole = denominator**copies
+        terms = [
+            math.comb(copies, j) * numerator**j * other ** (copies - j) for j in range(copies + 1)
+        ]
+        zero_sums = np.cumsum(np.array(terms, dtype=object))
+        one_sums = np.cumsum(np.array(terms[::-1], dtype=object))
+        return Kernel(
+            zero=_wide_array([Fraction(int(t), whole) for t in terms]),
+            one=_wide_array([Fraction(int(t), whole) for t in terms[::-1]]),
+            lead=_wide_array(
+                [Fraction(int(z - o), whole) for z, o in zip(zero_sums, one_sums, strict=True)][:-1]
+            ),
+            behind=_wide_array([Fraction(int(o), whole) for o in one_sums][:-1]),
+            relative=2.0 * ROUNDOFF,
+        )
+    return _rounded_kernel(copies, flip)
+
+
+def _rounded_kernel(copies: int, flip: Fraction) -> Kernel:
+    """Return the kernel of many copies, with the error of its subtraction measured."""
+    law = binomial(copies, flip, 1e-600 if Wide is not np.float64 else 1e-280)
+    zero = np.zeros(copies + 1, dtype=Wide)
+    zero[law.start : law.stop] = law.mass
+    one = zero[::-1].copy()
+    zero_sums, one_sums = np.cumsum(zero), np.cumsum(one)
+    lead = np.maximum(zero_sums - one_sums, 0)[:-1]
+    term = law.relative + gamma(copies + 2.0)
+    safe = np.maximum(lead, Wide(np.finfo(Wide).tiny))
+    cancelled = float(np.max(np.where(lead > 0, (zero_sums + one_sums)[:-1] / safe, 1)))
+    return Kernel(zero, one, lead, one_sums[:-1], term * max(1.0, cancelled) + 2.0 * ROUNDOFF)
+
+
+def _wide_array(values: list[Fraction]) -> WideArray:
+    return np.array([wide(value) for value in values], dtype=Wide)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Knots:
+    """The best tests between two laws, with the proven error of their level and gain.
+
+    Errors as in ``Law``: each sum is within ``relative``, may lack ``missing`` and may be
+    off by its noise either way.
+    """
+
+    level: WideArray
+    gain: WideArray
+    miss: WideArray
+    """1 − power, summed from the other end so that it keeps its digits."""
+    relative: float
+    missing: Any
+    level_noise: Any
+    gain_noise: Any
+    miss_noise: Any
+    steepest: float
+    """A float at or above the largest log likelihood ratio of any outcome."""
+
+    def delta(self, epsilon: float, *, spread: float = 0.0) -> tuple[float, float]:
+        """Return both ends of delta for this pair, in this direction.
+
+        With ``spread`` the upper end is for the sum of this pair and further independent
+        bits of unknown kind whose variances add up to ``spread`` (see ``lowered``).
+        """
+        if epsilon >= self.steepest:
+            return 0.0, 0.0
+        if epsilon > LARGEST_EXPONENT:
+            return 0.0, self.delta(LARGEST_EXPONENT)[1]
+        ratio = exp_minus_one(epsilon)
+        wider = self.relative + 6.0 * ROUNDOFF
+        high = self._highest_values(ratio)
+        low = ((1 - wider) * self.gain - ((1 + wider) * ratio) * self.level) - (
+            ratio * self.missing + self.gain_noise + ratio * self.level_noise
+        )
+        above = max(up(lowered(high, spread, self.missing)), up(self.missing))
+        return min(down(low.max()), 1.0), min(above, 1.0)
+
+    def _highest_values(self, ratio: Any) -> WideArray:
+        """Return an upper end of gain − ratio·level for every knot."""
+        wider = self.relative + 6.0 * ROUNDOFF
+        values: WideArray = (1 + wider) * self.gain - ((1 - wider) * ratio) * self.level
+        return values + (self.missing + self.gain_noise + ratio * self.level_noise)
+
+    def deltas(self, epsilons: Floats, *, spread: float = 0.0) -> tuple[Floats, Floats]:
+        """Return both ends of delta at many epsilons, in double precision blocks."""
+        gain, level = self.gain.astype(np.float64), self.level.astype(np.float64)
+        gain_noise = np.asarray(self.gain_noise, dtype=np.float64)
+        level_noise = np.asarray(self.level_noise, dtype=np.float64)
+        missing = float(self.missing) * (1 + 2.0**-50) + 5e-324
+        ratios = np.expm1(np.minimum(epsilons, 700.0))
+        # Every product and difference below rounds relative to gain or to ratio·level.
+        wider = self.relative + 2.0**-49
+        low, high = np.empty(len(epsilons)), np.empty(len(epsilons))
+        block = max(1, 400_000 // max(1, len(gain)))
+        for begin in range(0, len(epsilons), block):
+            part = slice(begin, begin + block)
+            ratio = ratios[part, None]
+            weighted = ratio * level
+            noise = gain_noise + ratio * level_noise
+            values = (1 + wider) * gain - (1 - wider) * weighted + noise
+            high[part] = lowered_rows(values, spread, 0.0)
+            low[part] = ((1 - wider) * gain - (1 + wider) * weighted - noise).max(axis=1)
+        high = np.maximum(high * (1 + 2.0**-50) + missing, missing)
+        low = low * (1 - 2.0**-50) - ratios * missing
+        gone = epsilons >= self.steepest
+        return np.where(gone, 0.0, np.clip(low, 0, 1)), np.where(gone, 0.0, np.clip(high, 0, 1))
+
+    def epsilon(self, delta: float, *, spread: float = 0.0) -> tuple[float, float]:
+        """Return both ends of the smallest epsilon that holds with ``delta``."""
+        wider = self.relative + 6.0 * ROUNDOFF
+        target = Wide(delta)
+        surest = (1 - wider) * self.gain - self.gain_noise - target
+        low = (surest / ((1 + wider) * self.level + self.missing + self.level_noise)).max()
+        return down(np.log1p(max(low, Wide(0)))), self._highest_epsilon(delta, spread)
+
+    def _highest_epsilon(self, delta: float, spread: float) -> float:
+        wider = self.relative + 6.0 * ROUNDOFF
+        if not self.missing < delta:
+            return self.steepest
+        worst = (1 + wider) * self.gain + (self.missing + self.gain_noise) - Wide(delta)
+        floor = (1 - wider) * self.level - self.level_noise
+        inside = worst > 0
+        if not inside.any():
+            return 0.0
+        if not (np.broadcast_to(floor, worst.shape)[inside] > 0).all():
+            return self.steepest
+        ratio = np.where(inside, worst, 0) / np.where(inside, floor, 1)
+        best = int(ratio.argmax())
+        safe = min(up(np.log1p(ratio[best])), self.steepest)
+        return self._spread_epsilon(delta, spread, safe, float(floor[best])) if spread else safe
+
+    def _spread_epsilon(self, delta: float, spread: float, safe: float, level: float) -> float:
+        """Lower a safe epsilon by Newton steps on the spread delta; keep only what is proven."""
+        for _ in range(4):
+            reached = self.delta(safe, spread=spread)[1]
+            slope = level * math.exp(safe)
+            if not (reached < delta and slope > 0):
+                break
+            # Convexity makes the full step land short of the root; stop when it is small.
+            step = 0.98 * (delta - reached) / slope
+            if step <= 1e-7 * safe:
+                break
+            trial = max(safe - step, 0.0)
+            if self.delta(trial, spread=spread)[1] > delta:
+                break
+            safe = trial
+        return safe
+
+    def power(self, levels: Floats) -> tuple[Floats, Floats]:
+        """Return both ends of the best power at the given levels (randomized tests allowed)."""
+        slack = float(self.missing + np.max(self.level_noise + self.gain_noise)) * (1 + 2.0**-50)
+        wider = self.relative + 6.0 * ROUNDOFF
+        level, gain = self.level.astype(np.float64), self.gain.astype(np.float64)
+        zero = np.zeros(1)
+        # Optimistic for the tester: a smaller level buys a larger power.
+        cheap = np.concatenate([zero, np.maximum(level * (1 - wider) - slack, 0), [1.0]])
+        rich = np.concatenate([zero, (level + gain) * (1 + wider) + 2 * slack, [1.0]])
+        dear = np.concatenate([zero, level * (1 + wider) + slack, [1.0]])
+        poor = np.concatenate([zero, (level + gain) * (1 - wider) - slack, [1.0]])
+        dear = np.maximum.accumulate(np.minimum(dear, 1.0))
+        cheap = np.maximum.accumulate(np.minimum(cheap, 1.0))
+        high = np.interp(levels, cheap, np.minimum(rich, 1.0)) + 1e-15
+        low = np.interp(levels, dear, np.clip(poor, 0.0, 1.0)) - 1e-15
+        return np.clip(low, levels, 1.0), np.clip(high, levels, 1.0)
+
+    def slopes_at(self, level: float) -> set[float]:
+        """Return log ratios of the curve around ``level`` (guides only: any slope is valid)."""
+        at = int(np.searchsorted(self.level.astype(np.float64), level))
+        found: set[float] = set()
+        for index in range(max(at - 1, 1), min(at + 2, len(self.level))):
+            run = float(self.level[index] - self.level[index - 1])
+            rise = float(self.gain[index] - self.gain[index - 1])
+            if run > 0 and rise > -run:
+                found.add(abs(math.log1p(rise / run)))
+        return found
+
+    def mu(self) -> tuple[float, float]:
+        """Return both ends of the smallest mu with Φ⁻¹(power) − Φ⁻¹(level) ≤ mu everywhere.
+
+        Knots are enough: the Gaussian trade-off curve is convex, so it stays below the
+        chord between two points that it stays below. With c = e^steepest, power ≤ c·level,
+        and a ↦ Φ⁻¹(c·a) − Φ⁻¹(a) is non-decreasing because the Gaussian isoperimetric
+        function φ(Φ⁻¹(a)) is concave and 0 at 0. That bounds every knot by its level alone,
+        and by 1 − power alone (mirror image), so knots outside the window stay below the
+        bound at the window's edge.
+        """
+        wider = self.relative + 6.0 * ROUNDOFF
+        pairs = [
+            (
+                side * (1 - wider) - self.missing - noise,
+                side * (1 + wider) + self.missing + noise,
+            )
+            for side, noise in ((self.level, self.level_noise), (self.miss, self.miss_noise))
+        ]
+        (low_level, high_level), (low_miss, high_miss) = pairs
+        gain = self.gain * (1 + wider) + self.gain_noise + self.missing
+        sure_gain = self.gain * (1 - wider) - self.gain_noise
+        direct = _quantile(low_miss, high_level + gain) + _quantile(low_level, high_miss + gain)
+        by_ratio = np.minimum(
+            _ratio_gap(high_level, self.steepest), _ratio_gap(high_miss, self.steepest)
+        )
+        edge = _ratio_gap(np.array([self.missing], dtype=Wide), self.steepest)
+        high = max(float(np.minimum(direct, by_ratio).max()), float(edge[0]))
+        seen = _quantile(high_miss, low_level + sure_gain) + _quantile(
+            high_level, low_miss + sure_gain
+        )
+        low = float(np.where(np.isfinite(seen), seen, 0.0).max())
+        room = _NORMAL_QUANTILE_ERROR
+        return down(low - room * (1 + low)), up(high + room * (1 + high))
+
+
+def _logs(values: WideArray) -> Floats:
+    with np.errstate(divide="ignore"):
+        logs: Floats = np.log(np.clip(values, 0, 1)).astype(np.float64)
+    return logs
+
+
+def _quantile(tail: WideArray, rest: WideArray) -> Floats:
+    """Return −Φ⁻¹(tail) from ``tail`` or, where that is above one half, from 1 − tail = ``rest``.
+
+    With a lower end of the tail and an upper end of the rest this is an upper end (infinite
+    where the tail is not surely positive); with the ends swapped it is a lower end.
+    """
+    from_tail: Floats = -ndtri_exp(_logs(tail))
+    from_rest: Floats = ndtri_exp(_logs(rest))
+    return np.where(np.asarray(tail, dtype=np.float64) <= 0.5, from_tail, from_rest)
+
+
+def _ratio_gap(level: WideArray, steepest: float) -> Floats:
+    """Return Φ⁻¹(min(1, level·e^steepest)) − Φ⁻¹(level)."""
+    logs = _logs(level)
+    with np.errstate(invalid="ignore"):
+        gap: Floats = ndtri_exp(np.minimum(logs + steepest, 0.0)) - ndtri_exp(logs)
+    return np.where(np.isnan(gap), 0.0, gap)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TradeOff:
+    """Both ends of a trade-off curve f at given levels: type II error no test can beat."""
+
+    alphas: Floats
+    lower: Floats
+    upper: Floats
+
+    @classmethod
+    def from_profile(
+        cls, alphas: Floats, epsilons: Floats, deltas: Floats, *, upper: Floats
+    ) -> TradeOff:
+        """Return the envelope of the lines that (epsilon, delta) pairs prove.
+
+        Source     [Dong, Roth, Su 2022, proposition 6]: f(a) = max over epsilon of
+                   0, 1 − delta − e^epsilon·a and e^−epsilon·(1 − delta − a).
+        """
+        growth = np.exp(epsilons)[:, None] * (1 + 1e-15)
+        steep = 1 - deltas[:, None] - growth * alphas
+        flat = (1 - deltas[:, None] - alphas) / growth
+        flat = np.where(flat > 0, flat, 0.0)
+        lower = np.maximum(np.maximum(steep, flat).max(axis=0) - 1e-15, 0.0)
+        upper = np.minimum(upper, 1 - alphas)
+        return cls(alphas, np.minimum(lower, upper), upper)
+
+
+def shifted(others: Law, target: Kernel, steepest: float) -> Knots:
+    """Return the knots of "others + Bin(copies, q)" against "others + Bin(copies, p)".
+
+    Symbols    A = ``others``, lead = F₀ − F₁, behind = F₁ of the target's kernel.
+    Formula    gain(k) = Σ_j lead(j)·A(k−j);
+               level(k) = Σ_j behind(j)·A(k−j) + Σ_{i ≤ k−copies} A(i).
+    """
+    gain, level, miss = _linear(others.mass, target)
+    relative = others.relative + target.relative + gamma(len(others.mass) + target.copies + 3.0)
+    noises: tuple[Any, Any, Any] = (Wide(0), Wide(0), Wide(0))
+    if others.noise is not None:
+        noises = _linear(others.noise * (1 + 2 * relative), target)
+    return Knots(
+        level=level,
+        gain=gain,
+        miss=miss,
+        relative=relative * 1.01,
+        missing=others.missing,
+        level_noise=noises[1],
+        gain_noise=noises[0],
+        miss_noise=noises[2],
+        steepest=steepest,
+    )
+
+
+def _linear(mass: WideArray, target: Kernel) -> tuple[WideArray, WideArray, WideArray]:
+    """Return gain, level and miss for the masses of the others.
+
+    The miss of test k is P₀[outcome > k]: in the mirror image a level like any other.
+    """
+    back = _level(mass[::-1], target)
+    return _product(mass, target.lead), _level(mass, target), back[::-1]
+
+
+def _level(mass: WideArray, target: Kernel) -> WideArray:
+    level = _product(mass, target.behind)
+    level[target.copies :] += np.cumsum(mass)[: len(mass) - 1]
+    return level
+
+
+def _product(mass: WideArray, short: WideArray) -> WideArray:
+    return mass * short[0] if len(short) == 1 else np.convolve(mass, short)
+
+
+def loss_tail(others: Law, target: Kernel, epsilon: float) -> tuple[float, float]:
+    """Return both ends of P₀[log likelihood ratio > epsilon], the point-wise quantity.
+
+    An outcome whose ratio is too close to e^epsilon to call counts for the upper end only.
+    """
+    zero, one = np.convolve(others.mass, target.zero), np.convolve(others.mass, target.one)
+    ratio = exp_minus_one(min(epsilon, LARGEST_EXPONENT)) + 1
+    wider = others.relative + target.relative + gamma(target.copies + 6.0)
+    noise = Wide(0) if others.noise is None else others.noise.max()
+    surely = zero * (1 - wider) - noise > ratio * (one * (1 + wider) + noise)
+    maybe = zero * (1 + wider) + noise > ratio * (one * (1 - wider) - noise)
+    total = wider + gamma(len(zero) + 1.0)
+    low = down(zero[surely].sum() * (1 - total) - noise * surely.sum())
+    high = up(zero[maybe].sum() * (1 + total) + noise * maybe.sum() + others.missing)
+    return min(low, 1.0), min(high, 1.0)
+
+
+def lowered(values: WideArray, spread: float, outside: Any) -> Any:
+    """Return an upper end of max over k of E[values at k − J] for any J that is spread enough.
+
+    J is a sum of independent bits whose variances add up to V = ``spread`` (their means are
+    not known). Say v(j) ≤ top − c·min((j − m)², R²) for all j, with R² = rho·V. Because
+    min(y², R²) ≥ y² − y⁴/(4R²), and E[X⁴] ≤ 3V² + V, |E[X³]| ≤ V for the centred sum X,
+    E[min((X + s)², R²)] ≥ V(1 − 1/rho − 1/(2 rho²)) for every shift s when V ≥ 1 and
+    rho ≥ 8 (for s² ≥ 16 V by Chebyshev, else by those moments). So the expectation stays
+    below top − c·V·(1 − 1/rho − 1/(2 rho²)), whatever k is. ``outside`` bounds v where the
+    window does not reach.
+    """
+    return lowered_rows(np.asarray(values)[None, :], spread, outside)[0]
+
+
+def lowered_rows(values: WideArray, spread: float, outside: Any) -> WideArray:
+    """Return ``lowered`` for every row."""
+    top: WideArray = values.max(axis=1)
+    best = top
+    if spread < 1.0:
+        return best
+    for rho in (12.0, 48.0):
+        radius_squared = rho * spread
+        reach = math.ceil(math.sqrt(radius_squared))
+        if 4 * reach > values.shape[1]:
+            break
+        fall = np.minimum(
+            _curvature(values, top, reach, radius_squared), (top - outside) / radius_squared
+        )
+        kept = spread * (1.0 - 1.0 / rho - 0.5 / rho**2) * (1.0 - 2.0**-40)
+        best = np.minimum(best, top - np.maximum(fall, 0) * kept)
+    return best
+
+
+def _curvature(values: WideArray, top: WideArray, reach: int, radius_squared: float) -> WideArray:
+    """Return the largest c with values ≤ top − c·min((j − m)², R²) in every row, m well chosen."""
+    rows = np.arange(len(values))
+    size = values.shape[1]
+    centre = values.argmax(axis=1)
+    left = values[rows, np.maximum(centre - reach, 0)]
+    right = values[rows, np.minimum(centre + reach, size - 1)]
+    bend = np.maximum(2 * top - left - right, np.finfo(values.dtype).tiny)
+    middle = (centre + 0.5 * reach * (right - left) / bend).astype(np.float64)
+    distance = np.minimum((np.arange(size) - middle[:, None]) ** 2, radius_squared)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(distance > 0, (top[:, None] - values) / distance, np.inf)
+    return np.asarray(ratio.min(axis=1))

@@ -1,0 +1,104 @@
+"""Working precision: the widest plain hardware float, and how far it can be off.
+
+Every error bound in this package is written in units of ``ROUNDOFF``, so it holds with
+80-bit, 128-bit and 64-bit floats alike; narrower floats give wider brackets, never
+wrong ones.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Wide = np.longdouble if np.finfo(np.longdouble).nmant in (63, 112) else np.float64
+"""The working float. A "double double" (nmant 105) does not round like an IEEE float."""
+
+WideArray = NDArray[Any]
+ROUNDOFF = float(np.finfo(Wide).eps) / 2.0
+TINIEST = np.finfo(Wide).tiny * Wide(2.0) ** 64
+"""Below this a product may have lost its relative accuracy to underflow."""
+
+LEAST_TAIL = Wide(10) ** (-280 if np.finfo(Wide).maxexp < 2000 else -4000)
+"""The smallest probability that a window may leave out."""
+
+LARGEST_EXPONENT = float(np.log(np.finfo(Wide).max)) - 2.0
+_DOUBLE_ROUNDOFF = 2.0**-53
+_DIGITS = decimal.Context(prec=60)
+
+
+def wide(value: Fraction | int) -> Any:
+    """Return a rational in the working float, off by at most two roundoffs."""
+    numerator, denominator = Fraction(value).as_integer_ratio()
+    if numerator == 0:
+        return Wide(0)
+    shift = 130 - abs(numerator).bit_length() + denominator.bit_length()
+    scaled = (numerator << shift) // denominator if shift >= 0 else numerator // (
+        denominator << -shift
+    )
+    high, low = divmod(scaled, 1 << 64)
+    pieces = [high >> 40, high & (2**40 - 1), low >> 40]
+    total = (Wide(pieces[0]) * Wide(2**40) + Wide(pieces[1])) * Wide(2**24) + Wide(pieces[2])
+    return np.ldexp(total, 40 - shift)
+
+
+def wide_decimal(value: decimal.Decimal) -> Any:
+    """Return a decimal in the working float, off by at most two roundoffs."""
+    return wide(Fraction(value))
+
+
+def exp_minus_one(epsilon: float) -> Any:
+    """Return e^epsilon − 1 in the working float, off by at most three roundoffs.
+
+    The decimal exponential is correctly rounded to 60 digits, which leaves more than 25
+    good digits for any epsilon above 1e-30; below that epsilon itself is as good.
+    """
+    if epsilon < 1e-30:
+        return Wide(epsilon)
+    exact = decimal.Decimal(epsilon)
+    return wide_decimal(_DIGITS.subtract(_DIGITS.exp(exact), decimal.Decimal(1)))
+
+
+def wide_exponential(powers: list[tuple[int, Fraction]]) -> Any:
+    """Return the product of base^power over ``powers``, off by at most four roundoffs.
+
+    With 60 digits and exponents below 10¹² the logarithm keeps 40 digits behind the point.
+    """
+    total = decimal.Decimal(0)
+    for power, base in powers:
+        numerator, denominator = base.as_integer_ratio()
+        logarithm = _DIGITS.ln(_DIGITS.divide(decimal.Decimal(numerator), decimal.Decimal(denominator)))
+        total = _DIGITS.add(total, _DIGITS.multiply(decimal.Decimal(power), logarithm))
+    return wide_decimal(_DIGITS.exp(total))
+
+
+def log_of(value: Fraction) -> tuple[float, float]:
+    """Return floats just below and just above ln(value) for a positive rational."""
+    numerator, denominator = value.as_integer_ratio()
+    logarithm = _DIGITS.subtract(
+        _DIGITS.ln(decimal.Decimal(numerator)), _DIGITS.ln(decimal.Decimal(denominator))
+    )
+    nearest = float(logarithm)
+    return math.nextafter(nearest, -math.inf), math.nextafter(nearest, math.inf)
+
+
+def up(value: Any) -> float:
+    """Return a float that is at least ``value``, with room for one last rounding."""
+    return max(0.0, math.nextafter(float(value) * (1.0 + 4.0 * _DOUBLE_ROUNDOFF), math.inf))
+
+
+def down(value: Any) -> float:
+    """Return a float from 0 up that is at most ``value``, with room for one last rounding."""
+    return max(0.0, math.nextafter(float(value) * (1.0 - 4.0 * _DOUBLE_ROUNDOFF), -math.inf))
+
+
+def gamma(operations: float, *, roundoff: float = ROUNDOFF) -> float:
+    """Return the relative error of ``operations`` roundings in a row: k·u / (1 − k·u)."""
+    product = operations * roundoff
+    if product >= 0.5:
+        return math.inf
+    return product / (1.0 - product)
