@@ -188,21 +188,6 @@ def bits_pointwise(ones: int, zeros: int, flip: Fraction, epsilon: float) -> arb
         return answer + arb(0, (zero.missing + one.missing).upper())
 
 
-def crowd_epsilon(
-    ones: int, zeros: int, flip: Fraction, delta: float, *, upward: bool | None = None
-) -> float:
-    """Return epsilon at ``delta`` for one crowd (both directions, or one) to float accuracy."""
-    low, high = 0.0, 50.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        if upward is None:
-            found = bits_delta(ones, zeros, flip, middle)
-        else:
-            found = loose_delta(ones, zeros, flip, middle, 1, upward=upward)
-        low, high = (middle, high) if found > delta else (low, middle)
-    return high
-
-
 # --- clear values with decoys -----------------------------------------------------------------
 
 

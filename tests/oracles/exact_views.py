@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations_with_replacement, product
+from itertools import combinations, combinations_with_replacement, product
+from math import lcm
 
 from tests.oracles import exact
 from tests.oracles.exact import Pair
@@ -123,18 +124,19 @@ def add_row(law: Weights, row: Sequence[int]) -> Weights:
     return out
 
 
-def crowd_laws(others: int, bits: int, flip: Fraction) -> Iterator[tuple[tuple[int, ...], Weights]]:
-    """Yield every multiset of other rows with the law of what it shows."""
-    rows = [row_weights(row, bits, flip) for row in range(1 << bits)]
+def crowd_laws(
+    others: int, rows: Sequence[Sequence[int]]
+) -> Iterator[tuple[tuple[int, ...], Weights]]:
+    """Yield every multiset of other inputs with the law of what it shows."""
 
     def grow(crowd: tuple[int, ...], law: Weights) -> Iterator[tuple[tuple[int, ...], Weights]]:
         if len(crowd) == others:
             yield crowd, law
             return
-        for row in range(crowd[-1] if crowd else 0, 1 << bits):
+        for row in range(crowd[-1] if crowd else 0, len(rows)):
             yield from grow((*crowd, row), add_row(law, rows[row]))
 
-    yield from grow((), {(0,) * (1 << bits): 1})
+    yield from grow((), {(0,) * len(rows[0]): 1})
 
 
 def vectors_pairs(
@@ -147,7 +149,7 @@ def vectors_pairs(
     """
     rows = [row_weights(row, bits, flip) for row in range(1 << bits)]
     total = flip.denominator ** (bits * users)
-    for crowd, law in crowd_laws(users - 1, bits, flip):
+    for crowd, law in crowd_laws(users - 1, rows):
         zero = add_row(law, rows[0])
         for moved in range(1, bits + 1):
             target = (1 << moved) - 1
@@ -168,3 +170,13 @@ def assumed_pair(users: int, bits: int, flip: Fraction) -> Pair:
     zero, full = add_row(law, rows[0]), add_row(law, rows[-1])
     total = flip.denominator ** (bits * users)
     return Pair(tuple(zero.values()), tuple(full[key] for key in zero), total)
+
+
+def table_pairs(users: int, table: Sequence[Sequence[Fraction]]) -> Iterator[Pair]:
+    """Yield the pair of every crowd and every two inputs of any randomizer, shuffled."""
+    bottom = lcm(*(entry.denominator for row in table for entry in row))
+    rows = [[int(entry * bottom) for entry in row] for row in table]
+    for _, law in crowd_laws(users - 1, rows):
+        shown = [add_row(law, row) for row in rows]
+        for one, two in combinations(shown, 2):
+            yield Pair(tuple(one.values()), tuple(two[key] for key in one), bottom**users)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from chaffinch import privacy
+from chaffinch.privacy import amplification
 from tests.oracles import balls, clones, rounds
 
 STORED: dict[str, dict[str, Any]] = {
@@ -48,10 +49,12 @@ def test_one_round_epsilon_of_the_all_zero_crowd(row: dict[str, Any]) -> None:
     bracket = mechanism.crowd(ones=0).epsilon(parameters["delta"])
     printed = float(row["value"])
     assert bracket.upper == pytest.approx(printed, abs=half_unit(row["value"]))
-    flip = Fraction(parameters["flip_probability"])
-    truth = balls.crowd_epsilon(0, parameters["users"] - 1, flip, parameters["delta"])
-    assert truth == pytest.approx(printed, abs=half_unit(row["value"]))
-    assert bracket.lower - 1e-12 <= truth <= bracket.upper + 1e-12
+    flip, others = Fraction(parameters["flip_probability"]), parameters["users"] - 1
+    half = half_unit(row["value"])
+    assert balls.bits_delta(0, others, flip, printed - half) > parameters["delta"]
+    assert balls.bits_delta(0, others, flip, printed + half) < parameters["delta"]
+    assert not balls.bits_delta(0, others, flip, bracket.upper) > parameters["delta"]
+    assert not balls.bits_delta(0, others, flip, bracket.lower) < parameters["delta"]
 
 
 @pytest.mark.parametrize("row", TEN_ROUNDS, ids=names)
@@ -80,6 +83,18 @@ def test_clone_pair_lies_in_the_published_interval() -> None:
     users, local = row["parameters"]["users"], row["parameters"]["local_epsilon"]
     assert clones.clone_pair_delta(users, local, float(row["low"])) > 1e-6
     assert clones.clone_pair_delta(users, local, float(row["high"])) < 1e-6
+
+
+def test_the_package_finds_the_clone_pair_there_too() -> None:
+    row = STORED["clone bound, numerical"]
+    bracket = amplification.clone_epsilon(**row["parameters"])
+    assert float(row["low"]) <= bracket.lower <= bracket.upper <= float(row["high"])
+
+
+def test_the_package_knows_the_closed_form_of_the_clone_bound() -> None:
+    row = STORED["clone bound, closed form"]
+    found = amplification.clone_epsilon_closed_form(**row["parameters"])
+    assert found == pytest.approx(float(row["value"]), rel=1e-14)
 
 
 def test_local_epsilon_of_a_one_hot_vector() -> None:
