@@ -90,7 +90,7 @@ def clear_decoys(*, epsilon: float, delta: float, values: int) -> float:
     Domain: any ε > 0, 0 < δ < 1, d ≥ 2. Defect: step (5.6) drops a −1 in the wrong
     direction; still no false case is known, and it asks for 3.3 to 6.2 times too many.
 
-    >>> math.floor(clear_decoys(epsilon=1, delta=1e-6, values=100))
+    >>> math.ceil(clear_decoys(epsilon=1, delta=1e-6, values=100))
     21356
     """
     size = checks.whole("values", values, least=2)

@@ -1,0 +1,81 @@
+"""Closed forms that others have published: claims to compare with, never guarantees.
+
+Every function carries its source equation, the domain where it says something, and its known
+defect; `FORMULAS` lists them all for charts and pages. Nothing that gives a guarantee calls
+anything in here.
+"""
+
+from chaffinch.privacy.published import copies, fake_records, gaussian, one_filter, responders
+from chaffinch.privacy.published.copies import (
+    three_sigma_copies_epsilon,
+    three_sigma_copies_flip_probability,
+    three_sigma_epsilon,
+    three_sigma_flip_probability,
+)
+from chaffinch.privacy.published.fake_records import (
+    any_crowd_delta,
+    any_crowd_epsilon,
+    any_crowd_flip_probability,
+    clear_decoys,
+    clear_decoys_delta,
+    clear_decoys_epsilon,
+    decoy_cover_delta,
+    decoy_cover_epsilon,
+    decoy_cover_flip_probability,
+    flipped_values_delta,
+    flipped_values_epsilon,
+    flipped_values_flip_probability,
+    zero_crowd_delta,
+    zero_crowd_epsilon,
+    zero_crowd_flip_probability,
+)
+from chaffinch.privacy.published.formula import Formula
+from chaffinch.privacy.published.gaussian import shifted_binomial_mu, shifted_binomial_tradeoff
+from chaffinch.privacy.published.one_filter import one_filter_ratio
+from chaffinch.privacy.published.responders import (
+    binary_sum_delta,
+    binary_sum_epsilon,
+    binary_sum_flip_probability,
+    random_responders_delta,
+    random_responders_epsilon,
+)
+
+FORMULAS: tuple[Formula, ...] = (
+    *fake_records.FORMULAS,
+    *copies.FORMULAS,
+    *gaussian.FORMULAS,
+    *responders.FORMULAS,
+    *one_filter.FORMULAS,
+)
+
+__all__ = [
+    "FORMULAS",
+    "Formula",
+    "any_crowd_delta",
+    "any_crowd_epsilon",
+    "any_crowd_flip_probability",
+    "binary_sum_delta",
+    "binary_sum_epsilon",
+    "binary_sum_flip_probability",
+    "clear_decoys",
+    "clear_decoys_delta",
+    "clear_decoys_epsilon",
+    "decoy_cover_delta",
+    "decoy_cover_epsilon",
+    "decoy_cover_flip_probability",
+    "flipped_values_delta",
+    "flipped_values_epsilon",
+    "flipped_values_flip_probability",
+    "one_filter_ratio",
+    "random_responders_delta",
+    "random_responders_epsilon",
+    "shifted_binomial_mu",
+    "shifted_binomial_tradeoff",
+    "three_sigma_copies_epsilon",
+    "three_sigma_copies_flip_probability",
+    "three_sigma_epsilon",
+    "three_sigma_flip_probability",
+    "zero_crowd_delta",
+    "zero_crowd_epsilon",
+    "zero_crowd_flip_probability",
+]

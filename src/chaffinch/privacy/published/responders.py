@@ -1,0 +1,106 @@
+"""Cheu, Smith, Ullman, Zeber and Zhilyaev (2019), as S3 quotes them in Claim C.1.
+
+A set H of the users answers at random, the others truthfully. For a fixed H that leaves the
+target out, the sum is hidden by Bin(|H|, ½). When everybody flips with q the size of H is
+Bin(n, 2q), so a Chernoff bound for it turns the claim into one about q.
+"""
+
+from __future__ import annotations
+
+import math
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput
+from chaffinch.privacy.published.formula import (
+    Formula,
+    flip,
+    flip_from,
+    open_delta,
+    positive_epsilon,
+    refuse,
+)
+
+
+def random_responders_epsilon(*, responders: int, delta: float) -> float:
+    """Return S3 Claim C.1, ε = ln(1 + √(32 ln(2/δ)/|H|)).
+
+    ``delta`` is the δ of the guarantee; the claim writes δ/2 for it. Domain: |H| > 8 ln(2/δ).
+    Defect: no false case is known; it claims an ε several times the exact one.
+    """
+    size = checks.whole("responders", responders, least=1)
+    log_term = math.log(2.0 / open_delta(delta))
+    if not size > 8.0 * log_term:
+        rule = f"above 8 ln(2/delta) = {8.0 * log_term:.6g}"
+        raise InvalidInput("responders", rule, responders)
+    return math.log1p(math.sqrt(32.0 * log_term / size))
+
+
+def random_responders_delta(*, responders: int, epsilon: float) -> float:
+    """Return the δ that S3 Claim C.1 claims; 1 where it claims nothing."""
+    size = checks.whole("responders", responders, least=1)
+    rise = math.expm1(min(positive_epsilon(epsilon), math.log(3.0)))
+    # From ε = ln 3 on it is the condition |H| > 8 ln(2/δ) that decides.
+    return min(1.0, 2.0 * math.exp(-size * rise * rise / 32.0))
+
+
+def binary_sum_flip_probability(*, epsilon: float, delta: float, users: int) -> float:
+    """Return the q at which Claim C.1 and a Chernoff bound for |H| together give (ε, δ).
+
+    With λ = 2nq, |H| ≥ λ − √(2λ ln(2/δ)) but for a chance of δ/2; the other δ/2 goes to the
+    claim. Domain: a crowd large enough for q < 1/2. Defect: as for the claim.
+    """
+    size = checks.whole("users", users, least=1)
+    wanted = open_delta(delta)
+    rise = math.expm1(min(positive_epsilon(epsilon), math.log(3.0)))
+    needed = 32.0 * math.log(4.0 / wanted) / rise**2
+    slack = 2.0 * math.log(2.0 / wanted)
+    root = 0.5 * (math.sqrt(slack) + math.sqrt(slack + 4.0 * needed))
+    return flip_from(0.5 * root * root, size, "users")
+
+
+def binary_sum_epsilon(*, users: int, flip_probability: float, delta: float) -> float:
+    """Return the ε that Claim C.1 and the Chernoff bound give for this crowd and q."""
+    wanted = open_delta(delta)
+    expected = 2.0 * checks.whole("users", users, least=1) * flip(flip_probability)
+    sure = expected - math.sqrt(2.0 * expected * math.log(2.0 / wanted))
+    if not sure >= 8.0 * math.log(4.0 / wanted) * (1.0 - 1e-12):  # the edge itself is allowed
+        raise refuse(users, "users")
+    return math.log1p(math.sqrt(32.0 * math.log(4.0 / wanted) / sure))
+
+
+def binary_sum_delta(*, users: int, flip_probability: float, epsilon: float) -> float:
+    """Return the δ at which the same two bounds give ε; 1 where they give none."""
+    expected = 2.0 * checks.whole("users", users, least=1) * flip(flip_probability)
+    rise = math.expm1(min(positive_epsilon(epsilon), math.log(3.0)))
+    # λ − √(2λ(x − ln 2)) ≥ 32x/rise² with x = ln(4/δ): the left side falls in x, the right rises.
+    low, high = math.log(4.0), expected + math.log(4.0)
+    for _ in range(200):
+        x = 0.5 * (low + high)
+        sure = expected - math.sqrt(2.0 * expected * (x - math.log(2.0)))
+        low, high = (x, high) if sure >= 32.0 * x / rise**2 else (low, x)
+    return min(1.0, 4.0 * math.exp(-low))
+
+
+FORMULAS: tuple[Formula, ...] = (
+    Formula(
+        name="random_responders_epsilon",
+        source="Cheu 2019, as S3 Claim C.1",
+        equation="ε = ln(1 + √(32 ln(2/δ) / |H|))",
+        gives="epsilon when exactly |H| users answer at random",
+        domain="|H| > 8 ln(2/δ)",
+        defect="no false case known; several times the exact epsilon",
+        compute=random_responders_epsilon,
+        claimed_delta=random_responders_delta,
+    ),
+    Formula(
+        name="binary_sum_flip_probability",
+        source="Cheu 2019, as S3 Claim C.1, with |H| from Bin(n, λ/n)",
+        equation="λ − √(2λ ln(2/δ)) = 32 ln(4/δ) / (e^ε − 1)², q = λ/2n",
+        gives="flip probability of one bit",
+        domain="ε counts up to ln 3; n large enough for q < 1/2",
+        defect="no false case known; asks for several times too many flips",
+        compute=binary_sum_flip_probability,
+        claimed_epsilon=binary_sum_epsilon,
+        claimed_delta=binary_sum_delta,
+    ),
+)
