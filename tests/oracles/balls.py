@@ -214,16 +214,23 @@ def _halves_deltas(start: int, ratio: arb) -> Iterator[arb]:
     (T+1) ratio/(1+ratio), and telescopes into two tails, kept as integers. A tie adds zero.
     """
     share, trials = ratio / (1 + ratio), start
-    cut = int((((trials + 1) * share).mid().floor()).unique_fmpz()) + 1
+    cut = _floor((trials + 1) * share) + 1
     tail = sum(comb(trials, a) for a in range(cut, trials + 1))
     here = comb(trials, cut - 1)
     while True:
         yield positive_part(arb(tail + here) - ratio * tail) / arb(2) ** trials
         before = here * (cut - 1) // (trials - cut + 2)  # C(T, cut - 2)
         tail, here, trials = 2 * tail + here, here + before, trials + 1
-        while cut <= (((trials + 1) * share).mid().floor()).unique_fmpz():
+        while cut <= _floor((trials + 1) * share):
             here = here * (trials - cut + 1) // cut
             tail, cut = tail - here, cut + 1
+
+
+def _floor(value: arb) -> int:
+    """Return the whole part of a ball's centre."""
+    whole = value.mid().floor().unique_fmpz()
+    assert whole is not None
+    return int(whole)
 
 
 # --- flipped values: two sums, and the mixture over decoys --------------------------------------

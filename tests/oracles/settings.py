@@ -12,6 +12,8 @@ import random
 from collections.abc import Callable
 from fractions import Fraction
 
+from flint import arb
+
 from chaffinch import privacy
 from chaffinch.privacy import Bracket
 from tests.oracles import balls, judge
@@ -70,7 +72,7 @@ def bits_epsilon(source: random.Random) -> str:
     mechanism = privacy.FlippedBits(users=users, flip_probability=flip)
     bracket = mechanism.epsilon(delta)
     truth = balls.bits_delta(ones, users - 1 - ones, flip, bracket.upper)
-    if truth > balls.arb(delta):
+    if truth > arb(delta):
         return f"{mechanism!r}.epsilon({delta!r}) = {bracket!r}: {truth.str(25)} at ones={ones}"
     return ""
 
