@@ -76,7 +76,7 @@ def test_multinomial_ratio() -> None:
     "counting the reported vectors with l set bits, so those counts tell all there is to tell.",
     HOLDS,
     correction="For this crowd and this pair. That the pair is the worst is not shown and is "
-    "false: see S2, section 4, and S4, part III.",
+    "false: see S4, part III.",
 )
 def test_vector_ratio() -> None:
     for q, (length, records) in CASES:
