@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from chaffinch import privacy
 
-Build = Callable[..., Any]
+slower = settings(max_examples=max(10, settings().max_examples // 4))
+"""For laws that ask many questions of one mechanism; scales with the profile in use."""
 
 flips = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(49, 100), max_denominator=1000)
 epsilons = st.floats(min_value=0.0, max_value=8.0, allow_nan=False)

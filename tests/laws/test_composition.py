@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch import privacy
-from tests.laws.mechanisms import bits, decoyed, epsilons
+from tests.laws.mechanisms import bits, decoyed, epsilons, slower
 
 parts = bits(40) | decoyed
 
@@ -18,6 +18,7 @@ def meet(one: privacy.Bracket, two: privacy.Bracket) -> bool:
     return one.lower <= two.upper and two.lower <= one.upper
 
 
+@slower
 @given(mechanism=parts, epsilon=epsilons)
 def test_one_round_is_the_mechanism(mechanism: Any, epsilon: float) -> None:
     alone = mechanism.delta(epsilon)
@@ -27,6 +28,7 @@ def test_one_round_is_the_mechanism(mechanism: Any, epsilon: float) -> None:
         assert found.upper <= alone.upper * 1.01 + 1e-9
 
 
+@slower
 @given(first=parts, second=parts, epsilon=epsilons)
 def test_order_does_not_matter(first: Any, second: Any, epsilon: float) -> None:
     one = privacy.compose([first, second]).delta(epsilon)
@@ -34,6 +36,7 @@ def test_order_does_not_matter(first: Any, second: Any, epsilon: float) -> None:
     assert meet(one, two)
 
 
+@slower
 @given(mechanism=bits(40), epsilon=epsilons)
 def test_two_rounds_are_two_of_a_list(mechanism: Any, epsilon: float) -> None:
     one = privacy.compose(mechanism, times=2).delta(epsilon)
@@ -41,6 +44,7 @@ def test_two_rounds_are_two_of_a_list(mechanism: Any, epsilon: float) -> None:
     assert meet(one, two)
 
 
+@slower
 @given(mechanism=parts, epsilon=epsilons, times=st.integers(1, 6))
 def test_more_rounds_never_help(mechanism: Any, epsilon: float, times: int) -> None:
     fewer = privacy.compose(mechanism, times=times).delta(epsilon)
@@ -48,12 +52,14 @@ def test_more_rounds_never_help(mechanism: Any, epsilon: float, times: int) -> N
     assert fewer.lower <= more.upper
 
 
+@slower
 @given(mechanism=parts, epsilon=epsilons, times=st.integers(1, 6))
 def test_never_worse_than_basic_composition(mechanism: Any, epsilon: float, times: int) -> None:
     composed = privacy.compose(mechanism, times=times).delta(times * epsilon)
     assert composed.lower <= times * mechanism.delta(epsilon).upper
 
 
+@slower
 @given(mechanism=bits(40), times=st.integers(1, 5))
 def test_local_epsilons_add(mechanism: Any, times: int) -> None:
     composed = privacy.compose(mechanism, times=times)

@@ -99,6 +99,12 @@ GARBAGE = {"flip_probability": FLIP, "decoy_rate": CHANCE}
 WORDS: list[Any] = ["", "apart", "SEPARATE", None, True, 1, ["together"]]
 
 
+def label(value: object) -> str:
+    """Return a short name that is the same in every process."""
+    text = repr(value)
+    return type(value).__name__ if len(text) > 20 else text
+
+
 def bad_parameters() -> Iterator[Any]:
     for name, good in MECHANISMS:
         for parameter in good:
@@ -110,10 +116,12 @@ def bad_parameters() -> Iterator[Any]:
             elif (name, good) == ("DecoyedValues", CLEAR) and parameter == "decoys":
                 bad = [value for value in bad if value is not None]  # None means "not given"
             for value in bad:
-                yield pytest.param(name, good, parameter, value, id=f"{name}-{parameter}-{value!r}")
+                yield pytest.param(
+                    name, good, parameter, value, id=f"{name}-{parameter}-{label(value)}"
+                )
 
 
-@pytest.mark.parametrize(("name", "good", "parameter", "value"), bad_parameters())
+@pytest.mark.parametrize(("name", "good", "parameter", "value"), list(bad_parameters()))
 def test_a_parameter_refuses_garbage(
     name: str, good: dict[str, Any], parameter: str, value: object
 ) -> None:
@@ -127,21 +135,21 @@ def test_the_good_parameters_are_good(name: str, good: dict[str, Any]) -> None:
     assert getattr(privacy, name)(**good).delta(1.0).upper <= 1.0
 
 
-@pytest.mark.parametrize("value", REAL, ids=repr)
+@pytest.mark.parametrize("value", REAL, ids=label)
 @pytest.mark.parametrize(("name", "good"), MECHANISMS)
 def test_epsilon_refuses_garbage(name: str, good: dict[str, Any], value: Any) -> None:
     with pytest.raises(errors.InvalidInput):
         getattr(privacy, name)(**good).delta(value)
 
 
-@pytest.mark.parametrize("value", [*REAL, 1.1, 0.0, 0], ids=repr)
+@pytest.mark.parametrize("value", [*REAL, 1.1, 0.0, 0], ids=label)
 @pytest.mark.parametrize(("name", "good"), MECHANISMS)
 def test_delta_refuses_garbage(name: str, good: dict[str, Any], value: Any) -> None:
     with pytest.raises(errors.InvalidInput):
         getattr(privacy, name)(**good).epsilon(value)
 
 
-@pytest.mark.parametrize("value", REAL, ids=repr)
+@pytest.mark.parametrize("value", REAL, ids=label)
 def test_pointwise_refuses_garbage(value: Any) -> None:
     with pytest.raises(errors.InvalidInput):
         privacy.FlippedBits(**BITS).pointwise(value)
@@ -151,7 +159,7 @@ def test_pointwise_refuses_garbage(value: Any) -> None:
         privacy.FlippedBits(**BITS).crowd(ones=1).pointwise(value)
 
 
-@pytest.mark.parametrize("value", [*COUNT, 10], ids=repr)
+@pytest.mark.parametrize("value", [*COUNT, 10], ids=label)
 def test_a_crowd_refuses_garbage(value: Any) -> None:
     """``ones`` may be 0..9 among nine others."""
     with pytest.raises(errors.InvalidInput):
@@ -171,19 +179,19 @@ BAD_LEVELS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("value", BAD_LEVELS, ids=repr)
+@pytest.mark.parametrize("value", BAD_LEVELS, ids=label)
 def test_trade_off_levels_refuse_garbage(value: Any) -> None:
     with pytest.raises(errors.InvalidInput):
         privacy.FlippedBits(**BITS).tradeoff(value)
 
 
-@pytest.mark.parametrize("value", [*COUNT, 0], ids=repr)
+@pytest.mark.parametrize("value", [*COUNT, 0], ids=label)
 def test_composition_refuses_garbage_times(value: Any) -> None:
     with pytest.raises(errors.InvalidInput):
         privacy.compose(privacy.FlippedBits(**BITS), times=value)
 
 
-@pytest.mark.parametrize("value", [None, 3, "x", [3], [None], [FILTERS]], ids=repr)
+@pytest.mark.parametrize("value", [None, 3, "x", [3], [None], [FILTERS]], ids=label)
 def test_composition_refuses_what_is_no_mechanism(value: Any) -> None:
     with pytest.raises(errors.InvalidInput):
         privacy.compose(value)
@@ -192,7 +200,7 @@ def test_composition_refuses_what_is_no_mechanism(value: Any) -> None:
 @pytest.mark.parametrize(
     "given",
     [{}, {"values": 3}, {"values": 3, "users": 5}, {"values": 3, "decoy_rate": 0.5}],
-    ids=repr,
+    ids=label,
 )
 def test_decoys_come_from_one_rule(given: dict[str, Any]) -> None:
     with pytest.raises((errors.InvalidInput, TypeError)):

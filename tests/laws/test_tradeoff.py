@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from chaffinch import privacy
-from tests.laws.mechanisms import bits
+from tests.laws.mechanisms import bits, slower
 
 LEVELS = np.linspace(0.0, 1.0, 21)
 levels = st.lists(st.floats(0.0, 1.0), min_size=3, max_size=12).map(lambda xs: np.array(sorted(xs)))
@@ -18,6 +18,7 @@ ROUND = 1e-12
 """What a few float operations in the *test* may cost."""
 
 
+@slower
 @given(mechanism=bits(60), alphas=levels)
 def test_no_test_is_worse_than_guessing(mechanism: privacy.FlippedBits, alphas: np.ndarray) -> None:
     curve = mechanism.tradeoff(alphas)
@@ -26,12 +27,14 @@ def test_no_test_is_worse_than_guessing(mechanism: privacy.FlippedBits, alphas: 
     assert np.all(curve.upper <= 1.0 - alphas + ROUND)
 
 
+@slower
 @given(mechanism=bits(60), alphas=levels)
 def test_the_curve_does_not_rise(mechanism: privacy.FlippedBits, alphas: np.ndarray) -> None:
     curve = mechanism.tradeoff(alphas)
     assert np.all(curve.lower[1:] <= curve.upper[:-1] + ROUND)
 
 
+@slower
 @given(mechanism=bits(60), alphas=levels)
 def test_the_curve_is_convex(mechanism: privacy.FlippedBits, alphas: np.ndarray) -> None:
     curve = mechanism.tradeoff(alphas)
@@ -42,6 +45,7 @@ def test_the_curve_is_convex(mechanism: privacy.FlippedBits, alphas: np.ndarray)
         assert np.all(curve.lower <= chord + ROUND)
 
 
+@slower
 @given(mechanism=bits(60))
 def test_the_curve_is_its_own_inverse(mechanism: privacy.FlippedBits) -> None:
     """Both orders are in it, so f(f(alpha)) = alpha where f is not yet flat."""
@@ -52,6 +56,7 @@ def test_the_curve_is_its_own_inverse(mechanism: privacy.FlippedBits) -> None:
     assert np.all(mechanism.tradeoff(curve.lower).upper >= inner - slack - ROUND)
 
 
+@slower
 @given(mechanism=bits(60), epsilon=st.floats(0.0, 5.0))
 def test_every_line_of_delta_lies_below_the_curve(
     mechanism: privacy.FlippedBits, epsilon: float
@@ -60,6 +65,7 @@ def test_every_line_of_delta_lies_below_the_curve(
     assert np.all(lines <= mechanism.tradeoff(LEVELS).upper + ROUND)
 
 
+@slower
 @given(mechanism=bits(60))
 def test_mu_covers_the_curve_everywhere(mechanism: privacy.FlippedBits) -> None:
     bracket = mechanism.gaussian_mu()
@@ -69,6 +75,7 @@ def test_mu_covers_the_curve_everywhere(mechanism: privacy.FlippedBits) -> None:
     assert np.all(gaussian <= curve.upper + ROUND)
 
 
+@slower
 @given(mechanism=bits(60))
 def test_mu_is_at_least_what_delta_at_zero_needs(mechanism: privacy.FlippedBits) -> None:
     """Total variation: delta(0) <= 2 Phi(mu/2) - 1."""

@@ -58,6 +58,25 @@ def two_sums_pair(first: int, second: int, records: int, flip: Fraction) -> Pair
     return exact.product(leaving, joining)
 
 
+def two_sums_mixture(
+    others: tuple[int, int, int], decoys: int, values: int, flip: Fraction
+) -> Pair:
+    """Return the two affected sums with the decoys mixed in, whatever the other sums show.
+
+    ``others`` counts records on the first, the second and all other values. Looking at two of
+    the sums is post-processing, so this is a lower bound of the whole view, for any ``values``.
+    """
+    records = sum(others) + decoys
+    first = [0] * (records + 2) ** 2
+    second = list(first)
+    for fallen in exact.compositions(decoys, 3):
+        ways = exact.orders(fallen) * (values - 2) ** fallen[2]
+        pair = two_sums_pair(others[0] + fallen[0], others[1] + fallen[1], records, flip)
+        first = [a + ways * b for a, b in zip(first, pair.first, strict=True)]
+        second = [a + ways * b for a, b in zip(second, pair.second, strict=True)]
+    return Pair(tuple(first), tuple(second), sum(first))
+
+
 # --- numbers: r thermometer bits ------------------------------------------------------------
 
 

@@ -106,3 +106,22 @@ def test_two_sums_of_the_worst_crowd_without_decoys(users: int) -> None:
             truth = judge.true_delta(pairs, epsilon)
             found = judge.complaint(mechanism.delta(epsilon), truth)
             assert not found, (name, epsilon, found)
+
+
+@pytest.mark.parametrize(
+    ("users", "decoys", "values"), [(1, 3, 150), (1, 8, 8), (2, 6, 20), (5, 3, 2), (4, 5, 1000)]
+)
+def test_no_under_report_with_more_decoys(users: int, decoys: int, values: int) -> None:
+    """The two affected sums alone are a lower bound of what the whole histogram shows."""
+    for name in ("0.02", "0.2"):
+        flip = Fraction(name)
+        crowds = exact.compositions(users - 1, 3 if values > 2 else 2)
+        pairs = [
+            exact_views.two_sums_mixture((*crowd, 0)[:3], decoys, values, flip) for crowd in crowds
+        ]
+        mechanism = privacy.FlippedValues(
+            users=users, decoys=decoys, values=values, flip_probability=flip
+        )
+        for epsilon in (0.0, 0.5, 2.0, 5.0, 7.55):
+            known = judge.true_delta(pairs, epsilon)[0]
+            assert Fraction(mechanism.delta(epsilon).upper) >= known, (name, epsilon)
