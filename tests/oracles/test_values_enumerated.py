@@ -115,10 +115,13 @@ def test_no_under_report_with_more_decoys(users: int, decoys: int, values: int) 
     """The two affected sums alone are a lower bound of what the whole histogram shows."""
     for name in ("0.02", "0.2"):
         flip = Fraction(name)
-        crowds = exact.compositions(users - 1, 3 if values > 2 else 2)
-        pairs = [
-            exact_views.two_sums_mixture((*crowd, 0)[:3], decoys, values, flip) for crowd in crowds
+        crowds = [
+            (a, b, users - 1 - a - b)
+            for a in range(users)
+            for b in range(users - a)
+            if values > 2 or a + b == users - 1
         ]
+        pairs = [exact_views.two_sums_mixture(crowd, decoys, values, flip) for crowd in crowds]
         mechanism = privacy.FlippedValues(
             users=users, decoys=decoys, values=values, flip_probability=flip
         )
