@@ -6,8 +6,9 @@ How it is computed and why the ends hold is told in `contours`.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from chaffinch import checks
@@ -17,6 +18,9 @@ from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.precision import down, up
 
 Number = float | Fraction
+
+_FEW, _MANY = 60, 3000
+"""Up to so many variables with so many outcomes in all, the outcomes are simply counted."""
 
 
 def positive_part_of_sum(
@@ -55,6 +59,8 @@ def _scaled(
     low, high = shift + count * points[0], shift + count * points[-1]
     if high <= 0:
         return Bracket(0.0, 0.0)
+    if count <= _FEW and math.comb(count + len(points) - 1, count) <= _MANY:
+        return _counted(points, masses, count, shift)
     mean, doubt = _mean(points, masses, count, shift)
     if low >= 0:
         low, high = max(low, mean - Fraction(doubt)), min(high, mean + Fraction(doubt))
@@ -66,6 +72,34 @@ def _scaled(
     middle = float(mean)
     other = _search(mirrored, masses[::-1], count, -shift, width=width, beside=middle)
     return Bracket(down(middle - doubt + other.lower), up(middle + doubt + other.upper))
+
+
+def _counted(points: list[Fraction], masses: list[float], count: int, shift: Fraction) -> Bracket:
+    """Add up all ways in which the variables can fall; every term is positive.
+
+    A term is off by at most 4·count + 8 roundings, and by an underflow of less than 1e-300
+    times its multinomial coefficient, which is below 1e57 (at most 3000 terms of 60 variables).
+    """
+    terms = []
+    for ways in _compositions(count, len(points)):
+        total = shift + sum((k * point for k, point in zip(ways, points, strict=True)))
+        if total > 0:
+            arrangements, chance, left = 1, 1.0, count
+            for k, mass in zip(ways, masses, strict=True):
+                arrangements *= math.comb(left, k)
+                chance *= mass**k
+                left -= k
+            terms.append(arrangements * chance * float(total))
+    middle, doubt = math.fsum(terms), (4.0 * count + 16.0) * UNIT
+    lost = 1e-240 * abs(float(shift + count * points[-1]))
+    return Bracket(down(middle * (1.0 - doubt)), up(middle * (1.0 + doubt) + lost))
+
+
+def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """Yield all tuples of ``parts`` counts that add up to ``total``."""
+    for bars in itertools.combinations(range(total + parts - 1), parts - 1):
+        edges = (-1, *bars, total + parts - 1)
+        yield tuple(b - a - 1 for a, b in itertools.pairwise(edges))
 
 
 def _search(
