@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chaffinch.privacy.precision import (
     ROUNDOFF,
@@ -30,6 +31,9 @@ from chaffinch.privacy.precision import (
     wide,
     wide_exponential,
 )
+
+CUT = 1e-280
+"""Masses below this are left out of a Fourier transform."""
 
 DIRECT_PRODUCTS = 4_000_000
 """Up to this many multiplications a convolution is summed directly: no cancellation, no noise."""
@@ -44,6 +48,8 @@ class Law:
     relative: float
     missing: Any
     noise: WideArray | None = None
+    cut: bool = False
+    """Whether what lies right of the window was left out on purpose and is not in ``missing``."""
 
     @property
     def stop(self) -> int:
@@ -110,7 +116,8 @@ def convolve(first: Law, second: Law) -> Law:
         mass = np.convolve(first.mass, second.mass)
         return Law(start, mass, relative + gamma(len(second.mass) + 1.0), missing)
     mass, error = fourier_product(first.mass, second.mass)
-    return Law(start, mass, relative + 2.0**-51, missing, np.full(len(mass), error, dtype=Wide))
+    noise = np.full(len(mass), error + 2 * CUT * len(first.mass), dtype=Wide)
+    return Law(start, mass, relative + 2.0**-51, missing, noise)
 
 
 def is_long(first: Law, second: Law) -> bool:
@@ -126,7 +133,7 @@ def fourier_product(first: WideArray, second: WideArray) -> tuple[WideArray, flo
     error, and so every entry of it, is below 26·u·log2(N)·‖x‖·‖y‖. The inputs are rounded
     to doubles first, which is a relative error of at most 2⁻⁵² of every entry.
     """
-    x, y = first.astype(np.float64), second.astype(np.float64)
+    x, y = _plain_floats(first), _plain_floats(second)
     length = len(x) + len(y) - 1
     size = 1 << (length - 1).bit_length()
     product = np.fft.irfft(np.fft.rfft(x, size) * np.fft.rfft(y, size), size)[:length]
@@ -135,20 +142,27 @@ def fourier_product(first: WideArray, second: WideArray) -> tuple[WideArray, flo
     return np.maximum(product, 0.0).astype(Wide), error
 
 
-def sum_of_flips(ones: int, zeros: int, flip: Fraction, tail: Any, aim: Any) -> Law:
-    """Return the law of Bin(ones, p) + Bin(zeros, q), accurate in its left tail.
+def _plain_floats(values: WideArray) -> NDArray[np.float64]:
+    """Return doubles without subnormals, which are slow; what is cut counts as ``CUT`` each."""
+    return np.where(values < CUT, 0.0, values).astype(np.float64)
 
-    Where an FFT has to be used, its error is as large in the tail as in the middle. So the
-    law is made a second time, tilted: Bin(n, θ) weighted by r^s is again a binomial, and
-    with r chosen such that the tail of probability ``aim`` becomes the middle, the error is
-    relative to that tail. Point by point the better of the two is kept.
+
+def sum_of_flips(ones: int, zeros: int, flip: Fraction, tail: Any, aim: Any) -> Law:
+    """Return the law of Bin(ones, p) + Bin(zeros, q), accurate where its left tail is ``aim``.
+
+    Where an FFT has to be used, its error is as large in the tail as in the middle. A small
+    aim is then met by tilting: Bin(n, θ) weighted by r^s is again a binomial, and with r
+    chosen such that the tail of probability ``aim`` becomes the middle, the error is relative
+    to that tail. The result is cut on the right where its noise begins to show.
     """
     parts = binomial(ones, 1 - flip, tail), binomial(zeros, flip, tail)
+    if not is_long(*parts):
+        return convolve(*parts)
     plain = convolve(*parts)
-    if plain.noise is None or aim > 1e-6:
+    assert plain.noise is not None
+    if aim > 1e8 * plain.noise[0]:
         return plain
-    tilt = _tilt(ones, zeros, float(flip), float(np.log(Wide(aim))))
-    return _better(plain, _tilted(ones, zeros, flip, tilt))
+    return _tilted(ones, zeros, flip, _tilt(ones, zeros, float(flip), float(np.log(Wide(aim)))))
 
 
 def _tilt(ones: int, zeros: int, flip: float, log_aim: float) -> Fraction:
@@ -179,30 +193,19 @@ def _tilted(ones: int, zeros: int, flip: Fraction, tilt: Fraction) -> Law:
     )
     middle = law.start + len(law.mass) // 2
     anchor = wide_exponential([(ones, total_one), (zeros, total_zero), (-middle, tilt)])
-    steps = np.arange(law.start - middle, law.stop - middle, dtype=Wide)
-    scale = anchor * np.power(wide(tilt), -steps)
-    noise = (law.missing if law.noise is None else law.noise + law.missing) * scale
-    # np.power is good to a few units of its result's logarithm.
-    relative = law.relative + gamma(4.0 * len(steps) + 16.0)
-    return Law(law.start, law.mass * scale, relative, law.missing * scale[0], noise)
+    scale = anchor * _powers(wide(1 / tilt), law.start - middle, law.stop - middle)
+    noise = np.full(len(scale), law.missing, dtype=Wide)
+    if law.noise is not None:
+        noise += law.noise
+    clear = np.flatnonzero(law.mass > 1e6 * noise)
+    stop = int(clear[-1]) + 1 if len(clear) else 1
+    mass, noise = (law.mass * scale)[:stop], (noise * scale)[:stop]
+    relative = law.relative + gamma(2.0 * len(scale) + 16.0)
+    return Law(law.start, mass, relative, law.missing * scale[0], noise, cut=True)
 
 
-def _better(plain: Law, tilted: Law) -> Law:
-    """Return the law that takes each point from whichever window has less noise there.
-
-    What lies left of the tilted window is at most its own missing mass, however the plain
-    window sees it: the result starts where the tilted one does.
-    """
-    assert plain.noise is not None
-    assert tilted.noise is not None
-    gap = max(plain.start - tilted.start, 0)
-    skip = max(tilted.start - plain.start, 0)
-    nothing, never = np.zeros(gap, dtype=Wide), np.full(gap, np.inf, dtype=Wide)
-    mass = np.concatenate([nothing, plain.mass[skip:]])
-    noise = np.concatenate([never, plain.noise[skip:]])
-    both = min(len(mass), len(tilted.mass))
-    use = tilted.noise[:both] < noise[:both]
-    mass[:both] = np.where(use, tilted.mass[:both], mass[:both])
-    noise[:both] = np.where(use, tilted.noise[:both], noise[:both])
-    missing = plain.missing + tilted.missing
-    return Law(tilted.start, mass, max(plain.relative, tilted.relative), missing, noise)
+def _powers(base: Any, first: int, last: int) -> WideArray:
+    """Return base^k for first ≤ k < last, where first ≤ 0 < last: running products, two roundings each."""
+    rising = np.cumprod(np.full(last - 1, base, dtype=Wide))
+    falling = np.cumprod(np.full(-first, 1 / base, dtype=Wide))
+    return np.concatenate([falling[::-1], np.ones(1, dtype=Wide), rising])

@@ -125,6 +125,8 @@ class Knots:
     miss_noise: Any
     steepest: float
     """A float at or above the largest log likelihood ratio of any outcome."""
+    beyond: float = -math.inf
+    """A float at or above the log ratio of every outcome behind a window that was cut."""
 
     def delta(self, epsilon: float, *, spread: float = 0.0) -> tuple[float, float]:
         """Return both ends of delta for this pair, in this direction.
@@ -142,7 +144,11 @@ class Knots:
         low = ((1 - wider) * self.gain - ((1 + wider) * ratio) * self.level) - (
             ratio * self.missing + self.gain_noise + ratio * self.level_noise
         )
-        above = max(up(lowered(high, spread, self.missing)), up(self.missing))
+        # Behind a cut the values fall, because there the ratio is below e^epsilon.
+        outside = self.missing if self.beyond == -math.inf else max(self.missing, high[-1])
+        above = max(up(lowered(high, spread, outside)), up(self.missing))
+        if self.beyond > epsilon:
+            above = 1.0
         return min(down(low.max()), 1.0), min(above, 1.0)
 
     def _highest_values(self, ratio: Any) -> WideArray:
@@ -196,7 +202,7 @@ class Knots:
             return self.steepest
         ratio = np.where(inside, worst, 0) / np.where(inside, floor, 1)
         best = int(ratio.argmax())
-        safe = min(up(np.log1p(ratio[best])), self.steepest)
+        safe = min(max(up(np.log1p(ratio[best])), self.beyond), self.steepest)
         return self._spread_epsilon(delta, spread, safe, float(floor[best])) if spread else safe
 
     def _spread_epsilon(self, delta: float, spread: float, safe: float, level: float) -> float:
@@ -352,7 +358,20 @@ def shifted(others: Law, target: Kernel, steepest: float) -> Knots:
         gain_noise=noises[0],
         miss_noise=noises[2],
         steepest=steepest,
+        beyond=_last_ratio(others, target, relative) if others.cut else -math.inf,
     )
+
+
+def _last_ratio(others: Law, target: Kernel, relative: float) -> float:
+    """Return an upper end of the log ratio at the last outcome that lies whole in the window."""
+    assert others.noise is not None
+    size = target.copies + 1
+    if len(others.mass) < size:
+        return math.inf
+    mass, noise = others.mass[-size:][::-1], others.noise[-size:].max()
+    above = (mass * target.zero).sum() * (1 + relative) + noise + others.missing
+    below = (mass * target.one).sum() * (1 - relative) - noise
+    return up(np.log(max(above / below, Wide(1)))) if below > 0 else math.inf
 
 
 def _linear(mass: WideArray, target: Kernel) -> tuple[WideArray, WideArray, WideArray]:
@@ -395,11 +414,11 @@ def lowered(values: WideArray, spread: float, outside: Any) -> Any:
     """Return an upper end of max over k of E[values at k − J] for any J that is spread enough.
 
     J is a sum of independent bits whose variances add up to V = ``spread`` (their means are
-    not known). Say v(j) ≤ top − c·min((j − m)², R²) for all j, with R² = rho·V. Because
+    not known). Say v(j) ≤ roof − c·min((j − m)², R²) for all j, with R² = rho·V. Because
     min(y², R²) ≥ y² − y⁴/(4R²), and E[X⁴] ≤ 3V² + V, |E[X³]| ≤ V for the centred sum X,
     E[min((X + s)², R²)] ≥ V(1 − 1/rho − 1/(2 rho²)) for every shift s when V ≥ 1 and
     rho ≥ 8 (for s² ≥ 16 V by Chebyshev, else by those moments). So the expectation stays
-    below top − c·V·(1 − 1/rho − 1/(2 rho²)), whatever k is. ``outside`` bounds v where the
+    below roof − c·V·(1 − 1/rho − 1/(2 rho²)), whatever k is. ``outside`` bounds v where the
     window does not reach.
     """
     return lowered_rows(np.asarray(values)[None, :], spread, outside)[0]
@@ -408,32 +427,35 @@ def lowered(values: WideArray, spread: float, outside: Any) -> Any:
 def lowered_rows(values: WideArray, spread: float, outside: Any) -> WideArray:
     """Return ``lowered`` for every row."""
     top: WideArray = values.max(axis=1)
-    best = top
+    best = np.maximum(top, outside)
     if spread < 1.0:
         return best
-    for rho in (12.0, 48.0):
+    for rho in (12.0, 60.0):
         radius_squared = rho * spread
         reach = math.ceil(math.sqrt(radius_squared))
         if 4 * reach > values.shape[1]:
             break
-        fall = np.minimum(
-            _curvature(values, top, reach, radius_squared), (top - outside) / radius_squared
-        )
-        kept = spread * (1.0 - 1.0 / rho - 0.5 / rho**2) * (1.0 - 2.0**-40)
-        best = np.minimum(best, top - np.maximum(fall, 0) * kept)
+        curvature, middle = _parabola(values, top, reach)
+        places = np.arange(values.shape[1], dtype=values.dtype)
+        distance = np.minimum((places - middle[:, None]) ** 2, radius_squared)
+        roof = (values + curvature[:, None] * distance).max(axis=1)
+        roof = np.maximum(roof, outside + curvature * radius_squared)
+        kept = spread * (1.0 - 1.0 / rho - 0.5 / rho**2)
+        # Roof and fall are rounded; a millionth part of a roundoff-sized doubt is 2⁻⁴⁰ of either.
+        bound = roof * (1 + 2.0**-48) - curvature * (kept * (1 - 2.0**-40))
+        best = np.minimum(best, bound)
     return best
 
 
-def _curvature(values: WideArray, top: WideArray, reach: int, radius_squared: float) -> WideArray:
-    """Return the largest c with values ≤ top − c·min((j − m)², R²) in every row, m well chosen."""
+def _parabola(values: WideArray, top: WideArray, reach: int) -> tuple[WideArray, WideArray]:
+    """Return curvature and vertex of the parabola through the top and two points ``reach`` away.
+
+    Only a guess: any curvature from 0 up and any vertex give a valid bound.
+    """
     rows = np.arange(len(values))
     size = values.shape[1]
     centre = values.argmax(axis=1)
     left = values[rows, np.maximum(centre - reach, 0)]
     right = values[rows, np.minimum(centre + reach, size - 1)]
     bend = np.maximum(2 * top - left - right, np.finfo(values.dtype).tiny)
-    middle = (centre + 0.5 * reach * (right - left) / bend).astype(np.float64)
-    distance = np.minimum((np.arange(size) - middle[:, None]) ** 2, radius_squared)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(distance > 0, (top[:, None] - values) / distance, np.inf)
-    return np.asarray(ratio.min(axis=1))
+    return 0.5 * bend / reach**2, centre + 0.5 * reach * (right - left) / bend
