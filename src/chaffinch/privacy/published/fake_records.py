@@ -148,9 +148,9 @@ def flipped_values_delta(
 def decoy_cover_flip_probability(*, epsilon: float, delta: float, decoys: int) -> float:
     """Return S0 (5.26), q = (3 ln(4/δ)/m)·((e^ε+1)/(e^ε−1))².
 
-    Domain: enough decoys for q < 1/2. Defect: it supposes that no decoy falls on the two
-    values in question, which is only likely when there are far more values than decoys and
-    not safe even then; sums only, as for (5.16).
+    Domain: enough decoys for q < 1/2. Defect: its argument supposes that no decoy falls on the
+    two values in question, which is not the worst case; no false case of the formula itself
+    is known, because its Chernoff step is loose. It holds for the sums only, as (5.16).
     """
     size = checks.whole("decoys", decoys, least=1)
     expected = _narrow(math.log(4.0 / open_delta(delta)), positive_epsilon(epsilon))
@@ -263,7 +263,8 @@ FORMULAS: tuple[Formula, ...] = (
         equation="q = (3 ln(4/δ) / m) ((e^ε + 1)/(e^ε − 1))²",
         gives="flip probability when the decoys alone are the cover",
         domain="m > 6 ln(4/δ) ((e^ε + 1)/(e^ε − 1))²",
-        defect="supposes that no decoy falls on the two values in question; sums only",
+        defect="its argument supposes that no decoy falls on the two values in question; "
+        "no false case of the formula known; sums only",
         compute=decoy_cover_flip_probability,
         claimed_epsilon=decoy_cover_epsilon,
         claimed_delta=decoy_cover_delta,
