@@ -67,11 +67,19 @@ class Family:
         return sum_of_flips(plus, zeros, self.flip, tail, aim)
 
     def knots(
-        self, ones: int, kept: int, *, mirrored: bool, tail: Any, aim: Any = 1.0
+        self,
+        ones: int,
+        kept: int,
+        *,
+        mirrored: bool,
+        tail: Any,
+        aim: Any = 1.0,
+        with_miss: bool = False,
     ) -> Knots:
         """Return the best tests of value 0 against value 1 in that crowd."""
         others = self.others(ones, kept, mirrored=mirrored, tail=tail, aim=aim)
-        return shifted(others, kernel(self.copies, self.flip), self.steepest)
+        target = kernel(self.copies, self.flip)
+        return shifted(others, target, self.steepest, with_miss=with_miss)
 
     def mu_tail(self) -> Any:
         """Return a tail so far out that no knot beyond it can decide mu.
@@ -90,7 +98,9 @@ class Family:
         """Return which mirrors are needed: without fixed zeros one order covers both."""
         return (False, True) if self.fixed_zeros else (False,)
 
-    def lines(self, ask: Question, tail: Any, aim: Any = 1.0) -> list[crowds.Line]:
+    def lines(
+        self, ask: Question, tail: Any, aim: Any = 1.0, *, with_miss: bool = False
+    ) -> list[crowds.Line]:
         """Return the crowds to search for the worst answer to ``ask``.
 
         Between ``ones`` and ``kept`` lie records of unknown kind; whatever they hold, each
@@ -100,7 +110,9 @@ class Family:
 
         def line(mirrored: bool) -> crowds.Line:  # noqa: FBT001 - the loop below is its only caller
             def bound(ones: int, kept: int) -> tuple[Floats, Floats]:
-                knots = self.knots(ones, kept, mirrored=mirrored, tail=tail, aim=aim)
+                knots = self.knots(
+                    ones, kept, mirrored=mirrored, tail=tail, aim=aim, with_miss=with_miss
+                )
                 return ask(knots, variance * (kept - ones))
 
             return crowds.Line(self.last, bound)
@@ -190,7 +202,9 @@ class SumMechanism(Mechanism):
             return _one(knots.mu())
 
         search = crowds.worst(
-            self.family.lines(ask, self.family.mu_tail()), width=relative_width / 2, floor=1e-300
+            self.family.lines(ask, self.family.mu_tail(), with_miss=True),
+            width=relative_width / 2,
+            floor=1e-300,
         )
         return _checked("mu", search, relative_width, floor=1e-300)
 
@@ -246,12 +260,16 @@ class Crowd:
     family: Family
     ones: int
 
-    def ends(self, ask: Question, tail: Any, aim: Any = 1.0) -> tuple[Floats, Floats]:
+    def ends(
+        self, ask: Question, tail: Any, aim: Any = 1.0, *, with_miss: bool = False
+    ) -> tuple[Floats, Floats]:
         """Return both ends of an answer, the larger of the two directions."""
-        answers = [
-            ask(self.family.knots(self.ones, self.ones, mirrored=mirrored, tail=tail, aim=aim), 0.0)
-            for mirrored in (False, True)
-        ]
+        answers = []
+        for mirrored in (False, True):
+            knots = self.family.knots(
+                self.ones, self.ones, mirrored=mirrored, tail=tail, aim=aim, with_miss=with_miss
+            )
+            answers.append(ask(knots, 0.0))
         return (
             np.maximum(answers[0][0], answers[1][0]),
             np.maximum(answers[0][1], answers[1][1]),
@@ -266,7 +284,7 @@ class Crowd:
         while True:
             low, high = self.ends(_delta_of(epsilon), tail, aim)
             if high[0] - low[0] <= 1e-9 * high[0] or tail == LEAST_TAIL:
-                return Bracket(low[0], high[0])
+                return Bracket(float(low[0]), float(high[0]))
             tail, aim = max(tail**2, LEAST_TAIL), min(Wide(high[0]), aim)
 
     def epsilon(self, delta: float) -> Bracket:
@@ -277,7 +295,7 @@ class Crowd:
             return _one(knots.epsilon(delta))
 
         low, high = self.ends(ask, max(Wide(delta) * 1e-14, LEAST_TAIL), delta)
-        return Bracket(low[0], high[0])
+        return Bracket(float(low[0]), float(high[0]))
 
     def pointwise(self, epsilon: float) -> Bracket:
         """Return P[loss > epsilon] for this crowd, the larger of the two directions."""
@@ -295,8 +313,10 @@ class Crowd:
 
     def gaussian_mu(self) -> Bracket:
         """Return the bracket of mu for this crowd."""
-        low, high = self.ends(lambda knots, _: _one(knots.mu()), self.family.mu_tail())
-        return Bracket(low[0], high[0])
+        low, high = self.ends(
+            lambda knots, _: _one(knots.mu()), self.family.mu_tail(), with_miss=True
+        )
+        return Bracket(float(low[0]), float(high[0]))
 
     def tradeoff(self, alphas: Floats) -> TradeOff:
         """Return the trade-off curve of this crowd: the smaller of the two orders."""

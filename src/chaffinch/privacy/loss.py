@@ -117,7 +117,7 @@ class Knots:
     level: WideArray
     gain: WideArray
     miss: WideArray
-    """1 − power, summed from the other end so that it keeps its digits."""
+    """1 − power, summed from the other end so that it keeps its digits (empty unless asked for)."""
     relative: float
     missing: Any
     level_noise: Any
@@ -336,18 +336,23 @@ class TradeOff:
         return cls(alphas, np.minimum(lower, upper), upper)
 
 
-def shifted(others: Law, target: Kernel, steepest: float) -> Knots:
+def shifted(others: Law, target: Kernel, steepest: float, *, with_miss: bool = False) -> Knots:
     """Return the knots of "others + Bin(copies, q)" against "others + Bin(copies, p)".
 
     Symbols    A = ``others``, lead = F₀ − F₁, behind = F₁ of the target's kernel.
     Formula    gain(k) = Σ_j lead(j)·A(k−j);
                level(k) = Σ_j behind(j)·A(k−j) + Σ_{i ≤ k−copies} A(i).
     """
-    gain, level, miss = _linear(others.mass, target)
     relative = others.relative + target.relative + gamma(len(others.mass) + target.copies + 3.0)
+    # Behind a cut the sums would lack what was cut off.
+    size = len(others.mass) if others.cut else len(others.mass) + target.copies - 1
+    gain, level, miss = (
+        part[:size] for part in _linear(others.mass, target, with_miss=with_miss)
+    )
     noises: tuple[Any, Any, Any] = (Wide(0), Wide(0), Wide(0))
     if others.noise is not None:
-        noises = _linear(others.noise * (1 + 2 * relative), target)
+        noise = others.noise * (1 + 2 * relative)
+        noises = tuple(part[:size] for part in _linear(noise, target, with_miss=with_miss))
     return Knots(
         level=level,
         gain=gain,
@@ -362,25 +367,15 @@ def shifted(others: Law, target: Kernel, steepest: float) -> Knots:
     )
 
 
-def _last_ratio(others: Law, target: Kernel, relative: float) -> float:
-    """Return an upper end of the log ratio at the last outcome that lies whole in the window."""
-    assert others.noise is not None
-    size = target.copies + 1
-    if len(others.mass) < size:
-        return math.inf
-    mass, noise = others.mass[-size:][::-1], others.noise[-size:].max()
-    above = (mass * target.zero).sum() * (1 + relative) + noise + others.missing
-    below = (mass * target.one).sum() * (1 - relative) - noise
-    return up(np.log(max(above / below, Wide(1)))) if below > 0 else math.inf
-
-
-def _linear(mass: WideArray, target: Kernel) -> tuple[WideArray, WideArray, WideArray]:
+def _linear(
+    mass: WideArray, target: Kernel, *, with_miss: bool
+) -> tuple[WideArray, WideArray, WideArray]:
     """Return gain, level and miss for the masses of the others.
 
     The miss of test k is P₀[outcome > k]: in the mirror image a level like any other.
     """
-    back = _level(mass[::-1], target)
-    return _product(mass, target.lead), _level(mass, target), back[::-1]
+    miss = _level(mass[::-1], target)[::-1] if with_miss else np.empty(0, dtype=Wide)
+    return _product(mass, target.lead), _level(mass, target), miss
 
 
 def _level(mass: WideArray, target: Kernel) -> WideArray:
@@ -391,6 +386,18 @@ def _level(mass: WideArray, target: Kernel) -> WideArray:
 
 def _product(mass: WideArray, short: WideArray) -> WideArray:
     return mass * short[0] if len(short) == 1 else np.convolve(mass, short)
+
+
+def _last_ratio(others: Law, target: Kernel, relative: float) -> float:
+    """Return an upper end of the log ratio at the last outcome that lies whole in the window."""
+    assert others.noise is not None
+    size = target.copies + 1
+    if len(others.mass) < size:
+        return math.inf
+    mass, noise = others.mass[-size:][::-1], others.noise[-size:].max()
+    above = (mass * target.zero).sum() * (1 + relative) + noise + others.missing
+    below = (mass * target.one).sum() * (1 - relative) - noise
+    return up(np.log(max(above / below, Wide(1)))) if below > 0 else math.inf
 
 
 def loss_tail(others: Law, target: Kernel, epsilon: float) -> tuple[float, float]:
