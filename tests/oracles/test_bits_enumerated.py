@@ -138,3 +138,11 @@ def test_every_crowd_is_covered(users: int) -> None:
         ratio = exact.exp_bounds(epsilon)[1]
         worst = exact.worst_delta(exact.bits_pairs(users, flip), ratio)
         assert worst <= Fraction(upper)
+
+
+def test_the_error_term_survives_near_the_local_epsilon() -> None:
+    """One user, delta = p - e^epsilon q by hand: six digits cancel, so the roundoff must show."""
+    flip, epsilon = Fraction(1, 1000), 6.906747871893775
+    bracket = privacy.FlippedBits(users=1, flip_probability=flip).delta(epsilon)
+    below, above = exact.exp_bounds(epsilon)
+    assert not judge.complaint(bracket, (1 - flip - above * flip, 1 - flip - below * flip))
