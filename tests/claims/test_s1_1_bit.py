@@ -95,6 +95,9 @@ def test_unshuffled_ratio() -> None:
             first = table[0][s[0]] * table[1][s[1]] * table[0][s[2]]
             second = table[1][s[0]] * table[1][s[1]] * table[0][s[2]]
             assert first / second == table[0][s[0]] / table[1][s[0]]
+        # A set of outcomes of the changed record: its ratio is at most the largest single one.
+        largest = max(x / y for x, y in zip(table[0], table[1], strict=True))
+        assert sum(table[0]) / sum(table[1]) < largest
 
 
 @claim(

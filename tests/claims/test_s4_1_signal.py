@@ -159,7 +159,7 @@ def test_best_coefficients() -> None:
 
 @claim(
     "S4",
-    "Observation 1",
+    "Observation 1, Figure 2",
     "The largest SNR grows with the skewness of the logo counts.",
     CORRECTED,
     correction="It does not fall on the way from equal counts to all columns on one logo (proof: "
@@ -181,7 +181,7 @@ def test_skewness() -> None:
 
 @claim(
     "S4",
-    "Observation 2",
+    "Observation 2, Figure 3",
     "For the skewed counts considered, the SNR is largest for the move between logos 0 and 2^k − "
     "1.",
     CORRECTED,
@@ -202,7 +202,7 @@ def test_largest_move() -> None:
 
 @claim(
     "S4",
-    "Observation 3",
+    "Observation 3, Figure 4",
     "The best coefficients for that move are close to a multiple of (s, …, s, −1) with a small s > "
     "0.",
     CORRECTED,
