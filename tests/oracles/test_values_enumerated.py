@@ -50,7 +50,7 @@ def test_decoys_sent_at_a_rate_contain_the_truth(users: int, values: int, rate: 
 @pytest.mark.parametrize(("decoys", "values"), [(5, 2), (40, 3), (60, 10)])
 def test_decoyed_epsilon_contains_the_truth(decoys: int, values: int) -> None:
     mechanism = privacy.DecoyedValues(decoys=decoys, values=values)
-    floor = (1 - 2 / values) ** decoys  # no decoy fell near: no epsilon covers that
+    floor = (1 - 1 / values) ** decoys  # E[2^-T]: the top outcome, which no epsilon covers
     for delta in (0.5, 1e-2, 1e-4):
         if delta <= 2.0 * floor:
             continue
