@@ -1,6 +1,8 @@
 """Exact, certified accounting for shuffled collections. Pure mathematics: touches no data."""
 
+from chaffinch.privacy import amplification, published
 from chaffinch.privacy.bits import FlippedBits
+from chaffinch.privacy.decoys import DecoyedValues
 from chaffinch.privacy.guarantee import Bracket, Guarantee
 
-__all__ = ["Bracket", "FlippedBits", "Guarantee"]
+__all__ = ["Bracket", "DecoyedValues", "FlippedBits", "Guarantee", "amplification", "published"]

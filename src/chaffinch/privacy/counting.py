@@ -98,26 +98,29 @@ class Family:
         """Return which mirrors are needed: without fixed zeros one order covers both."""
         return (False, True) if self.fixed_zeros else (False,)
 
-    def lines(
-        self, ask: Question, tail: Any, aim: Any = 1.0, *, with_miss: bool = False
-    ) -> list[crowds.Line]:
-        """Return the crowds to search for the worst answer to ``ask``.
+    @property
+    def roots(self) -> list[crowds.Box]:
+        """Return the boxes that hold every crowd."""
+        return [crowds.Box((0,), (self.last,), mirrored) for mirrored in self.directions]
 
-        Between ``ones`` and ``kept`` lie records of unknown kind; whatever they hold, each
-        of their bits has variance p·q, which the question may use.
+    def asking(
+        self, ask: Question, tail: Any, aim: Any = 1.0, *, with_miss: bool = False
+    ) -> Callable[[crowds.Box], crowds.Ends]:
+        """Return the bound of a question over a box of crowds.
+
+        Inside a box lie records of unknown kind; whatever they hold, each of their bits has
+        variance p·q, which the question may use.
         """
         variance = float(self.flip * (1 - self.flip)) * self.step * (1 - 2.0**-50)
 
-        def line(mirrored: bool) -> crowds.Line:  # noqa: FBT001 - the loop below is its only caller
-            def bound(ones: int, kept: int) -> tuple[Floats, Floats]:
-                knots = self.knots(
-                    ones, kept, mirrored=mirrored, tail=tail, aim=aim, with_miss=with_miss
-                )
-                return ask(knots, variance * (kept - ones))
+        def bound(box: crowds.Box) -> crowds.Ends:
+            (ones,), (kept,) = box.low, box.high
+            knots = self.knots(
+                ones, kept, mirrored=box.mirrored, tail=tail, aim=aim, with_miss=with_miss
+            )
+            return ask(knots, variance * (kept - ones))
 
-            return crowds.Line(self.last, bound)
-
-        return [line(mirrored) for mirrored in self.directions]
+        return bound
 
 
 class SumMechanism(Mechanism):
@@ -148,7 +151,10 @@ class SumMechanism(Mechanism):
             return Bracket(0.0, 0.0)
         tail, aim = self._tail(epsilon, width)
         search = crowds.worst(
-            self.family.lines(_delta_of(epsilon), tail, aim), width=width / 2, floor=SMALLEST_DELTA
+            self.family.roots,
+            self.family.asking(_delta_of(epsilon), tail, aim),
+            width=width / 2,
+            floor=SMALLEST_DELTA,
         )
         return _checked("delta", search, width, floor=SMALLEST_DELTA)
 
@@ -161,7 +167,12 @@ class SumMechanism(Mechanism):
         def ask(knots: Knots, spread: float) -> tuple[Floats, Floats]:
             return _one(knots.epsilon(delta, spread=spread))
 
-        search = crowds.worst(self.family.lines(ask, tail, delta), width=width / 2, floor=1e-300)
+        search = crowds.worst(
+            self.family.roots,
+            self.family.asking(ask, tail, delta),
+            width=width / 2,
+            floor=1e-300,
+        )
         return _checked("epsilon", search, width, floor=1e-300)
 
     def profile(self, epsilons: Floats, *, relative_width: float = 1e-4) -> tuple[Floats, Floats]:
@@ -173,7 +184,11 @@ class SumMechanism(Mechanism):
             return knots.deltas(nodes, spread=spread)
 
         search = crowds.worst(
-            self.family.lines(ask, tail), width=relative_width, floor=1e-13, most_evaluations=20_000
+            self.family.roots,
+            self.family.asking(ask, tail),
+            width=relative_width,
+            floor=1e-13,
+            most_evaluations=20_000,
         )
         return search.lower, search.upper
 
@@ -202,7 +217,8 @@ class SumMechanism(Mechanism):
             return _one(knots.mu())
 
         search = crowds.worst(
-            self.family.lines(ask, self.family.mu_tail(), with_miss=True),
+            self.family.roots,
+            self.family.asking(ask, self.family.mu_tail(), with_miss=True),
             width=relative_width / 2,
             floor=1e-300,
         )
@@ -222,10 +238,13 @@ class SumMechanism(Mechanism):
             return knots.power(levels)
 
         width = 1e-9 if family.last <= _SMALL_CROWD else 1e-4
-        search = crowds.worst(family.lines(ask, tail), width=width, most_evaluations=2000)
+        search = crowds.worst(
+            family.roots, family.asking(ask, tail), width=width, most_evaluations=2000
+        )
         slopes = {0.0, family.steepest}
-        for number, (line, ones) in enumerate(search.best):
-            knots = family.knots(ones, ones, mirrored=family.directions[line], tail=tail)
+        for number, crowd in enumerate(search.best):
+            ones = crowd.low[0]
+            knots = family.knots(ones, ones, mirrored=crowd.mirrored, tail=tail)
             slopes |= knots.slopes_at(levels[number])
         nodes = np.array(sorted(slopes))
         upper_delta = self.profile(nodes, relative_width=width)[1]

@@ -11,7 +11,7 @@ actually seen brackets the true maximum, for any number of users.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,137 +22,183 @@ Ends = tuple[Floats, Floats]
 """Lower and upper ends of one or several numbers, as arrays of the same length."""
 
 
-@dataclass(slots=True)
-class Line:
-    """A family of crowds: ``ones`` from 0 to ``last``, the rest zeros.
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Crowds with ``low`` ≤ counts ≤ ``high`` in every coordinate, in one direction."""
 
-    ``bound(l, u)`` returns both ends of the numbers for the crowd that has l ones and the
-    zeros left at u; at l = u that is the crowd itself.
-    """
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    mirrored: bool = False
 
-    last: int
-    bound: Callable[[int, int], Ends]
+    @property
+    def is_crowd(self) -> bool:
+        """Return whether the box holds one crowd only."""
+        return self.low == self.high
+
+    def halves(self) -> tuple[Box, Box]:
+        """Return the box cut in the middle of its longest side."""
+        sides = [high - low for low, high in zip(self.low, self.high, strict=True)]
+        axis = sides.index(max(sides))
+        middle = (self.low[axis] + self.high[axis]) // 2
+        below = (*self.high[:axis], middle, *self.high[axis + 1 :])
+        above = (*self.low[:axis], middle + 1, *self.low[axis + 1 :])
+        return Box(self.low, below, self.mirrored), Box(above, self.high, self.mirrored)
 
 
 @dataclass(slots=True)
 class Search:
-    """What a search has proven so far; ``lower`` comes from crowds that exist."""
+    """What a search has proven; ``lower`` comes from crowds that exist."""
 
     lower: Floats
     upper: Floats
+    best: list[Box]
+    """For each number the worst crowd seen."""
     evaluations: int = 0
-    best: list[tuple[int, int]] = field(default_factory=list)
-    """For each number the (line, ones) of the worst crowd seen."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """A search under way."""
+
+    bound: Callable[[Box], Ends]
+    clip: Callable[[Box], Box | None]
+    floor: float
+    result: Search
+    settled: Floats
+    """Upper ends of everything that was put aside."""
+    heap: list[tuple[float, int, Box, Floats]] = field(default_factory=list)
+
+    def add(self, box: Box) -> None:
+        """Bound a box; keep it for splitting unless it is a single crowd."""
+        clipped = self.clip(box)
+        if clipped is None:
+            return
+        lower, upper = self.bound(clipped)
+        self.result.evaluations += 1
+        if clipped.is_crowd:
+            _keep_best(self.result, lower, clipped)
+            np.maximum(self.settled, upper, out=self.settled)
+            return
+        entry = (-self.excess(upper), self.result.evaluations, clipped, upper)
+        heapq.heappush(self.heap, entry)
+
+    def excess(self, upper: Floats) -> float:
+        """Return the largest factor by which an upper end is above what was seen."""
+        base = np.maximum(np.maximum(self.result.lower, self.floor), 1e-320)
+        return float((upper / base).max())
 
 
 def worst(
-    lines: list[Line], *, width: float, floor: float = 0.0, most_evaluations: int = 200_000
+    roots: Sequence[Box],
+    bound: Callable[[Box], Ends],
+    *,
+    width: float,
+    floor: float = 0.0,
+    most_evaluations: int = 200_000,
+    clip: Callable[[Box], Box | None] = lambda box: box,
 ) -> Search:
-    """Return a two-sided bracket of the maximum over all crowds of all lines.
+    """Return a two-sided bracket of the maximum over all crowds of all roots.
 
-    Stops when every upper end is within ``width`` (relative) of its lower end or below
-    ``floor``; a search that runs out of evaluations returns what it has proven.
+    ``bound`` returns both ends for the crowd that keeps, of a box, only the records all its
+    crowds have; at a box of one crowd that is the crowd itself. ``clip`` may shrink a box to
+    the crowds that can exist. Stops when every upper end is within ``width`` (relative) of
+    its lower end or below ``floor``; a search that runs out of evaluations returns what it
+    has proven so far.
     """
-    state = _first_look(lines)
-    heap: list[tuple[float, int, int, int, int, Floats]] = []
-    done = np.zeros_like(state.upper)
-    counter = 0
-
-    def push(line: int, low: int, high: int) -> None:
-        nonlocal counter
-        lower, upper = lines[line].bound(low, high)
-        state.evaluations += 1
-        if low == high:
-            _keep_best(state, lower, line, low)
-            np.maximum(done, upper, out=done)
-            return
-        counter += 1
-        heapq.heappush(heap, (-_excess(upper, state.lower, floor), counter, line, low, high, upper))
-
-    for index, line in enumerate(lines):
-        push(index, 0, line.last)
-    while heap and state.evaluations < most_evaluations:
-        stale, _, line, low, high, upper = heapq.heappop(heap)
-        excess = _excess(upper, state.lower, floor)
-        if excess <= 1.0 + width:
-            # The order in the heap may be out of date, but only downwards.
-            if -stale <= 1.0 + width:
-                np.maximum(done, upper, out=done)
-                break
-            np.maximum(done, upper, out=done)
+    work = _Work(bound, clip, floor, _first_look(roots, bound, clip), np.zeros(0))
+    work.settled = np.zeros_like(work.result.lower)
+    for root in roots:
+        work.add(root)
+    while work.heap and work.result.evaluations < most_evaluations:
+        stale, _, box, upper = heapq.heappop(work.heap)
+        if -stale <= 1.0 + width:
+            # Every entry was this close when it was pushed, and lower ends only rise.
+            np.maximum(work.settled, upper, out=work.settled)
+            break
+        if work.excess(upper) <= 1.0 + width:
+            np.maximum(work.settled, upper, out=work.settled)
             continue
-        middle = (low + high) // 2
-        push(line, low, middle)
-        push(line, middle + 1, high)
-    for entry in heap:
-        np.maximum(done, entry[5], out=done)
-    state.upper = np.maximum(done, state.lower)
-    return state
+        for half in box.halves():
+            work.add(half)
+    for entry in work.heap:
+        np.maximum(work.settled, entry[3], out=work.settled)
+    work.result.upper = np.maximum(work.settled, work.result.lower)
+    return work.result
 
 
-def _excess(upper: Floats, lower: Floats, floor: float) -> float:
-    """Return the largest factor by which an upper end is above what was seen."""
-    if np.all(upper <= np.maximum(lower, floor)):
-        return 1.0
-    base = np.maximum(np.maximum(lower, floor), 1e-320)
-    return float((upper / base).max())
+def _keep_best(result: Search, lower: Floats, crowd: Box) -> None:
+    for index in np.flatnonzero(lower > result.lower):
+        result.lower[index] = lower[index]
+        result.best[index] = crowd
 
 
-def _keep_best(state: Search, lower: Floats, line: int, ones: int) -> None:
-    for index in np.flatnonzero(lower > state.lower):
-        state.lower[index] = lower[index]
-        state.best[index] = (line, ones)
-
-
-def _first_look(lines: list[Line]) -> Search:
+def _first_look(
+    roots: Sequence[Box], bound: Callable[[Box], Ends], clip: Callable[[Box], Box | None]
+) -> Search:
     """Evaluate a spread of crowds, then climb: a good lower end prunes the search early."""
-    seen: dict[tuple[int, int], Ends] = {}
+    seen: dict[Box, Ends] = {}
 
-    def look(line: int, ones: int) -> Ends:
-        if (line, ones) not in seen:
-            seen[line, ones] = lines[line].bound(ones, ones)
-        return seen[line, ones]
+    def look(crowd: Box) -> Ends:
+        if crowd not in seen:
+            seen[crowd] = bound(crowd)
+        return seen[crowd]
 
-    first = look(0, 0)
-    state = Search(first[0].copy(), first[1].copy(), best=[(0, 0)] * len(first[0]))
-    for index, line in enumerate(lines):
-        for ones in _spread(line.last):
-            _keep_best(state, look(index, ones)[0], index, ones)
-    for number in _sample(len(state.lower)):
-        _climb(lines, state, look, number)
-    state.evaluations = len(seen)
-    return state
+    first = Box(roots[0].low, roots[0].low, roots[0].mirrored)
+    result = Search(look(first)[0].copy(), look(first)[1].copy(), [first] * len(look(first)[0]))
+    for root in roots:
+        for axis in range(len(root.low)):
+            for value in _spread(root.low[axis], root.high[axis]):
+                point = (*root.low[:axis], value, *root.low[axis + 1 :])
+                crowd = Box(point, point, root.mirrored)
+                if clip(crowd) == crowd:
+                    _keep_best(result, look(crowd)[0], crowd)
+    for number in sorted({0, len(result.lower) // 2, len(result.lower) - 1}):
+        _climb(roots, clip, result, look, number)
+    result.evaluations = len(seen)
+    return result
 
 
-def _spread(last: int) -> list[int]:
-    """Return 0, last and powers of four from both ends."""
-    points = {0, last, last // 2}
+def _spread(low: int, high: int) -> list[int]:
+    """Return both ends, the middle, and powers of four from either end."""
+    points = {low, high, (low + high) // 2}
     step = 1
-    while step < last:
-        points |= {step, last - step}
+    while step < high - low:
+        points |= {low + step, high - step}
         step *= 4
     return sorted(points)
 
 
-def _sample(count: int) -> list[int]:
-    return sorted({0, count // 2, count - 1})
-
-
 def _climb(
-    lines: list[Line], state: Search, look: Callable[[int, int], Ends], number: int
+    roots: Sequence[Box],
+    clip: Callable[[Box], Box | None],
+    result: Search,
+    look: Callable[[Box], Ends],
+    number: int,
 ) -> None:
-    """Walk uphill in ones with halving steps: cheap, and wrong only in speed."""
-    line, ones = state.best[number]
-    step = max(1, ones // 2)
+    """Walk uphill with halving steps: cheap, and wrong only in speed."""
+    crowd = result.best[number]
+    root = next(r for r in roots if r.mirrored == crowd.mirrored)
+    step = max(1, max(crowd.low) // 2)
     while step:
-        moved = False
-        for candidate in (ones - step, ones + step):
-            if 0 <= candidate <= lines[line].last:
-                lower = look(line, candidate)[0]
-                better = lower[number] > state.lower[number]
-                _keep_best(state, lower, line, candidate)
-                if better:
-                    ones, moved = candidate, True
-                    break
-        if not moved:
+        for candidate in _neighbours(crowd, step, root):
+            if clip(candidate) != candidate:
+                continue
+            lower = look(candidate)[0]
+            better = lower[number] > result.lower[number]
+            _keep_best(result, lower, candidate)
+            if better:
+                crowd = candidate
+                break
+        else:
             step //= 2
+
+
+def _neighbours(crowd: Box, step: int, root: Box) -> list[Box]:
+    """Return the crowds one step away along each axis, inside the root."""
+    found = []
+    for axis, value in enumerate(crowd.low):
+        for moved in (value - step, value + step):
+            if root.low[axis] <= moved <= root.high[axis]:
+                point = (*crowd.low[:axis], moved, *crowd.low[axis + 1 :])
+                found.append(Box(point, point, crowd.mirrored))
+    return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -46,13 +47,8 @@ class Mechanism(ABC):
         """Return lower and upper ends of delta at many epsilons (all ≥ 0) at once."""
 
     def epsilon(self, delta: float) -> Bracket:
-        """Return the bracket of the smallest epsilon that holds with ``delta``.
-
-        By bisection on the certified delta: the upper end is an epsilon at which the
-        upper end of delta was seen to be small enough.
-        """
-        target = checks.delta(delta)
-        return epsilon_by_bisection(self, target)
+        """Return the bracket of the smallest epsilon that holds with ``delta``."""
+        return solve_epsilon(self.delta, checks.delta(delta), most=self.local_epsilon)
 
     def guarantee(self, *, delta: float) -> Guarantee:
         """Return the promise at ``delta`` with everything it depends on."""
@@ -67,30 +63,61 @@ class Mechanism(ABC):
         )
 
 
-def epsilon_by_bisection(mechanism: Mechanism, delta: float, *, steps: int = 60) -> Bracket:
-    """Return epsilon brackets from a mechanism that only knows its delta."""
-    if mechanism.delta(0.0).upper <= delta:
+def solve_epsilon(
+    curve: Callable[[float], Bracket], delta: float, *, most: float, tolerance: float = 1e-10
+) -> Bracket:
+    """Return the bracket of the smallest epsilon at which ``curve`` is at most ``delta``.
+
+    The upper end is an epsilon where the upper end of the curve was seen to be small enough;
+    below the lower end its lower end was seen to be too large. ``most`` is an epsilon that
+    is known to be enough (the local guarantee), or infinity.
+    """
+    seen: dict[float, Bracket] = {}
+
+    def at(epsilon: float) -> Bracket:
+        if epsilon not in seen:
+            seen[epsilon] = curve(epsilon)
+        return seen[epsilon]
+
+    if at(0.0).upper <= delta:
         return Bracket(0.0, 0.0)
     top = 1.0
-    while mechanism.delta(top).upper > delta:
-        if top >= mechanism.local_epsilon or top > 2.0**20:
-            low = 0.0
-            raise GuaranteeNotProven("epsilon", asked=1.0, lower=low, upper=math.inf)
-        top = min(2.0 * top, mechanism.local_epsilon)
-    safe = _last_true(lambda e: mechanism.delta(e).upper <= delta, 0.0, top, steps)
-    sure = _last_true(lambda e: mechanism.delta(e).lower <= delta, 0.0, safe[1], steps)
-    return Bracket(sure[0], safe[1])
+    while top < most and at(top).upper > delta:
+        if top > 1e4:
+            raise GuaranteeNotProven("epsilon", asked=tolerance, lower=top / 2, upper=math.inf)
+        top = min(2.0 * top, most)
+    high = _crossing(lambda e: at(e).upper, delta, 0.0, min(top, most), tolerance)[1]
+    if at(0.0).lower <= delta:
+        return Bracket(0.0, high)
+    low = _crossing(lambda e: at(e).lower, delta, 0.0, high, tolerance)[0]
+    return Bracket(low, high)
 
 
-def _last_true(holds: object, low: float, high: float, steps: int) -> tuple[float, float]:
-    """Bisect between a ``low`` where ``holds`` fails and a ``high`` where it is true."""
-    assert callable(holds)
-    for _ in range(steps):
-        middle = 0.5 * (low + high)
-        if middle in (low, high):
+def _crossing(
+    value: Callable[[float], float], target: float, low: float, high: float, tolerance: float
+) -> tuple[float, float]:
+    """Narrow [low, high] around the place where a falling value passes ``target``.
+
+    Steps aim at the crossing of the logarithms (nearly straight lines) and are kept away
+    from the ends, so the bracket shrinks fast whatever the shape.
+    """
+    left, right = value(low), value(high)
+    for count in range(200):
+        if high - low <= tolerance * high:
             break
-        if holds(middle):
-            high = middle
+        middle = 0.5 * (low + high)
+        if count % 3 and 0 < right < left:
+            share = math.log(left / target) / math.log(left / right)
+            middle = low + (high - low) * min(max(share, 0.0), 1.0)
+            nudge = 0.3 * tolerance * high if count % 3 == 1 else -0.3 * tolerance * high
+            middle = min(max(middle + nudge, low + 0.01 * (high - low) * (count < 6)), high)
+        if not low < middle < high:
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                break
+        reached = value(middle)
+        if reached <= target:
+            high, right = middle, reached
         else:
-            low = middle
+            low, left = middle, reached
     return low, high

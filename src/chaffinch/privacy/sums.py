@@ -41,7 +41,7 @@ def positive_part_of_sum(
     >>> positive_part_of_sum([1, -1], [0.5, 0.5], 2).upper < 0.501
     True
     """
-    size = checks.whole("count", count, least=0)
+    size = checks.whole("count", count, least=0, most=2 * checks.LARGEST_CROWD)
     width = checks.real("relative width", relative_width, least=1e-9, most=0.5)
     shift = _exact("offset", offset)
     points, masses = _law(values, probabilities)

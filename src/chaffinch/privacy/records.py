@@ -1,0 +1,156 @@
+"""Mechanisms that release the multiset of whole words, each bit flipped (S1 §6, S2 §2, S4).
+
+Neighbours replace one word. The released multiset is worst for a crowd nobody knows, so:
+
+* the upper end of every number is proven for all crowds and all pairs of words (the privacy
+  blanket of the flip table, and the word sent without any crowd);
+* the lower end is the worst crowd found: the sources' pair, and small crowds counted out;
+* what the sources take for the worst is offered apart, under its own name: `assumed_pair`.
+
+With one bit per word it is a plain sum of bits, and the exact worst crowd is searched.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput
+from chaffinch.privacy.assumed import AssumedPair, Estimate, estimate
+from chaffinch.privacy.bits import FlippedBits
+from chaffinch.privacy.crossing import crossing
+from chaffinch.privacy.few_words import FewWords
+from chaffinch.privacy.guarantee import Bracket, Method
+from chaffinch.privacy.mechanism import Floats, Mechanism
+from chaffinch.privacy.precision import up
+from chaffinch.privacy.sums import positive_part_of_sum
+from chaffinch.privacy.words import Words, growth
+
+_LEAST_CHANCE = Fraction(1, 10**290)
+_COARSE, _FINE = 0.05, 1e-3
+_EPSILON_TOLERANCE = 1e-7
+
+
+def checked_flip(value: object, length: int) -> Fraction:
+    """Return a flip probability with which every word of ``length`` bits keeps a chance."""
+    flip = checks.flip_probability(value)
+    if flip**length < _LEAST_CHANCE:
+        rule = f"so large that q^{length} is at least 1e-290"
+        raise InvalidInput("flip probability", rule, value)
+    return flip
+
+
+class WordMechanism(Mechanism):
+    """The multiset of ``records`` words of ``length`` bits, each bit flipped."""
+
+    method: Method = "upper-bound"
+    flip_probability: Fraction
+
+    @property
+    @abstractmethod
+    def records(self) -> int:
+        """Return how many words are released, the target's among them."""
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """Return the number of bits of a word."""
+
+    @cached_property
+    def words(self) -> Words:
+        """Return the laws of one flipped word."""
+        return Words(self.length, self.flip_probability)
+
+    @property
+    def local_epsilon(self) -> float:
+        """Return length · ln(p/q), rounded up."""
+        return self.words.local_epsilon
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Return (worst crowd found, proven bound over all crowds and pairs) at ``epsilon``."""
+        wanted = checks.epsilon(epsilon)
+        if self._bits is not None:
+            return self._bits.delta(wanted)
+        upper = self.proven_delta(wanted)
+        return Bracket(min(self.found_delta(wanted), upper), upper)
+
+    def epsilon(self, delta: float) -> Bracket:
+        """Return the bracket of the smallest epsilon that holds with ``delta``.
+
+        The upper end is an epsilon at which the proven delta was seen to be small enough.
+        """
+        wanted = checks.delta(delta)
+        if self._bits is not None:
+            return self._bits.epsilon(wanted)
+        upper = crossing(
+            self.proven_delta, wanted, top=self.local_epsilon, tolerance=_EPSILON_TOLERANCE
+        )[1]
+        if upper == 0:
+            return Bracket(0.0, 0.0)
+        lower = crossing(
+            self.found_delta, wanted, top=upper, tolerance=_EPSILON_TOLERANCE, guess=0.7 * upper
+        )[0]
+        return Bracket(lower, upper)
+
+    def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        """Return lower and upper ends of delta at many epsilons."""
+        ends = [self.delta(float(epsilon)) for epsilon in np.atleast_1d(epsilons)]
+        return np.array([b.lower for b in ends]), np.array([b.upper for b in ends])
+
+    def assumed_pair(self) -> AssumedPair:
+        """Return the sources' worst pair: all others equal, the target that or its complement.
+
+        It is not always the worst (math: L = 2, N = 7, q = .15, ε = 2), so its numbers are
+        labelled ``worst-pair-assumed`` and may not stand in a plan.
+        """
+        return AssumedPair(self.records, self.words)
+
+    def monte_carlo(self, *, delta: float, samples: int, seed: int) -> Estimate:
+        """Return S4's estimate of the point-wise epsilon of the assumed pair, sign corrected."""
+        return estimate(self.records, self.words, delta=delta, samples=samples, seed=seed)
+
+    def proven_delta(self, epsilon: float) -> float:
+        """Return the upper end alone: a bound for every crowd and every pair of words."""
+        wanted = checks.epsilon(epsilon)
+        if self._bits is not None:
+            return self._bits.delta(wanted).upper
+        if wanted >= self.local_epsilon:
+            return 0.0
+        below = growth(wanted)[0]
+        return min(1.0, up(self.words.alone(below)), self._blanket(below))
+
+    def found_delta(self, epsilon: float) -> float:
+        """Return the lower end alone: the largest delta of the crowds that were looked at."""
+        wanted = checks.epsilon(epsilon)
+        if self._bits is not None:
+            return self._bits.delta(wanted).lower
+        if wanted >= self.local_epsilon:
+            return 0.0
+        pair = self.assumed_pair().delta(wanted, relative_width=_FINE)
+        return max(pair.lower, self._few.delta(growth(wanted)[1]))
+
+    def _blanket(self, below: Fraction) -> float:
+        """Return the privacy blanket's bound, the largest over the distances of a pair."""
+        laws = [self.words.blanket(h, below) for h in range(1, self.length + 1)]
+        rough = [positive_part_of_sum(*law, self.records, relative_width=_COARSE) for law in laws]
+        best = 0.0
+        for place in sorted(range(len(laws)), key=lambda i: -rough[i].upper):
+            if rough[place].upper <= best:
+                break
+            fine = positive_part_of_sum(*laws[place], self.records, relative_width=_FINE)
+            best = max(best, min(fine.upper, rough[place].upper))
+        return up(best / self.records)
+
+    @cached_property
+    def _few(self) -> FewWords:
+        return FewWords(self.records, self.length, self.flip_probability)
+
+    @cached_property
+    def _bits(self) -> FlippedBits | None:
+        if self.length > 1:
+            return None
+        return FlippedBits(users=self.records, flip_probability=self.flip_probability)
