@@ -8,6 +8,7 @@ certified. That this pair is the worst is an assumption, and false in places.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -16,17 +17,15 @@ import numpy as np
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
+from chaffinch.privacy.counted import mean_positive_part
 from chaffinch.privacy.crossing import crossing
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Floats
-from chaffinch.privacy.precision import down, up
-from chaffinch.privacy.sums import positive_part_of_sum
-from chaffinch.privacy.words import Law, Words, growth
+from chaffinch.privacy.precision import down
+from chaffinch.privacy.words import Words, growth
 
-_SMALL = 1000
-_WIDTH = {True: 1e-9, False: 1e-6}
+_WIDTHS = ((1000, 1e-9), (10**7, 1e-5), (checks.LARGEST_CROWD, 1e-4))
 _ROUGH = 1e-3
-_TOLERANCE = 1e-8
 _BLOCK = 2**16
 MOST_SAMPLES = 10**8
 
@@ -43,10 +42,11 @@ class AssumedPair:
     def delta(self, epsilon: float, *, relative_width: float | None = None) -> Bracket:
         """Return the bracket of this pair's delta, the larger of both directions.
 
-        The relative width asked for by default is 1e-9 up to 1000 words and 1e-6 beyond.
+        The relative width asked for by default is 1e-9 up to 1000 words, 1e-5 up to ten
+        million and 1e-4 beyond; where it is not reached the bracket is wider and still holds.
         """
         wanted = checks.epsilon(epsilon)
-        width = _WIDTH[self.records <= _SMALL]
+        width = next(width for most, width in _WIDTHS if self.records <= most)
         if relative_width is not None:
             width = checks.real("relative width", relative_width, least=1e-9, most=0.5)
         if wanted >= self.words.local_epsilon:
@@ -65,28 +65,30 @@ class AssumedPair:
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon of this pair.
 
-        A first search is content with rough deltas; the last steps are asked precisely.
+        A first search is content with rough deltas; the last steps are asked precisely. The
+        relative width is about 1e-6, and 1e-5 above ten million words.
         """
         wanted = checks.delta(delta)
-        top = self.words.local_epsilon
-
-        def rough(epsilon: float) -> float:
-            return self.delta(epsilon, relative_width=_ROUGH).upper
-
-        near = crossing(rough, wanted, top=top, tolerance=1e-4)[1]
+        local = self.words.local_epsilon
+        near = crossing(self._rough, wanted, top=local, tolerance=1e-5)[1]
         if near == 0:
             return Bracket(0.0, 0.0)
         cache: dict[float, Bracket] = {}
 
         def at(epsilon: float) -> Bracket:
             if epsilon not in cache:
-                cache[epsilon] = self.delta(epsilon, relative_width=1e-6)
+                far = epsilon < 0.5 * near
+                cache[epsilon] = self.delta(epsilon, relative_width=_ROUGH if far else None)
             return cache[epsilon]
 
-        options = {"top": near, "tolerance": _TOLERANCE, "guess": near * (1 - 3e-4)}
-        upper = crossing(lambda e: at(e).upper, wanted, **options)[1]
-        lower = crossing(lambda e: at(e).lower, wanted, **(options | {"top": upper}))[0]
-        return Bracket(lower, upper)
+        def last(curve: Callable[[Bracket], float], top: float) -> tuple[float, float]:
+            start = near * (1 - 2e-4)
+            return crossing(
+                lambda e: curve(at(e)), wanted, top=top, tolerance=1e-7, guess=start, ask_top=True
+            )
+
+        upper = last(lambda bracket: bracket.upper, near)[1]
+        return Bracket(last(lambda bracket: bracket.lower, upper)[0], upper)
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return lower and upper ends of delta at many epsilons, to a relative width of 1e-3."""
@@ -94,11 +96,17 @@ class AssumedPair:
         return np.array([b.lower for b in ends]), np.array([b.upper for b in ends])
 
     def _ends(self, ratio: Fraction, width: float) -> list[Bracket]:
-        return [self._mean(law, width) for law in self.words.assumed(ratio)]
+        """Return the larger direction to the width asked, or both when they are close."""
+        laws, count = self.words.assumed(ratio), self.records
+        ends = [mean_positive_part(law, count, relative_width=max(width, 0.05)) for law in laws]
+        least = max(end.lower for end in ends)
+        return [
+            mean_positive_part(law, count, relative_width=width) if end.upper >= least else end
+            for law, end in zip(laws, ends, strict=True)
+        ]
 
-    def _mean(self, law: Law, width: float) -> Bracket:
-        part = positive_part_of_sum(*law, self.records, relative_width=width)
-        return Bracket(down(part.lower / self.records), up(part.upper / self.records))
+    def _rough(self, epsilon: float) -> float:
+        return self.delta(epsilon, relative_width=_ROUGH).upper
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,20 +12,27 @@ _SMALLEST = 1e-250
 
 
 def crossing(
-    curve: Curve, level: float, *, top: float, tolerance: float, guess: float = 1.0
+    curve: Curve,
+    level: float,
+    *,
+    top: float,
+    tolerance: float,
+    guess: float = 1.0,
+    ask_top: bool = False,
 ) -> tuple[float, float]:
     """Return (left, right): ``curve`` was seen above ``level`` at left, and at most it at right.
 
-    ``curve(top)`` is taken to be at most ``level`` without asking. If the curve starts at or
-    below the level both ends are 0. Otherwise right − left ≤ tolerance·right, or left is 0
-    because no point above the level was found. The search runs on ln(curve), which is nearly
+    ``curve(top)`` is known to be at most ``level``; with ``ask_top`` it is asked how far below,
+    for a start when top is near. If the curve starts at or below the level both ends are 0.
+    Otherwise right − left ≤ tolerance·right, or left is 0 because no point above was found. The search runs on ln(curve), which is nearly
     a parabola for privacy curves, by regula falsi with halved weights; when that does not
     halve the interval in three steps, it is halved outright.
     """
     start = curve(0.0)
     if start <= level:
         return 0.0, 0.0
-    left, right = (0.0, _height(start, level)), (top, -math.inf)
+    end = min(_height(curve(top), level), 0.0) if ask_top else -math.inf
+    left, right = (0.0, _height(start, level)), (top, end)
     middle = min(guess, top)
     while middle < top:
         height = _height(curve(middle), level)

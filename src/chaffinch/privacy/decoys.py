@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import checks
-from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.errors import InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.laws import Law, binomial
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
@@ -129,7 +129,7 @@ class DecoyedValues(Mechanism):
         return np.array([e.lower for e in ends]), np.array([e.upper for e in ends])
 
     def epsilon(self, delta: float) -> Bracket:
-        """Return the bracket of the smallest epsilon; refused below what always leaks.
+        """Return the bracket of the smallest epsilon; infinite below what always leaks.
 
         With no decoy on either value the view gives the value away: delta cannot be less
         than (1 − 2·rate/values)^senders, whatever epsilon is.
@@ -138,13 +138,7 @@ class DecoyedValues(Mechanism):
         leak = binomial(self.senders, self.rate * 2 / self.values, LEAST_TAIL)
         always = float(leak.mass[0]) if leak.start == 0 else 0.0
         if always * (1 - 1e-9) >= target:
-            raise GuaranteeNotProven(
-                "epsilon",
-                asked=1.0,
-                lower=math.inf,
-                upper=math.inf,
-                hint=f"delta cannot be below {always:.3g} with so few decoys; send more",
-            )
+            return Bracket(math.inf, math.inf)
         return solve_epsilon(self.delta, target, most=math.inf)
 
     def _by_contour(self, epsilon: float) -> Bracket:

@@ -22,16 +22,17 @@ from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.assumed import AssumedPair, Estimate, estimate
 from chaffinch.privacy.bits import FlippedBits
+from chaffinch.privacy.counted import mean_positive_part
 from chaffinch.privacy.crossing import crossing
 from chaffinch.privacy.few_words import FewWords
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Floats, Mechanism
 from chaffinch.privacy.precision import up
-from chaffinch.privacy.sums import positive_part_of_sum
-from chaffinch.privacy.words import Words, growth
+from chaffinch.privacy.words import Law, Words, growth
 
 _LEAST_CHANCE = Fraction(1, 10**290)
-_COARSE, _FINE = 0.05, 1e-3
+_COARSE, _RUGGED, _FINE = 0.1, 0.02, 1e-3
+_MANY_HIDDEN = 30
 _EPSILON_TOLERANCE = 1e-7
 
 
@@ -136,14 +137,22 @@ class WordMechanism(Mechanism):
     def _blanket(self, below: Fraction) -> float:
         """Return the privacy blanket's bound, the largest over the distances of a pair."""
         laws = [self.words.blanket(h, below) for h in range(1, self.length + 1)]
-        rough = [positive_part_of_sum(*law, self.records, relative_width=_COARSE) for law in laws]
+        rough = [self._mean(law, _COARSE) for law in laws]
         best = 0.0
-        for place in sorted(range(len(laws)), key=lambda i: -rough[i].upper):
-            if rough[place].upper <= best:
+        for place in sorted(range(len(laws)), key=lambda i: -rough[i]):
+            if rough[place] <= best:
                 break
-            fine = positive_part_of_sum(*laws[place], self.records, relative_width=_FINE)
-            best = max(best, min(fine.upper, rough[place].upper))
-        return up(best / self.records)
+            best = max(best, min(rough[place], self._mean(laws[place], self._fine)))
+        return best
+
+    def _mean(self, law: Law, width: float) -> float:
+        return mean_positive_part(law, self.records, relative_width=width).upper
+
+    @property
+    def _fine(self) -> float:
+        """Return a width worth its price: few hidden words make a rugged and a loose bound."""
+        hidden = self.records * (2.0 * float(self.flip_probability)) ** self.length
+        return _FINE if hidden > _MANY_HIDDEN else _RUGGED
 
     @cached_property
     def _few(self) -> FewWords:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from chaffinch import checks
 from chaffinch.privacy.records import WordMechanism, checked_flip
 
-MOST_BITS = 32
+MOST_BITS = 20
 
 
 @dataclass(frozen=True, init=False)

@@ -1,0 +1,256 @@
+"""One value out of d, every bit of its one-hot vector flipped, with decoys (S0 §5.2, §5.3).
+
+Only the messages view is offered: the sums at every value. Whole flipped records would give
+their senders away (see docs/concepts/views.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.privacy import crowds
+from chaffinch.privacy.guarantee import Bracket, Method
+from chaffinch.privacy.laws import Law, binomial, sum_of_flips
+from chaffinch.privacy.loss import kernel
+from chaffinch.privacy.mixtures import mixture_delta
+from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
+from chaffinch.privacy.pairs import Side, pair_delta, side
+from chaffinch.privacy.precision import Wide, log_of, up
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, init=False)
+class FlippedValues(Mechanism):
+    """Users and decoys send the indices of the set bits of their flipped one-hot vectors.
+
+    ``users`` hold a value each (the target among them), ``decoys`` uniform ones are added,
+    every bit is flipped with ``flip_probability``. Neighbours: one user's value changes, so
+    two sums move.
+    """
+
+    users: int
+    decoys: int
+    values: int
+    flip_probability: Fraction
+
+    view = "messages"
+
+    def __init__(
+        self,
+        *,
+        users: int,
+        values: int,
+        flip_probability: float | str | Fraction,
+        decoys: int = 0,
+        view: str = "messages",
+    ) -> None:
+        if view == "records":
+            raise InvalidInput(
+                "view",
+                "'messages' for flipped values",
+                view,
+                hint="the multiset of whole flipped records is not private at these settings: "
+                "a record with one set bit names its sender's value; send the indices of the "
+                "set bits as separate messages",
+            )
+        checks.choice("view", view, ("messages",))
+        object.__setattr__(self, "users", checks.whole("number of users", users, least=1))
+        object.__setattr__(self, "decoys", checks.whole("number of decoys", decoys))
+        object.__setattr__(
+            self, "values", checks.whole("number of values", values, least=2, most=10**6)
+        )
+        object.__setattr__(self, "flip_probability", checks.flip_probability(flip_probability))
+
+    @property
+    def method(self) -> Method:  # type: ignore[override]
+        """Return ``exact`` without decoys; with them the upper end is a proven bound."""
+        return "upper-bound" if self.decoys else "exact"
+
+    @property
+    def crowd_words(self) -> str:
+        """Return the crowd the guarantee counts on, in words."""
+        fakes = f" and {self.decoys} decoys" if self.decoys else ""
+        return f"{self.users} honest users{fakes} over {self.values} values"
+
+    @property
+    def local_epsilon(self) -> float:
+        """Return 2 ln(p/q): two bits of the one-hot vector differ."""
+        flip = self.flip_probability
+        return 2.0 * log_of((1 - flip) / flip)[1]
+
+    def delta(self, epsilon: float, *, relative_width: float = 1e-3) -> Bracket:
+        """Return the bracket of the worst delta over all crowds and both directions.
+
+        Without decoys both ends close to ``relative_width``. With decoys the upper end is
+        Σ over the number J of decoys on the two values of P(J) · worst delta with J more
+        records there (joint convexity), and the lower end is the exact mixture for the worst
+        crowd found, so the width left is what the bound costs.
+        """
+        epsilon = checks.epsilon(epsilon)
+        width = checks.real("relative width", relative_width, least=1e-9, most=1.0)
+        if epsilon >= self.local_epsilon:
+            return Bracket(0.0, 0.0)
+        if self.decoys:
+            return self._with_decoys(epsilon, width)
+        search = self._worst(epsilon, self.users - 1, width)
+        lower, upper = float(search.lower[0]), float(search.upper[0])
+        if upper > 1e-300 and upper - lower > width * upper:
+            raise GuaranteeNotProven("delta", asked=width, lower=lower, upper=upper)
+        return Bracket(lower, upper)
+
+    def epsilon(self, delta: float, *, relative_width: float = 1e-3) -> Bracket:
+        """Return the bracket of the smallest epsilon that holds with ``delta``.
+
+        The lower end comes from the worst crowd found; the upper end is the first of a few
+        growing steps above it at which the whole search proves a delta small enough.
+        """
+        target = checks.delta(delta)
+
+        def curve(epsilon: float) -> Bracket:
+            return self.delta(epsilon, relative_width=relative_width)
+
+        if self.decoys:
+            return solve_epsilon(curve, target, most=self.local_epsilon, tolerance=1e-3)
+        if curve(0.0).upper <= target:
+            return Bracket(0.0, 0.0)
+        lower = 0.0
+        crowd = (self.users - 1, 0)
+        for _ in range(8):
+            first, second = crowd
+
+            def given(epsilon: float, first: int = first, second: int = second) -> Bracket:
+                return self.crowd_delta(first=first, second=second, epsilon=epsilon)
+
+            lower = max(
+                lower,
+                solve_epsilon(given, target, most=self.local_epsilon, tolerance=1e-9).lower,
+            )
+            found = self._worst(lower, self.users - 1, relative_width).best[0].low
+            if found == crowd:
+                break
+            crowd = (found[0], found[1])
+        step = 0.25 * relative_width
+        while True:
+            upper = min(lower * (1 + step) + 1e-12, self.local_epsilon)
+            if curve(upper).upper <= target:
+                return Bracket(lower, upper)
+            step *= 2
+
+    def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        """Return both ends of delta at many epsilons."""
+        ends = [self.delta(float(epsilon)) for epsilon in epsilons]
+        return np.array([e.lower for e in ends]), np.array([e.upper for e in ends])
+
+    def crowd_delta(self, *, first: int, second: int, epsilon: float) -> Bracket:
+        """Return delta for a given crowd, in the direction from the first value to the second.
+
+        ``first`` and ``second`` of the other records (users and decoys) are on the value that
+        the target leaves and on the one it joins.
+        """
+        records = self.users - 1 + self.decoys
+        first = checks.whole("records on the first value", first, most=records)
+        second = checks.whole("records on the second value", second, most=records - first)
+        box = crowds.Box((first, second), (first, second))
+        low, high = self._bound(box, records, checks.epsilon(epsilon), Wide(1e-60))
+        return Bracket(float(low[0]), float(high[0]))
+
+    def _bound(
+        self, box: crowds.Box, records: int, epsilon: float, tail: Any
+    ) -> tuple[Floats, Floats]:
+        flip = self.flip_probability
+        # Leaving is joining seen in the mirror: the target's one becomes a zero.
+        leaving = sum_of_flips(box.low[0], records - box.high[0], flip, tail, 1.0)
+        joining = _side(box.low[1], records - box.high[1], flip, tail)
+        low, high = pair_delta(leaving, joining, kernel(1, flip), epsilon)
+        return np.array([low]), np.array([high])
+
+    def _worst(self, epsilon: float, others: int, width: float) -> crowds.Search:
+        """Search the crowds with at most ``others`` records on the two values."""
+        records = self.users - 1 + self.decoys
+
+        def clip(box: crowds.Box) -> crowds.Box | None:
+            spare = [others - box.low[1], others - box.low[0]]
+            high = tuple(min(h, s) for h, s in zip(box.high, spare, strict=True))
+            if any(h < low for h, low in zip(high, box.low, strict=True)):
+                return None
+            return crowds.Box(box.low, high)
+
+        tail = Wide(1e-30)
+        root = crowds.Box((0, 0), (others, others))
+        while True:
+            probe = self._bound(crowds.Box((0, 0), (0, 0)), records, epsilon, tail)
+            if tail < probe[0][0] * width * 1e-3 or tail < 1e-600 or probe[1][0] < 1e-305:
+                break
+            tail = max(Wide(probe[0][0]) * width * 1e-4, tail**2)
+
+        def bound(box: crowds.Box) -> tuple[Floats, Floats]:
+            return self._bound(box, records, epsilon, tail)
+
+        return crowds.worst(
+            [root], bound, width=width / 2, floor=1e-300, most_evaluations=20_000, clip=clip
+        )
+
+    def _with_decoys(self, epsilon: float, width: float) -> Bracket:
+        law = binomial(self.decoys, Fraction(2, self.values), Wide(1e-20))
+        if self.users == 1:
+            upper = self._spread_decoys(epsilon)
+        else:
+            upper = Wide(law.missing)
+            for most, share in _groups(law):
+                upper += Wide(share) * self._worst(epsilon, self.users - 1 + most, width).upper[0]
+        lower = max(
+            mixture_delta(
+                first=first,
+                second=second,
+                users=self.users,
+                decoys=self.decoys,
+                values=self.values,
+                flip=self.flip_probability,
+                epsilon=epsilon,
+            )
+            for first, second in {(0, 0), (self.users - 1, 0)}
+        )
+        ceiling = min(up(upper), 1.0)
+        return Bracket(min(lower, ceiling), ceiling)
+
+    def _spread_decoys(self, epsilon: float) -> Any:
+        """Return E[delta given how many decoys fell on each value], one real user alone."""
+        share = Fraction(1, self.values)
+        first = binomial(self.decoys, share, Wide(1e-18))
+        total: Any = first.missing
+        for one, mass in enumerate(first.mass, start=first.start):
+            second = binomial(self.decoys - one, share / (1 - share), Wide(1e-18))
+            total += mass * (1 + first.relative) * second.missing
+            for two, weight in enumerate(second.mass, start=second.start):
+                point = crowds.Box((one, two), (one, two))
+                high = self._bound(point, self.decoys, epsilon, Wide(1e-40))[1][0]
+                total += mass * weight * (1 + first.relative + second.relative + 1e-15) * high
+        return total
+
+
+@lru_cache(maxsize=512)
+def _side(ones: int, zeros: int, flip: Fraction, tail: Any) -> Side:
+    return side(sum_of_flips(ones, zeros, flip, tail, 1.0), kernel(1, flip))
+
+
+def _groups(law: Law) -> list[tuple[int, float]]:
+    """Return a few (largest J, probability of the group) that cover the window of J."""
+    sums = np.cumsum(law.mass)
+    edges = sorted({int(np.searchsorted(sums, level)) for level in (0.5, 0.9, 0.99, 1 - 1e-4)})
+    edges = [*[e for e in edges if e < len(sums) - 1], len(sums) - 1]
+    groups = []
+    before = -1
+    for edge in edges:
+        share = float(law.mass[before + 1 : edge + 1].sum()) * (1 + law.relative + 1e-15)
+        groups.append((law.start + edge, share))
+        before = edge
+    return groups
