@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.published import FORMULAS, Formula
@@ -42,7 +41,7 @@ class Claim:
 
 def about(mechanism: Mechanism) -> tuple[Claim, ...]:
     """Return what has been claimed about ``mechanism``, empty where nothing was."""
-    find = _FINDERS.get(type(mechanism))
+    find = _FINDERS.get(type(mechanism).__name__)
     return tuple(find(mechanism)) if find else ()
 
 
@@ -54,6 +53,7 @@ def _about_bits(mechanism: Any) -> Iterator[Claim]:
         formula = _BY_NAME["three_sigma_copies_flip_probability"]
         yield Claim("S1 (5.24), no delta", formula, here | {"copies": mechanism.copies})
         return
+    # S0 (4.36) is left out: it speaks of one crowd, and these lines of all crowds.
     yield Claim("S0 (4.48)", _BY_NAME["any_crowd_flip_probability"], here)
     yield Claim("Cheu 2019", _BY_NAME["binary_sum_flip_probability"], here)
     yield Claim("S1 (4.45), no delta", _BY_NAME["three_sigma_flip_probability"], here)
@@ -74,8 +74,8 @@ def _about_values(mechanism: Any) -> Iterator[Claim]:
         yield Claim("S0 (5.26)", _BY_NAME["decoy_cover_flip_probability"], here)
 
 
-_FINDERS: dict[type[Mechanism], Callable[[Any], Iterator[Claim]]] = {
-    privacy.FlippedBits: _about_bits,
-    privacy.DecoyedValues: _about_decoyed,
-    privacy.FlippedValues: _about_values,
+_FINDERS: dict[str, Callable[[Any], Iterator[Claim]]] = {
+    "DecoyedValues": _about_decoyed,
+    "FlippedBits": _about_bits,
+    "FlippedValues": _about_values,
 }

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from chaffinch import charts, privacy
+from chaffinch.errors import InvalidInput
+from chaffinch.privacy import published
+
+BITS = privacy.FlippedBits(users=1000, flip_probability="0.03")
+
+
+def named(figure: charts.Figure, name: str) -> charts.Series:
+    (found,) = [series for series in figure.series if series.name.startswith(name)]
+    return found
+
+
+def test_delta_axis_is_in_powers_of_ten(curve: charts.Figure) -> None:
+    assert (curve.y.scale, curve.y.low, curve.y.high) == ("log", 1e-12, 1.0)
+    assert all(label == "1" or label.startswith("10⁻") for _, label in curve.y.ticks())
+    assert curve.x.label == "epsilon"
+    assert curve.y.label == "delta"
+
+
+def test_the_own_line_is_the_bracket_of_the_mechanism(curve: charts.Figure) -> None:
+    own = named(curve, "exact")
+    assert own.style == "proven"
+    for index in (0, 10, 20, 30):
+        truth = BITS.delta(own.x[index])
+        assert own.other_end[index] <= truth.upper
+        assert truth.lower <= own.y[index] <= truth.upper * 1.001
+
+
+def test_the_own_line_runs_down_to_the_least_delta() -> None:
+    figure = charts.privacy_curve(BITS, least_delta=1e-6)
+    assert named(figure, "exact").x[-1] == BITS.epsilon(1e-6).upper
+    assert figure.y.low == 1e-6
+
+
+def test_claims_are_the_published_formulas(curve: charts.Figure) -> None:
+    line = named(curve, "S0 (4.48)")
+    assert line.style == "published"
+    for epsilon, delta in list(zip(line.x, line.y, strict=True))[::40]:
+        assert delta == published.any_crowd_delta(
+            users=1000, flip_probability=0.03, epsilon=epsilon
+        )
+    assert named(curve, "Cheu").style == "published"
+
+
+def test_a_claim_without_delta_stands_upright(curve: charts.Figure) -> None:
+    line = named(curve, "S1 (4.45)")
+    claimed = published.three_sigma_epsilon(users=1000, flip_probability=0.03)
+    assert line.x == (claimed, claimed)
+    assert line.y == (curve.y.low, curve.y.high)
+
+
+def test_claims_can_be_left_out() -> None:
+    figure = charts.privacy_curve(BITS, epsilons=[0.5, 1.0], published=False)
+    assert [series.style for series in figure.series] == ["proven"]
+    assert figure.series[0].x == (0.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "claims"),
+    [
+        (privacy.FlippedBits(users=50, flip_probability="0.1", copies=3), ["S1 (5.24), no delta"]),
+        (privacy.FlippedBits(users=50, flip_probability="0.1", decoys=3), []),
+        (privacy.DecoyedValues(decoys=900, values=10), ["S0 (5.10)"]),
+        (privacy.DecoyedValues(users=900, decoy_rate="0.5", values=10), []),
+    ],
+    ids=["copies", "fake bits", "decoys", "decoys at a rate"],
+)
+def test_only_formulas_that_apply_are_shown(mechanism: Any, claims: list[str]) -> None:
+    figure = charts.privacy_curve(mechanism)
+    assert [series.name for series in figure.series[1:]] == claims
+
+
+def test_a_curve_that_never_falls_far_is_shown_as_far_as_it_goes() -> None:
+    # (1 − 1/20)^100 = 0.0059 is the least delta there is: no decoy on the value left.
+    figure = charts.privacy_curve(privacy.DecoyedValues(decoys=100, values=20))
+    assert 0.0059 < named(figure, "exact").y[-1] < 0.012
+    assert figure.y.low == 1e-3
+
+
+def test_terms_are_those_of_the_guarantee(curve: charts.Figure) -> None:
+    guarantee = BITS.guarantee(delta=1e-6)
+    assert curve.terms.neighbours == guarantee.neighbours
+    assert curve.terms.view == guarantee.view
+    assert curve.terms.crowd == guarantee.crowd
+    assert curve.terms.method == guarantee.method
+
+
+def test_the_text_alternative_says_what_is_seen(curve: charts.Figure) -> None:
+    words = curve.alternative
+    assert "1000 honest users" in words
+    assert f"at epsilon about {BITS.epsilon(1e-6).upper:.3g} reaches delta 1e-6" in words
+    assert "'S0 (4.48)' does not reach delta 1e-6" in words
+
+
+@pytest.mark.parametrize("epsilons", [[], [0.0], [-1.0, 1.0], [float("nan")], [float("inf")]])
+def test_epsilons_that_make_no_axis_are_refused(epsilons: list[float]) -> None:
+    with pytest.raises(InvalidInput):
+        charts.privacy_curve(BITS, epsilons=epsilons)
+
+
+@pytest.mark.parametrize("least", [0.0, 1.0, -1.0, float("nan"), True])
+def test_a_least_delta_that_makes_no_axis_is_refused(least: float) -> None:
+    with pytest.raises(InvalidInput):
+        charts.privacy_curve(BITS, least_delta=least)
