@@ -22,7 +22,7 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy import crowds
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.laws import Law, sum_of_flips
-from chaffinch.privacy.loss import Knots, TradeOff, kernel, loss_tail, shifted
+from chaffinch.privacy.loss import Knots, kernel, loss_tail, shifted
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.precision import (
     LARGEST_EXPONENT,
@@ -31,6 +31,7 @@ from chaffinch.privacy.precision import (
     exp_minus_one,
     log_of,
 )
+from chaffinch.privacy.tradeoff import TradeOff, levels_of, lower_hull
 
 Floats = NDArray[np.float64]
 Question = Callable[[Knots, float], tuple[Floats, Floats]]
@@ -162,7 +163,9 @@ class SumMechanism(Mechanism):
         """Return the bracket of the smallest epsilon that holds with ``delta`` for every crowd."""
         delta = checks.delta(delta)
         width = self._width(relative_width, _EPSILON_WIDTH)
-        tail = max(Wide(delta) * width * 1e-4, LEAST_TAIL)
+        # A test is judged by its level, about delta·e^−epsilon: the tail must not show there.
+        about = Crowd(self.family, 0).epsilon(delta).upper
+        tail = max(Wide(delta) * width * 1e-4 * np.exp(Wide(-about)), LEAST_TAIL)
 
         def ask(knots: Knots, spread: float) -> tuple[Floats, Floats]:
             return _one(knots.epsilon(delta, spread=spread))
@@ -231,7 +234,7 @@ class SumMechanism(Mechanism):
         matter (worst crowd, both orders), a lower convex envelope by construction; the
         upper end is what the best tests achieve against the worst crowds seen.
         """
-        levels = _levels(alphas)
+        levels = levels_of(alphas)
         family, tail = self.family, 1e-20
 
         def ask(knots: Knots, _: float) -> tuple[Floats, Floats]:
@@ -241,14 +244,15 @@ class SumMechanism(Mechanism):
         search = crowds.worst(
             family.roots, family.asking(ask, tail), width=width, most_evaluations=2000
         )
-        slopes = {0.0, family.steepest}
-        for number, crowd in enumerate(search.best):
-            ones = crowd.low[0]
-            knots = family.knots(ones, ones, mirrored=crowd.mirrored, tail=tail)
-            slopes |= knots.slopes_at(levels[number])
-        nodes = np.array(sorted(slopes))
+        corners = [
+            family.knots(ones, ones, mirrored=mirrored, tail=tail).vertices()
+            for ones in {crowd.low[0] for crowd in search.best}
+            for mirrored in (False, True)
+        ]
+        x, y = lower_hull(*(np.concatenate(part) for part in zip(*corners, strict=True)))
+        nodes = _hull_slopes(x, y, levels, family.steepest)
         upper_delta = self.profile(nodes, relative_width=width)[1]
-        return TradeOff.from_profile(levels, nodes, upper_delta, upper=1.0 - search.lower)
+        return TradeOff.from_profile(levels, nodes, upper_delta, upper=np.interp(levels, x, y))
 
     def crowd(self, *, ones: int) -> Crowd:
         """Return the same questions for one given crowd instead of the worst."""
@@ -339,7 +343,7 @@ class Crowd:
 
     def tradeoff(self, alphas: Floats) -> TradeOff:
         """Return the trade-off curve of this crowd: the smaller of the two orders."""
-        levels = _levels(alphas)
+        levels = levels_of(alphas)
         low, high = self.ends(lambda knots, _: knots.power(levels), 1e-25)
         return TradeOff(levels, 1.0 - high, 1.0 - low)
 
@@ -355,11 +359,13 @@ def _one(ends: tuple[float, float]) -> tuple[Floats, Floats]:
     return np.array([ends[0]]), np.array([ends[1]])
 
 
-def _levels(alphas: Floats) -> Floats:
-    levels = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
-    if levels.ndim != 1 or not np.all((levels >= 0) & (levels <= 1)):
-        raise InvalidInput("alphas", "a list of numbers from 0 to 1", alphas)
-    return levels
+def _hull_slopes(x: Floats, y: Floats, levels: Floats, steepest: float) -> Floats:
+    """Return the |log slopes| of the hull's edges around each level, as epsilons to ask at."""
+    runs = np.maximum(np.diff(x), 1e-300)
+    slopes = np.abs(np.log(np.maximum(-np.diff(y), 1e-300) / runs))
+    right = np.clip(np.searchsorted(x, levels, side="right") - 1, 0, len(slopes) - 1)
+    left = np.clip(np.searchsorted(x, levels, side="left") - 1, 0, len(slopes) - 1)
+    return np.unique(np.minimum(np.concatenate([slopes[right], slopes[left], [0.0]]), steepest))
 
 
 def _checked(quantity: str, search: crowds.Search, width: float, *, floor: float) -> Bracket:

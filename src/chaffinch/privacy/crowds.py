@@ -143,19 +143,25 @@ def _first_look(
             seen[crowd] = bound(crowd)
         return seen[crowd]
 
-    first = Box(roots[0].low, roots[0].low, roots[0].mirrored)
-    result = Search(look(first)[0].copy(), look(first)[1].copy(), [first] * len(look(first)[0]))
-    for root in roots:
-        for axis in range(len(root.low)):
-            for value in _spread(root.low[axis], root.high[axis]):
-                point = (*root.low[:axis], value, *root.low[axis + 1 :])
-                crowd = Box(point, point, root.mirrored)
-                if clip(crowd) == crowd:
-                    _keep_best(result, look(crowd)[0], crowd)
+    starts = [crowd for root in roots for crowd in _starts(root) if clip(crowd) == crowd]
+    lower, upper = look(starts[0])
+    result = Search(lower.copy(), upper.copy(), [starts[0]] * len(lower))
+    for crowd in starts:
+        _keep_best(result, look(crowd)[0], crowd)
     for number in sorted({0, len(result.lower) // 2, len(result.lower) - 1}):
         _climb(roots, clip, result, look, number)
     result.evaluations = len(seen)
     return result
+
+
+def _starts(root: Box) -> list[Box]:
+    """Return crowds spread along the edges of a root."""
+    points = [
+        (*root.low[:axis], value, *root.low[axis + 1 :])
+        for axis in range(len(root.low))
+        for value in _spread(root.low[axis], root.high[axis])
+    ]
+    return [Box(point, point, root.mirrored) for point in points]
 
 
 def _spread(low: int, high: int) -> list[int]:

@@ -45,7 +45,7 @@ class Law:
 
     start: int
     mass: WideArray
-    relative: float
+    relative: Any
     missing: Any
     noise: WideArray | None = None
     cut: bool = False
@@ -59,7 +59,7 @@ class Law:
 
 def point(value: int) -> Law:
     """Return the law of a number that is always ``value``."""
-    return Law(value, np.ones(1, dtype=Wide), 0.0, Wide(0))
+    return Law(value, np.ones(1, dtype=Wide), Wide(0), Wide(0))
 
 
 def half_width(variance: float, tail: Any) -> int:
@@ -99,7 +99,7 @@ def binomial(count: int, chance: Fraction, tail: Any) -> Law:
     whole = low == 0 and high == count
     missing = dropped + (Wide(0) if whole else 2 * Wide(tail))
     steps = max(keep_low, keep_high)
-    relative = gamma(5.0 * steps) + gamma(5.0 * steps + len(weights) + 1.0) + 2.0 * float(missing)
+    relative = gamma(5.0 * steps) + gamma(5.0 * steps + len(weights) + 1.0) + 2 * missing
     return Law(mode - keep_low, weights / weights.sum(), relative, missing)
 
 
@@ -117,7 +117,7 @@ def convolve(first: Law, second: Law) -> Law:
         return Law(start, mass, relative + gamma(len(second.mass) + 1.0), missing)
     mass, error = fourier_product(first.mass, second.mass)
     noise = np.full(len(mass), error + 2 * CUT * len(first.mass), dtype=Wide)
-    return Law(start, mass, relative + 2.0**-51, missing, noise)
+    return Law(start, mass, relative + Wide(2.0) ** -51, missing, noise)
 
 
 def is_long(first: Law, second: Law) -> bool:

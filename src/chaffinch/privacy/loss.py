@@ -28,6 +28,7 @@ from scipy.special import ndtri_exp
 from chaffinch.privacy.laws import Law, binomial
 from chaffinch.privacy.precision import (
     LARGEST_EXPONENT,
+    LEAST_TAIL,
     ROUNDOFF,
     Wide,
     WideArray,
@@ -56,7 +57,7 @@ class Kernel:
     one: WideArray
     lead: WideArray
     behind: WideArray
-    relative: float
+    relative: Any
 
     @property
     def copies(self) -> int:
@@ -90,7 +91,7 @@ def kernel(copies: int, flip: Fraction) -> Kernel:
 
 def _rounded_kernel(copies: int, flip: Fraction) -> Kernel:
     """Return the kernel of many copies, with the error of its subtraction measured."""
-    law = binomial(copies, flip, 1e-600 if Wide is not np.float64 else 1e-280)
+    law = binomial(copies, flip, LEAST_TAIL)
     zero = np.zeros(copies + 1, dtype=Wide)
     zero[law.start : law.stop] = law.mass
     one = zero[::-1].copy()
@@ -98,8 +99,8 @@ def _rounded_kernel(copies: int, flip: Fraction) -> Kernel:
     lead = np.maximum(zero_sums - one_sums, 0)[:-1]
     term = law.relative + gamma(copies + 2.0)
     safe = np.maximum(lead, Wide(np.finfo(Wide).tiny))
-    cancelled = float(np.max(np.where(lead > 0, (zero_sums + one_sums)[:-1] / safe, 1)))
-    return Kernel(zero, one, lead, one_sums[:-1], term * max(1.0, cancelled) + 2.0 * ROUNDOFF)
+    cancelled = np.max(np.where(lead > 0, (zero_sums + one_sums)[:-1] / safe, 1))
+    return Kernel(zero, one, lead, one_sums[:-1], term * cancelled + 2 * ROUNDOFF)
 
 
 def _wide_array(values: list[Fraction]) -> WideArray:
@@ -118,7 +119,7 @@ class Knots:
     gain: WideArray
     miss: WideArray
     """1 − power, summed from the other end so that it keeps its digits (empty unless asked for)."""
-    relative: float
+    relative: Any
     missing: Any
     level_noise: Any
     gain_noise: Any
@@ -165,7 +166,7 @@ class Knots:
         missing = float(self.missing) * (1 + 2.0**-50) + 5e-324
         ratios = np.expm1(np.minimum(epsilons, 700.0))
         # Every product and difference below rounds relative to gain or to ratio·level.
-        wider = self.relative + 2.0**-49
+        wider = float(self.relative) + 2.0**-49
         low, high = np.empty(len(epsilons)), np.empty(len(epsilons))
         block = max(1, 400_000 // max(1, len(gain)))
         for begin in range(0, len(epsilons), block):
@@ -225,7 +226,7 @@ class Knots:
     def power(self, levels: Floats) -> tuple[Floats, Floats]:
         """Return both ends of the best power at the given levels (randomized tests allowed)."""
         slack = float(self.missing + np.max(self.level_noise + self.gain_noise)) * (1 + 2.0**-50)
-        wider = self.relative + 6.0 * ROUNDOFF
+        wider = float(self.relative) + 2.0**-50
         level, gain = self.level.astype(np.float64), self.gain.astype(np.float64)
         zero = np.zeros(1)
         # Optimistic for the tester: a smaller level buys a larger power.
@@ -239,16 +240,13 @@ class Knots:
         low = np.interp(levels, dear, np.clip(poor, 0.0, 1.0)) - 1e-15
         return np.clip(low, levels, 1.0), np.clip(high, levels, 1.0)
 
-    def slopes_at(self, level: float) -> set[float]:
-        """Return log ratios of the curve around ``level`` (guides only: any slope is valid)."""
-        at = int(np.searchsorted(self.level.astype(np.float64), level))
-        found: set[float] = set()
-        for index in range(max(at - 1, 1), min(at + 2, len(self.level))):
-            run = float(self.level[index] - self.level[index - 1])
-            rise = float(self.gain[index] - self.gain[index - 1])
-            if run > 0 and rise > -run:
-                found.add(abs(math.log1p(rise / run)))
-        return found
+    def vertices(self) -> tuple[Floats, Floats]:
+        """Return upper ends of the corners (type I, type II error) of this pair's curve."""
+        slack = float(self.missing + np.max(self.level_noise + self.gain_noise)) * (1 + 2.0**-50)
+        wider = float(self.relative) + 2.0**-50
+        level = (self.level * (1 + wider) + slack).astype(np.float64)
+        power = ((self.level + self.gain) * (1 - wider) - slack).astype(np.float64)
+        return np.minimum(level, 1.0), np.clip(1.0 - power, 0.0, 1.0)
 
     def mu(self) -> tuple[float, float]:
         """Return both ends of the smallest mu with Φ⁻¹(power) − Φ⁻¹(level) ≤ mu everywhere.
@@ -308,32 +306,6 @@ def _ratio_gap(level: WideArray, steepest: float) -> Floats:
     with np.errstate(invalid="ignore"):
         gap: Floats = ndtri_exp(np.minimum(logs + steepest, 0.0)) - ndtri_exp(logs)
     return np.where(np.isnan(gap), 0.0, gap)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TradeOff:
-    """Both ends of a trade-off curve f at given levels: type II error no test can beat."""
-
-    alphas: Floats
-    lower: Floats
-    upper: Floats
-
-    @classmethod
-    def from_profile(
-        cls, alphas: Floats, epsilons: Floats, deltas: Floats, *, upper: Floats
-    ) -> TradeOff:
-        """Return the envelope of the lines that (epsilon, delta) pairs prove.
-
-        Source     [Dong, Roth, Su 2022, proposition 6]: f(a) = max over epsilon of
-                   0, 1 − delta − e^epsilon·a and e^−epsilon·(1 − delta − a).
-        """
-        growth = np.exp(epsilons)[:, None] * (1 + 1e-15)
-        steep = 1 - deltas[:, None] - growth * alphas
-        flat = (1 - deltas[:, None] - alphas) / growth
-        flat = np.where(flat > 0, flat, 0.0)
-        lower = np.maximum(np.maximum(steep, flat).max(axis=0) - 1e-15, 0.0)
-        upper = np.minimum(upper, 1 - alphas)
-        return cls(alphas, np.minimum(lower, upper), upper)
 
 
 def shifted(others: Law, target: Kernel, steepest: float, *, with_miss: bool = False) -> Knots:

@@ -19,7 +19,8 @@ Wide = np.longdouble if np.finfo(np.longdouble).nmant in (63, 112) else np.float
 """The working float. A "double double" (nmant 105) does not round like an IEEE float."""
 
 WideArray = NDArray[Any]
-ROUNDOFF = float(np.finfo(Wide).eps) / 2.0
+ROUNDOFF = np.finfo(Wide).eps / Wide(2)
+"""The unit roundoff, itself a working float: 1 + ROUNDOFF must not round to 1 in a smaller one."""
 TINIEST = np.finfo(Wide).tiny * Wide(2.0) ** 64
 """Below this a product may have lost its relative accuracy to underflow."""
 
@@ -96,9 +97,10 @@ def down(value: Any) -> float:
     return max(0.0, math.nextafter(float(value) * (1.0 - 4.0 * _DOUBLE_ROUNDOFF), -math.inf))
 
 
-def gamma(operations: float, *, roundoff: float = ROUNDOFF) -> float:
-    """Return the relative error of ``operations`` roundings in a row: k·u / (1 − k·u)."""
-    product = operations * roundoff
-    if product >= 0.5:
-        return math.inf
-    return product / (1.0 - product)
+def gamma(operations: float) -> Any:
+    """Return the relative error of ``operations`` roundings in a row: k·u / (1 − k·u).
+
+    A working float, so that 1 + gamma(k) keeps it.
+    """
+    product = Wide(operations) * ROUNDOFF
+    return product / (1 - product) if product < 0.5 else Wide(np.inf)

@@ -26,6 +26,8 @@ from chaffinch.privacy.pairs import Side, pair_delta, side
 from chaffinch.privacy.precision import Wide, log_of, up
 
 Floats = NDArray[np.float64]
+_WIDTH = 1e-3
+_MOST_CROWDS = 4_000
 
 
 @dataclass(frozen=True, init=False)
@@ -87,63 +89,60 @@ class FlippedValues(Mechanism):
         flip = self.flip_probability
         return 2.0 * log_of((1 - flip) / flip)[1]
 
-    def delta(self, epsilon: float, *, relative_width: float = 1e-3) -> Bracket:
+    def delta(self, epsilon: float, *, relative_width: float | None = None) -> Bracket:
         """Return the bracket of the worst delta over all crowds and both directions.
 
-        Without decoys both ends close to ``relative_width``. With decoys the upper end is
+        Without decoys both ends close to 1e-3, or as far as a few thousand crowds allow; a
+        ``relative_width`` that is asked for is reached or GuaranteeNotProven is raised. With decoys the upper end is
         Σ over the number J of decoys on the two values of P(J) · worst delta with J more
         records there (joint convexity), and the lower end is the exact mixture for the worst
         crowd found, so the width left is what the bound costs.
         """
         epsilon = checks.epsilon(epsilon)
-        width = checks.real("relative width", relative_width, least=1e-9, most=1.0)
+        width = _WIDTH
+        if relative_width is not None:
+            width = checks.real("relative width", relative_width, least=1e-9, most=1.0)
         if epsilon >= self.local_epsilon:
             return Bracket(0.0, 0.0)
         if self.decoys:
             return self._with_decoys(epsilon, width)
         search = self._worst(epsilon, self.users - 1, width)
         lower, upper = float(search.lower[0]), float(search.upper[0])
-        if upper > 1e-300 and upper - lower > width * upper:
+        if relative_width is not None and upper > 1e-300 and upper - lower > width * upper:
             raise GuaranteeNotProven("delta", asked=width, lower=lower, upper=upper)
         return Bracket(lower, upper)
 
-    def epsilon(self, delta: float, *, relative_width: float = 1e-3) -> Bracket:
+    def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon that holds with ``delta``.
 
         The lower end comes from the worst crowd found; the upper end is the first of a few
         growing steps above it at which the whole search proves a delta small enough.
         """
         target = checks.delta(delta)
-
-        def curve(epsilon: float) -> Bracket:
-            return self.delta(epsilon, relative_width=relative_width)
-
         if self.decoys:
-            return solve_epsilon(curve, target, most=self.local_epsilon, tolerance=1e-3)
-        if curve(0.0).upper <= target:
-            return Bracket(0.0, 0.0)
-        lower = 0.0
-        crowd = (self.users - 1, 0)
-        for _ in range(8):
-            first, second = crowd
-
-            def given(epsilon: float, first: int = first, second: int = second) -> Bracket:
-                return self.crowd_delta(first=first, second=second, epsilon=epsilon)
-
-            lower = max(
-                lower,
-                solve_epsilon(given, target, most=self.local_epsilon, tolerance=1e-9).lower,
-            )
-            found = self._worst(lower, self.users - 1, relative_width).best[0].low
-            if found == crowd:
+            return solve_epsilon(self.delta, target, most=self.local_epsilon, tolerance=1e-3)
+        lower = self._crowd_epsilon((self.users - 1, 0), target)
+        for _ in range(4):
+            found = self._worst(lower, self.users - 1, _WIDTH).best[0].low
+            higher = self._crowd_epsilon(found, target)
+            if higher <= lower:
                 break
-            crowd = (found[0], found[1])
-        step = 0.25 * relative_width
+            lower = higher
+        step = 0.25 * _WIDTH
         while True:
-            upper = min(lower * (1 + step) + 1e-12, self.local_epsilon)
-            if curve(upper).upper <= target:
+            upper = min(lower * (1 + step) + 1e-9 * (step > _WIDTH), self.local_epsilon)
+            if self.delta(upper).upper <= target:
                 return Bracket(lower, upper)
             step *= 2
+
+    def _crowd_epsilon(self, crowd: tuple[int, ...], target: float) -> float:
+        """Return a lower end of epsilon for one crowd."""
+        first, second = crowd
+
+        def given(epsilon: float) -> Bracket:
+            return self.crowd_delta(first=first, second=second, epsilon=epsilon)
+
+        return solve_epsilon(given, target, most=self.local_epsilon, tolerance=1e-9).lower
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return both ends of delta at many epsilons."""
@@ -180,14 +179,18 @@ class FlippedValues(Mechanism):
         def clip(box: crowds.Box) -> crowds.Box | None:
             spare = [others - box.low[1], others - box.low[0]]
             high = tuple(min(h, s) for h, s in zip(box.high, spare, strict=True))
-            if any(h < low for h, low in zip(high, box.low, strict=True)):
+            low = box.low
+            if self.values == 2:
+                # There is no third value: who is not on the one is on the other.
+                low = (max(low[0], others - high[1]), max(low[1], others - high[0]))
+            if any(h < least for h, least in zip(high, low, strict=True)):
                 return None
-            return crowds.Box(box.low, high)
+            return crowds.Box(low, high)
 
         tail = Wide(1e-30)
         root = crowds.Box((0, 0), (others, others))
         while True:
-            probe = self._bound(crowds.Box((0, 0), (0, 0)), records, epsilon, tail)
+            probe = self._bound(crowds.Box((others, 0), (others, 0)), records, epsilon, tail)
             if tail < probe[0][0] * width * 1e-3 or tail < 1e-600 or probe[1][0] < 1e-305:
                 break
             tail = max(Wide(probe[0][0]) * width * 1e-4, tail**2)
@@ -196,7 +199,7 @@ class FlippedValues(Mechanism):
             return self._bound(box, records, epsilon, tail)
 
         return crowds.worst(
-            [root], bound, width=width / 2, floor=1e-300, most_evaluations=20_000, clip=clip
+            [root], bound, width=width / 2, floor=1e-300, most_evaluations=_MOST_CROWDS, clip=clip
         )
 
     def _with_decoys(self, epsilon: float, width: float) -> Bracket:
@@ -217,10 +220,15 @@ class FlippedValues(Mechanism):
                 flip=self.flip_probability,
                 epsilon=epsilon,
             )
-            for first, second in {(0, 0), (self.users - 1, 0)}
+            for first, second in self._corners()
         )
         ceiling = min(up(upper), 1.0)
         return Bracket(min(lower, ceiling), ceiling)
+
+    def _corners(self) -> set[tuple[int, int]]:
+        """Return crowds that are often the worst: all on one value, or all elsewhere."""
+        others = self.users - 1
+        return {(others, 0), (0, others)} if self.values == 2 else {(others, 0), (0, 0)}
 
     def _spread_decoys(self, epsilon: float) -> Any:
         """Return E[delta given how many decoys fell on each value], one real user alone."""
