@@ -1,0 +1,1 @@
+"""Measurements against other tools. Each topic is a package; run one with ``python -m``."""

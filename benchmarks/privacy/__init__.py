@@ -1,0 +1,1 @@
+"""Privacy accounting: time and tightness in one run, against the accountants that exist."""

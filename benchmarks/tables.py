@@ -1,0 +1,84 @@
+"""Cases as plain tables for people and as JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from dataclasses import asdict
+from importlib import metadata
+
+from benchmarks.harness import Case, Row
+
+PACKAGES = ("numpy", "scipy", "dp-accounting", "prv-accountant")
+
+
+def surroundings() -> dict[str, str]:
+    """Return what the numbers depend on besides the code."""
+    load = ", ".join(f"{part:.1f}" for part in os.getloadavg())
+    return {
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in PACKAGES},
+        "cores": str(os.cpu_count()),
+        "load average": load,
+    }
+
+
+def table(case: Case) -> str:
+    """Return a case as a table: every row names its tool, and times stand as ratios too."""
+    width = max(len(row.tool) for row in case.rows)
+    head = f"  {'tool':{width}} {'epsilon':>10} {'above':>9} {'seconds':>8} {'x ours':>7}"
+    lines = [case.title, head]
+    for row in case.rows:
+        cells = (_epsilon(row), _above(row), _seconds(row), _ratio(row))
+        line = f"  {row.tool:{width}} {cells[0]:>10} {cells[1]:>9} {cells[2]:>8} {cells[3]:>7}"
+        lines.append(line.rstrip())
+        if row.note:
+            lines.append(f"      {row.note}")
+    lines += [f"  * {note}" for note in case.notes]
+    return "\n".join(lines)
+
+
+def machine(topics: dict[str, list[Case]]) -> str:
+    """Return everything as JSON."""
+    cases = {
+        topic: [
+            {
+                "title": case.title,
+                "notes": case.notes,
+                "rows": [
+                    asdict(row) | {"above": row.above, "ratio": row.ratio} for row in case.rows
+                ],
+            }
+            for case in cases
+        ]
+        for topic, cases in topics.items()
+    }
+    return json.dumps({"surroundings": surroundings(), "topics": cases}, indent=2)
+
+
+def _epsilon(row: Row) -> str:
+    return "none" if row.epsilon is None else f"{row.epsilon:.6g}"
+
+
+def _above(row: Row) -> str:
+    if row.above is None:
+        return ""
+    share = 100.0 * row.above
+    if abs(share) < 1e-3:
+        return "< 0.001 %"
+    return f"{share:+.2g} %" if abs(share) < 10 else f"{share:+.0f} %"
+
+
+def _seconds(row: Row) -> str:
+    if row.seconds is None:
+        return ""
+    digits = max(0, 2 - math.floor(math.log10(max(row.seconds, 1e-6))))
+    return f"{row.seconds:.{min(digits, 5)}f}"
+
+
+def _ratio(row: Row) -> str:
+    if row.ratio is None:
+        return ""
+    return f"{row.ratio:.2g}" if row.ratio < 10 else f"{row.ratio:.0f}"
