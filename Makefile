@@ -57,7 +57,7 @@ LOCK_OPTIONS := --upgrade --universal --python-version 3.11 --fork-strategy fewe
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 clean:  ## remove environments, caches and build products
-	rm -rf $(VENV) $(BENCH_VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH_VENV) build demo-output dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info
 
