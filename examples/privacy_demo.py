@@ -38,15 +38,15 @@ def flipped_bits() -> None:
     print(f"A yes-or-no question, answered with epsilon {EPSILON:g} at delta {DELTA:g}.")
     print("Every answer is flipped with the probability shown; the count that comes out")
     print("is then off by the standard deviation shown, in people.\n")
-    print(f"{'':>10}    {'exact':^17}    {'S0 (4.48)':^17}    {'Cheu 2019':^17}")
+    print(f"{'':>10}    {'exact':^17}    {'S0 (4.48)':^17}    {'Cheu 2019':^17}".rstrip())
     print(f"{'people':>10}" + f"    {'flip':>8} {'off by':>8}" * 3)
     for users in CROWDS:
         progress(f"calibrating for {users:,} people")
         cells = [cell(users, find) for find in (exact_flip, wide_flip, responders_flip)]
         progress()
-        print(f"{users:>10,}    " + "    ".join(cells), flush=True)
-    print("\nExact is proven for every crowd of that size. The formulas ask for more flips than")
-    print("needed, or find none that is enough ('none': it would be one half or more).\n")
+        print((f"{users:>10,}    " + "    ".join(cells)).rstrip(), flush=True)
+    print("\nExact is proven for every crowd of that size. The formulas ask for more flips")
+    print("than needed, or find none that is enough ('none': it would be half or more).\n")
 
 
 def exact_flip(users: int) -> float:
@@ -107,8 +107,8 @@ def one_of_many_values() -> None:
     reached = flipped.epsilon(DELTA).upper
     progress()
     print(f"One value out of {values}, epsilon {EPSILON:g} at delta {DELTA:g}:")
-    print(f"  in clear among decoys     {decoys:,} decoys are enough; S0 (5.10) asks {formula:,}")
-    print(f"  flipped, {users:,} people   at the flip probability of S0 (5.16), {flip:.3g},")
+    print(f"  in clear, among decoys    {decoys:,} are enough; S0 (5.10) asks for {formula:,}")
+    print(f"  flipped, {users:,} people    at the flip probability of S0 (5.16), {flip:.3g},")
     print(f"                            the exact epsilon is {reached:.3f}\n")
 
 
