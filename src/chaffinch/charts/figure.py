@@ -78,7 +78,7 @@ class Terms:
         kind = "proven" if self.method in PROVEN else "not proven"
         return (
             f"Neighbours: {self.neighbours}; view: {self.view}; crowd: {self.crowd}; "
-            f"method: {self.method} ({kind}). Published lines are claims, not guarantees."
+            f"method: {self.method} ({kind})."
         )
 
 
@@ -92,6 +92,12 @@ class Figure:
     series: tuple[Series, ...]
     alternative: str
     terms: Terms
+
+    @property
+    def caption(self) -> str:
+        """Return the terms, with a warning where published lines are shown."""
+        claims = any(series.style == "published" for series in self.series)
+        return f"{self.terms}{' Published lines are claims, not guarantees.' if claims else ''}"
 
     def save(self, path: str | Path) -> Path:
         """Write the figure to a PNG, SVG or PDF file, by its suffix; needs the extra ``plot``."""

@@ -39,7 +39,7 @@ def save(figure: Figure, path: Path) -> Path:
             _line(series, look, axes)
         axes.legend(frameon=False, fontsize=9, loc="best")
         canvas.suptitle(textwrap.fill(figure.title, 78), fontsize=11)
-        canvas.supxlabel(textwrap.fill(str(figure.terms), 105), fontsize=7.5, color="#444444")
+        canvas.supxlabel(textwrap.fill(figure.caption, 105), fontsize=7.5, color="#444444")
         canvas.savefig(path, metadata=_metadata(figure, path.suffix.lower()))
     return path
 

@@ -35,7 +35,7 @@ def draw(figure: Figure, *, width: int, height: int) -> str:
     lines += [
         f"  {mark} {_named(series)}" for series, mark in zip(figure.series, marks, strict=True)
     ]
-    lines += ["", *textwrap.wrap(str(figure.terms), width)]
+    lines += ["", *textwrap.wrap(figure.caption, width)]
     return "\n".join(lines)
 
 

@@ -11,9 +11,11 @@ from chaffinch.privacy.mechanism import Mechanism
 
 def called(mechanism: Mechanism) -> str:
     """Return the mechanism in words: its kind, its crowd and its parameters."""
+    parameters = vars(mechanism)
+    if "parts" in parameters:
+        return " + ".join(f"{count} × ({called(part)})" for part, count in parameters["parts"])
     kind = re.sub(r"(?<=[a-z])([A-Z])", lambda m: " " + m[1].lower(), type(mechanism).__name__)
     words = f"{kind}, {mechanism.crowd_words}"
-    parameters = vars(mechanism)
     if parameters.get("copies", 1) > 1:
         words += f", {parameters['copies']} copies"
     if "resolution" in parameters:
