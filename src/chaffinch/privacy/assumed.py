@@ -17,15 +17,15 @@ import numpy as np
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy.counted import mean_positive_part
 from chaffinch.privacy.crossing import crossing
 from chaffinch.privacy.guarantee import Bracket, Method
+from chaffinch.privacy.means import mean_positive_part
 from chaffinch.privacy.mechanism import Floats
 from chaffinch.privacy.precision import down
 from chaffinch.privacy.words import Words, growth
 
 _WIDTHS = ((1000, 1e-9), (10**7, 1e-5), (checks.LARGEST_CROWD, 1e-4))
-_ROUGH = 1e-3
+_ENOUGH, _ROUGH = 1e-5, 1e-3
 _BLOCK = 2**16
 MOST_SAMPLES = 10**8
 
@@ -46,7 +46,7 @@ class AssumedPair:
         million and 1e-4 beyond; where it is not reached the bracket is wider and still holds.
         """
         wanted = checks.epsilon(epsilon)
-        width = next(width for most, width in _WIDTHS if self.records <= most)
+        width = self._width
         if relative_width is not None:
             width = checks.real("relative width", relative_width, least=1e-9, most=0.5)
         if wanted >= self.words.local_epsilon:
@@ -77,8 +77,8 @@ class AssumedPair:
 
         def at(epsilon: float) -> Bracket:
             if epsilon not in cache:
-                far = epsilon < 0.5 * near
-                cache[epsilon] = self.delta(epsilon, relative_width=_ROUGH if far else None)
+                width = _ROUGH if epsilon < 0.5 * near else max(self._width, _ENOUGH)
+                cache[epsilon] = self.delta(epsilon, relative_width=width)
             return cache[epsilon]
 
         def last(curve: Callable[[Bracket], float], top: float) -> tuple[float, float]:
@@ -94,6 +94,10 @@ class AssumedPair:
         """Return lower and upper ends of delta at many epsilons, to a relative width of 1e-3."""
         ends = [self.delta(float(e), relative_width=_ROUGH) for e in np.atleast_1d(epsilons)]
         return np.array([b.lower for b in ends]), np.array([b.upper for b in ends])
+
+    @property
+    def _width(self) -> float:
+        return next(width for most, width in _WIDTHS if self.records <= most)
 
     def _ends(self, ratio: Fraction, width: float) -> list[Bracket]:
         """Return the larger direction to the width asked, or both when they are close."""

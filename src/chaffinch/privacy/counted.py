@@ -11,32 +11,24 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.precision import ROUNDOFF, Wide, WideArray, down, up, wide
-from chaffinch.privacy.sums import positive_part_of_sum
 from chaffinch.privacy.words import Law
 
 MOST_OUTCOMES = 60_000
 _MOST_COUNT = 100_000
 
 
-def mean_positive_part(law: Law, count: int, *, relative_width: float) -> Bracket:
-    """Return the bracket of E[(X₁+…+X_N)₊]/N, by counting or along a contour."""
-    part = counted(law, count)
-    if part is None or part.relative_width > relative_width:
-        part = positive_part_of_sum(*law, count, relative_width=relative_width)
-    return Bracket(down(part.lower / count), up(part.upper / count))
-
-
 def counted(law: Law, count: int) -> Bracket | None:
-    """Return the bracket of E[(X₁+…+X_N)₊], or None when too many outcomes are positive."""
-    merged: dict[Fraction, Fraction] = {}
-    for value, chance in zip(*law, strict=True):
-        merged[value] = merged.get(value, Fraction(0)) + chance
-    pairs = sorted(merged.items(), reverse=True)
+    """Return the bracket of E[(X₁+…+X_N)₊], or None when too many outcomes are positive.
+
+    The values have to differ.
+    """
+    pairs = sorted(zip(*law, strict=True), reverse=True)
     top = pairs[0][0]
     if top <= 0:
         return Bracket(0.0, 0.0)
@@ -56,7 +48,7 @@ def _affordable(costs: list[float], count: int) -> WideArray | None:
     left, budget = np.array([count]), np.array([float(count)])
     for cost in reversed(costs):
         # Rounded up: an outcome too many has no positive part, one too few would be missed.
-        most = np.minimum(left, np.floor(budget / cost * (1 + 1e-9) + 1e-6).astype(np.int64))
+        most = np.floor(np.minimum(left, budget / cost * (1 + 1e-9) + 1e-6)).astype(np.int64)
         repeats = most + 1
         total = int(repeats.sum())
         if total > MOST_OUTCOMES:
@@ -97,11 +89,11 @@ def _expectation(
 
 @lru_cache(maxsize=8)
 def _log_factorials(count: int) -> WideArray:
-    """Return ln 0!, …, ln count! in the working float, off by at most count roundings of the last."""
+    """Return ln 0!, …, ln count!, off by at most ``count`` roundings of the last."""
     table = np.zeros(count + 1, dtype=Wide)
     table[1:] = np.cumsum(np.log(np.arange(1, count + 1, dtype=Wide)))
     return table
 
 
-def _log(chance: Fraction) -> WideArray:
+def _log(chance: Fraction) -> Any:
     return np.log(wide(chance))

@@ -24,9 +24,10 @@ def crossing(
 
     ``curve(top)`` is known to be at most ``level``; with ``ask_top`` it is asked how far below,
     for a start when top is near. If the curve starts at or below the level both ends are 0.
-    Otherwise right − left ≤ tolerance·right, or left is 0 because no point above was found. The search runs on ln(curve), which is nearly
-    a parabola for privacy curves, by regula falsi with halved weights; when that does not
-    halve the interval in three steps, it is halved outright.
+    Otherwise right − left ≤ tolerance·right, or left is 0 because no point above was found.
+
+    The search runs on ln(curve), nearly a parabola for privacy curves, by regula falsi with
+    halved weights; when that does not halve the interval in three steps, it is halved outright.
     """
     start = curve(0.0)
     if start <= level:

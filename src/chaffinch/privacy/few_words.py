@@ -93,7 +93,7 @@ class FewWords:
 
 def _plus(law: Floats, row: Floats) -> Floats:
     """Return the law with one more word. No count can pass the edge of the table."""
-    out = law * row[-1]
+    out: Floats = law * row[-1]
     for kind, chance in enumerate(row[:-1]):
         into = (slice(None),) * kind + (slice(1, None),)
         before = (slice(None),) * kind + (slice(None, -1),)

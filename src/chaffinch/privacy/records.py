@@ -12,6 +12,7 @@ With one bit per word it is a plain sum of bits, and the exact worst crowd is se
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from fractions import Fraction
 from functools import cached_property
@@ -22,10 +23,10 @@ from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.assumed import AssumedPair, Estimate, estimate
 from chaffinch.privacy.bits import FlippedBits
-from chaffinch.privacy.counted import mean_positive_part
 from chaffinch.privacy.crossing import crossing
 from chaffinch.privacy.few_words import FewWords
 from chaffinch.privacy.guarantee import Bracket, Method
+from chaffinch.privacy.means import mean_positive_part
 from chaffinch.privacy.mechanism import Floats, Mechanism
 from chaffinch.privacy.precision import up
 from chaffinch.privacy.words import Law, Words, growth
@@ -33,6 +34,8 @@ from chaffinch.privacy.words import Law, Words, growth
 _LEAST_CHANCE = Fraction(1, 10**290)
 _COARSE, _RUGGED, _FINE = 0.1, 0.02, 1e-3
 _MANY_HIDDEN = 30
+_MOSTLY_BARE = 0.9
+_CLOSE = 1e-3
 _EPSILON_TOLERANCE = 1e-7
 
 
@@ -43,6 +46,11 @@ def checked_flip(value: object, length: int) -> Fraction:
         rule = f"so large that q^{length} is at least 1e-290"
         raise InvalidInput("flip probability", rule, value)
     return flip
+
+
+def least_flip(length: int) -> Fraction:
+    """Return a flip probability that `checked_flip` just accepts, or a little above."""
+    return Fraction(math.exp(math.log(float(_LEAST_CHANCE)) / length) * (1 + 1e-9))
 
 
 class WordMechanism(Mechanism):
@@ -87,9 +95,7 @@ class WordMechanism(Mechanism):
         wanted = checks.delta(delta)
         if self._bits is not None:
             return self._bits.epsilon(wanted)
-        upper = crossing(
-            self.proven_delta, wanted, top=self.local_epsilon, tolerance=_EPSILON_TOLERANCE
-        )[1]
+        upper = self._proven_epsilon(wanted)
         if upper == 0:
             return Bracket(0.0, 0.0)
         lower = crossing(
@@ -122,7 +128,8 @@ class WordMechanism(Mechanism):
         if wanted >= self.local_epsilon:
             return 0.0
         below = growth(wanted)[0]
-        return min(1.0, up(self.words.alone(below)), self._blanket(below))
+        alone = min(1.0, up(self.words.alone(below)))
+        return alone if self._bare > _MOSTLY_BARE else min(alone, self._blanket(below))
 
     def found_delta(self, epsilon: float) -> float:
         """Return the lower end alone: the largest delta of the crowds that were looked at."""
@@ -133,6 +140,23 @@ class WordMechanism(Mechanism):
             return 0.0
         pair = self.assumed_pair().delta(wanted, relative_width=_FINE)
         return max(pair.lower, self._few.delta(growth(wanted)[1]))
+
+    def _proven_epsilon(self, delta: float) -> float:
+        """Return an epsilon at which the proven delta was seen to be at most ``delta``.
+
+        The word alone, and its share in the blanket, are cheap and enclose the answer.
+        """
+
+        def alone(epsilon: float) -> float:
+            return up(self.words.alone(growth(epsilon)[0]))
+
+        local, fine = self.local_epsilon, _EPSILON_TOLERANCE
+        top = crossing(alone, delta, top=local, tolerance=fine)[1]
+        start = crossing(lambda e: alone(e) * self._bare, delta, top=top, tolerance=fine)[0]
+        if start >= top * (1 - _CLOSE):
+            return top
+        guess = max(start, min(1.0, 0.5 * top))
+        return crossing(self.proven_delta, delta, top=top, tolerance=fine, guess=guess)[1]
 
     def _blanket(self, below: Fraction) -> float:
         """Return the privacy blanket's bound, the largest over the distances of a pair."""
@@ -151,8 +175,20 @@ class WordMechanism(Mechanism):
     @property
     def _fine(self) -> float:
         """Return a width worth its price: few hidden words make a rugged and a loose bound."""
-        hidden = self.records * (2.0 * float(self.flip_probability)) ** self.length
-        return _FINE if hidden > _MANY_HIDDEN else _RUGGED
+        return _FINE if self._hidden > _MANY_HIDDEN else _RUGGED
+
+    @property
+    def _bare(self) -> float:
+        """Return the chance that the blanket covers none of the others, about.
+
+        Times δ of the word alone it is the least that the blanket can give.
+        """
+        return math.exp((self.records - 1) * math.log1p(-self._hidden / self.records))
+
+    @property
+    def _hidden(self) -> float:
+        """Return how many words the blanket hides on average."""
+        return self.records * (2.0 * float(self.flip_probability)) ** self.length
 
     @cached_property
     def _few(self) -> FewWords:
