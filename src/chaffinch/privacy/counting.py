@@ -39,6 +39,7 @@ Question = Callable[[Knots, float], tuple[Floats, Floats]]
 
 SMALLEST_DELTA = 1e-300
 MOST_ENUMERATED = 10_000
+_MOST_CORNERS = 50
 _SMALL_CROWD = 10_000
 _DELTA_WIDTH = {True: 1e-9, False: 1e-4}
 _EPSILON_WIDTH = {True: 1e-9, False: 4e-6}
@@ -178,22 +179,46 @@ class SumMechanism(Mechanism):
         )
         return _checked("epsilon", search, width, floor=1e-300)
 
-    def profile(self, epsilons: Floats, *, relative_width: float = 1e-4) -> tuple[Floats, Floats]:
-        """Return both ends of the worst delta at many epsilons, from one search."""
+    def profile(
+        self, epsilons: Floats, *, relative_width: float = 1e-3, steady: bool = False
+    ) -> tuple[Floats, Floats]:
+        """Return both ends of the worst delta at many epsilons, from one search.
+
+        The width is ``relative_width`` where delta is largest and grows with its logarithm, so
+        that it stays about even in epsilon; with ``steady`` it is the same everywhere. Below
+        1e-17 (1e-13 beyond 10⁴ others) only the upper end is kept, and not tight.
+        """
+        search = self._profile_search(epsilons, relative_width, steady=steady)
+        return search.lower, search.upper
+
+    def _profile_search(
+        self, epsilons: Floats, relative_width: float, *, steady: bool
+    ) -> crowds.Search:
         nodes = np.array([checks.epsilon(float(e)) for e in epsilons])
-        tail = 1e-18
 
         def ask(knots: Knots, spread: float) -> tuple[Floats, Floats]:
             return knots.deltas(nodes, spread=spread)
 
-        search = crowds.worst(
+        def even(base: Floats) -> Floats:
+            return relative_width * (1.0 + 2.0 * np.log(base.max() / base))
+
+        return crowds.worst(
             self.family.roots,
-            self.family.asking(ask, tail),
-            width=relative_width,
-            floor=1e-13,
-            most_evaluations=20_000,
+            self.family.asking(ask, 1e-24),
+            width=relative_width if steady else even,
+            floor=self.profile_floor,
+            most_evaluations=5_000,
         )
-        return search.lower, search.upper
+
+    @property
+    def profile_floor(self) -> float:  # type: ignore[override]
+        """Return the delta below which the profile is not followed."""
+        return 1e-17 if self.family.last <= _SMALL_CROWD else 1e-13
+
+    @property
+    def profile_nodes(self) -> int:  # type: ignore[override]
+        """Return how many epsilons to describe the profile by: fewer where they cost more."""
+        return 257 if self.family.last <= _SMALL_CROWD else 65
 
     def pointwise(self, epsilon: float) -> Bracket:
         """Return the worst P[loss > epsilon] by asking every crowd.
@@ -244,15 +269,30 @@ class SumMechanism(Mechanism):
         search = crowds.worst(
             family.roots, family.asking(ask, tail), width=width, most_evaluations=2000
         )
-        corners = [
-            family.knots(ones, ones, mirrored=mirrored, tail=tail).vertices()
-            for ones in {crowd.low[0] for crowd in search.best}
-            for mirrored in (False, True)
-        ]
-        x, y = lower_hull(*(np.concatenate(part) for part in zip(*corners, strict=True)))
-        nodes = _hull_slopes(x, y, levels, family.steepest)
-        upper_delta = self.profile(nodes, relative_width=width)[1]
-        return TradeOff.from_profile(levels, nodes, upper_delta, upper=np.interp(levels, x, y))
+        seen = {crowd.low[0] for crowd in search.best}
+        while True:
+            corners = [
+                family.knots(ones, ones, mirrored=mirrored, tail=tail).vertices()
+                for ones in seen
+                for mirrored in (False, True)
+            ]
+            x, y = lower_hull(*(np.concatenate(part) for part in zip(*corners, strict=True)))
+            nodes = _hull_slopes(x, y, levels, family.steepest)
+            proven = self._profile_search(nodes, width, steady=True)
+            new = {crowd.low[0] for crowd in proven.best} - seen
+            if not new or len(seen) > _MOST_CORNERS:
+                break
+            seen |= new
+        return TradeOff.from_profile(levels, nodes, proven.upper, upper=np.interp(levels, x, y))
+
+    def instance(self) -> tuple[Floats, Floats]:
+        """Return the laws of the sum when nobody else holds a one."""
+        others = self.family.others(0, 0, mirrored=False, tail=1e-19, aim=1.0)
+        target = kernel(self.family.copies, self.family.flip)
+        return (
+            np.convolve(others.mass, target.zero).astype(np.float64),
+            np.convolve(others.mass, target.one).astype(np.float64),
+        )
 
     def crowd(self, *, ones: int) -> Crowd:
         """Return the same questions for one given crowd instead of the worst."""

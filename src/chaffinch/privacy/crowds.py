@@ -63,6 +63,7 @@ class _Work:
     bound: Callable[[Box], Ends]
     clip: Callable[[Box], Box | None]
     floor: float
+    width: Callable[[Floats], Floats]
     result: Search
     settled: Floats
     """Upper ends of everything that was put aside."""
@@ -83,16 +84,17 @@ class _Work:
         heapq.heappush(self.heap, entry)
 
     def excess(self, upper: Floats) -> float:
-        """Return the largest factor by which an upper end is above what was seen."""
-        base = np.maximum(np.maximum(self.result.lower, self.floor), 1e-320)
-        return float((upper / base).max())
+        """Return how far above what was seen an upper end is, in allowed widths: 1 is enough."""
+        base = np.maximum(np.maximum(self.result.lower, self.floor), 1e-300)
+        with np.errstate(over="ignore"):
+            return float(((upper / base - 1.0) / self.width(base)).max())
 
 
 def worst(
     roots: Sequence[Box],
     bound: Callable[[Box], Ends],
     *,
-    width: float,
+    width: float | Callable[[Floats], Floats],
     floor: float = 0.0,
     most_evaluations: int = 200_000,
     clip: Callable[[Box], Box | None] = lambda box: box,
@@ -101,21 +103,22 @@ def worst(
 
     ``bound`` returns both ends for the crowd that keeps, of a box, only the records all its
     crowds have; at a box of one crowd that is the crowd itself. ``clip`` may shrink a box to
-    the crowds that can exist. Stops when every upper end is within ``width`` (relative) of
-    its lower end or below ``floor``; a search that runs out of evaluations returns what it
+    the crowds that can exist. Stops when every upper end is within ``width`` (relative, or
+    given as a function of the lower ends) of its lower end or below ``floor``; a search that runs out of evaluations returns what it
     has proven so far.
     """
-    work = _Work(bound, clip, floor, _first_look(roots, bound, clip), np.zeros(0))
+    allowed = width if callable(width) else lambda base: np.full(len(base), width)
+    work = _Work(bound, clip, floor, allowed, _first_look(roots, bound, clip), np.zeros(0))
     work.settled = np.zeros_like(work.result.lower)
     for root in roots:
         work.add(root)
     while work.heap and work.result.evaluations < most_evaluations:
         stale, _, box, upper = heapq.heappop(work.heap)
-        if -stale <= 1.0 + width:
+        if -stale <= 1.0:
             # Every entry was this close when it was pushed, and lower ends only rise.
             np.maximum(work.settled, upper, out=work.settled)
             break
-        if work.excess(upper) <= 1.0 + width:
+        if work.excess(upper) <= 1.0:
             np.maximum(work.settled, upper, out=work.settled)
             continue
         for half in box.halves():

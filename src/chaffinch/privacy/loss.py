@@ -160,9 +160,12 @@ class Knots:
 
     def deltas(self, epsilons: Floats, *, spread: float = 0.0) -> tuple[Floats, Floats]:
         """Return both ends of delta at many epsilons, in double precision blocks."""
-        gain, level = self.gain.astype(np.float64), self.level.astype(np.float64)
-        gain_noise = np.asarray(self.gain_noise, dtype=np.float64)
-        level_noise = np.asarray(self.level_noise, dtype=np.float64)
+        # Behind the largest gain the level only rises: no test there is better at any epsilon.
+        stop = int(self.gain.argmax()) + 1
+        gain = self.gain[:stop].astype(np.float64)
+        level = self.level[:stop].astype(np.float64)
+        gain_noise = float(np.max(self.gain_noise))
+        level_noise = float(np.max(self.level_noise))
         missing = float(self.missing) * (1 + 2.0**-50) + 5e-324
         ratios = np.expm1(np.minimum(epsilons, 700.0))
         # Every product and difference below rounds relative to gain or to ratio·level.

@@ -41,8 +41,10 @@ def mean_positive_part(law: Law, count: int, *, relative_width: float) -> Bracke
 
 def _ordinary(kept: dict[Fraction, Fraction], count: int, width: float) -> Bracket:
     """Return the bracket given that no heavy value occurs."""
-    total = sum(kept.values())
-    floor = -count * max(kept)
+    top = max(kept)
+    if top <= 0:
+        return Bracket(0.0, 0.0)
+    total, floor = sum(kept.values()), -count * top
     law: dict[Fraction, Fraction] = {}
     for value, chance in kept.items():
         raised = max(value, floor)

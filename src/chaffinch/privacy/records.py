@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
 from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.assumed import AssumedPair, Estimate, estimate
 from chaffinch.privacy.bits import FlippedBits
 from chaffinch.privacy.crossing import crossing
@@ -83,7 +84,7 @@ class WordMechanism(Mechanism):
         """Return (worst crowd found, proven bound over all crowds and pairs) at ``epsilon``."""
         wanted = checks.epsilon(epsilon)
         if self._bits is not None:
-            return self._bits.delta(wanted)
+            return _ends(self._bits.delta, wanted)
         upper = self.proven_delta(wanted)
         return Bracket(min(self.found_delta(wanted), upper), upper)
 
@@ -94,7 +95,7 @@ class WordMechanism(Mechanism):
         """
         wanted = checks.delta(delta)
         if self._bits is not None:
-            return self._bits.epsilon(wanted)
+            return _ends(self._bits.epsilon, wanted)
         upper = self._proven_epsilon(wanted)
         if upper == 0:
             return Bracket(0.0, 0.0)
@@ -124,7 +125,7 @@ class WordMechanism(Mechanism):
         """Return the upper end alone: a bound for every crowd and every pair of words."""
         wanted = checks.epsilon(epsilon)
         if self._bits is not None:
-            return self._bits.delta(wanted).upper
+            return _ends(self._bits.delta, wanted).upper
         if wanted >= self.local_epsilon:
             return 0.0
         below = growth(wanted)[0]
@@ -135,7 +136,7 @@ class WordMechanism(Mechanism):
         """Return the lower end alone: the largest delta of the crowds that were looked at."""
         wanted = checks.epsilon(epsilon)
         if self._bits is not None:
-            return self._bits.delta(wanted).lower
+            return _ends(self._bits.delta, wanted).lower
         if wanted >= self.local_epsilon:
             return 0.0
         pair = self.assumed_pair().delta(wanted, relative_width=_FINE)
@@ -199,3 +200,11 @@ class WordMechanism(Mechanism):
         if self.length > 1:
             return None
         return FlippedBits(users=self.records, flip_probability=self.flip_probability)
+
+
+def _ends(ask: Callable[[float], Bracket], value: float) -> Bracket:
+    """Return the bracket even where it is wider than single bits promise: here none is."""
+    try:
+        return ask(value)
+    except GuaranteeNotProven as wide:
+        return Bracket(wide.lower, wide.upper)

@@ -1,0 +1,197 @@
+"""Several mechanisms, or many rounds of one, asked of the same people."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput
+from chaffinch.privacy.guarantee import Bracket, Method
+from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
+from chaffinch.privacy.precision import down, up
+from chaffinch.privacy.rounds import GridLoss, Rounds, dominating, split
+
+Floats = NDArray[np.float64]
+_MOST_GRID = 30_000
+_FINER = 32
+"""How much finer than the upper end's the grid of the lower end is."""
+_SURE = 1e-15
+"""The chance that is given away to bound the sum of random moves to the grid."""
+
+
+def compose(
+    mechanisms: Mechanism | Sequence[Mechanism],
+    *,
+    times: int = 1,
+    resolution: float | None = None,
+) -> Composition:
+    """Return the composition of one mechanism ``times`` over, or of several, as a mechanism.
+
+    The crowd may differ in every round, and which crowd is worst depends on epsilon, so the
+    upper end composes, for each mechanism, a pair that dominates its worst-crowd profile
+    (every convex profile belongs to such a pair); the lower end composes one crowd that can
+    exist. ``resolution`` fixes the grid of losses; by default it follows their spread.
+
+    >>> from chaffinch.privacy import FlippedBits
+    >>> ten = compose(FlippedBits(users=1000, flip_probability="0.1"), times=10)
+    >>> 1.3 < ten.epsilon(1e-6).upper < 1.5
+    True
+    """
+    rounds = checks.whole("number of times", times, least=0, most=10**6)
+    parts = [mechanisms] if isinstance(mechanisms, Mechanism) else list(mechanisms)
+    counts: Counter[Mechanism] = Counter()
+    for part in parts:
+        if not isinstance(part, Mechanism):
+            raise InvalidInput("mechanisms", "a mechanism or a list of mechanisms", part)
+        inner = part.parts if isinstance(part, Composition) else ((part, 1),)
+        for mechanism, count in inner:
+            counts[mechanism] += count * rounds
+    if resolution is not None:
+        checks.real("resolution", resolution, least=1e-9, most=1.0)
+    chosen = tuple((mechanism, count) for mechanism, count in counts.items() if count)
+    return Composition(chosen, resolution)
+
+
+@dataclass(frozen=True)
+class Composition(Mechanism):
+    """All rounds together, in whatever order: what one person is exposed to in total."""
+
+    parts: tuple[tuple[Mechanism, int], ...]
+    resolution: float | None = None
+
+    @property
+    def view(self) -> str:  # type: ignore[override]
+        """Return the views of the parts."""
+        return " and ".join(sorted({mechanism.view for mechanism, _ in self.parts})) or "nothing"
+
+    @property
+    def method(self) -> Method:  # type: ignore[override]
+        """Return ``upper-bound``: the crowds of the rounds are not searched jointly."""
+        return "upper-bound"
+
+    @property
+    def crowd_words(self) -> str:
+        """Return the crowds the guarantee counts on, in words."""
+        words = [f"{count} × ({mechanism.crowd_words})" for mechanism, count in self.parts]
+        return " + ".join(words) or "nobody"
+
+    @property
+    def local_epsilon(self) -> float:
+        """Return the sum of the local guarantees."""
+        return math.fsum(count * mechanism.local_epsilon for mechanism, count in self.parts)
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Return the bracket of delta over all rounds."""
+        epsilon = checks.epsilon(epsilon)
+        if not self.parts or epsilon >= self.local_epsilon:
+            return Bracket(0.0, 0.0)
+        if len(self.parts) == 1 and self.parts[0][1] == 1:
+            return self.parts[0][0].delta(epsilon)
+        upper = self._upper_delta(epsilon)
+        return Bracket(min(self._lower_delta(epsilon), upper), upper)
+
+    def epsilon(self, delta: float) -> Bracket:
+        """Return the bracket of the smallest epsilon over all rounds."""
+        target = checks.delta(delta)
+        if len(self.parts) == 1 and self.parts[0][1] == 1:
+            return self.parts[0][0].epsilon(target)
+        if not self.parts:
+            return Bracket(0.0, 0.0)
+        return solve_epsilon(
+            self.delta,
+            target,
+            most=self.local_epsilon,
+            tolerance=1e-6,
+            lower=self._lower_delta,
+            upper=self._upper_delta,
+        )
+
+    def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        """Return both ends of delta at many epsilons."""
+        ends = [self.delta(float(epsilon)) for epsilon in epsilons]
+        return np.array([e.lower for e in ends]), np.array([e.upper for e in ends])
+
+    @cached_property
+    def _step(self) -> float:
+        if self.resolution is not None:
+            return self.resolution
+        spreads = [_profile(mechanism)[0][-1] for mechanism, _ in self.parts]
+        return max(min(spreads) / 200.0, max(spreads) / 4000.0)
+
+    @cached_property
+    def _upper(self) -> Rounds:
+        return Rounds(
+            tuple((dominating(*_profile(m), self._step), count) for m, count in self.parts)
+        )
+
+    @cached_property
+    def _crowds(self) -> list[tuple[Rounds, float, float]]:
+        """Return compositions of crowds that exist: rounds, infinite mass, squared moves."""
+        found = []
+        rounds = sum(count for _, count in self.parts)
+        reach = max(_profile(mechanism)[0][-1] for mechanism, _ in self.parts)
+        step = max(self._step / _FINER, math.sqrt(rounds) * reach / _MOST_GRID)
+        for order in (0, 1):
+            parts = []
+            kept = 1.0
+            for mechanism, count in self.parts:
+                pair = mechanism.instance()
+                if pair is None:
+                    return []
+                grid, finite = _crowd_loss(*(pair if order == 0 else pair[::-1]), step)
+                parts.append((grid, count))
+                kept *= finite**count
+            moves = rounds * step**2
+            found.append((Rounds(tuple(parts)), kept, moves))
+        return found
+
+    def _upper_delta(self, epsilon: float) -> float:
+        value, doubt = self._upper.delta(epsilon)
+        return min(up((value + doubt) * (1 + 1e-12) + self._upper.infinite), 1.0)
+
+    def _lower_delta(self, epsilon: float) -> float:
+        """Return a lower end: one crowd in all rounds, or the best single part.
+
+        Moving losses to the grid shifts their sum by more than s with a chance of at most
+        exp(−2s²/moves) [Hoeffding 1963], so delta(ε) ≥ delta_grid(ε + s) − that chance.
+        """
+        if not self._crowds:
+            return max(mechanism.delta(epsilon).lower for mechanism, _ in self.parts)
+        best = 0.0
+        for rounds, kept, moves in self._crowds:
+            shift = math.sqrt(0.5 * moves * -math.log(_SURE))
+            value, doubt = rounds.delta(epsilon + shift)
+            best = max(best, down(value * (1 - 1e-12) - doubt - _SURE - (1.0 - kept)))
+        return best
+
+
+@lru_cache(maxsize=256)
+def _profile(mechanism: Mechanism) -> tuple[Floats, Floats]:
+    """Return nodes and proven upper ends of the worst-crowd profile of one mechanism.
+
+    Nodes reach up to the profile's floor, behind which a loss counts as infinite;
+    the local guarantee ends the profile at 0 where it comes first.
+    """
+    last = mechanism.epsilon(mechanism.profile_floor).upper
+    if math.isinf(last):
+        last = mechanism.epsilon_reach()
+    # Denser where the mass of the losses is.
+    nodes = last * np.linspace(0.0, 1.0, mechanism.profile_nodes) ** 1.5
+    upper = mechanism.profile(nodes)[1]
+    if last >= mechanism.local_epsilon:
+        upper[-1] = 0.0
+    return nodes, upper
+
+
+def _crowd_loss(first: Floats, second: Floats, step: float) -> tuple[GridLoss, float]:
+    """Return the losses of one pair of laws and how much of the first law they cover."""
+    sure = (first > 0) & (second > 0)
+    losses = np.log(first[sure] / second[sure])
+    return split(losses, first[sure], step), min(1.0, float(first[sure].sum()) * (1 - 1e-13))

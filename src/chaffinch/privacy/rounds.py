@@ -1,0 +1,246 @@
+"""Loss distributions on a grid, and what many rounds of them add up to.
+
+A convex profile h(x) = delta(ln x) is the profile of exactly one pair of laws: at each kink x
+the second law has the jump in slope as mass, the first has x times that, and what h keeps
+at infinity is mass the first law has alone. So a proven upper profile, made piecewise linear
+between nodes (a chord of a convex function lies above it) and convex (its lower hull still
+lies above the true profile), *is* a pair that dominates the mechanism, whatever crowd is
+worst at which epsilon, and dominating pairs compose [Zhu, Dong, Wang 2022, theorem 10].
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+_ROUNDOFF = 2.0**-53
+_FAR = 1e-30
+
+
+@dataclass(frozen=True, eq=False)
+class GridLoss:
+    """Masses of the losses first·step, (first + 1)·step, … under the first law.
+
+    ``infinite`` is the mass whose loss has no bound. ``relative`` bounds the rounding of the
+    masses.
+    """
+
+    step: float
+    first: int
+    mass: Floats
+    infinite: float
+    relative: float = 1e-12
+
+    @cached_property
+    def places(self) -> NDArray[np.int64]:
+        """Return the grid points that have mass."""
+        return self.first + np.flatnonzero(self.mass)
+
+    @cached_property
+    def losses(self) -> Floats:
+        """Return the losses that have mass."""
+        return self.step * self.places
+
+    @cached_property
+    def logs(self) -> Floats:
+        """Return the logarithms of the masses that are not 0."""
+        return np.log(self.mass[self.places - self.first])
+
+
+def dominating(epsilons: Floats, deltas: Floats, step: float) -> GridLoss:
+    """Return a pair on a grid that dominates every pair below the profile, in both orders.
+
+    ``epsilons`` start at 0 and rise; ``deltas`` are proven upper ends. Beyond the last node
+    the profile is flat: its delta becomes infinite loss.
+    """
+    last = math.floor(epsilons[-1] / step)
+    grid = step * np.arange(last + 1)
+    values = _between(epsilons, deltas, grid)
+    # Negative losses by swapping the laws: h(1/x) = 1 − 1/x + h(x)/x.
+    x = np.exp(np.concatenate([-grid[:0:-1], grid]))
+    mirrored = -np.expm1(-grid[:0:-1]) + np.exp(-grid[:0:-1]) * values[:0:-1]
+    h = np.concatenate([mirrored, values])
+    tail = float(values[-1])
+    slopes = np.diff(h) / np.diff(x)
+    # Left of the grid h falls from (0, 1); right of it h stays at the tail.
+    slopes = np.concatenate([[(h[0] - 1.0) / x[0]], slopes, [0.0]])
+    slopes = np.minimum(np.maximum.accumulate(slopes), 0.0)
+    second = np.diff(slopes)
+    mass = np.maximum(second, 0.0) * x
+    # Rounding in the differences may lose a little of the total; it is given to infinity.
+    lost = max(0.0, 1.0 - float(mass.sum()) - tail)
+    return GridLoss(step, -last, mass, tail + lost + 1e-15)
+
+
+def _between(epsilons: Floats, deltas: Floats, grid: Floats) -> Floats:
+    """Interpolate linearly in e^epsilon, after taking the lower hull of the nodes."""
+    x = np.exp(epsilons)
+    keep = _hull(x, deltas)
+    nodes, heights = x[keep], deltas[keep]
+    points = np.exp(grid)
+    index = np.clip(np.searchsorted(nodes, points, side="right") - 1, 0, len(nodes) - 2)
+    share = (points - nodes[index]) / (nodes[index + 1] - nodes[index])
+    values = heights[index] + share * (heights[index + 1] - heights[index])
+    return np.clip(values * (1 + 1e-14), 0.0, 1.0)
+
+
+def _hull(x: Floats, y: Floats) -> list[int]:
+    corners: list[int] = []
+    for index in range(len(x)):
+        while len(corners) >= 2:
+            a, b = corners[-2], corners[-1]
+            if (x[b] - x[a]) * (y[index] - y[a]) > (y[b] - y[a]) * (x[index] - x[a]):
+                break
+            corners.pop()
+        corners.append(index)
+    return corners
+
+
+def split(losses: Floats, mass: Floats, step: float) -> GridLoss:
+    """Return finite losses moved to the grid at random, each keeping its mean.
+
+    Every move is below one step and has mean zero, so over many rounds they add up to a
+    small shift with high probability (Hoeffding): see ``lower_delta``.
+    """
+    place = losses / step
+    floor = np.floor(place)
+    share = place - floor
+    first = int(floor.min())
+    index = (floor - first).astype(np.int64)
+    size = int(index.max()) + 2
+    grid = np.bincount(index, mass * (1 - share), minlength=size)
+    grid += np.bincount(index + 1, mass * share, minlength=size)
+    return GridLoss(step, first, grid, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """Several independent losses: (loss, how often)."""
+
+    parts: tuple[tuple[GridLoss, int], ...]
+
+    @property
+    def step(self) -> float:
+        """Return the common grid step."""
+        return self.parts[0][0].step
+
+    @property
+    def infinite(self) -> float:
+        """Return an upper end of the chance that some round has infinite loss."""
+        return min(1.0, sum(count * loss.infinite for loss, count in self.parts))
+
+    def tilted_log_moment(self, tilt: float) -> float:
+        """Return ln E[e^(tilt·total)] over the finite losses."""
+        return sum(count * _log_moment(loss, tilt) for loss, count in self.parts)
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """Return the finite part of delta at ``epsilon`` and a bound on its numerical error.
+
+        Formula    Σ over losses y > ε of mass(y)·(1 − e^(ε−y)), from the total's law, made by
+                   FFT of the tilted parts. The tilt moves the mass that matters into the
+                   middle, so that the error of the transform is relative to it.
+        """
+        tilt = self._tilt(epsilon)
+        log_moment = self.tilted_log_moment(tilt)
+        low, high, outside = self._window(epsilon, tilt, log_moment)
+        total, error = self._total(tilt, low, high)
+        losses = self.step * np.arange(low, low + len(total))
+        above = losses > epsilon
+        exponent = np.minimum(log_moment - tilt * losses[above], 700.0)
+        weight = np.exp(exponent) * -np.expm1(epsilon - losses[above])
+        rounds = sum(count for _, count in self.parts)
+        value = float((weight * np.maximum(total[above], 0.0)).sum())
+        doubt = float(weight.sum()) * error + value * (
+            rounds * 1e-12 + (8 + abs(log_moment)) * 8 * _ROUNDOFF
+        )
+        return value, doubt + outside
+
+    def _tilt(self, epsilon: float) -> float:
+        """Return a tilt whose mean is near ``epsilon`` (0 when the mean already is above)."""
+        if self._mean(0.0) >= epsilon:
+            return 0.0
+        spread = sum(c * _variance(loss, 0.0) for loss, c in self.parts)
+        low, high = 0.0, max((epsilon - self._mean(0.0)) / max(spread, 1e-300), 1e-9)
+        while self._mean(high) < epsilon and high < 1e12:
+            low, high = high, 2.0 * high
+        for _ in range(10):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self._mean(middle) < epsilon else (low, middle)
+        return high
+
+    def _mean(self, tilt: float) -> float:
+        total = 0.0
+        for loss, count in self.parts:
+            weights = _tilted(loss, tilt)[0]
+            total += count * float((weights * loss.losses).sum())
+        return total
+
+    def _window(self, epsilon: float, tilt: float, log_moment: float) -> tuple[int, int, float]:
+        """Return a range of grid points outside of which hardly any tilted total lies.
+
+        Chernoff: under the tilted law P[total ≥ b] ≤ exp(Λ(t+s) − Λ(t) − s·b). What lies
+        outside may wrap around in the transform or be missed: both are counted.
+        """
+        spread = math.sqrt(sum(c * _variance(loss, tilt) for loss, c in self.parts)) + self.step
+        mean = self._mean(tilt)
+        ends = []
+        for sign in (-1.0, 1.0):
+            reach = math.inf
+            for share in (1.0 / spread, 3.0 / spread, 8.0 / spread, 14.0 / spread):
+                moment = self.tilted_log_moment(tilt + sign * share) - log_moment
+                reach = min(reach, (moment - math.log(_FAR)) / share)
+            ends.append(sign * max(reach, sign * mean + 2 * self.step))
+        low, high = math.floor(ends[0] / self.step) - 1, math.ceil(ends[1] / self.step) + 1
+        # In the untilted law a total above epsilon weighs at most e^(Λ(t) − t·ε) times that.
+        weight = math.exp(min(log_moment - tilt * epsilon, 700.0))
+        return low, high, 4.0 * _FAR * max(weight, 1.0)
+
+    def _total(self, tilt: float, low: int, high: int) -> tuple[Floats, float]:
+        """Return the tilted total's masses from ``low`` on, and a bound on the error of each.
+
+        A transform of masses that add up to one is off by at most 8·u·log2(N) at every
+        frequency (each output is a sum along log2(N) roundings); a power of count c then by
+        c times that times the other factors, and the inverse averages over frequencies.
+        """
+        size = 1 << max(high - low + 1, 2).bit_length()
+        gamma = 8 * _ROUNDOFF * (math.log2(size) + 2)
+        product = np.ones(size // 2 + 1, dtype=np.complex128)
+        doubt = np.zeros(size // 2 + 1)
+        for loss, count in self.parts:
+            weights, _ = _tilted(loss, tilt)
+            index = loss.places % size
+            factor = np.fft.rfft(np.bincount(index, weights, minlength=size))
+            magnitude = np.minimum(np.abs(factor) + gamma, 1.0)
+            power = factor**count
+            doubt = doubt * magnitude**count + np.abs(product) * (
+                count * magnitude ** (count - 1) * gamma * 2
+                + np.abs(power) * 16 * count * _ROUNDOFF
+            )
+            product = product * power
+        total = np.fft.irfft(product, size)
+        average = (2 * (np.abs(product) * gamma + doubt).sum()) / size
+        return np.roll(total, -(low % size))[: high - low + 1], float(average) * 1.01
+
+
+def _tilted(loss: GridLoss, tilt: float) -> tuple[Floats, float]:
+    """Return the tilted masses, normalised, and the log of their total."""
+    logs = loss.logs + tilt * loss.losses
+    top = float(logs.max())
+    weights = np.exp(logs - top)
+    total = float(weights.sum())
+    return weights / total, top + math.log(total)
+
+
+def _log_moment(loss: GridLoss, tilt: float) -> float:
+    return _tilted(loss, tilt)[1]
+
+
+def _variance(loss: GridLoss, tilt: float) -> float:
+    weights = _tilted(loss, tilt)[0]
+    mean = float((weights * loss.losses).sum())
+    return float((weights * (loss.losses - mean) ** 2).sum())
