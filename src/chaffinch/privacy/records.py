@@ -184,7 +184,8 @@ class WordMechanism(Mechanism):
 
         Times δ of the word alone it is the least that the blanket can give.
         """
-        return math.exp((self.records - 1) * math.log1p(-self._hidden / self.records))
+        bare = 1 - (2 * self.flip_probability) ** self.length
+        return math.exp((self.records - 1) * math.log(float(bare)))
 
     @property
     def _hidden(self) -> float:
