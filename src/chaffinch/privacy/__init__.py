@@ -4,8 +4,12 @@ from chaffinch.privacy import amplification, published
 from chaffinch.privacy.bits import FlippedBits
 from chaffinch.privacy.composition import Composition, compose
 from chaffinch.privacy.decoys import DecoyedValues
-from chaffinch.privacy.filters import FlippedFilters, flip_probability_for
-from chaffinch.privacy.guarantee import Bracket, Guarantee
+from chaffinch.privacy.filters import FlippedFilters
+from chaffinch.privacy.guarantee import Bracket, Guarantee, Target
+from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.privacy.numbers import EncodedNumbers
+from chaffinch.privacy.search import calibrate, calibrate_count
+from chaffinch.privacy.tradeoff import TradeOff
 from chaffinch.privacy.values import FlippedValues
 from chaffinch.privacy.vectors import FlippedVectors
 
@@ -13,13 +17,18 @@ __all__ = [
     "Bracket",
     "Composition",
     "DecoyedValues",
+    "EncodedNumbers",
     "FlippedBits",
     "FlippedFilters",
     "FlippedValues",
     "FlippedVectors",
     "Guarantee",
+    "Mechanism",
+    "Target",
+    "TradeOff",
     "amplification",
+    "calibrate",
+    "calibrate_count",
     "compose",
-    "flip_probability_for",
     "published",
 ]

@@ -179,13 +179,9 @@ def _profile(mechanism: Mechanism) -> tuple[Floats, Floats]:
     Nodes reach up to the profile's floor, behind which a loss counts as infinite;
     the local guarantee ends the profile at 0 where it comes first.
     """
-    last = mechanism.epsilon(mechanism.profile_floor).upper
-    if math.isinf(last):
-        last = mechanism.epsilon_reach()
-    # Denser where the mass of the losses is.
-    nodes = last * np.linspace(0.0, 1.0, mechanism.profile_nodes) ** 1.5
+    nodes = mechanism.nodes()
     upper = mechanism.profile(nodes)[1]
-    if last >= mechanism.local_epsilon:
+    if nodes[-1] >= mechanism.local_epsilon:
         upper[-1] = 0.0
     return nodes, upper
 

@@ -289,10 +289,10 @@ class SumMechanism(Mechanism):
         """Return the laws of the sum when nobody else holds a one."""
         others = self.family.others(0, 0, mirrored=False, tail=1e-19, aim=1.0)
         target = kernel(self.family.copies, self.family.flip)
-        return (
-            np.convolve(others.mass, target.zero).astype(np.float64),
-            np.convolve(others.mass, target.one).astype(np.float64),
-        )
+        zero, one = np.convolve(others.mass, target.zero), np.convolve(others.mass, target.one)
+        # At the ends of the window the ratio is not that of the whole law, nor worth anything.
+        kept = np.minimum(zero, one) > 1e-21 if others.missing else zero > 0
+        return zero[kept].astype(np.float64), one[kept].astype(np.float64)
 
     def crowd(self, *, ones: int) -> Crowd:
         """Return the same questions for one given crowd instead of the worst."""

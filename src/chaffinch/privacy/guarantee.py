@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from chaffinch import checks
+
 Method = Literal["exact", "upper-bound", "worst-pair-assumed", "monte-carlo", "published"]
 """How a number was found. Only ``exact`` and ``upper-bound`` may stand in a plan."""
 
@@ -44,6 +46,18 @@ class Bracket:
 
     def __str__(self) -> str:
         return f"[{self.lower:.10g}, {self.upper:.10g}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is to be promised: at most ``epsilon`` of loss except with probability ``delta``."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+        object.__setattr__(self, "delta", checks.delta(self.delta))
 
 
 @dataclass(frozen=True, slots=True)

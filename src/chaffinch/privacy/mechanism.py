@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy.guarantee import Bracket, Guarantee, Method
+from chaffinch.privacy.tradeoff import TradeOff, from_ends, levels_of, mu_from_ends
 
 Floats = NDArray[np.float64]
 
@@ -49,6 +50,29 @@ class Mechanism(ABC):
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon that holds with ``delta``."""
         return solve_epsilon(self.delta, checks.delta(delta), most=self.local_epsilon)
+
+    def tradeoff(self, alphas: Floats) -> TradeOff:
+        """Return both ends of the trade-off curve, from the profile at many epsilons."""
+        levels = levels_of(alphas)
+        nodes = self.nodes()
+        return from_ends(levels, nodes, *self.profile(nodes))
+
+    def gaussian_mu(self) -> Bracket:
+        """Return the bracket of the smallest mu with mu-GDP, from the profile at many epsilons.
+
+        The upper end is infinite where the profile does not rule out an infinite loss.
+        """
+        nodes = self.nodes()
+        lower, upper = self.profile(nodes)
+        low, high = mu_from_ends(nodes, lower, upper, self.local_epsilon)
+        return Bracket(min(low, high), high)
+
+    def nodes(self) -> Floats:
+        """Return epsilons from 0 to where the profile ends, denser where delta is large."""
+        last = self.epsilon(self.profile_floor).upper
+        if not math.isfinite(last):
+            last = self.epsilon_reach()
+        return last * np.linspace(0.0, 1.0, self.profile_nodes) ** 1.5
 
     profile_nodes: ClassVar[int] = 129
     """How many epsilons describe the profile well enough to compose it."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri, ndtri_exp
 
 from chaffinch.errors import InvalidInput
 
@@ -38,6 +40,57 @@ class TradeOff:
         lower = np.maximum(np.maximum(steep, flat).max(axis=0) - _DOUBT, 0.0)
         upper = np.minimum(upper, 1 - alphas)
         return cls(alphas, np.minimum(lower, upper), upper)
+
+
+def from_ends(alphas: Floats, epsilons: Floats, lower: Floats, upper: Floats) -> TradeOff:
+    """Return both ends of the curve from both ends of a profile that starts at epsilon 0.
+
+    Between two nodes delta is at least its lower end at the next one, which bounds every line
+    the true profile could add, and so the curve, from above.
+    """
+    after = np.concatenate([lower[1:], [0.0]])
+    growth = np.exp(epsilons)[:, None]
+    steep = 1 - after[:, None] - growth * alphas
+    flat = (1 - after[:, None] - alphas) / growth
+    above = np.maximum(steep, flat).max(axis=0) + _DOUBT
+    return TradeOff.from_profile(alphas, epsilons, upper, upper=np.maximum(above, 0.0))
+
+
+def mu_from_ends(
+    epsilons: Floats, lower: Floats, upper: Floats, local_epsilon: float
+) -> tuple[float, float]:
+    """Return both ends of mu from both ends of a profile that starts at epsilon 0.
+
+    Upper end: the lines that the profile proves meet in corners; a Gaussian curve below all
+    corners is below all lines (it is convex). Left of the first corner the power is at most
+    e^local times the level, whose worth falls with the level. Lower end: the mu whose own
+    delta reaches a proven lower end.
+    """
+    x = np.exp(epsilons)
+    corners = (upper[:-1] - upper[1:]) / np.diff(x)
+    corners = np.clip(corners, 0.0, 0.5)
+    heights = TradeOff.from_profile(corners, epsilons, upper, upper=1 - corners).lower
+    with np.errstate(invalid="ignore"):
+        gaps = ndtri(1 - corners) - ndtri(heights)
+    edge = float(corners[corners > 0].min()) if (corners > 0).any() else 0.5
+    first = -ndtri_exp(math.log(edge)) + (
+        ndtri_exp(min(math.log(edge) + local_epsilon, 0.0)) if local_epsilon < math.inf else math.inf
+    )
+    high = float(np.nanmax(np.concatenate([gaps[corners >= edge], [first, 0.0]])))
+    low = max((_mu_at(e, d) for e, d in zip(epsilons, lower, strict=True)), default=0.0)
+    return max(low - 1e-9, 0.0), high + 1e-9
+
+
+def _mu_at(epsilon: float, delta: float) -> float:
+    """Return (from below) the mu at which a Gaussian mechanism has that delta."""
+    if not 1e-15 < delta < 1.0:
+        return 0.0
+    low, high = 0.0, 60.0
+    for _ in range(60):
+        mu = 0.5 * (low + high)
+        reached = ndtr(-epsilon / mu + mu / 2) - math.exp(epsilon) * ndtr(-epsilon / mu - mu / 2)
+        low, high = (mu, high) if reached < delta * (1 - 1e-9) - 1e-15 else (low, mu)
+    return low
 
 
 def levels_of(alphas: object) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,9 +144,11 @@ class FlippedValues(Mechanism):
 
         return solve_epsilon(given, target, most=self.local_epsilon, tolerance=1e-9).lower
 
+    profile_nodes: ClassVar[int] = 33
+
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return both ends of delta at many epsilons."""
-        ends = [self.delta(float(epsilon)) for epsilon in epsilons]
+        ends = [self.delta(float(epsilon), relative_width=None) for epsilon in epsilons]
         return np.array([e.lower for e in ends]), np.array([e.upper for e in ends])
 
     def crowd_delta(self, *, first: int, second: int, epsilon: float) -> Bracket:

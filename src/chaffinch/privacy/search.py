@@ -1,0 +1,139 @@
+"""Calibration: the parameter that just meets a target, found from the safe side and re-checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput, NoParameterFound
+from chaffinch.privacy.guarantee import Target
+from chaffinch.privacy.mechanism import Mechanism
+
+GRAIN = 1 << 64
+"""Flip probabilities are whole multiples of 1/GRAIN: what a device can draw exactly."""
+
+
+def calibrate(
+    make: Callable[[Fraction], Mechanism], target: Target, *, relative_tolerance: float = 1e-4
+) -> Fraction:
+    """Return the smallest flip probability k/2⁶⁴ whose mechanism meets ``target``.
+
+    ``make`` turns a flip probability into a mechanism; more flips must never be less
+    private. The result was itself seen to meet the target; a probability smaller by
+    ``relative_tolerance`` was seen to miss it.
+
+    >>> from chaffinch.privacy import FlippedBits
+    >>> q = calibrate(lambda q: FlippedBits(users=1000, flip_probability=q), Target(1.0, 1e-6))
+    >>> round(float(q), 4)
+    0.0309
+    """
+    tolerance = checks.real("relative tolerance", relative_tolerance, least=1e-12, most=1.0)
+    goal = _checked(target)
+
+    def excess(units: int) -> float:
+        return _excess(make(Fraction(units, GRAIN)), goal)
+
+    high = GRAIN // 2 - 1
+    if excess(high) > 0:
+        raise NoParameterFound(
+            f"The flip probability must be below 0.5 to leave an answer, and no such one meets "
+            f"epsilon {goal.epsilon:g} with delta {goal.delta:g}.",
+            hint="ask for a looser target, or for more users",
+            details={"epsilon": goal.epsilon, "delta": goal.delta},
+        )
+    low, above = high, 0.0
+    while above <= 0:
+        high, low = low, low // 8
+        if low == 0:
+            return Fraction(high, GRAIN)
+        above = excess(low)
+    below = -math.inf
+    for count in range(200):
+        if high - low <= max(1, int(tolerance * high)):
+            break
+        share = 0.5
+        if count % 3 and math.isfinite(below):
+            share = min(max(above / (above - below), 0.02), 0.98)
+        middle = round(low * (high / low) ** share)
+        middle = min(max(middle, low + 1), high - 1)
+        value = excess(middle)
+        if value <= 0:
+            high, below = middle, value
+        else:
+            low, above = middle, value
+    return Fraction(high, GRAIN)
+
+
+def calibrate_count(
+    make: Callable[[int], Mechanism],
+    target: Target,
+    *,
+    least: int = 1,
+    most: int = checks.LARGEST_CROWD,
+    largest: bool = False,
+) -> int:
+    """Return the smallest count (users, decoys) that meets ``target``, or the largest (copies).
+
+    ``make`` turns a count into a mechanism that more of it makes more private, or, with
+    ``largest``, less private. The result was itself seen to meet the target and its
+    neighbour was seen to miss it.
+
+    >>> from chaffinch.privacy import DecoyedValues
+    >>> calibrate_count(lambda m: DecoyedValues(decoys=m, values=100), Target(1.0, 1e-6))
+    4261
+    """
+    goal = _checked(target)
+    least = checks.whole("least count", least, least=0)
+    most = checks.whole("most count", most, least=least)
+
+    def meets(count: int) -> bool:
+        return _excess(make(count), goal) <= 0
+
+    if meets(least) is not largest:
+        if largest:
+            raise _no_count(goal, least, most)
+        return least
+    before, after = _grow(meets, least, most, until=not largest)
+    if before == after:
+        raise _no_count(goal, least, most)
+    good, bad = (before, after) if largest else (after, before)
+    while abs(good - bad) > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if meets(middle) else (good, middle)
+    return good
+
+
+def _grow(
+    meets: Callable[[int], bool], least: int, most: int, *, until: bool
+) -> tuple[int, int]:
+    """Double a count until the answer becomes ``until``; return the last two counts."""
+    before = least
+    while before < most:
+        count = min(max(2 * before, before + 1), most)
+        if meets(count) is until:
+            return before, count
+        before = count
+    return (before, before) if until else (before, before + 1)
+
+
+def _no_count(goal: Target, least: int, most: int) -> NoParameterFound:
+    return NoParameterFound(
+        f"The count must be from {least} to {most}, and none of them meets epsilon "
+        f"{goal.epsilon:g} with delta {goal.delta:g}.",
+        hint="ask for a looser target, or change another parameter",
+        details={"epsilon": goal.epsilon, "delta": goal.delta},
+    )
+
+
+def _checked(target: Target) -> Target:
+    if not isinstance(target, Target):
+        raise InvalidInput("target", "a Target(epsilon, delta)", target)
+    return target
+
+
+def _excess(mechanism: Mechanism, goal: Target) -> float:
+    """Return ln(delta / allowed) at the target's epsilon, from the safe end of delta."""
+    reached = mechanism.delta(goal.epsilon).upper
+    return math.log(reached / goal.delta) if reached > 0 else -800.0
