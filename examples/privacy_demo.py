@@ -74,7 +74,13 @@ def cell(users: int, find: Callable[[int], float]) -> str:
     except (InvalidInput, NoParameterFound):
         return f"{'none':>8} {'':>8}"
     error = math.sqrt(users * flip * (1.0 - flip)) / (1.0 - 2.0 * flip)
-    return f"{flip:>8.3g} {error:>8.1f}"
+    return f"{rounded_up(flip):>8.3g} {error:>8.1f}"
+
+
+def rounded_up(flip: float) -> float:
+    """Return a flip probability with three digits that is still enough: never rounded down."""
+    unit = 10.0 ** (math.floor(math.log10(flip)) - 2)
+    return math.ceil(flip / unit) * unit
 
 
 def several_rounds() -> None:
@@ -97,8 +103,8 @@ def one_of_many_values() -> None:
     values, users = 100, 10_000
     target = privacy.Target(epsilon=EPSILON, delta=DELTA)
     progress("calibrating decoys")
-    decoys = int(
-        privacy.calibrate(lambda m: privacy.DecoyedValues(decoys=m, values=values), target)
+    decoys = privacy.calibrate_count(
+        lambda count: privacy.DecoyedValues(decoys=count, values=values), target
     )
     formula = math.ceil(published.clear_decoys(epsilon=EPSILON, delta=DELTA, values=values))
     progress("flipped values")

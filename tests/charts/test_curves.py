@@ -68,12 +68,17 @@ def test_claims_can_be_left_out() -> None:
         (privacy.FlippedBits(users=50, flip_probability="0.1", decoys=3), []),
         (privacy.DecoyedValues(decoys=900, values=10), ["S0 (5.10)"]),
         (privacy.DecoyedValues(users=900, decoy_rate="0.5", values=10), []),
+        (privacy.FlippedValues(users=60, values=3, flip_probability="0.2"), ["S0 (5.16)"]),
+        (privacy.FlippedVectors(users=60, bits=2, flip_probability="0.2"), []),
+        (privacy.EncodedNumbers(users=30, resolution=2, flip_probability="0.2"), []),
     ],
-    ids=["copies", "fake bits", "decoys", "decoys at a rate"],
+    ids=["copies", "fake bits", "decoys", "decoys at a rate", "values", "vectors", "numbers"],
 )
 def test_only_formulas_that_apply_are_shown(mechanism: Any, claims: list[str]) -> None:
     figure = charts.privacy_curve(mechanism)
     assert [series.name for series in figure.series[1:]] == claims
+    # Room on the right is for claims alone.
+    assert (figure.x.high > figure.series[0].x[-1]) is bool(claims)
 
 
 def test_a_curve_that_never_falls_far_is_shown_as_far_as_it_goes() -> None:

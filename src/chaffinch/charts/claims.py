@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.published import FORMULAS, Formula
@@ -41,7 +42,7 @@ class Claim:
 
 def about(mechanism: Mechanism) -> tuple[Claim, ...]:
     """Return what has been claimed about ``mechanism``, empty where nothing was."""
-    find = _FINDERS.get(type(mechanism).__name__)
+    find = _FINDERS.get(type(mechanism))
     return tuple(find(mechanism)) if find else ()
 
 
@@ -74,8 +75,8 @@ def _about_values(mechanism: Any) -> Iterator[Claim]:
         yield Claim("S0 (5.26)", _BY_NAME["decoy_cover_flip_probability"], here)
 
 
-_FINDERS: dict[str, Callable[[Any], Iterator[Claim]]] = {
-    "DecoyedValues": _about_decoyed,
-    "FlippedBits": _about_bits,
-    "FlippedValues": _about_values,
+_FINDERS: dict[type[Mechanism], Callable[[Any], Iterator[Claim]]] = {
+    privacy.DecoyedValues: _about_decoyed,
+    privacy.FlippedBits: _about_bits,
+    privacy.FlippedValues: _about_values,
 }

@@ -36,13 +36,12 @@ def privacy_curve(
     least = checks.delta(least_delta)
     if not least < 1:
         raise InvalidInput("least delta", "below 1", least_delta)
-    nodes, right = _nodes(mechanism, epsilons, least)
+    found = claims.about(mechanism) if published else ()
+    nodes, right = _nodes(mechanism, epsilons, least, room=_ROOM if found else 1.0)
     low, high = mechanism.profile(nodes)
     name, style = words.line(mechanism)
     own = Series(name, tuple(nodes.tolist()), tuple(high.tolist()), style, tuple(low.tolist()))
-    series = [own]
-    if published:
-        series += _claimed(mechanism, right, _bottom(own, least))
+    series = [own, *_claimed(found, right, _bottom(own, least))]
     return Figure(
         title=words.called(mechanism),
         x=Axis("epsilon", 0.0, right),
@@ -53,7 +52,9 @@ def privacy_curve(
     )
 
 
-def _nodes(mechanism: Mechanism, epsilons: ArrayLike | None, least: float) -> tuple[Floats, float]:
+def _nodes(
+    mechanism: Mechanism, epsilons: ArrayLike | None, least: float, *, room: float
+) -> tuple[Floats, float]:
     """Return the epsilons to ask for, and the right end of the axis."""
     if epsilons is not None:
         nodes = np.unique(np.atleast_1d(np.asarray(epsilons, dtype=np.float64)))
@@ -61,7 +62,7 @@ def _nodes(mechanism: Mechanism, epsilons: ArrayLike | None, least: float) -> tu
             raise InvalidInput("epsilons", "finite, at least 0, and not only 0", epsilons)
         return nodes, float(nodes[-1])
     reach = _reach(mechanism, least)
-    return np.linspace(0.0, reach, _POINTS), reach * _ROOM
+    return np.linspace(0.0, reach, _POINTS), reach * room
 
 
 def _reach(mechanism: Mechanism, least: float) -> float:
@@ -88,10 +89,10 @@ def _bottom(own: Series, least: float) -> float:
     return max(least, 10.0 ** math.floor(min(math.log10(lowest) + 1e-3, -1.0)))
 
 
-def _claimed(mechanism: Mechanism, right: float, bottom: float) -> list[Series]:
+def _claimed(found: tuple[claims.Claim, ...], right: float, bottom: float) -> list[Series]:
     lines = []
     points = np.linspace(0.0, right, _CLAIMED_POINTS)[1:]
-    for claim in claims.about(mechanism):
+    for claim in found:
         alone = claim.epsilon_alone
         if alone <= right:
             lines.append(Series(claim.label, (alone, alone), (bottom, 1.0), "published"))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from chaffinch import privacy
 from chaffinch.charts import words
 from chaffinch.charts.figure import Axis, Figure, Series
 from chaffinch.errors import InvalidInput
@@ -29,10 +28,7 @@ def tradeoff(
     bit, what S3 Theorem 2 claims.
     """
     levels = _dense_at_the_ends(_POINTS) if alphas is None else _levels(alphas)
-    ask: Any = getattr(mechanism, "tradeoff", None)
-    if ask is None:
-        raise InvalidInput("mechanism", "one with a trade-off curve", type(mechanism).__name__)
-    curve = ask(levels)
+    curve = mechanism.tradeoff(levels)
     name, style = words.line(mechanism)
     own = Series(name, _plain(levels), _plain(curve.lower), style, _plain(curve.upper))
     series = [own]
@@ -64,15 +60,15 @@ def _levels(alphas: ArrayLike) -> Floats:
     return levels
 
 
-def _claimed(mechanism: Any) -> list[Series]:
+def _claimed(mechanism: Mechanism) -> list[Series]:
     """Return S3 Theorem 2 where it speaks about the mechanism: one bit, sent once, no decoys."""
-    if type(mechanism).__name__ != "FlippedBits":
+    if not isinstance(mechanism, privacy.FlippedBits):
         return []
     if mechanism.copies > 1 or mechanism.decoys or mechanism.users > _LARGEST_CLAIM:
         return []
     levels = np.linspace(0.0, 1.0, _CLAIMED_POINTS)
     claimed = claims.shifted_binomial_tradeoff(
-        levels, users=mechanism.users, flip_probability=mechanism.flip_probability
+        levels, users=mechanism.users, flip_probability=float(mechanism.flip_probability)
     )
     return [Series("S3 Theorem 2", _plain(levels), _plain(claimed), "published")]
 

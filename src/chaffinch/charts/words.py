@@ -18,8 +18,6 @@ def called(mechanism: Mechanism) -> str:
     words = f"{kind}, {mechanism.crowd_words}"
     if parameters.get("copies", 1) > 1:
         words += f", {parameters['copies']} copies"
-    if "resolution" in parameters:
-        words += f", resolution {parameters['resolution']}"
     if "flip_probability" in parameters:
         words += f", flip probability {float(parameters['flip_probability']):.4g}"
     return words
