@@ -24,7 +24,7 @@ def whole(parameter: str, value: object, *, least: int = 0, most: int = LARGEST_
     rule = f"a whole number from {least} to {most}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise InvalidInput(parameter, rule, value)
-    if not least <= value <= most:
+    if not least <= int(value) <= most:
         raise InvalidInput(parameter, rule, value)
     return int(value)
 

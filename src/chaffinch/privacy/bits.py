@@ -37,7 +37,9 @@ class FlippedBits(SumMechanism):
     ) -> None:
         object.__setattr__(self, "users", checks.whole("number of users", users, least=1))
         object.__setattr__(self, "flip_probability", checks.flip_probability(flip_probability))
-        object.__setattr__(self, "copies", checks.whole("number of copies", copies, least=1, most=10_000))
+        object.__setattr__(
+            self, "copies", checks.whole("number of copies", copies, least=1, most=10_000)
+        )
         object.__setattr__(self, "decoys", checks.whole("number of decoys", decoys))
 
     @property

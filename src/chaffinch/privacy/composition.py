@@ -122,7 +122,7 @@ class Composition(Mechanism):
     def _step(self) -> float:
         if self.resolution is not None:
             return self.resolution
-        spreads = [_profile(mechanism)[0][-1] for mechanism, _ in self.parts]
+        spreads = [float(_profile(mechanism)[0][-1]) for mechanism, _ in self.parts]
         return max(min(spreads) / 200.0, max(spreads) / 4000.0)
 
     @cached_property

@@ -61,7 +61,7 @@ class Family:
         return self.copies * log_of((1 - self.flip) / self.flip)[1]
 
     def others(self, ones: int, kept: int, *, mirrored: bool, tail: Any, aim: Any) -> Law:
-        """Return the sum of a crowd with ``ones`` ones and the zeros left when ``kept`` are ones."""
+        """Return the sum of a crowd with ``ones`` ones and the zeros left beside ``kept`` ones."""
         plus = ones * self.step
         zeros = (self.last - kept) * self.step + self.fixed_zeros
         if mirrored:
@@ -200,7 +200,8 @@ class SumMechanism(Mechanism):
             return knots.deltas(nodes, spread=spread)
 
         def even(base: Floats) -> Floats:
-            return relative_width * (1.0 + 2.0 * np.log(base.max() / base))
+            widths: Floats = relative_width * (1.0 + 2.0 * np.log(base.max() / base))
+            return widths
 
         return crowds.worst(
             self.family.roots,
@@ -239,7 +240,7 @@ class SumMechanism(Mechanism):
         return Bracket(max(e.lower for e in ends), max(e.upper for e in ends))
 
     def gaussian_mu(self, *, relative_width: float = 1e-6) -> Bracket:
-        """Return the bracket of the smallest mu with mu-GDP for every crowd (math: S3, corrected)."""
+        """Return the bracket of the smallest mu with mu-GDP for every crowd (S3, corrected)."""
 
         def ask(knots: Knots, _: float) -> tuple[Floats, Floats]:
             return _one(knots.mu())

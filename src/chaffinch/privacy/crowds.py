@@ -104,8 +104,8 @@ def worst(
     ``bound`` returns both ends for the crowd that keeps, of a box, only the records all its
     crowds have; at a box of one crowd that is the crowd itself. ``clip`` may shrink a box to
     the crowds that can exist. Stops when every upper end is within ``width`` (relative, or
-    given as a function of the lower ends) of its lower end or below ``floor``; a search that runs out of evaluations returns what it
-    has proven so far.
+    given as a function of the lower ends) of its lower end or below ``floor``; a search that
+    runs out of evaluations returns what it has proven so far.
     """
     allowed = width if callable(width) else lambda base: np.full(len(base), width)
     work = _Work(bound, clip, floor, allowed, _first_look(roots, bound, clip), np.zeros(0))

@@ -84,7 +84,9 @@ class DecoyedValues(Mechanism):
         else:
             object.__setattr__(self, "senders", checks.whole("number of users", users, least=1))
             rate = checks.probability(
-                "decoy rate", decoy_rate, below=Fraction(1) + Fraction(1, 2**70),
+                "decoy rate",
+                decoy_rate,
+                below=Fraction(1) + Fraction(1, 2**70),
                 rule="above 0 and at most 1",
             )
             object.__setattr__(self, "rate", rate)
@@ -159,7 +161,9 @@ class DecoyedValues(Mechanism):
                 count,
                 relative_width=1e-5,
             )
-            ends.append((down(wide(factor) * Wide(part.lower)), up(wide(factor) * Wide(part.upper))))
+            ends.append(
+                (down(wide(factor) * Wide(part.lower)), up(wide(factor) * Wide(part.upper)))
+            )
         return Bracket(min(ends[1][0], 1.0), min(ends[0][1], 1.0))
 
 

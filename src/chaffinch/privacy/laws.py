@@ -156,11 +156,8 @@ def sum_of_flips(ones: int, zeros: int, flip: Fraction, tail: Any, aim: Any) -> 
     to that tail. The result is cut on the right where its noise begins to show.
     """
     parts = binomial(ones, 1 - flip, tail), binomial(zeros, flip, tail)
-    if not is_long(*parts):
-        return convolve(*parts)
     plain = convolve(*parts)
-    assert plain.noise is not None
-    if aim > 1e8 * plain.noise[0]:
+    if plain.noise is None or aim > 1e8 * plain.noise[0]:
         return plain
     return _tilted(ones, zeros, flip, _tilt(ones, zeros, float(flip), float(np.log(Wide(aim)))))
 
@@ -184,7 +181,7 @@ def _tilt(ones: int, zeros: int, flip: float, log_aim: float) -> Fraction:
 
 
 def _tilted(ones: int, zeros: int, flip: Fraction, tilt: Fraction) -> Law:
-    """Return the sum's law from tilted binomials: a(s) = M·r^−s·ã(s), M = (q+pr)^ones·(p+qr)^zeros."""
+    """Return the law from tilted parts: a(s) = M·r^−s·ã(s), M = (q+pr)^ones·(p+qr)^zeros."""
     tail = Wide(10) ** -40
     total_one, total_zero = flip + (1 - flip) * tilt, (1 - flip) + flip * tilt
     law = convolve(
@@ -205,7 +202,7 @@ def _tilted(ones: int, zeros: int, flip: Fraction, tilt: Fraction) -> Law:
 
 
 def _powers(base: Any, first: int, last: int) -> WideArray:
-    """Return base^k for first ≤ k < last, where first ≤ 0 < last: running products, two roundings each."""
+    """Return base^k for first ≤ k < last, first ≤ 0 < last, two roundings per step."""
     rising = np.cumprod(np.full(last - 1, base, dtype=Wide))
     falling = np.cumprod(np.full(-first, 1 / base, dtype=Wide))
     return np.concatenate([falling[::-1], np.ones(1, dtype=Wide), rising])

@@ -156,7 +156,8 @@ class Knots:
         """Return an upper end of gain − ratio·level for every knot."""
         wider = self.relative + 6.0 * ROUNDOFF
         values: WideArray = (1 + wider) * self.gain - ((1 - wider) * ratio) * self.level
-        return values + (self.missing + self.gain_noise + ratio * self.level_noise)
+        values = values + (self.missing + self.gain_noise + ratio * self.level_noise)
+        return values
 
     def deltas(self, epsilons: Floats, *, spread: float = 0.0) -> tuple[Floats, Floats]:
         """Return both ends of delta at many epsilons, in double precision blocks."""
@@ -321,10 +322,8 @@ def shifted(others: Law, target: Kernel, steepest: float, *, with_miss: bool = F
     relative = others.relative + target.relative + gamma(len(others.mass) + target.copies + 3.0)
     # Behind a cut the sums would lack what was cut off.
     size = len(others.mass) if others.cut else len(others.mass) + target.copies - 1
-    gain, level, miss = (
-        part[:size] for part in _linear(others.mass, target, with_miss=with_miss)
-    )
-    noises: tuple[Any, Any, Any] = (Wide(0), Wide(0), Wide(0))
+    gain, level, miss = (part[:size] for part in _linear(others.mass, target, with_miss=with_miss))
+    noises: tuple[Any, ...] = (Wide(0), Wide(0), Wide(0))
     if others.noise is not None:
         noise = others.noise * (1 + 2 * relative)
         noises = tuple(part[:size] for part in _linear(noise, target, with_miss=with_miss))
@@ -365,9 +364,8 @@ def _product(mass: WideArray, short: WideArray) -> WideArray:
 
 def _last_ratio(others: Law, target: Kernel, relative: float) -> float:
     """Return an upper end of the log ratio at the last outcome that lies whole in the window."""
-    assert others.noise is not None
     size = target.copies + 1
-    if len(others.mass) < size:
+    if others.noise is None or len(others.mass) < size:
         return math.inf
     mass, noise = others.mass[-size:][::-1], others.noise[-size:].max()
     above = (mass * target.zero).sum() * (1 + relative) + noise + others.missing
@@ -409,7 +407,7 @@ def lowered(values: WideArray, spread: float, outside: Any) -> Any:
 def lowered_rows(values: WideArray, spread: float, outside: Any) -> WideArray:
     """Return ``lowered`` for every row."""
     top: WideArray = values.max(axis=1)
-    best = np.maximum(top, outside)
+    best: WideArray = np.maximum(top, outside)
     if spread < 1.0:
         return best
     for rho in (12.0, 60.0):
@@ -423,7 +421,7 @@ def lowered_rows(values: WideArray, spread: float, outside: Any) -> WideArray:
         roof = (values + curvature[:, None] * distance).max(axis=1)
         roof = np.maximum(roof, outside + curvature * radius_squared)
         kept = spread * (1.0 - 1.0 / rho - 0.5 / rho**2)
-        # Roof and fall are rounded; a millionth part of a roundoff-sized doubt is 2⁻⁴⁰ of either.
+        # Roof and fall are rounded a few times each, in double precision at worst.
         bound = roof * (1 + 2.0**-48) - curvature * (kept * (1 - 2.0**-40))
         best = np.minimum(best, bound)
     return best

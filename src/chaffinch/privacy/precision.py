@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Wide = np.longdouble if np.finfo(np.longdouble).nmant in (63, 112) else np.float64
+Wide: Any = np.longdouble if np.finfo(np.longdouble).nmant in (63, 112) else np.float64
 """The working float. A "double double" (nmant 105) does not round like an IEEE float."""
 
 WideArray = NDArray[Any]
@@ -38,8 +38,8 @@ def wide(value: Fraction | int) -> Any:
     if numerator == 0:
         return Wide(0)
     shift = 130 - abs(numerator).bit_length() + denominator.bit_length()
-    scaled = (numerator << shift) // denominator if shift >= 0 else numerator // (
-        denominator << -shift
+    scaled = (
+        (numerator << shift) // denominator if shift >= 0 else numerator // (denominator << -shift)
     )
     high, low = divmod(scaled, 1 << 64)
     pieces = [high >> 40, high & (2**40 - 1), low >> 40]
@@ -72,7 +72,9 @@ def wide_exponential(powers: list[tuple[int, Fraction]]) -> Any:
     total = decimal.Decimal(0)
     for power, base in powers:
         numerator, denominator = base.as_integer_ratio()
-        logarithm = _DIGITS.ln(_DIGITS.divide(decimal.Decimal(numerator), decimal.Decimal(denominator)))
+        logarithm = _DIGITS.ln(
+            _DIGITS.divide(decimal.Decimal(numerator), decimal.Decimal(denominator))
+        )
         total = _DIGITS.add(total, _DIGITS.multiply(decimal.Decimal(power), logarithm))
     return wide_decimal(_DIGITS.exp(total))
 

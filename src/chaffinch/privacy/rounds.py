@@ -44,7 +44,7 @@ class GridLoss:
     @cached_property
     def losses(self) -> Floats:
         """Return the losses that have mass."""
-        return self.step * self.places
+        return np.asarray(self.step * self.places, dtype=np.float64)
 
     @cached_property
     def logs(self) -> Floats:
@@ -86,7 +86,7 @@ def _between(epsilons: Floats, deltas: Floats, grid: Floats) -> Floats:
     index = np.clip(np.searchsorted(nodes, points, side="right") - 1, 0, len(nodes) - 2)
     share = (points - nodes[index]) / (nodes[index + 1] - nodes[index])
     values = heights[index] + share * (heights[index + 1] - heights[index])
-    return np.clip(values * (1 + 1e-14), 0.0, 1.0)
+    return np.asarray(np.clip(values * (1 + 1e-14), 0.0, 1.0), dtype=np.float64)
 
 
 def _hull(x: Floats, y: Floats) -> list[int]:
@@ -113,8 +113,8 @@ def split(losses: Floats, mass: Floats, step: float) -> GridLoss:
     first = int(floor.min())
     index = (floor - first).astype(np.int64)
     size = int(index.max()) + 2
-    grid = np.bincount(index, mass * (1 - share), minlength=size)
-    grid += np.bincount(index + 1, mass * share, minlength=size)
+    stay = np.bincount(index, mass * (1 - share), minlength=size)
+    grid = np.asarray(stay + np.bincount(index + 1, mass * share, minlength=size), dtype=np.float64)
     return GridLoss(step, first, grid, 0.0)
 
 

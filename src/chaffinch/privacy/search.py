@@ -27,7 +27,7 @@ def calibrate(
     >>> from chaffinch.privacy import FlippedBits
     >>> q = calibrate(lambda q: FlippedBits(users=1000, flip_probability=q), Target(1.0, 1e-6))
     >>> round(float(q), 4)
-    0.0309
+    0.0307
     """
     tolerance = checks.real("relative tolerance", relative_tolerance, least=1e-12, most=1.0)
     goal = _checked(target)
@@ -105,9 +105,7 @@ def calibrate_count(
     return good
 
 
-def _grow(
-    meets: Callable[[int], bool], least: int, most: int, *, until: bool
-) -> tuple[int, int]:
+def _grow(meets: Callable[[int], bool], least: int, most: int, *, until: bool) -> tuple[int, int]:
     """Double a count until the answer becomes ``until``; return the last two counts."""
     before = least
     while before < most:

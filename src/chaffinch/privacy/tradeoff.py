@@ -1,4 +1,4 @@
-"""Trade-off curves: the type II error that no test can beat at each type I error (S3, corrected)."""
+"""Trade-off curves: the type II error no test can beat at each type I error (S3, corrected)."""
 
 from __future__ import annotations
 
@@ -69,12 +69,17 @@ def mu_from_ends(
     x = np.exp(epsilons)
     corners = (upper[:-1] - upper[1:]) / np.diff(x)
     corners = np.clip(corners, 0.0, 0.5)
-    heights = TradeOff.from_profile(corners, epsilons, upper, upper=1 - corners).lower
+    powers = np.minimum(
+        (upper[:, None] + x[:, None] * corners).min(axis=0),
+        1 - ((1 - upper[:, None] - corners) / x[:, None]).max(axis=0),
+    )
     with np.errstate(invalid="ignore"):
-        gaps = ndtri(1 - corners) - ndtri(heights)
+        gaps = ndtri(np.minimum(powers * (1 + 1e-14), 1.0)) - ndtri(corners)
     edge = float(corners[corners > 0].min()) if (corners > 0).any() else 0.5
     first = -ndtri_exp(math.log(edge)) + (
-        ndtri_exp(min(math.log(edge) + local_epsilon, 0.0)) if local_epsilon < math.inf else math.inf
+        ndtri_exp(min(math.log(edge) + local_epsilon, 0.0))
+        if local_epsilon < math.inf
+        else math.inf
     )
     high = float(np.nanmax(np.concatenate([gaps[corners >= edge], [first, 0.0]])))
     low = max((_mu_at(e, d) for e, d in zip(epsilons, lower, strict=True)), default=0.0)

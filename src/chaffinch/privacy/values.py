@@ -20,8 +20,8 @@ from chaffinch.privacy import crowds
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.laws import Law, binomial, sum_of_flips
 from chaffinch.privacy.loss import kernel
-from chaffinch.privacy.mixtures import mixture_delta
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
+from chaffinch.privacy.mixtures import mixture_delta
 from chaffinch.privacy.pairs import Side, pair_delta, side
 from chaffinch.privacy.precision import Wide, log_of, up
 
@@ -93,10 +93,10 @@ class FlippedValues(Mechanism):
         """Return the bracket of the worst delta over all crowds and both directions.
 
         Without decoys both ends close to 1e-3, or as far as a few thousand crowds allow; a
-        ``relative_width`` that is asked for is reached or GuaranteeNotProven is raised. With decoys the upper end is
-        Σ over the number J of decoys on the two values of P(J) · worst delta with J more
-        records there (joint convexity), and the lower end is the exact mixture for the worst
-        crowd found, so the width left is what the bound costs.
+        ``relative_width`` that is asked for is reached or GuaranteeNotProven is raised. With
+        decoys the upper end is Σ over the number J of decoys on the two values of P(J) · worst
+        delta with J more records there (joint convexity), and the lower end is the exact
+        mixture for a crowd that is often the worst: the width left is what the bound costs.
         """
         epsilon = checks.epsilon(epsilon)
         width = _WIDTH
