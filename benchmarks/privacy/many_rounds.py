@@ -11,7 +11,7 @@ from chaffinch import privacy
 DELTA = 1e-6
 RESOLUTION = 1e-6
 GRIDS = {"1e-4": 1e-4, "1e-5": 1e-5, "1e-6": 1e-6}
-CAP = 90.0
+CAP = 60.0
 
 
 def cases() -> Iterator[Case]:

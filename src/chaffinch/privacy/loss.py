@@ -156,8 +156,7 @@ class Knots:
         """Return an upper end of gain − ratio·level for every knot."""
         wider = self.relative + 6.0 * ROUNDOFF
         values: WideArray = (1 + wider) * self.gain - ((1 - wider) * ratio) * self.level
-        values = values + (self.missing + self.gain_noise + ratio * self.level_noise)
-        return values
+        return np.asarray(values + (self.missing + self.gain_noise + ratio * self.level_noise))
 
     def deltas(self, epsilons: Floats, *, spread: float = 0.0) -> tuple[Floats, Floats]:
         """Return both ends of delta at many epsilons, in double precision blocks."""
