@@ -45,6 +45,7 @@ docs: $(READY)  ## rewrite the generated pages (a test fails when they are stale
 	$(PYTHON) -m tests.docs.reference
 	$(PYTHON) -m tests.claims.ledger
 	$(PYTHON) -m tests.oracles.assumed_pair
+	$(PYTHON) -m tests.privacy.test_published
 
 bench: $(BENCH_READY)  ## time and tightness against other accountants
 	PYTHONPATH=src $(BENCH) -m benchmarks.privacy

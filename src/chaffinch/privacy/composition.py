@@ -41,7 +41,7 @@ def compose(
 
     >>> from chaffinch.privacy import FlippedBits
     >>> ten = compose(FlippedBits(users=1000, flip_probability="0.1"), times=10)
-    >>> 1.3 < ten.epsilon(1e-6).upper < 1.5
+    >>> 1.1 < ten.epsilon(1e-6).upper < 1.2
     True
     """
     rounds = checks.whole("number of times", times, least=0, most=10**6)
