@@ -58,6 +58,14 @@ def machine(topics: dict[str, list[Case]]) -> str:
     return json.dumps({"surroundings": surroundings(), "topics": cases}, indent=2)
 
 
+def in_words(seconds: float) -> str:
+    """Return a long time in the unit people would use."""
+    for size, unit in ((86_400 * 365, "years"), (86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds > 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
 def _epsilon(row: Row) -> str:
     return "none" if row.epsilon is None else f"{row.epsilon:.6g}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from benchmarks.harness import Case, Row, in_turn, tell
+from benchmarks.tables import in_words
 from chaffinch import privacy
 
 DELTA = 1e-9
@@ -47,8 +48,8 @@ def cases() -> Iterator[Case]:
             None,
             done["Monte Carlo"].seconds,
             fast,
-            f"at delta = 1e-3; delta = {DELTA:g} would need about {10 / DELTA:.0g} samples, "
-            f"{_days(done['Monte Carlo'].seconds):.0f} days",
+            f"at delta = 1e-3; {DELTA:g} needs some {10 / DELTA:.0e} samples: "
+            f"{in_words(done['Monte Carlo'].seconds / SAMPLES * 10 / DELTA)}, and no proof",
         ),
     ]
     share = fast / 2.0
@@ -61,7 +62,3 @@ def cases() -> Iterator[Case]:
             f"every crowd: {share:.2g} times the aim of 2 s",
         ],
     )
-
-
-def _days(seconds: float) -> float:
-    return seconds / SAMPLES * 10 / DELTA / 86_400

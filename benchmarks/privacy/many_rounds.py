@@ -11,7 +11,9 @@ from chaffinch import privacy
 DELTA = 1e-6
 RESOLUTION = 1e-6
 GRIDS = {"1e-4": 1e-4, "1e-5": 1e-5, "1e-6": 1e-6}
-CAP = 60.0
+CAP = 90.0
+FIRST_CAP = 300.0
+"""The worst-crowd profile of a large crowd takes its time, once."""
 
 
 def cases() -> Iterator[Case]:
@@ -36,7 +38,7 @@ def ten_rounds() -> Case:
         return lambda: peers.dp_accounting(pair, delta=DELTA, grid=grid, rounds=rounds)
 
     # The first call also finds the worst-crowd profile, which the later ones reuse.
-    first = once(ours(RESOLUTION), cap=CAP)
+    first = once(ours(RESOLUTION), cap=FIRST_CAP)
     done = in_turn(
         {
             "ours": ours(RESOLUTION),
@@ -53,20 +55,22 @@ def ten_rounds() -> Case:
     added = rounds * mechanism.epsilon(DELTA / rounds).upper
     rows = [
         _row("chaffinch, every crowd, grid 1e-6", done["ours"], truth, fast),
-        _row("  the same with its profile", first, truth, fast),
+        _row("  first call: finds the profile too", first, truth, fast),
         _row("chaffinch, every crowd, own grid", done["ours, own resolution"], truth, fast),
         _row("dp-accounting, others at 0, grid 1e-6", done["dp-accounting grid 1e-6"], truth, fast),
         _row("dp-accounting, others at 0, grid 1e-4", done["dp-accounting grid 1e-4"], truth, fast),
         _row("prv-accountant, Gaussian limit", done["prv-accountant"], truth, fast),
         Row("adding up ten epsilons", added, truth),
     ]
-    times = done["dp-accounting grid 1e-6"].seconds / fast
+    theirs_seconds = done["dp-accounting grid 1e-6"].seconds
+    same, own = (theirs_seconds / done[name].seconds for name in ("ours", "ours, own resolution"))
     return Case(
         _title(users, flip, rounds),
         rows,
         [
             "above: over the certified lower end of the worst crowd in all rounds",
-            f"chaffinch: {times:.3g} times as fast as dp-accounting on the same grid (aim 20)",
+            f"dp-accounting on 1e-6 takes {same:.3g} times as long as chaffinch on 1e-6 (aim 20),",
+            f"and {own:.3g} times as long as chaffinch on its own grid",
             f"chaffinch, profile given: {fast:.2g} times the aim of 1 s",
         ],
     )
@@ -85,7 +89,7 @@ def thousand_rounds() -> Case:
         return lambda: peers.dp_accounting(pair, delta=DELTA, grid=grid, rounds=rounds)
 
     tell("chaffinch, profile and a thousand rounds")
-    first = once(ours, cap=CAP)
+    first = once(ours, cap=FIRST_CAP)
     done = in_turn(
         {
             "ours": ours,
@@ -99,7 +103,7 @@ def thousand_rounds() -> Case:
     fast = done["ours"].seconds
     rows = [
         _row("chaffinch, every crowd, own grid", done["ours"], limit, fast),
-        _row("  the same with its profile", first, limit, fast),
+        _row("  first call: finds the profile too", first, limit, fast),
     ]
     rows += [
         _row(f"dp-accounting, others at 0, grid {grid}", done[grid], limit, fast) for grid in GRIDS

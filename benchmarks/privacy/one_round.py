@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from benchmarks.harness import Case, OutOfTime, Row, Timed, capped, in_turn, tell
 from benchmarks.privacy import peers
+from benchmarks.tables import in_words
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import published
@@ -95,15 +96,8 @@ def _enumeration(users: int, flip: float, worst: float, ours: float) -> Row:
         spent = time.perf_counter() - start
         whole = spent / max(asked, 1) * crowds
         note = f"stopped after {spent:.0f} s: {asked} of {crowds:,} crowds; all would take about"
-        return Row(tool, None, None, None, None, f"{note} {_long(whole)}")
+        return Row(tool, None, None, None, None, f"{note} {in_words(whole)}")
     return Row(tool, largest, worst, time.perf_counter() - start, ours, f"{crowds} crowds")
-
-
-def _long(seconds: float) -> str:
-    for size, unit in ((86_400 * 365, "years"), (86_400, "days"), (3600, "hours"), (60, "minutes")):
-        if seconds > 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def _aims(users: int, every: float, crowd: float) -> list[str]:
