@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 _MOST_GRID = 30_000
 _FINER = 32
 """How much finer than the upper end's the grid of the lower end is."""
+_STILL = 1e-9
+"""A loss this close to the grid, in steps, has not moved."""
 _SURE = 1e-15
 """The chance that is given away to bound the sum of random moves to the grid."""
 
@@ -44,8 +46,10 @@ def compose(
     >>> 1.1 < ten.epsilon(1e-6).upper < 1.2
     True
     """
-    rounds = checks.whole("number of times", times, least=0, most=10**6)
-    parts = [mechanisms] if isinstance(mechanisms, Mechanism) else list(mechanisms)
+    rounds = checks.whole("number of times", times, least=1, most=10**6)
+    parts = [mechanisms] if isinstance(mechanisms, Mechanism) else mechanisms
+    if not isinstance(parts, (list, tuple)):
+        raise InvalidInput("mechanisms", "a mechanism or a list of mechanisms", parts)
     counts: Counter[Mechanism] = Counter()
     for part in parts:
         if not isinstance(part, Mechanism):
@@ -123,7 +127,9 @@ class Composition(Mechanism):
         if self.resolution is not None:
             return self.resolution
         spreads = [float(_profile(mechanism)[0][-1]) for mechanism, _ in self.parts]
-        return max(min(spreads) / 200.0, max(spreads) / 4000.0)
+        step = max(min(spreads) / 200.0, max(spreads) / 4000.0)
+        # The largest loss falls on the grid: for few users it is where the mass is.
+        return max(spreads) / round(max(spreads) / step)
 
     @cached_property
     def _upper(self) -> Rounds:
@@ -133,11 +139,12 @@ class Composition(Mechanism):
 
     @cached_property
     def _crowds(self) -> list[tuple[Rounds, float, float]]:
-        """Return compositions of crowds that exist: rounds, infinite mass, squared moves."""
+        """Return compositions of crowds that exist: rounds, mass kept, shift to the grid."""
         found = []
         rounds = sum(count for _, count in self.parts)
         reach = max(_profile(mechanism)[0][-1] for mechanism, _ in self.parts)
         step = max(self._step / _FINER, math.sqrt(rounds) * reach / _MOST_GRID)
+        step = reach / max(1, round(reach / step))
         for order in (0, 1):
             parts = []
             kept = 1.0
@@ -148,8 +155,10 @@ class Composition(Mechanism):
                 grid, finite = _crowd_loss(*(pair if order == 0 else pair[::-1]), step)
                 parts.append((grid, count))
                 kept *= finite**count
-            moves = rounds * step**2
-            found.append((Rounds(tuple(parts)), kept, moves))
+            still = all(grid.moved <= _STILL for grid, _ in parts)
+            moves = rounds * _STILL * step if still else 0.0
+            shift = moves or math.sqrt(0.5 * rounds * -math.log(_SURE)) * step
+            found.append((Rounds(tuple(parts)), kept, shift))
         return found
 
     def _upper_delta(self, epsilon: float) -> float:
@@ -160,13 +169,12 @@ class Composition(Mechanism):
         """Return a lower end: one crowd in all rounds, or the best single part.
 
         Moving losses to the grid shifts their sum by more than s with a chance of at most
-        exp(−2s²/moves) [Hoeffding 1963], so delta(ε) ≥ delta_grid(ε + s) − that chance.
+        exp(−2s²/(rounds·step²)) [Hoeffding 1963], so delta(ε) ≥ delta_grid(ε + s) − that chance.
         """
         if not self._crowds:
             return max(mechanism.delta(epsilon).lower for mechanism, _ in self.parts)
         best = 0.0
-        for rounds, kept, moves in self._crowds:
-            shift = math.sqrt(0.5 * moves * -math.log(_SURE))
+        for rounds, kept, shift in self._crowds:
             value, doubt = rounds.delta(epsilon + shift)
             best = max(best, down(value * (1 - 1e-12) - doubt - _SURE - (1.0 - kept)))
         return best

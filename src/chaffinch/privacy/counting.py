@@ -38,6 +38,8 @@ Question = Callable[[Knots, float], tuple[Floats, Floats]]
 """Something to ask of a pair (and a spread): both ends of one or several numbers."""
 
 SMALLEST_DELTA = 1e-300
+LEAST_EPSILON = 1e-9
+"""Below this an epsilon is as good as none: only its upper end is kept tight."""
 MOST_ENUMERATED = 10_000
 _MOST_CORNERS = 50
 _SMALL_CROWD = 10_000
@@ -175,9 +177,9 @@ class SumMechanism(Mechanism):
             self.family.roots,
             self.family.asking(ask, tail, delta),
             width=width / 2,
-            floor=1e-300,
+            floor=LEAST_EPSILON,
         )
-        return _checked("epsilon", search, width, floor=1e-300)
+        return _checked("epsilon", search, width, floor=LEAST_EPSILON)
 
     def profile(
         self, epsilons: Floats, *, relative_width: float = 1e-3, steady: bool = False

@@ -30,6 +30,7 @@ from chaffinch.privacy.precision import (
     gamma,
     up,
     wide,
+    wide_exponential,
 )
 from chaffinch.privacy.sums import positive_part_of_sum
 
@@ -133,13 +134,12 @@ class DecoyedValues(Mechanism):
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon; infinite below what always leaks.
 
-        With no decoy on either value the view gives the value away: delta cannot be less
-        than (1 − 2·rate/values)^senders, whatever epsilon is.
+        With no decoy on the value that the target does not hold the view gives it away:
+        delta cannot be less than (1 − rate/values)^senders, whatever epsilon is.
         """
         target = checks.delta(delta)
-        leak = binomial(self.senders, self.rate * 2 / self.values, LEAST_TAIL)
-        always = float(leak.mass[0]) if leak.start == 0 else 0.0
-        if always * (1 - 1e-9) >= target:
+        always = wide_exponential([(self.senders, 1 - self.rate / self.values)])
+        if always * (1 - 1e-15) >= target:
             return Bracket(math.inf, math.inf)
         return solve_epsilon(self.delta, target, most=math.inf)
 

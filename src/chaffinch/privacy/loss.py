@@ -35,12 +35,14 @@ from chaffinch.privacy.precision import (
     down,
     exp_minus_one,
     gamma,
+    power_gap,
     up,
     wide,
 )
 
 Floats = NDArray[np.float64]
 _EXACT_KERNEL = 64
+_NEAR_STEEPEST = 0.01
 _NORMAL_QUANTILE_ERROR = 1e-13
 """Allowance for scipy's normal quantile, a hundred times what it shows against ball arithmetic."""
 
@@ -58,6 +60,7 @@ class Kernel:
     lead: WideArray
     behind: WideArray
     relative: Any
+    flip: Fraction
 
     @property
     def copies(self) -> int:
@@ -85,6 +88,7 @@ def kernel(copies: int, flip: Fraction) -> Kernel:
             ),
             behind=_wide_array([Fraction(int(o), whole) for o in one_sums][:-1]),
             relative=2.0 * ROUNDOFF,
+            flip=flip,
         )
     return _rounded_kernel(copies, flip)
 
@@ -100,7 +104,7 @@ def _rounded_kernel(copies: int, flip: Fraction) -> Kernel:
     term = law.relative + gamma(copies + 2.0)
     safe = np.maximum(lead, Wide(np.finfo(Wide).tiny))
     cancelled = np.max(np.where(lead > 0, (zero_sums + one_sums)[:-1] / safe, 1))
-    return Kernel(zero, one, lead, one_sums[:-1], term * cancelled + 2 * ROUNDOFF)
+    return Kernel(zero, one, lead, one_sums[:-1], term * cancelled + 2 * ROUNDOFF, flip)
 
 
 def _wide_array(values: list[Fraction]) -> WideArray:
@@ -128,6 +132,8 @@ class Knots:
     """A float at or above the largest log likelihood ratio of any outcome."""
     beyond: float = -math.inf
     """A float at or above the log ratio of every outcome behind a window that was cut."""
+    origin: tuple[Any, Kernel] | None = None
+    """The others' mass at 0 and the target's kernel, where the window reaches that far."""
 
     def delta(self, epsilon: float, *, spread: float = 0.0) -> tuple[float, float]:
         """Return both ends of delta for this pair, in this direction.
@@ -140,6 +146,8 @@ class Knots:
         if epsilon > LARGEST_EXPONENT:
             return 0.0, self.delta(LARGEST_EXPONENT)[1]
         ratio = exp_minus_one(epsilon)
+        if self.steepest - epsilon < _NEAR_STEEPEST and self._only_first(ratio):
+            return self._first_test(epsilon)
         wider = self.relative + 6.0 * ROUNDOFF
         high = self._highest_values(ratio)
         low = ((1 - wider) * self.gain - ((1 + wider) * ratio) * self.level) - (
@@ -151,6 +159,27 @@ class Knots:
         if self.beyond > epsilon:
             above = 1.0
         return min(down(low.max()), 1.0), min(above, 1.0)
+
+    def _only_first(self, ratio: Any) -> bool:
+        """Return whether outcome 0 is surely the only one whose ratio is above e^epsilon."""
+        if self.origin is None or len(self.level) < 2:
+            return self.origin is not None
+        run, rise = self.level[1] - self.level[0], self.gain[1] - self.gain[0]
+        return bool(rise < ratio * run * (1 - 1e-6))
+
+    def _first_test(self, epsilon: float) -> tuple[float, float]:
+        """Return delta where only outcome 0 counts: A(0)·(p^copies − e^ε·q^copies).
+
+        The difference is taken with many digits, because near the largest loss it is all
+        that is left of two nearly equal terms.
+        """
+        if self.origin is None:
+            return 0.0, 1.0
+        mass, target = self.origin
+        gap = power_gap(1 - target.flip, target.flip, target.copies, epsilon)
+        wider = self.relative + 6.0 * ROUNDOFF
+        low, high = mass * (1 - wider) * gap, (mass * (1 + wider) + self.missing) * gap
+        return min(down(low), 1.0), min(up(high), 1.0)
 
     def _highest_values(self, ratio: Any) -> WideArray:
         """Return an upper end of gain − ratio·level for every knot."""
@@ -337,6 +366,7 @@ def shifted(others: Law, target: Kernel, steepest: float, *, with_miss: bool = F
         miss_noise=noises[2],
         steepest=steepest,
         beyond=_last_ratio(others, target, relative) if others.cut else -math.inf,
+        origin=(others.mass[0], target) if others.start == 0 and others.noise is None else None,
     )
 
 

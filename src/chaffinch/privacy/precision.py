@@ -64,6 +64,18 @@ def exp_minus_one(epsilon: float) -> Any:
     return wide_decimal(_DIGITS.subtract(_DIGITS.exp(exact), decimal.Decimal(1)))
 
 
+def power_gap(base: Fraction, other: Fraction, power: int, epsilon: float) -> Any:
+    """Return base^power − e^epsilon·other^power from 0 up, with its digits, however close."""
+    digits = decimal.Context(prec=120)
+    first = digits.divide(decimal.Decimal(base.numerator), decimal.Decimal(base.denominator))
+    second = digits.divide(decimal.Decimal(other.numerator), decimal.Decimal(other.denominator))
+    growth = digits.exp(decimal.Decimal(epsilon))
+    gap = digits.subtract(
+        digits.power(first, power), digits.multiply(growth, digits.power(second, power))
+    )
+    return wide_decimal(max(gap, decimal.Decimal(0)))
+
+
 def wide_exponential(powers: list[tuple[int, Fraction]]) -> Any:
     """Return the product of base^power over ``powers``, off by at most four roundoffs.
 

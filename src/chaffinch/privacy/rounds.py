@@ -26,15 +26,15 @@ _FAR = 1e-30
 class GridLoss:
     """Masses of the losses first·step, (first + 1)·step, … under the first law.
 
-    ``infinite`` is the mass whose loss has no bound. ``relative`` bounds the rounding of the
-    masses.
+    ``infinite`` is the mass whose loss has no bound. Masses are right to 1e-12 of themselves.
     """
 
     step: float
     first: int
     mass: Floats
     infinite: float
-    relative: float = 1e-12
+    moved: float = 1.0
+    """How far, in steps, the farthest loss was moved to the grid."""
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
@@ -58,7 +58,7 @@ def dominating(epsilons: Floats, deltas: Floats, step: float) -> GridLoss:
     ``epsilons`` start at 0 and rise; ``deltas`` are proven upper ends. Beyond the last node
     the profile is flat: its delta becomes infinite loss.
     """
-    last = math.floor(epsilons[-1] / step)
+    last = math.floor(epsilons[-1] / step + 1e-9)
     grid = step * np.arange(last + 1)
     values = _between(epsilons, deltas, grid)
     # Negative losses by swapping the laws: h(1/x) = 1 − 1/x + h(x)/x.
@@ -108,14 +108,16 @@ def split(losses: Floats, mass: Floats, step: float) -> GridLoss:
     small shift with high probability (Hoeffding): see ``lower_delta``.
     """
     place = losses / step
-    floor = np.floor(place)
-    share = place - floor
+    nearest = np.round(place)
+    moved = float(np.abs(place - nearest).max())
+    floor = np.floor(np.where(np.abs(place - nearest) < 1e-9, nearest, place))
+    share = np.clip(place - floor, 0.0, 1.0)
     first = int(floor.min())
     index = (floor - first).astype(np.int64)
     size = int(index.max()) + 2
     stay = np.bincount(index, mass * (1 - share), minlength=size)
     grid = np.asarray(stay + np.bincount(index + 1, mass * share, minlength=size), dtype=np.float64)
-    return GridLoss(step, first, grid, 0.0)
+    return GridLoss(step, first, grid, 0.0, moved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +147,8 @@ class Rounds:
                    FFT of the tilted parts. The tilt moves the mass that matters into the
                    middle, so that the error of the transform is relative to it.
         """
+        if any(len(loss.places) == 0 for loss, _ in self.parts):
+            return 0.0, 0.0
         tilt = self._tilt(epsilon)
         log_moment = self.tilted_log_moment(tilt)
         low, high, outside = self._window(epsilon, tilt, log_moment)

@@ -38,7 +38,7 @@ class TradeOff:
         flat = (1 - deltas[:, None] - alphas) / growth
         flat = np.where(flat > 0, flat, 0.0)
         lower = np.maximum(np.maximum(steep, flat).max(axis=0) - _DOUBT, 0.0)
-        upper = np.minimum(upper, 1 - alphas)
+        upper = np.minimum(upper + _DOUBT, np.nextafter(1 - alphas, 2.0))
         return cls(alphas, np.minimum(lower, upper), upper)
 
 

@@ -23,7 +23,7 @@ from chaffinch.privacy.loss import kernel
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.mixtures import mixture_delta
 from chaffinch.privacy.pairs import Side, pair_delta, side
-from chaffinch.privacy.precision import Wide, log_of, up
+from chaffinch.privacy.precision import LEAST_TAIL, Wide, log_of, up
 
 Floats = NDArray[np.float64]
 _WIDTH = 1e-3
@@ -193,9 +193,9 @@ class FlippedValues(Mechanism):
         root = crowds.Box((0, 0), (others, others))
         while True:
             probe = self._bound(crowds.Box((others, 0), (others, 0)), records, epsilon, tail)
-            if tail < probe[0][0] * width * 1e-3 or tail < 1e-600 or probe[1][0] < 1e-305:
+            if tail < probe[0][0] * width * 1e-3 or tail <= LEAST_TAIL or probe[1][0] < 1e-305:
                 break
-            tail = max(Wide(probe[0][0]) * width * 1e-4, tail**2)
+            tail = max(Wide(probe[0][0]) * width * 1e-4, tail**2, LEAST_TAIL)
 
         def bound(box: crowds.Box) -> tuple[Floats, Floats]:
             return self._bound(box, records, epsilon, tail)
