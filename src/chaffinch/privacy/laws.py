@@ -103,7 +103,7 @@ def binomial(count: int, chance: Fraction, tail: Any) -> Law:
     return Law(mode - keep_low, weights / weights.sum(), relative, missing)
 
 
-def convolve(first: Law, second: Law) -> Law:
+def convolve(first: Law, second: Law, *, most_products: int = DIRECT_PRODUCTS) -> Law:
     """Return the law of the sum of two independent numbers, by FFT when the windows are long."""
     if len(first.mass) < len(second.mass):
         first, second = second, first
@@ -112,17 +112,12 @@ def convolve(first: Law, second: Law) -> Law:
     missing = (first.missing + second.missing) * (1 + relative) + TINIEST * len(first.mass)
     if len(second.mass) == 1:
         return Law(start, first.mass * second.mass[0], relative + 2.0 * ROUNDOFF, missing)
-    if not is_long(first, second):
+    if len(first.mass) * len(second.mass) <= most_products:
         mass = np.convolve(first.mass, second.mass)
         return Law(start, mass, relative + gamma(len(second.mass) + 1.0), missing)
     mass, error = fourier_product(first.mass, second.mass)
     noise = np.full(len(mass), error + 2 * CUT * len(first.mass), dtype=Wide)
     return Law(start, mass, relative + Wide(2.0) ** -51, missing, noise)
-
-
-def is_long(first: Law, second: Law) -> bool:
-    """Return whether a direct sum would cost too much."""
-    return len(first.mass) * len(second.mass) > DIRECT_PRODUCTS
 
 
 def fourier_product(first: WideArray, second: WideArray) -> tuple[WideArray, float]:
@@ -147,7 +142,15 @@ def _plain_floats(values: WideArray) -> NDArray[np.float64]:
     return np.where(values < CUT, 0.0, values).astype(np.float64)
 
 
-def sum_of_flips(ones: int, zeros: int, flip: Fraction, tail: Any, aim: Any) -> Law:
+def sum_of_flips(
+    ones: int,
+    zeros: int,
+    flip: Fraction,
+    tail: Any,
+    aim: Any,
+    *,
+    most_products: int = DIRECT_PRODUCTS,
+) -> Law:
     """Return the law of Bin(ones, p) + Bin(zeros, q), accurate where its left tail is ``aim``.
 
     Where an FFT has to be used, its error is as large in the tail as in the middle. A small
@@ -156,9 +159,12 @@ def sum_of_flips(ones: int, zeros: int, flip: Fraction, tail: Any, aim: Any) -> 
     to that tail. The result is cut on the right where its noise begins to show.
     """
     parts = binomial(ones, 1 - flip, tail), binomial(zeros, flip, tail)
-    plain = convolve(*parts)
+    plain = convolve(*parts, most_products=most_products)
     if plain.noise is None or aim > 1e8 * plain.noise[0]:
         return plain
+    direct = convolve(*parts)
+    if direct.noise is None:
+        return direct
     return _tilted(ones, zeros, flip, _tilt(ones, zeros, float(flip), float(np.log(Wide(aim)))))
 
 

@@ -240,19 +240,20 @@ class Knots:
 
     def _spread_epsilon(self, delta: float, spread: float, safe: float, level: float) -> float:
         """Lower a safe epsilon by Newton steps on the spread delta; keep only what is proven."""
-        for _ in range(4):
-            reached = self.delta(safe, spread=spread)[1]
+        reached = self.delta(safe, spread=spread)[1]
+        for _ in range(3):
             slope = level * math.exp(safe)
             if not (reached < delta and slope > 0):
                 break
             # Convexity makes the full step land short of the root; stop when it is small.
             step = 0.98 * (delta - reached) / slope
-            if step <= 1e-7 * safe:
-                break
             trial = max(safe - step, 0.0)
-            if self.delta(trial, spread=spread)[1] > delta:
+            if step <= 1e-6 * safe:
                 break
-            safe = trial
+            found = self.delta(trial, spread=spread)[1]
+            if found > delta:
+                break
+            safe, reached = trial, found
         return safe
 
     def power(self, levels: Floats) -> tuple[Floats, Floats]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import decimal
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,7 @@ def wide_exponential(powers: list[tuple[int, Fraction]]) -> Any:
     return wide_decimal(_DIGITS.exp(total))
 
 
+@lru_cache(maxsize=256)
 def log_of(value: Fraction) -> tuple[float, float]:
     """Return floats just below and just above ln(value) for a positive rational."""
     numerator, denominator = value.as_integer_ratio()
