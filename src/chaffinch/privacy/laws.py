@@ -165,10 +165,12 @@ def sum_of_flips(
     direct = convolve(*parts)
     if direct.noise is None:
         return direct
-    return _tilted(ones, zeros, flip, _tilt(ones, zeros, float(flip), float(np.log(Wide(aim)))))
+    return tilted_law(
+        ones, zeros, flip, tilt_for(ones, zeros, float(flip), float(np.log(Wide(aim))))
+    )
 
 
-def _tilt(ones: int, zeros: int, flip: float, log_aim: float) -> Fraction:
+def tilt_for(ones: int, zeros: int, flip: float, log_aim: float) -> Fraction:
     """Return r < 1 for which the tilted mean sits where the left tail is about ``aim``."""
     keep = 1.0 - flip
     low, high = -60.0, 0.0
@@ -186,7 +188,7 @@ def _tilt(ones: int, zeros: int, flip: float, log_aim: float) -> Fraction:
     return Fraction(math.exp(low)).limit_denominator(1 << 40)
 
 
-def _tilted(ones: int, zeros: int, flip: Fraction, tilt: Fraction) -> Law:
+def tilted_law(ones: int, zeros: int, flip: Fraction, tilt: Fraction) -> Law:
     """Return the law from tilted parts: a(s) = M·r^−s·ã(s), M = (q+pr)^ones·(p+qr)^zeros."""
     tail = Wide(10) ** -40
     total_one, total_zero = flip + (1 - flip) * tilt, (1 - flip) + flip * tilt
