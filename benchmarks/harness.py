@@ -38,8 +38,8 @@ class Row:
 
     tool: str
     epsilon: float | None = None
-    truth: float | None = None
-    """A certified lower end of the same question, to measure the answer against."""
+    reference: float | None = None
+    """What the answer is measured against: a certified lower end, or what the notes say."""
     seconds: float | None = None
     ours: float | None = None
     """How long chaffinch took for the same question."""
@@ -47,10 +47,10 @@ class Row:
 
     @property
     def above(self) -> float | None:
-        """Return by how much of the truth the answer is too large."""
-        if self.epsilon is None or not self.truth:
+        """Return by what share of the reference the answer is above it."""
+        if self.epsilon is None or not self.reference:
             return None
-        return self.epsilon / self.truth - 1.0
+        return self.epsilon / self.reference - 1.0
 
     @property
     def ratio(self) -> float | None:

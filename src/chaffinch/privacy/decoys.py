@@ -143,6 +143,22 @@ class DecoyedValues(Mechanism):
             return Bracket(math.inf, math.inf)
         return solve_epsilon(self.delta, target, most=math.inf)
 
+    def instance(self) -> tuple[Floats, Floats] | None:
+        """Return the laws of the two counts (T decoys on them, j of those on the first)."""
+        law = binomial(self.senders, self.rate * 2 / self.values, 1e-19)
+        if len(law.mass) * (law.stop + 1) > _CHUNK:
+            return None
+        here, there = [], []
+        for trials, mass in enumerate(law.mass, start=law.start):
+            half = binomial(trials, Fraction(1, 2), LEAST_TAIL).mass * mass
+            none = np.zeros(1, dtype=Wide)
+            here.append(np.concatenate([none, half]))
+            there.append(np.concatenate([half, none]))
+        return (
+            np.concatenate(here).astype(np.float64),
+            np.concatenate(there).astype(np.float64),
+        )
+
     def _by_contour(self, epsilon: float) -> Bracket:
         """Return delta as (values / expected decoys and one) · E[(N₀ − e^ε·N₁)₊].
 

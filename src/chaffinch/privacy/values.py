@@ -28,6 +28,7 @@ from chaffinch.privacy.precision import LEAST_TAIL, Wide, log_of, up
 Floats = NDArray[np.float64]
 _WIDTH = 1e-3
 _MOST_CROWDS = 4_000
+_MOST_OUTCOMES = 1_000_000
 
 
 @dataclass(frozen=True, init=False)
@@ -150,6 +151,21 @@ class FlippedValues(Mechanism):
         """Return both ends of delta at many epsilons."""
         ends = [self.delta(float(epsilon), relative_width=None) for epsilon in epsilons]
         return np.array([e.lower for e in ends]), np.array([e.upper for e in ends])
+
+    def instance(self) -> tuple[Floats, Floats] | None:
+        """Return the laws of the two sums when all others hold the target's first value."""
+        if self.decoys:
+            return None
+        flip, others = self.flip_probability, self.users - 1
+        target = kernel(1, flip)
+        first = sum_of_flips(others, 0, flip, 1e-19, 1.0).mass
+        second = sum_of_flips(0, others, flip, 1e-19, 1.0).mass
+        if len(first) * len(second) > _MOST_OUTCOMES:
+            return None
+        stay = np.outer(np.convolve(first, target.one), np.convolve(second, target.zero)).ravel()
+        move = np.outer(np.convolve(first, target.zero), np.convolve(second, target.one)).ravel()
+        kept = np.minimum(stay, move) > 1e-24
+        return stay[kept].astype(np.float64), move[kept].astype(np.float64)
 
     def crowd_delta(self, *, first: int, second: int, epsilon: float) -> Bracket:
         """Return delta for a given crowd, in the direction from the first value to the second.
