@@ -108,6 +108,9 @@ class Composition(Mechanism):
             return self.parts[0][0].epsilon(target)
         if not self.parts:
             return Bracket(0.0, 0.0)
+        guess = None
+        if self.resolution is not None:
+            guess = Composition(self.parts).epsilon(target).upper
         return solve_epsilon(
             self.delta,
             target,
@@ -115,6 +118,7 @@ class Composition(Mechanism):
             tolerance=1e-6,
             lower=self._lower_delta,
             upper=self._upper_delta,
+            guess=guess,
         )
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:

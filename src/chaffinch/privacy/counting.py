@@ -31,7 +31,7 @@ from chaffinch.privacy.precision import (
     exp_minus_one,
     log_of,
 )
-from chaffinch.privacy.tradeoff import TradeOff, levels_of, lower_hull
+from chaffinch.privacy.tradeoff import TradeOff, levels_of, local_mu, lower_hull
 
 Floats = NDArray[np.float64]
 Question = Callable[[Knots, float], tuple[Floats, Floats]]
@@ -250,11 +250,23 @@ class SumMechanism(Mechanism):
         def ask(knots: Knots, _: float) -> tuple[Floats, Floats]:
             return _one(knots.mu())
 
+        tail = self.family.mu_tail()
+        if tail <= LEAST_TAIL:
+            lower = Crowd(self.family, 0).ends(ask, 1e-30, with_miss=True)[0][0]
+            raise GuaranteeNotProven(
+                "mu",
+                asked=relative_width,
+                lower=float(lower),
+                upper=local_mu(self.family.steepest),
+                hint="in crowds this large mu is decided by outcomes rarer than 1e-4000; "
+                "ask for delta and epsilon instead",
+            )
         search = crowds.worst(
             self.family.roots,
-            self.family.asking(ask, self.family.mu_tail(), with_miss=True),
+            self.family.asking(ask, tail, with_miss=True),
             width=relative_width / 2,
             floor=1e-300,
+            most_evaluations=5_000,
         )
         return _checked("mu", search, relative_width, floor=1e-300)
 

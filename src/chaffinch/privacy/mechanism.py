@@ -20,6 +20,8 @@ from chaffinch.privacy.guarantee import Bracket, Guarantee, Method
 from chaffinch.privacy.tradeoff import TradeOff, from_ends, levels_of, mu_from_ends
 
 Floats = NDArray[np.float64]
+_LARGEST = 1e4
+_CLOSE = 0.002
 
 
 class Mechanism(ABC):
@@ -113,13 +115,14 @@ def solve_epsilon(
     tolerance: float = 1e-10,
     lower: Callable[[float], float] | None = None,
     upper: Callable[[float], float] | None = None,
+    guess: float | None = None,
 ) -> Bracket:
     """Return the bracket of the smallest epsilon at which ``curve`` is at most ``delta``.
 
     The upper end is an epsilon where the upper end of the curve was seen to be small enough;
     below the lower end its lower end was seen to be too large. ``most`` is an epsilon that
     is known to be enough (the local guarantee), or infinity. Where one end of the curve can
-    be had without the other, ``lower`` and ``upper`` give it.
+    be had without the other, ``lower`` and ``upper`` give it; a ``guess`` saves steps.
     """
     seen: dict[float, Bracket] = {}
 
@@ -130,18 +133,35 @@ def solve_epsilon(
 
     above = upper or (lambda epsilon: at(epsilon).upper)
     below = lower or (lambda epsilon: at(epsilon).lower)
-    if above(0.0) <= delta:
-        return Bracket(0.0, 0.0)
-    top = min(1.0, most)
-    while top < most and above(top) > delta:
-        if top > 1e4:
-            raise GuaranteeNotProven("epsilon", asked=tolerance, lower=top / 2, upper=math.inf)
-        top = min(2.0 * top, most)
-    high = _crossing(above, delta, 0.0, top, tolerance)[1]
-    if below(0.0) <= delta:
-        return Bracket(0.0, high)
-    low = _crossing(below, delta, 0.0, high, tolerance)[0]
-    return Bracket(low, high)
+    ends = _around(above, delta, guess)
+    if ends is None:
+        if above(0.0) <= delta:
+            return Bracket(0.0, 0.0)
+        top = min(1.0, most)
+        while top < most and above(top) > delta:
+            if top > _LARGEST:
+                raise GuaranteeNotProven("epsilon", asked=tolerance, lower=0.0, upper=math.inf)
+            top = min(2.0 * top, most)
+        ends = (0.0, top)
+    high = _crossing(above, delta, *ends, tolerance)[1]
+    ends = _around(below, delta, high * (1 - 2 * _CLOSE))
+    if ends is None:
+        if below(0.0) <= delta:
+            return Bracket(0.0, high)
+        ends = (0.0, high)
+    return Bracket(min(_crossing(below, delta, *ends, tolerance)[0], high), high)
+
+
+def _around(
+    value: Callable[[float], float], target: float, guess: float | None
+) -> tuple[float, float] | None:
+    """Return two places near a guess between which a falling value passes ``target``, if any."""
+    if not guess:
+        return None
+    low, high = guess * (1 - _CLOSE), guess * (1 + _CLOSE)
+    if value(high) <= target < value(low):
+        return low, high
+    return None
 
 
 def _crossing(

@@ -107,6 +107,8 @@ def split(losses: Floats, mass: Floats, step: float) -> GridLoss:
     Every move is below one step and has mean zero, so over many rounds they add up to a
     small shift with high probability (Hoeffding): see ``lower_delta``.
     """
+    if len(losses) == 0:
+        return GridLoss(step, 0, np.zeros(1), 0.0, 0.0)
     place = losses / step
     nearest = np.round(place)
     moved = float(np.abs(place - nearest).max())
@@ -149,10 +151,9 @@ class Rounds:
         """
         if any(len(loss.places) == 0 for loss, _ in self.parts):
             return 0.0, 0.0
-        tilt = self._tilt(epsilon)
-        log_moment = self.tilted_log_moment(tilt)
-        low, high, outside = self._window(epsilon, tilt, log_moment)
-        total, error = self._total(tilt, low, high)
+        tilt, log_moment, low, total, error = self._transformed(epsilon)
+        # In the untilted law a total above epsilon weighs at most e^(Λ(t) − t·ε) times that.
+        outside = 4.0 * _FAR * max(math.exp(min(log_moment - tilt * epsilon, 700.0)), 1.0)
         losses = self.step * np.arange(low, low + len(total))
         above = losses > epsilon
         exponent = np.minimum(log_moment - tilt * losses[above], 700.0)
@@ -163,6 +164,21 @@ class Rounds:
             rounds * 1e-12 + (8 + abs(log_moment)) * 8 * _ROUNDOFF
         )
         return value, doubt + outside
+
+    def _transformed(self, epsilon: float) -> tuple[float, float, int, Floats, float]:
+        """Return the tilted total's law; the last one again where its tilt still fits."""
+        kept = self._kept
+        if not kept or abs(epsilon - kept[0][0]) > 0.5 * kept[0][1]:
+            tilt = self._tilt(epsilon)
+            log_moment = self.tilted_log_moment(tilt)
+            low, high, spread = self._window(tilt, log_moment)
+            law = (tilt, log_moment, low, *self._total(tilt, low, high))
+            kept[:] = [(epsilon, spread, law)]
+        return kept[0][2]
+
+    @cached_property
+    def _kept(self) -> list[tuple[float, float, tuple[float, float, int, Floats, float]]]:
+        return []
 
     def _tilt(self, epsilon: float) -> float:
         """Return a tilt whose mean is near ``epsilon`` (0 when the mean already is above)."""
@@ -184,8 +200,8 @@ class Rounds:
             total += count * float((weights * loss.losses).sum())
         return total
 
-    def _window(self, epsilon: float, tilt: float, log_moment: float) -> tuple[int, int, float]:
-        """Return a range of grid points outside of which hardly any tilted total lies.
+    def _window(self, tilt: float, log_moment: float) -> tuple[int, int, float]:
+        """Return a range of grid points that holds nearly all of the tilted total, and a spread.
 
         Chernoff: under the tilted law P[total ≥ b] ≤ exp(Λ(t+s) − Λ(t) − s·b). What lies
         outside may wrap around in the transform or be missed: both are counted.
@@ -200,9 +216,7 @@ class Rounds:
                 reach = min(reach, (moment - math.log(_FAR)) / share)
             ends.append(sign * max(reach, sign * mean + 2 * self.step))
         low, high = math.floor(ends[0] / self.step) - 1, math.ceil(ends[1] / self.step) + 1
-        # In the untilted law a total above epsilon weighs at most e^(Λ(t) − t·ε) times that.
-        weight = math.exp(min(log_moment - tilt * epsilon, 700.0))
-        return low, high, 4.0 * _FAR * max(weight, 1.0)
+        return low, high, spread
 
     def _total(self, tilt: float, low: int, high: int) -> tuple[Floats, float]:
         """Return the tilted total's masses from ``low`` on, and a bound on the error of each.
@@ -220,7 +234,7 @@ class Rounds:
             index = loss.places % size
             factor = np.fft.rfft(np.bincount(index, weights, minlength=size))
             magnitude = np.minimum(np.abs(factor) + gamma, 1.0)
-            power = factor**count
+            power = _power(factor, count)
             doubt = doubt * magnitude**count + np.abs(product) * (
                 count * magnitude ** (count - 1) * gamma * 2
                 + np.abs(power) * 16 * count * _ROUNDOFF
@@ -229,6 +243,18 @@ class Rounds:
         total = np.fft.irfft(product, size)
         average = (2 * (np.abs(product) * gamma + doubt).sum()) / size
         return np.roll(total, -(low % size))[: high - low + 1], float(average) * 1.01
+
+
+def _power(base: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
+    """Return base^count by squaring: at most two products per bit of the count."""
+    result = np.ones_like(base)
+    while count:
+        if count & 1:
+            result = result * base
+        count >>= 1
+        if count:
+            base = base * base
+    return result
 
 
 def _tilted(loss: GridLoss, tilt: float) -> tuple[Floats, float]:

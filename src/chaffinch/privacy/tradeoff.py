@@ -86,6 +86,13 @@ def mu_from_ends(
     return max(low - 1e-9, 0.0), high + 1e-9
 
 
+def local_mu(local_epsilon: float) -> float:
+    """Return a mu that holds by the local guarantee alone: 2·Φ⁻¹(e^ε / (1 + e^ε)), rounded up."""
+    if local_epsilon > 700:
+        return math.inf
+    return float(-2.0 * ndtri(1.0 / (1.0 + math.exp(local_epsilon)))) * (1 + 1e-12)
+
+
 def _mu_at(epsilon: float, delta: float) -> float:
     """Return (from below) the mu at which a Gaussian mechanism has that delta."""
     if not 1e-15 < delta < 1.0:
