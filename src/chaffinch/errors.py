@@ -78,7 +78,7 @@ class MissingExtra(ChaffinchError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(
-            f"The {feature} must be installed first. Got an import that failed.",
+            f"The {feature} must be installed first.",
             hint=f"pip install 'chaffinch[{extra}]'",
             details={"feature": feature, "extra": extra},
         )

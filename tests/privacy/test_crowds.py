@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.privacy import crowds
-from chaffinch.privacy.counting import Family
 from chaffinch.privacy.crowds import Box
+from chaffinch.privacy.family import Family
 
 weights = st.lists(st.floats(0.01, 1.0), min_size=2, max_size=40)
 
@@ -75,8 +75,6 @@ def test_the_spread_of_a_box_lowers_its_bound() -> None:
     family = Family(Fraction(1, 4), 1, 1, 10**5)
     knots = family.knots(0, 10, mirrored=False, tail=1e-25)
     plain, refined = knots.delta(0.01)[1], knots.delta(0.01, spread=10 * 0.1875)[1]
-    truth = max(
-        family.knots(a, a, mirrored=False, tail=1e-25).delta(0.01)[1] for a in (0, 5, 10)
-    )
+    truth = max(family.knots(a, a, mirrored=False, tail=1e-25).delta(0.01)[1] for a in (0, 5, 10))
     assert truth <= refined < plain
     assert refined - truth < 0.7 * (plain - truth)

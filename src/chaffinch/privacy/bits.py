@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from chaffinch import checks
-from chaffinch.privacy.counting import Family, SumMechanism
+from chaffinch.privacy.counting import SumMechanism
+from chaffinch.privacy.family import Family
 
 
 @dataclass(frozen=True, init=False)

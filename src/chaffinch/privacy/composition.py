@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.precision import down, up
@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 _MOST_GRID = 30_000
 _FINER = 32
 """How much finer than the upper end's the grid of the lower end is."""
+_LEAST_STEP = 1e-9
 _STILL = 1e-9
 """A loss this close to the grid, in steps, has not moved."""
 _SURE = 1e-15
@@ -81,6 +82,11 @@ class Composition(Mechanism):
         return "upper-bound"
 
     @property
+    def profile_floor(self) -> float:  # type: ignore[override]
+        """Return the delta below which nothing is proven of these rounds."""
+        return max(1e-15, 4.0 * self._upper.infinite)
+
+    @property
     def crowd_words(self) -> str:
         """Return the crowds the guarantee counts on, in words."""
         words = [f"{count} × ({mechanism.crowd_words})" for mechanism, count in self.parts]
@@ -89,7 +95,7 @@ class Composition(Mechanism):
     @property
     def local_epsilon(self) -> float:
         """Return the sum of the local guarantees."""
-        return math.fsum(count * mechanism.local_epsilon for mechanism, count in self.parts)
+        return up(math.fsum(count * mechanism.local_epsilon for mechanism, count in self.parts))
 
     def delta(self, epsilon: float) -> Bracket:
         """Return the bracket of delta over all rounds."""
@@ -108,6 +114,15 @@ class Composition(Mechanism):
             return self.parts[0][0].epsilon(target)
         if not self.parts:
             return Bracket(0.0, 0.0)
+        if self._upper.infinite >= target:
+            raise GuaranteeNotProven(
+                "epsilon",
+                asked=1.0,
+                lower=0.0,
+                upper=self.local_epsilon,
+                hint=f"the losses of these rounds are followed down to delta "
+                f"{self._upper.infinite:.1e}; ask for a delta above that",
+            )
         guess = None
         if self.resolution is not None:
             guess = Composition(self.parts).epsilon(target).upper
@@ -131,9 +146,9 @@ class Composition(Mechanism):
         if self.resolution is not None:
             return self.resolution
         spreads = [float(_profile(mechanism)[0][-1]) for mechanism, _ in self.parts]
-        step = max(min(spreads) / 200.0, max(spreads) / 4000.0)
+        step = max(min(spreads) / 200.0, max(spreads) / 4000.0, _LEAST_STEP)
         # The largest loss falls on the grid: for few users it is where the mass is.
-        return max(spreads) / round(max(spreads) / step)
+        return max(spreads) / max(1, round(max(spreads) / step)) or step
 
     @cached_property
     def _upper(self) -> Rounds:
@@ -148,7 +163,7 @@ class Composition(Mechanism):
         rounds = sum(count for _, count in self.parts)
         reach = max(_profile(mechanism)[0][-1] for mechanism, _ in self.parts)
         step = max(self._step / _FINER, math.sqrt(rounds) * reach / _MOST_GRID)
-        step = reach / max(1, round(reach / step))
+        step = reach / max(1, round(reach / step)) or _LEAST_STEP
         for order in (0, 1):
             parts = []
             kept = 1.0

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,114 +17,22 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy import crowds
+from chaffinch.privacy.family import SMALL_CROWD, Crowd, Family, delta_of, one
 from chaffinch.privacy.guarantee import Bracket, Method
-from chaffinch.privacy.laws import DIRECT_PRODUCTS, Law, sum_of_flips
-from chaffinch.privacy.loss import Knots, kernel, loss_tail, shifted
+from chaffinch.privacy.kernels import kernel
+from chaffinch.privacy.loss import Knots
 from chaffinch.privacy.mechanism import Mechanism
-from chaffinch.privacy.precision import (
-    LARGEST_EXPONENT,
-    LEAST_TAIL,
-    Wide,
-    exp_minus_one,
-    log_of,
-)
+from chaffinch.privacy.precision import LARGEST_EXPONENT, LEAST_TAIL, Wide, exp_minus_one
 from chaffinch.privacy.tradeoff import TradeOff, levels_of, local_mu, lower_hull
 
 Floats = NDArray[np.float64]
-Question = Callable[[Knots, float], tuple[Floats, Floats]]
-"""Something to ask of a pair (and a spread): both ends of one or several numbers."""
-
 SMALLEST_DELTA = 1e-300
 LEAST_EPSILON = 1e-9
 """Below this an epsilon is as good as none: only its upper end is kept tight."""
 MOST_ENUMERATED = 10_000
 _MOST_CORNERS = 50
-_SMALL_CROWD = 10_000
-_FEW_PRODUCTS = 100_000
-"""Large crowds are asked for less relative width, which an FFT can give and sooner."""
 _DELTA_WIDTH = {True: 1e-9, False: 1e-4}
 _EPSILON_WIDTH = {True: 1e-9, False: 4e-6}
-
-
-@dataclass(frozen=True)
-class Family:
-    """All crowds of one collection: ``last`` others, each worth ``step`` bits of one kind."""
-
-    flip: Fraction
-    copies: int
-    step: int
-    last: int
-    fixed_zeros: int = 0
-
-    @property
-    def steepest(self) -> float:
-        """Return a float at or above the largest log ratio any outcome can have."""
-        return self.copies * log_of((1 - self.flip) / self.flip)[1]
-
-    def others(self, ones: int, kept: int, *, mirrored: bool, tail: Any, aim: Any) -> Law:
-        """Return the sum of a crowd with ``ones`` ones and the zeros left beside ``kept`` ones."""
-        plus = ones * self.step
-        zeros = (self.last - kept) * self.step + self.fixed_zeros
-        if mirrored:
-            plus, zeros = zeros, plus
-        products = DIRECT_PRODUCTS if self.last <= _SMALL_CROWD else _FEW_PRODUCTS
-        return sum_of_flips(plus, zeros, self.flip, tail, aim, most_products=products)
-
-    def knots(
-        self,
-        ones: int,
-        kept: int,
-        *,
-        mirrored: bool,
-        tail: Any,
-        aim: Any = 1.0,
-        with_miss: bool = False,
-    ) -> Knots:
-        """Return the best tests of value 0 against value 1 in that crowd."""
-        others = self.others(ones, kept, mirrored=mirrored, tail=tail, aim=aim)
-        target = kernel(self.copies, self.flip)
-        return shifted(others, target, self.steepest, with_miss=with_miss)
-
-    def mu_tail(self) -> Any:
-        """Return a tail so far out that no knot beyond it can decide mu.
-
-        A knot at level a is worth about steepest / √(2 ln(1/a)); the middle of the curve is
-        worth about copies·(p − q)/√(bits·p·q), a guess that only steers the effort.
-        """
-        flip = float(self.flip)
-        bits = self.last * self.step + self.fixed_zeros + self.copies
-        middle = self.copies * (1 - 2 * flip) / math.sqrt(bits * flip * (1 - flip))
-        logarithm = min((self.steepest / (0.8 * middle)) ** 2 / 2 + 60.0, 11_000.0)
-        return max(np.exp(Wide(-logarithm)), LEAST_TAIL)
-
-    @property
-    def directions(self) -> tuple[bool, ...]:
-        """Return which mirrors are needed: without fixed zeros one order covers both."""
-        return (False, True) if self.fixed_zeros else (False,)
-
-    @property
-    def roots(self) -> list[crowds.Box]:
-        """Return the boxes that hold every crowd."""
-        return [crowds.Box((0,), (self.last,), mirrored) for mirrored in self.directions]
-
-    def asking(
-        self, ask: Question, tail: Any, aim: Any = 1.0, *, with_miss: bool = False
-    ) -> Callable[[crowds.Box], crowds.Ends]:
-        """Return the bound of a question over a box of crowds.
-
-        Inside a box lie records of unknown kind; whatever they hold, each of their bits has
-        variance p·q, which the question may use.
-        """
-        variance = float(self.flip * (1 - self.flip)) * self.step * (1 - 2.0**-50)
-
-        def bound(box: crowds.Box) -> crowds.Ends:
-            (ones,), (kept,) = box.low, box.high
-            knots = self.knots(
-                ones, kept, mirrored=box.mirrored, tail=tail, aim=aim, with_miss=with_miss
-            )
-            return ask(knots, variance * (kept - ones))
-
-        return bound
 
 
 class SumMechanism(Mechanism):
@@ -159,7 +64,7 @@ class SumMechanism(Mechanism):
         tail, aim = self._tail(epsilon, width)
         search = crowds.worst(
             self.family.roots,
-            self.family.asking(_delta_of(epsilon), tail, aim),
+            self.family.asking(delta_of(epsilon), tail, aim),
             width=width / 2,
             floor=SMALLEST_DELTA,
         )
@@ -174,7 +79,7 @@ class SumMechanism(Mechanism):
         tail = max(Wide(delta) * width * 1e-4 * np.exp(Wide(-about)), LEAST_TAIL)
 
         def ask(knots: Knots, spread: float) -> tuple[Floats, Floats]:
-            return _one(knots.epsilon(delta, spread=spread))
+            return one(knots.epsilon(delta, spread=spread))
 
         search = crowds.worst(
             self.family.roots,
@@ -219,12 +124,12 @@ class SumMechanism(Mechanism):
     @property
     def profile_floor(self) -> float:  # type: ignore[override]
         """Return the delta below which the profile is not followed."""
-        return 1e-17 if self.family.last <= _SMALL_CROWD else 1e-13
+        return 1e-17 if self.family.last <= SMALL_CROWD else 1e-13
 
     @property
     def profile_nodes(self) -> int:  # type: ignore[override]
         """Return how many epsilons to describe the profile by: fewer where they cost more."""
-        return 257 if self.family.last <= _SMALL_CROWD else 65
+        return 257 if self.family.last <= SMALL_CROWD else 65
 
     def pointwise(self, epsilon: float) -> Bracket:
         """Return the worst P[loss > epsilon] by asking every crowd.
@@ -248,7 +153,7 @@ class SumMechanism(Mechanism):
         """Return the bracket of the smallest mu with mu-GDP for every crowd (S3, corrected)."""
 
         def ask(knots: Knots, _: float) -> tuple[Floats, Floats]:
-            return _one(knots.mu())
+            return one(knots.mu())
 
         tail = self.family.mu_tail()
         if tail <= LEAST_TAIL:
@@ -283,7 +188,7 @@ class SumMechanism(Mechanism):
         def ask(knots: Knots, _: float) -> tuple[Floats, Floats]:
             return knots.power(levels)
 
-        width = 1e-9 if family.last <= _SMALL_CROWD else 1e-4
+        width = 1e-9 if family.last <= SMALL_CROWD else 1e-4
         search = crowds.worst(
             family.roots, family.asking(ask, tail), width=width, most_evaluations=2000
         )
@@ -318,7 +223,7 @@ class SumMechanism(Mechanism):
 
     def _width(self, asked: float | None, default: dict[bool, float]) -> float:
         if asked is None:
-            return default[self.family.last <= _SMALL_CROWD]
+            return default[self.family.last <= SMALL_CROWD]
         return checks.real("relative width", asked, least=1e-12, most=1.0)
 
     def _tail(self, epsilon: float, width: float) -> tuple[Any, Any]:
@@ -326,95 +231,12 @@ class SumMechanism(Mechanism):
         ratio = exp_minus_one(min(epsilon, LARGEST_EXPONENT)) + 1
         tail, aim = Wide(1e-30), Wide(1.0)
         while True:
-            low, high = Crowd(self.family, 0).ends(_delta_of(epsilon), tail, aim)
+            low, high = Crowd(self.family, 0).ends(delta_of(epsilon), tail, aim)
             enough = Wide(low[0]) * width * 1e-3 / ratio
             if tail <= enough or tail == LEAST_TAIL or high[0] < SMALLEST_DELTA * 1e-6:
                 return tail, max(Wide(low[0]), Wide(SMALLEST_DELTA))
             aim = min(Wide(high[0]), aim)
             tail = max(enough * 0.1 if enough > 0 else tail**2, LEAST_TAIL)
-
-
-@dataclass(frozen=True)
-class Crowd:
-    """One given crowd: ``ones`` of the others hold a one. Both directions are covered."""
-
-    family: Family
-    ones: int
-
-    def ends(
-        self, ask: Question, tail: Any, aim: Any = 1.0, *, with_miss: bool = False
-    ) -> tuple[Floats, Floats]:
-        """Return both ends of an answer, the larger of the two directions."""
-        answers = []
-        for mirrored in (False, True):
-            knots = self.family.knots(
-                self.ones, self.ones, mirrored=mirrored, tail=tail, aim=aim, with_miss=with_miss
-            )
-            answers.append(ask(knots, 0.0))
-        return (
-            np.maximum(answers[0][0], answers[1][0]),
-            np.maximum(answers[0][1], answers[1][1]),
-        )
-
-    def delta(self, epsilon: float) -> Bracket:
-        """Return the bracket of delta for this crowd."""
-        epsilon = checks.epsilon(epsilon)
-        if epsilon >= self.family.steepest:
-            return Bracket(0.0, 0.0)
-        tail, aim = Wide(1e-30), Wide(1.0)
-        while True:
-            low, high = self.ends(_delta_of(epsilon), tail, aim)
-            if high[0] - low[0] <= 1e-9 * high[0] or tail == LEAST_TAIL:
-                return Bracket(float(low[0]), float(high[0]))
-            tail, aim = max(tail**2, LEAST_TAIL), min(Wide(high[0]), aim)
-
-    def epsilon(self, delta: float) -> Bracket:
-        """Return the bracket of the smallest epsilon for this crowd."""
-        delta = checks.delta(delta)
-
-        def ask(knots: Knots, _: float) -> tuple[Floats, Floats]:
-            return _one(knots.epsilon(delta))
-
-        low, high = self.ends(ask, max(Wide(delta) * 1e-14, LEAST_TAIL), delta)
-        return Bracket(float(low[0]), float(high[0]))
-
-    def pointwise(self, epsilon: float) -> Bracket:
-        """Return P[loss > epsilon] for this crowd, the larger of the two directions."""
-        epsilon = checks.epsilon(epsilon)
-        target = kernel(self.family.copies, self.family.flip)
-        ends = [
-            loss_tail(
-                self.family.others(self.ones, self.ones, mirrored=mirrored, tail=1e-25, aim=1.0),
-                target,
-                epsilon,
-            )
-            for mirrored in (False, True)
-        ]
-        return Bracket(max(low for low, _ in ends), max(high for _, high in ends))
-
-    def gaussian_mu(self) -> Bracket:
-        """Return the bracket of mu for this crowd."""
-        low, high = self.ends(
-            lambda knots, _: _one(knots.mu()), self.family.mu_tail(), with_miss=True
-        )
-        return Bracket(float(low[0]), float(high[0]))
-
-    def tradeoff(self, alphas: Floats) -> TradeOff:
-        """Return the trade-off curve of this crowd: the smaller of the two orders."""
-        levels = levels_of(alphas)
-        low, high = self.ends(lambda knots, _: knots.power(levels), 1e-25)
-        return TradeOff(levels, 1.0 - high, 1.0 - low)
-
-
-def _delta_of(epsilon: float) -> Question:
-    def ask(knots: Knots, spread: float) -> tuple[Floats, Floats]:
-        return _one(knots.delta(epsilon, spread=spread))
-
-    return ask
-
-
-def _one(ends: tuple[float, float]) -> tuple[Floats, Floats]:
-    return np.array([ends[0]]), np.array([ends[1]])
 
 
 def _hull_slopes(x: Floats, y: Floats, levels: Floats, steepest: float) -> Floats:

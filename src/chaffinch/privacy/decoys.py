@@ -21,6 +21,7 @@ from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.laws import Law, binomial
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.precision import (
+    LARGEST_EXPONENT,
     LEAST_TAIL,
     ROUNDOFF,
     Wide,
@@ -186,7 +187,8 @@ class DecoyedValues(Mechanism):
 def _exponential_ends(epsilon: float) -> tuple[Fraction, Fraction]:
     """Return rationals just below and just above e^epsilon."""
     middle = Fraction(1) + Fraction(str(exp_minus_one(epsilon)))
-    return middle * (1 - Fraction(1, 2**60)), middle * (1 + Fraction(1, 2**60))
+    doubt = Fraction(1, 2**50)
+    return middle * (1 - doubt), middle * (1 + doubt)
 
 
 def _terms(epsilon: float) -> int:
@@ -246,9 +248,11 @@ def _given(
             sums[part] = product.sum(axis=1)
             last = ratio[:, -1]
             rest[part] = product[:, -1] * last / np.maximum(1 - last, Wide(1e-3) * epsilon)
-    growth = exp_minus_one(min(epsilon, 11_000.0))
+    growth = exp_minus_one(min(epsilon, LARGEST_EXPONENT))
     wider = gamma(3.0 * terms + 12.0)
     low = mass * (1 - error) * (1 - growth * (sums * (1 + wider) + rest * (1 + wider)))
+    if epsilon > LARGEST_EXPONENT:
+        low = np.where(sums > 0, 0, low)
     high = mass * (1 + error) * (1 - growth * sums * (1 - wider))
     return low, high
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from chaffinch import checks
 from chaffinch.errors import NoParameterFound
@@ -41,6 +42,7 @@ class FlippedFilters(WordMechanism):
     flip_probability: Fraction
 
     view = "columns"
+    neighbours: ClassVar[str] = "replace-one-column"
 
     def __init__(
         self, *, filters: int, bits: int, flip_probability: float | str | Fraction

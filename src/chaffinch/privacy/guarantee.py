@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Literal
 
 from chaffinch import checks
@@ -45,7 +46,7 @@ class Bracket:
         return self.lower <= value <= self.upper
 
     def __str__(self) -> str:
-        return f"[{self.lower:.10g}, {self.upper:.10g}]"
+        return f"[{_shown(self.lower, 10, up=False)}, {_shown(self.upper, 10, up=True)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +80,21 @@ class Guarantee:
 
     def __str__(self) -> str:
         kind = "proven" if self.proven else "not proven"
-        local = "none" if math.isinf(self.local_epsilon) else f"{self.local_epsilon:.4g}"
+        local = _shown(self.local_epsilon, 4, up=True)
+        if math.isinf(self.local_epsilon):
+            local = "infinite (no protection)"
         return (
-            f"({self.epsilon:.6g}, {self.delta:.3g})-differential privacy, {kind} "
+            f"({_shown(self.epsilon, 6, up=True)}, {_shown(self.delta, 3, up=True)})"
+            f"-differential privacy, {kind} "
             f"({self.method}); neighbours: {self.neighbours}; view: {self.view}; "
             f"crowd: {self.crowd}; local epsilon if shuffler and analyzer collude: {local}"
         )
+
+
+def _shown(value: float, digits: int, *, up: bool) -> str:
+    """Return a number in so many digits, rounded to its safe side and never past it."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    rounding = ROUND_CEILING if up else ROUND_FLOOR
+    rounded = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
+    return f"{float(rounded):.{digits}g}"

@@ -17,18 +17,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
-from chaffinch.privacy.laws import Law, binomial
+from chaffinch.privacy.kernels import Kernel
+from chaffinch.privacy.laws import Law
 from chaffinch.privacy.precision import (
     LARGEST_EXPONENT,
-    LEAST_TAIL,
     ROUNDOFF,
     Wide,
     WideArray,
@@ -37,78 +35,14 @@ from chaffinch.privacy.precision import (
     gamma,
     power_gap,
     up,
-    wide,
 )
+from chaffinch.privacy.spread import lowered, lowered_rows
 
 Floats = NDArray[np.float64]
-_EXACT_KERNEL = 64
 _NEAR_STEEPEST = 0.01
+_LARGEST_DOUBLE = 700.0
 _NORMAL_QUANTILE_ERROR = 1e-13
 """Allowance for scipy's normal quantile, a hundred times what it shows against ball arithmetic."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Kernel:
-    """What the target adds to the sum: Bin(copies, q) for value 0, Bin(copies, p) for value 1.
-
-    ``lead[j]`` = F₀(j) − F₁(j) ≥ 0 and ``behind[j]`` = F₁(j) for j < copies, where F are
-    the distribution functions: all that the level and the gain need.
-    """
-
-    zero: WideArray
-    one: WideArray
-    lead: WideArray
-    behind: WideArray
-    relative: Any
-    flip: Fraction
-
-    @property
-    def copies(self) -> int:
-        """Return how many bits the target sends."""
-        return len(self.zero) - 1
-
-
-@lru_cache(maxsize=256)
-def kernel(copies: int, flip: Fraction) -> Kernel:
-    """Return the target's contribution, exactly rounded for up to 64 copies."""
-    if copies <= _EXACT_KERNEL:
-        numerator, denominator = flip.as_integer_ratio()
-        other = denominator - numerator
-        whole = denominator**copies
-        terms = [
-            math.comb(copies, j) * numerator**j * other ** (copies - j) for j in range(copies + 1)
-        ]
-        zero_sums = np.cumsum(np.array(terms, dtype=object))
-        one_sums = np.cumsum(np.array(terms[::-1], dtype=object))
-        return Kernel(
-            zero=_wide_array([Fraction(int(t), whole) for t in terms]),
-            one=_wide_array([Fraction(int(t), whole) for t in terms[::-1]]),
-            lead=_wide_array(
-                [Fraction(int(z - o), whole) for z, o in zip(zero_sums, one_sums, strict=True)][:-1]
-            ),
-            behind=_wide_array([Fraction(int(o), whole) for o in one_sums][:-1]),
-            relative=2.0 * ROUNDOFF,
-            flip=flip,
-        )
-    return _rounded_kernel(copies, flip)
-
-
-def _rounded_kernel(copies: int, flip: Fraction) -> Kernel:
-    """Return the kernel of many copies, with the error of its subtraction measured."""
-    law = binomial(copies, flip, LEAST_TAIL)
-    zero = np.zeros(copies + 1, dtype=Wide)
-    zero[law.start : law.stop] = law.mass
-    one = zero[::-1].copy()
-    zero_sums, one_sums = np.cumsum(zero), np.cumsum(one)
-    lead = np.maximum(zero_sums - one_sums, 0)[:-1]
-    term = law.relative + gamma(copies + 2.0)
-    safe = np.maximum(lead, Wide(np.finfo(Wide).tiny))
-    cancelled = np.max(np.where(lead > 0, (zero_sums + one_sums)[:-1] / safe, 1))
-    return Kernel(zero, one, lead, one_sums[:-1], term * cancelled + 2 * ROUNDOFF, flip)
-
-
-def _wide_array(values: list[Fraction]) -> WideArray:
-    return np.array([wide(value) for value in values], dtype=Wide)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,7 +130,7 @@ class Knots:
         gain_noise = float(np.max(self.gain_noise))
         level_noise = float(np.max(self.level_noise))
         missing = float(self.missing) * (1 + 2.0**-50) + 5e-324
-        ratios = np.expm1(np.minimum(epsilons, 700.0))
+        ratios = np.expm1(np.minimum(epsilons, _LARGEST_DOUBLE))
         # Every product and difference below rounds relative to gain or to ratio·level.
         wider = float(self.relative) + 2.0**-49
         low, high = np.empty(len(epsilons)), np.empty(len(epsilons))
@@ -207,10 +141,11 @@ class Knots:
             weighted = ratio * level
             noise = gain_noise + ratio * level_noise
             values = (1 + wider) * gain - (1 - wider) * weighted + noise
-            high[part] = lowered_rows(values, spread, 0.0)
+            high[part] = lowered_rows(values, spread, np.maximum(values[:, -1], 0.0))
             low[part] = ((1 - wider) * gain - (1 + wider) * weighted - noise).max(axis=1)
         high = np.maximum(high * (1 + 2.0**-50) + missing, missing)
         low = low * (1 - 2.0**-50) - ratios * missing
+        low = np.where(epsilons > _LARGEST_DOUBLE, 0.0, low)
         gone = epsilons >= self.steepest
         return np.where(gone, 0.0, np.clip(low, 0, 1)), np.where(gone, 0.0, np.clip(high, 0, 1))
 
@@ -230,7 +165,7 @@ class Knots:
         floor = (1 - wider) * self.level - self.level_noise
         inside = worst > 0
         if not inside.any():
-            return 0.0
+            return min(max(self.beyond, 0.0), self.steepest)
         if not (np.broadcast_to(floor, worst.shape)[inside] > 0).all():
             return self.steepest
         ratio = np.where(inside, worst, 0) / np.where(inside, floor, 1)
@@ -279,7 +214,7 @@ class Knots:
         wider = float(self.relative) + 2.0**-50
         level = (self.level * (1 + wider) + slack).astype(np.float64)
         power = ((self.level + self.gain) * (1 - wider) - slack).astype(np.float64)
-        return np.minimum(level, 1.0), np.clip(1.0 - power, 0.0, 1.0)
+        return np.minimum(level, 1.0), np.clip(1.0 - power + 2.0**-52, 0.0, 1.0)
 
     def mu(self) -> tuple[float, float]:
         """Return both ends of the smallest mu with Φ⁻¹(power) − Φ⁻¹(level) ≤ mu everywhere.
@@ -412,60 +347,11 @@ def loss_tail(others: Law, target: Kernel, epsilon: float) -> tuple[float, float
     ratio = exp_minus_one(min(epsilon, LARGEST_EXPONENT)) + 1
     wider = others.relative + target.relative + gamma(target.copies + 6.0)
     noise = Wide(0) if others.noise is None else others.noise.max()
-    surely = zero * (1 - wider) - noise > ratio * (one * (1 + wider) + noise)
-    maybe = zero * (1 + wider) + noise > ratio * (one * (1 - wider) - noise)
+    # At the ends of the window an outcome lacks what its neighbours outside would add.
+    lacking = noise + others.missing
+    surely = zero * (1 - wider) - noise > ratio * (one * (1 + wider) + lacking)
+    maybe = zero * (1 + wider) + lacking > ratio * (one * (1 - wider) - noise)
     total = wider + gamma(len(zero) + 1.0)
     low = down(zero[surely].sum() * (1 - total) - noise * surely.sum())
     high = up(zero[maybe].sum() * (1 + total) + noise * maybe.sum() + others.missing)
     return min(low, 1.0), min(high, 1.0)
-
-
-def lowered(values: WideArray, spread: float, outside: Any) -> Any:
-    """Return an upper end of max over k of E[values at k − J] for any J that is spread enough.
-
-    J is a sum of independent bits whose variances add up to V = ``spread`` (their means are
-    not known). Say v(j) ≤ roof − c·min((j − m)², R²) for all j, with R² = rho·V. Because
-    min(y², R²) ≥ y² − y⁴/(4R²), and E[X⁴] ≤ 3V² + V, |E[X³]| ≤ V for the centred sum X,
-    E[min((X + s)², R²)] ≥ V(1 − 1/rho − 1/(2 rho²)) for every shift s when V ≥ 1 and
-    rho ≥ 8 (for s² ≥ 16 V by Chebyshev, else by those moments). So the expectation stays
-    below roof − c·V·(1 − 1/rho − 1/(2 rho²)), whatever k is. ``outside`` bounds v where the
-    window does not reach.
-    """
-    return lowered_rows(np.asarray(values)[None, :], spread, outside)[0]
-
-
-def lowered_rows(values: WideArray, spread: float, outside: Any) -> WideArray:
-    """Return ``lowered`` for every row."""
-    top: WideArray = values.max(axis=1)
-    best: WideArray = np.maximum(top, outside)
-    if spread < 1.0:
-        return best
-    for rho in (12.0, 60.0):
-        radius_squared = rho * spread
-        reach = math.ceil(math.sqrt(radius_squared))
-        if 4 * reach > values.shape[1]:
-            break
-        curvature, middle = _parabola(values, top, reach)
-        places = np.arange(values.shape[1], dtype=values.dtype)
-        distance = np.minimum((places - middle[:, None]) ** 2, radius_squared)
-        roof = (values + curvature[:, None] * distance).max(axis=1)
-        roof = np.maximum(roof, outside + curvature * radius_squared)
-        kept = spread * (1.0 - 1.0 / rho - 0.5 / rho**2)
-        # Roof and fall are rounded a few times each, in double precision at worst.
-        bound = roof * (1 + 2.0**-48) - curvature * (kept * (1 - 2.0**-40))
-        best = np.minimum(best, bound)
-    return best
-
-
-def _parabola(values: WideArray, top: WideArray, reach: int) -> tuple[WideArray, WideArray]:
-    """Return curvature and vertex of the parabola through the top and two points ``reach`` away.
-
-    Only a guess: any curvature from 0 up and any vertex give a valid bound.
-    """
-    rows = np.arange(len(values))
-    size = values.shape[1]
-    centre = values.argmax(axis=1)
-    left = values[rows, np.maximum(centre - reach, 0)]
-    right = values[rows, np.minimum(centre + reach, size - 1)]
-    bend = np.maximum(2 * top - left - right, np.finfo(values.dtype).tiny)
-    return 0.5 * bend / reach**2, centre + 0.5 * reach * (right - left) / bend

@@ -21,6 +21,8 @@ from chaffinch.privacy.tradeoff import TradeOff, from_ends, levels_of, mu_from_e
 
 Floats = NDArray[np.float64]
 _LARGEST = 1e4
+_LARGEST_NODE = 600.0
+"""A profile is not followed further: e^epsilon must stay a double."""
 _CLOSE = 0.002
 
 
@@ -71,9 +73,10 @@ class Mechanism(ABC):
 
     def nodes(self) -> Floats:
         """Return epsilons from 0 to where the profile ends, denser where delta is large."""
-        last = self.epsilon(self.profile_floor).upper
-        if not math.isfinite(last):
+        last = self.epsilon(min(self.profile_floor, 1.0)).upper
+        if not 0 < last < math.inf:
             last = self.epsilon_reach()
+        last = min(last, _LARGEST_NODE)
         return last * np.linspace(0.0, 1.0, self.profile_nodes) ** 1.5
 
     profile_nodes: ClassVar[int] = 129

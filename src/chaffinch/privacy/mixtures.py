@@ -53,7 +53,7 @@ def mixture_delta(
     stay = np.exp(log) * _outer(one, zero)
     move = np.exp(log) * _outer(zero, one)
     # The exponent is off by a few roundoffs of its terms; Parseval turns that into the grid's.
-    doubt = np.abs(stay) * (8 * _ROUNDOFF) * (8 + size_of_log)
+    doubt = np.abs(stay) * np.minimum((8 * _ROUNDOFF) * (8 + size_of_log), 1.0)
     transform = 16 * _ROUNDOFF * math.log2(size * size) * float(np.sqrt((np.abs(stay) ** 2).mean()))
     error = size * (float(np.sqrt((doubt**2).mean())) + transform)
     growth = math.exp(epsilon)
@@ -61,7 +61,7 @@ def mixture_delta(
     total = float(np.maximum(here - growth * there, 0.0).sum())
     # Mass outside the grid wraps around: at most 4·tail of either law.
     slack = (1 + growth) * (error + 8 * _TAIL + 4 * _ROUNDOFF)
-    return max(0.0, total * (1 - 1e-13) - slack)
+    return max(0.0, total * (1 - 1e-13 - 64 * _ROUNDOFF * records) - slack)
 
 
 def _size(variance: float) -> int:
@@ -82,6 +82,7 @@ def _log_power(parts: list[tuple[Complex, int]]) -> tuple[Complex, NDArray[np.fl
                 log = np.log(part)
             log = np.where(np.isfinite(log), log, -1e6)
             total += count * log
-            size += count * np.abs(log)
+            # A part is off by a few roundoffs of 1, whatever its logarithm is.
+            size += count * (np.abs(log) + 4.0 / np.maximum(np.abs(part), 1e-300))
     # Where the product is below e^−700 it is nothing, and its phase does not matter.
-    return np.where(total.real < -700, -700 + 0j, total), np.minimum(size, 1e6)
+    return np.where(total.real < -700, -700 + 0j, total), size

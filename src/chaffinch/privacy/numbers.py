@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.privacy.bits import FlippedBits
 from chaffinch.privacy.composition import Composition, compose
-from chaffinch.privacy.counting import Family, SumMechanism
+from chaffinch.privacy.counting import SumMechanism
+from chaffinch.privacy.family import Family
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
 

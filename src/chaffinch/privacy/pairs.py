@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.privacy.kernels import Kernel
 from chaffinch.privacy.laws import Law
-from chaffinch.privacy.loss import Kernel, shifted
+from chaffinch.privacy.loss import shifted
 from chaffinch.privacy.precision import (
+    LARGEST_EXPONENT,
     ROUNDOFF,
     Wide,
     WideArray,
@@ -32,6 +34,8 @@ from chaffinch.privacy.precision import (
 
 _BLOCK = 2_000_000
 _NEAR = 3
+_UNLIKELY = np.finfo(Wide).max ** Wide(0.5)
+"""A ratio so large that no test gains by the outcome; capped so that products stay finite."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,14 +87,18 @@ def pair_delta(leaving: Law, joining: Side, target: Kernel, epsilon: float) -> t
     """
     present = np.convolve(leaving.mass, target.one)
     gone = np.convolve(leaving.mass, target.zero)
-    growth = exp_minus_one(epsilon) + 1
+    growth = exp_minus_one(min(epsilon, LARGEST_EXPONENT)) + 1
     wider = leaving.relative + target.relative + gamma(target.copies + 8.0)
     sure = present > 0
-    ratio = np.where(sure, growth * gone / np.where(sure, present, 1), Wide(1e300))
-    low, high = _curve(joining, np.minimum(ratio, Wide(1e300)), 2 * wider)
+    with np.errstate(over="ignore"):
+        ratio = np.where(sure, growth * gone / np.where(sure, present, 1), _UNLIKELY)
+    low, high = _curve(joining, np.minimum(ratio, _UNLIKELY), 2 * wider)
     total = wider + gamma(len(present) + 1.0)
     noise = Wide(0) if leaving.noise is None else leaving.noise.sum()
-    lower = (present * low).sum() * (1 - total) - noise * (1 + growth)
+    lacking = leaving.missing + joining.missing
+    lower = (present * low).sum() * (1 - total) - (noise + lacking) * (1 + growth)
+    if epsilon > LARGEST_EXPONENT:
+        lower = Wide(0)
     # P(s)·δ₂ ≤ P(s): what the window of the first sum lacks counts in full.
     upper = (present * high).sum() * (1 + total) + leaving.missing + noise * (1 + growth)
     return min(down(lower), 1.0), min(up(upper), 1.0)

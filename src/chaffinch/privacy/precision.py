@@ -30,6 +30,7 @@ LEAST_TAIL = Wide(10) ** (-280 if np.finfo(Wide).maxexp < 2000 else -4000)
 
 LARGEST_EXPONENT = float(np.log(np.finfo(Wide).max)) - 2.0
 _DOUBLE_ROUNDOFF = 2.0**-53
+_EXACT_POWER = 64
 _DIGITS = decimal.Context(prec=60)
 
 
@@ -103,13 +104,27 @@ def log_of(value: Fraction) -> tuple[float, float]:
     return math.nextafter(nearest, -math.inf), math.nextafter(nearest, math.inf)
 
 
+def log_of_power(value: Fraction, power: int) -> float:
+    """Return a float just above power·ln(value), however many digits the power has."""
+    if power <= _EXACT_POWER:
+        return log_of(value**power)[1]
+    return up(power * log_of(value)[1])
+
+
 def up(value: Any) -> float:
-    """Return a float that is at least ``value``, with room for one last rounding."""
+    """Return a float that is at least ``value``, with room for one last rounding.
+
+    A value that is no number proves nothing, so its upper end is infinite.
+    """
+    if value != value:  # noqa: PLR0124 - only NaN differs from itself, in any float type
+        return math.inf
     return max(0.0, math.nextafter(float(value) * (1.0 + 4.0 * _DOUBLE_ROUNDOFF), math.inf))
 
 
 def down(value: Any) -> float:
     """Return a float from 0 up that is at most ``value``, with room for one last rounding."""
+    if value != value:  # noqa: PLR0124 - only NaN differs from itself, in any float type
+        return 0.0
     return max(0.0, math.nextafter(float(value) * (1.0 - 4.0 * _DOUBLE_ROUNDOFF), -math.inf))
 
 

@@ -58,7 +58,9 @@ def dominating(epsilons: Floats, deltas: Floats, step: float) -> GridLoss:
     ``epsilons`` start at 0 and rise; ``deltas`` are proven upper ends. Beyond the last node
     the profile is flat: its delta becomes infinite loss.
     """
-    last = math.floor(epsilons[-1] / step + 1e-9)
+    last = math.ceil(epsilons[-1] / step - 1e-9)
+    if last < 1:
+        return GridLoss(step, 0, np.array([max(0.0, 1.0 - deltas[0])]), float(deltas[0]))
     grid = step * np.arange(last + 1)
     values = _between(epsilons, deltas, grid)
     # Negative losses by swapping the laws: h(1/x) = 1 − 1/x + h(x)/x.
@@ -82,7 +84,8 @@ def _between(epsilons: Floats, deltas: Floats, grid: Floats) -> Floats:
     x = np.exp(epsilons)
     keep = _hull(x, deltas)
     nodes, heights = x[keep], deltas[keep]
-    points = np.exp(grid)
+    # Behind the last node the profile is flat.
+    points = np.minimum(np.exp(grid), nodes[-1])
     index = np.clip(np.searchsorted(nodes, points, side="right") - 1, 0, len(nodes) - 2)
     share = (points - nodes[index]) / (nodes[index + 1] - nodes[index])
     values = heights[index] + share * (heights[index + 1] - heights[index])

@@ -133,5 +133,7 @@ def _checked(target: Target) -> Target:
 
 def _excess(mechanism: Mechanism, goal: Target) -> float:
     """Return ln(delta / allowed) at the target's epsilon, from the safe end of delta."""
+    if not isinstance(mechanism, Mechanism):
+        raise InvalidInput("result of make", "a mechanism", mechanism)
     reached = mechanism.delta(goal.epsilon).upper
     return math.log(reached / goal.delta) if reached > 0 else -800.0

@@ -110,9 +110,9 @@ def levels_of(alphas: object) -> Floats:
     try:
         levels = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
     except (TypeError, ValueError):
-        raise InvalidInput("alphas", "a list of numbers from 0 to 1", alphas) from None
-    if levels.ndim != 1 or not np.all((levels >= 0) & (levels <= 1)):
-        raise InvalidInput("alphas", "a list of numbers from 0 to 1", alphas)
+        raise InvalidInput("alphas", "one or more numbers from 0 to 1", alphas) from None
+    if levels.ndim != 1 or len(levels) == 0 or not np.all((levels >= 0) & (levels <= 1)):
+        raise InvalidInput("alphas", "one or more numbers from 0 to 1", alphas)
     return levels
 
 

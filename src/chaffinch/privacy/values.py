@@ -18,12 +18,12 @@ from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy import crowds
 from chaffinch.privacy.guarantee import Bracket, Method
+from chaffinch.privacy.kernels import kernel
 from chaffinch.privacy.laws import Law, binomial, sum_of_flips
-from chaffinch.privacy.loss import kernel
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.mixtures import mixture_delta
 from chaffinch.privacy.pairs import Side, pair_delta, side
-from chaffinch.privacy.precision import LEAST_TAIL, Wide, log_of, up
+from chaffinch.privacy.precision import LEAST_TAIL, Wide, log_of_power, up
 
 Floats = NDArray[np.float64]
 _WIDTH = 1e-3
@@ -88,7 +88,7 @@ class FlippedValues(Mechanism):
     def local_epsilon(self) -> float:
         """Return 2 ln(p/q): two bits of the one-hot vector differ."""
         flip = self.flip_probability
-        return 2.0 * log_of((1 - flip) / flip)[1]
+        return log_of_power((1 - flip) / flip, 2)
 
     def delta(self, epsilon: float, *, relative_width: float | None = None) -> Bracket:
         """Return the bracket of the worst delta over all crowds and both directions.
@@ -131,7 +131,8 @@ class FlippedValues(Mechanism):
             lower = higher
         step = 0.25 * _WIDTH
         while True:
-            upper = min(lower * (1 + step) + 1e-9 * (step > _WIDTH), self.local_epsilon)
+            absolute = 1e-9 * (step / _WIDTH) if step > _WIDTH else 0.0
+            upper = min(lower * (1 + step) + absolute, self.local_epsilon)
             if self.delta(upper).upper <= target:
                 return Bracket(lower, upper)
             step *= 2
@@ -177,8 +178,12 @@ class FlippedValues(Mechanism):
         first = checks.whole("records on the first value", first, most=records)
         second = checks.whole("records on the second value", second, most=records - first)
         box = crowds.Box((first, second), (first, second))
-        low, high = self._bound(box, records, checks.epsilon(epsilon), Wide(1e-60))
-        return Bracket(float(low[0]), float(high[0]))
+        epsilon, tail = checks.epsilon(epsilon), Wide(1e-40)
+        while True:
+            low, high = self._bound(box, records, epsilon, tail)
+            if high[0] - low[0] <= 1e-9 * high[0] or high[0] < 1e-300 or tail <= LEAST_TAIL:
+                return Bracket(float(low[0]), float(high[0]))
+            tail = max(tail**2, LEAST_TAIL)
 
     def _bound(
         self, box: crowds.Box, records: int, epsilon: float, tail: Any
