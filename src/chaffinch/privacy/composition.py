@@ -130,7 +130,7 @@ class Composition(Mechanism):
             self.delta,
             target,
             most=self.local_epsilon,
-            tolerance=1e-6,
+            tolerance=1e-5,
             lower=self._lower_delta,
             upper=self._upper_delta,
             guess=guess,

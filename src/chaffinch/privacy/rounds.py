@@ -158,12 +158,12 @@ class Rounds:
         tilt, log_moment, low, total, error = self._transformed(epsilon)
         # In the untilted law a total above epsilon weighs at most e^(Λ(t) − t·ε) times that.
         outside = 4.0 * _FAR * max(math.exp(min(log_moment - tilt * epsilon, 700.0)), 1.0)
-        losses = self.step * np.arange(low, low + len(total))
-        above = losses > epsilon
-        exponent = np.minimum(log_moment - tilt * losses[above], 700.0)
-        weight = np.exp(exponent) * -np.expm1(epsilon - losses[above])
+        first = min(max(math.floor(epsilon / self.step) + 1 - low, 0), len(total))
+        losses = self.step * np.arange(low + first, low + len(total))
+        exponent = np.minimum(log_moment - tilt * losses, 700.0)
+        weight = np.exp(exponent) * -np.expm1(np.minimum(epsilon - losses, 0.0))
         rounds = sum(count for _, count in self.parts)
-        value = float((weight * np.maximum(total[above], 0.0)).sum())
+        value = float((weight * np.maximum(total[first:], 0.0)).sum())
         doubt = float(weight.sum()) * error + value * (
             rounds * 1e-12 + (8 + abs(log_moment)) * 8 * _ROUNDOFF
         )
