@@ -89,3 +89,10 @@ def test_mu_with_hardly_any_flips() -> None:
 def test_numbers_of_many_bits() -> None:
     numbers = EncodedNumbers(users=1, resolution=200, flip_probability="0.3", slots="together")
     assert numbers.delta(1.0).lower > 0.5
+
+
+def test_epsilon_of_values_returns_where_the_target_lies_inside_the_bracket() -> None:
+    values = FlippedValues(users=30, values=3, flip_probability="0.2")
+    bracket = values.delta(0.0)
+    target = 0.5 * (bracket.lower + bracket.upper)
+    assert values.epsilon(target).upper < 0.01
