@@ -2,17 +2,26 @@
 
 ChaffinchError                 .code (a stable word), .hint, .details (safe to log)
 ├── InvalidInput (ValueError)  a parameter breaks its rule
-├── GuaranteeNotProven         the width asked for was not reached; holds what was
+├── InvalidAnswer (ValueError) an answer is none to this question; never shows it
+├── InvalidTable               a column or a row cannot be used; names place, never content
+├── InvalidFile                a plan, survey or message file is wrong; lists every fault
+├── PlanMismatch               two things that must belong to one plan do not
+├── NoPlanFound                no protocol meets what was asked; says what would
 ├── NoParameterFound           a calibration target that no parameter in range meets
+├── GuaranteeNotProven         the width asked for was not reached; holds what was
+├── BatchTooSmall              fewer reports than the plan waits for
+├── BudgetExhausted            the charge does not fit into what is left
+├── StorageFault               a file or disk did not do what it should
 └── MissingExtra               a feature that needs an optional install
 
+Answers are private: an error about one says what is allowed and where, not what was found.
 One sentence form everywhere: "The {thing} must be {rule}. Got {value}." and, when
 there is something to do about it, a second line that starts with ``hint:``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 class ChaffinchError(Exception):
@@ -44,6 +53,107 @@ class InvalidInput(ChaffinchError, ValueError):
         self.parameter = parameter
         self.must_be = must_be
         self.got = got
+
+
+class InvalidAnswer(ChaffinchError, ValueError):
+    """An answer that the question does not allow; the message does not repeat it."""
+
+    code = "invalid-answer"
+
+    def __init__(self, must_be: str, *, hint: str = "") -> None:
+        super().__init__(
+            f"The answer must be {must_be}. Got something else, not shown because it is private.",
+            hint=hint,
+            details={"must_be": must_be},
+        )
+        self.must_be = must_be
+
+
+class InvalidTable(ChaffinchError):
+    """A table that cannot be used: names the column and the row, never the cell's content."""
+
+    code = "invalid-table"
+
+    def __init__(
+        self,
+        must_be: str,
+        got: str,
+        *,
+        column: str | None = None,
+        row: int | None = None,
+        hint: str = "",
+    ) -> None:
+        place = "table" if column is None else f"column {column!r}"
+        if row is not None:
+            place = f"answer in {place}, row {row},"
+        super().__init__(
+            f"The {place} must be {must_be}. Got {got}.",
+            hint=hint,
+            details={"column": column, "row": row, "must_be": must_be},
+        )
+        self.column = column
+        self.row = row
+
+
+class InvalidFile(ChaffinchError, ValueError):
+    """A plan, survey or message file that is wrong; lists every fault that was found."""
+
+    code = "invalid-file"
+
+    def __init__(self, file: str, must_be: str, faults: Sequence[str], *, hint: str = "") -> None:
+        listed = list(faults)
+        got = listed[0] if len(listed) == 1 else f"{len(listed)} faults:"
+        tail = "" if len(listed) == 1 else "".join(f"\n  - {fault}" for fault in listed)
+        super().__init__(
+            f"The {file} must be {must_be}. Got {got}{tail}",
+            hint=hint,
+            details={"file": file, "faults": listed},
+        )
+        self.faults = listed
+
+
+class PlanMismatch(ChaffinchError):
+    """Messages, a tally or a release of one plan were given together with another plan."""
+
+    code = "plan-mismatch"
+
+    def __init__(self, thing: str, *, expected: str, found: str) -> None:
+        super().__init__(
+            f"The {thing} must belong to plan {expected[:16]}. Got plan {found[:16]}.",
+            hint="use the plan file that the messages were encoded with",
+            details={"expected": expected, "found": found},
+        )
+
+
+class NoPlanFound(ChaffinchError):
+    """No protocol meets the target within the limits; the hint names the nearest that do."""
+
+    code = "no-plan-found"
+
+
+class BatchTooSmall(ChaffinchError):
+    """Fewer reports than the plan's guarantee counts on; nothing is released."""
+
+    code = "batch-too-small"
+
+    def __init__(self, *, have: int, need: int) -> None:
+        super().__init__(
+            f"The batch must be of at least {need} reports. Got {have}.",
+            hint="wait for more reports, or plan anew with fewer users",
+            details={"have": have, "need": need},
+        )
+
+
+class BudgetExhausted(ChaffinchError):
+    """A charge that does not fit into what is left; nothing was charged."""
+
+    code = "budget-exhausted"
+
+
+class StorageFault(ChaffinchError):
+    """A file or disk did not do what it should; nothing was acknowledged."""
+
+    code = "storage-fault"
 
 
 class GuaranteeNotProven(ChaffinchError):

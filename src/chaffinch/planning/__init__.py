@@ -1,0 +1,1 @@
+"""Plan a collection: questions, protocols, what they cost and what they promise."""

@@ -1,0 +1,360 @@
+"""What is asked. Each question checks answers and says how they are numbered.
+
+A missing answer is an answer too: whoever stays silent would stand out, so every question
+says what silence counts as. ``missing`` is a value of the question, or ``"count"`` for a value
+of its own, or ``"refuse"`` where a gap means that the table is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+from chaffinch import checks
+from chaffinch.errors import InvalidAnswer, InvalidInput
+
+MISSING = "(missing)"
+"""The label of a missing answer that is counted as a value of its own."""
+COUNT = "count"
+REFUSE = "refuse"
+MOST_VALUES = 10**6
+MOST_FLAGS = 64
+MOST_LABEL = 200
+
+Shape = Literal["bit", "choice", "number", "flags"]
+"""What an answer looks like to a protocol: a bit, one of d, a number, or several bits."""
+
+_YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+
+
+@dataclass(frozen=True)
+class Bit:
+    """Yes or no. A missing answer counts as no unless ``missing`` says otherwise.
+
+    >>> Bit().number(True), Bit().number("no"), Bit().number(None)
+    (1, 0, 0)
+    """
+
+    missing: str = "no"
+
+    kind: ClassVar[str] = "bit"
+
+    def __post_init__(self) -> None:
+        checks.choice("missing answer", self.missing, ("no", "yes", COUNT, REFUSE))
+
+    @property
+    def shape(self) -> Shape:
+        """Return ``bit``, or ``choice`` where a missing answer is a third value."""
+        return "choice" if self.missing == COUNT else "bit"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return the names of the answers, in the order of their numbers."""
+        return ("no", "yes", MISSING) if self.missing == COUNT else ("no", "yes")
+
+    def number(self, answer: object) -> int:
+        """Return the number of an answer; what is not an answer is refused unseen."""
+        if is_missing(answer):
+            return _missing(self.missing, {"no": 0, "yes": 1, COUNT: 2})
+        if isinstance(answer, str):
+            word = _YES.get(answer.strip().lower())
+            if word is not None:
+                return int(word)
+        elif isinstance(answer, (bool, numbers.Integral)) or hasattr(answer, "dtype"):
+            if answer in (0, 1):
+                return int(answer)  # type: ignore[call-overload, no-any-return]
+        raise InvalidAnswer("yes or no (true or false, 1 or 0)")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several named values, or of a range of whole numbers.
+
+    ``unknown`` names the value that everything unlisted counts as; without it an unlisted
+    answer is refused. The list must not be taken from the answers themselves.
+
+    >>> Choice(["tea", "coffee"]).labels
+    ('tea', 'coffee', '(missing)')
+    >>> Choice(range(1, 1001), missing="refuse").number(7)
+    6
+    """
+
+    values: tuple[str, ...] | range
+    missing: str = COUNT
+    unknown: str | None = None
+
+    kind: ClassVar[str] = "choice"
+    shape: ClassVar[Shape] = "choice"
+
+    def __init__(
+        self, values: Iterable[str] | range, *, missing: str = COUNT, unknown: str | None = None
+    ) -> None:
+        object.__setattr__(self, "values", _values(values))
+        object.__setattr__(self, "missing", missing)
+        object.__setattr__(self, "unknown", unknown)
+        _size("values", len(self.values) + (missing == COUNT), MOST_VALUES)
+        for parameter, name in (("missing answer", missing), ("unknown answer", unknown)):
+            listed = name in (None, COUNT, REFUSE) if parameter[0] == "m" else name is None
+            if not (listed or self._place(name) is not None):
+                raise InvalidInput(
+                    parameter,
+                    "one of the values" + (", 'count' or 'refuse'" if parameter[0] == "m" else ""),
+                    name,
+                )
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Return the names of the values, in the order of their numbers."""
+        own = (MISSING,) if self.missing == COUNT else ()
+        return tuple(str(value) for value in self.values) + own
+
+    @property
+    def size(self) -> int:
+        """Return the number of values, with the missing one where it is counted."""
+        return len(self.values) + (self.missing == COUNT)
+
+    def number(self, answer: object) -> int:
+        """Return the number of an answer; what is not an answer is refused unseen."""
+        if is_missing(answer):
+            return self.missing_number
+        place = self._place(answer)
+        if place is None:
+            return self.unknown_number
+        return place
+
+    @property
+    def missing_number(self) -> int:
+        """Return the number that a missing answer has."""
+        if self.missing == COUNT:
+            return len(self.values)
+        place = None if self.missing == REFUSE else self._place(self.missing)
+        if place is None:
+            raise InvalidAnswer("there", hint="give `missing` a value to count gaps as")
+        return place
+
+    @property
+    def unknown_number(self) -> int:
+        """Return the number that an unlisted answer has."""
+        place = None if self.unknown is None else self._place(self.unknown)
+        if place is None:
+            raise InvalidAnswer(
+                "one of the values of the question",
+                hint="add the value, or name one in `unknown` that stands for the rest",
+            )
+        return place
+
+    def _place(self, answer: object) -> int | None:
+        if isinstance(self.values, range):
+            return _place_in_range(self.values, answer)
+        if isinstance(answer, str):
+            return self._places.get(answer)
+        if isinstance(answer, (bool, float)) or not isinstance(answer, numbers.Integral):
+            return None
+        return self._places.get(str(int(answer)))
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {str(value): place for place, value in enumerate(self.values)}
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number between two bounds. A missing answer counts as ``missing`` (the lower bound).
+
+    Answers beyond the bounds are refused, or moved to the nearest bound with ``clip=True``.
+    With ``quantiles=True`` the plan must also tell how the numbers are spread, which costs
+    accuracy of the mean.
+
+    >>> Number(0, 60, unit="minutes").share(15)
+    0.25
+    """
+
+    low: float
+    high: float
+    unit: str = ""
+    missing: float | str | None = None
+    clip: bool = False
+    quantiles: bool = False
+
+    kind: ClassVar[str] = "number"
+    shape: ClassVar[Shape] = "number"
+
+    def __post_init__(self) -> None:
+        low = checks.real("lower bound", self.low, least=-1e300, most=1e300)
+        high = checks.real("upper bound", self.high, least=-1e300, most=1e300)
+        if not low < high:
+            raise InvalidInput("upper bound", f"above the lower bound {low:g}", high)
+        for name, value in (("low", low), ("high", high)):
+            object.__setattr__(self, name, value)
+        _label("unit", self.unit, empty=True)
+        if self.missing is None:
+            object.__setattr__(self, "missing", low)
+        elif self.missing != REFUSE:
+            inside = checks.real("missing answer", self.missing, least=low, most=high)
+            object.__setattr__(self, "missing", inside)
+        for name in ("clip", "quantiles"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidInput(name, "true or false", getattr(self, name))
+
+    def share(self, answer: object) -> float:
+        """Return where an answer lies between the bounds, from 0 to 1."""
+        if is_missing(answer):
+            if self.missing == REFUSE:
+                raise InvalidAnswer("there", hint="give `missing` a number to count gaps as")
+            answer = self.missing
+        elif isinstance(answer, str):
+            try:
+                answer = float(answer)
+            except ValueError:
+                raise InvalidAnswer("a number") from None
+        if isinstance(answer, bool) or not isinstance(answer, numbers.Real):
+            raise InvalidAnswer("a number")
+        value = float(answer)
+        if math.isnan(value):
+            raise InvalidAnswer("a number")
+        if self.clip:
+            value = min(max(value, self.low), self.high)
+        if not self.low <= value <= self.high:
+            raise InvalidAnswer(
+                f"from {self.low:g} to {self.high:g}", hint="widen the bounds, or set `clip`"
+            )
+        return min((value - self.low) / (self.high - self.low), 1.0)
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Several yes/no answers at once; an answer is the collection of those that hold.
+
+    A missing answer counts as none of them, or is refused.
+
+    >>> Flags(["dark mode", "large text"]).numbers(["large text"])
+    (1,)
+    """
+
+    names: tuple[str, ...]
+    missing: str = "none"
+
+    kind: ClassVar[str] = "flags"
+    shape: ClassVar[Shape] = "flags"
+
+    def __init__(self, names: Iterable[str], *, missing: str = "none") -> None:
+        object.__setattr__(self, "names", _named("flags", names))
+        object.__setattr__(
+            self, "missing", checks.choice("missing answer", missing, ("none", REFUSE))
+        )
+        _size("flags", len(self.names), MOST_FLAGS, least=1)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return the names of the flags."""
+        return self.names
+
+    def numbers(self, answer: object) -> tuple[int, ...]:
+        """Return the numbers of the flags that hold, in order."""
+        if is_missing(answer):
+            if self.missing == REFUSE:
+                raise InvalidAnswer("there", hint="set `missing` to 'none' to count gaps so")
+            return ()
+        if isinstance(answer, str):
+            answer = [part for part in (p.strip() for p in answer.split(";")) if part]
+        if isinstance(answer, Mapping):
+            answer = [name for name, held in answer.items() if Bit().number(held)]
+        if not isinstance(answer, Iterable):
+            raise InvalidAnswer("a collection of names of flags")
+        held = set(answer)
+        if not held <= self._known:
+            raise InvalidAnswer("made of names of the question's flags")
+        return tuple(place for place, name in enumerate(self.names) if name in held)
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+
+Question = Bit | Choice | Number | Flags
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Several questions asked of the same people together.
+
+    >>> survey = Survey({"browser": Choice(["a", "b"]), "dark mode": Bit()})
+    >>> list(survey.questions)
+    ['browser', 'dark mode']
+    """
+
+    questions: Mapping[str, Question]
+    title: str = field(default="")
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.questions, Mapping) or not self.questions:
+            raise InvalidInput("questions", "a mapping from names to questions", self.questions)
+        for name, question in self.questions.items():
+            _label("name of a question", name)
+            if not isinstance(question, (Bit, Choice, Number, Flags)):
+                raise InvalidInput(f"question {name!r}", "a Bit, Choice, Number or Flags", question)
+        _size("questions", len(self.questions), 100, least=1)
+        _label("title", self.title, empty=True)
+
+
+def is_missing(answer: object) -> bool:
+    """Return whether an answer is a gap: None, NaN, or nothing but white space."""
+    if answer is None or (isinstance(answer, str) and not answer.strip()):
+        return True
+    return isinstance(answer, float) and math.isnan(answer)
+
+
+def _missing(policy: str, table: Mapping[str, int]) -> int:
+    if policy not in table:
+        raise InvalidAnswer("there", hint="let `missing` say what gaps count as")
+    return table[policy]
+
+
+def _values(values: Iterable[str] | range) -> tuple[str, ...] | range:
+    if isinstance(values, range):
+        if values.step != 1:
+            raise InvalidInput("range of values", "one with step 1", values)
+        return values
+    return _named("values", values)
+
+
+def _named(parameter: str, names: Any) -> tuple[str, ...]:
+    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+        raise InvalidInput(parameter, "a list of names", names)
+    listed = tuple(names)
+    for name in listed:
+        _label(f"name among the {parameter}", name)
+    if len(set(listed)) < len(listed):
+        twice = Counter(listed).most_common(1)[0][0]
+        raise InvalidInput(parameter, "all different", f"{twice!r} twice")
+    return listed
+
+
+def _label(parameter: str, name: object, *, empty: bool = False) -> None:
+    rule = f"a text of at most {MOST_LABEL} characters, without control characters"
+    fits = isinstance(name, str) and len(name) <= MOST_LABEL and name.isprintable()
+    if not (fits and (empty or (name and name == name.strip() and name != MISSING))):  # type: ignore[union-attr]
+        raise InvalidInput(parameter, rule if empty else f"{rule} or spaces around it", name)
+
+
+def _size(parameter: str, count: int, most: int, *, least: int = 2) -> None:
+    checks.whole(f"number of {parameter}", count, least=least, most=most)
+
+
+def _place_in_range(values: range, answer: object) -> int | None:
+    if isinstance(answer, str):
+        text = answer.strip()
+        if not text.removeprefix("-").isdecimal():
+            return None
+        answer = int(text)
+    if isinstance(answer, float) and answer.is_integer():
+        answer = int(answer)
+    if isinstance(answer, bool) or not isinstance(answer, numbers.Integral):
+        return None
+    place = int(answer) - values.start
+    return place if 0 <= place < len(values) else None
