@@ -1,0 +1,213 @@
+"""Mechanisms as small documents: exact parameters in, the same mechanism out.
+
+A document is what a file can hold (JSON types only) and a person can read. It says what was
+asked, never an epsilon: the numbers are proven anew from the parameters whenever they are
+needed. Every mechanism has exactly one document, so equal documents mean equal mechanisms.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput
+from chaffinch.privacy.bits import FlippedBits
+from chaffinch.privacy.composition import Composition
+from chaffinch.privacy.decoys import DecoyedValues
+from chaffinch.privacy.filters import FlippedFilters
+from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.privacy.numbers import EncodedNumbers
+from chaffinch.privacy.values import FlippedValues
+from chaffinch.privacy.vectors import FlippedVectors
+
+GRID_BITS = 64
+"""Probabilities that a client can draw are k/2⁶⁴, and are written that way."""
+
+MOST_ROUNDS = 10**12
+"""More rounds of one part than this are refused: ``compose`` of ``compose`` makes no more."""
+
+_LONGEST = 200
+_FRACTION = re.compile(r"(0|[1-9][0-9]*)/(2\^64|[1-9][0-9]*)", re.ASCII)
+
+
+def mechanism_document(mechanism: Mechanism) -> dict[str, Any]:
+    """Return the one document of a mechanism.
+
+    >>> mechanism_document(FlippedBits(users=1000, flip_probability="1/4", copies=3))["users"]
+    1000
+    >>> mechanism_document(DecoyedValues(decoys=50, values=5))
+    {'mechanism': 'decoyed-values', 'values': 5, 'decoys': 50}
+    """
+    name = _NAMES.get(type(mechanism))
+    if name is None:
+        known = ", ".join(kind.__name__ for kind in _NAMES)
+        raise InvalidInput("mechanism", f"one of {known}", type(mechanism).__name__)
+    return {"mechanism": name, **_FORMS[name].write(mechanism)}
+
+
+def mechanism_from(document: object) -> Mechanism:
+    """Return the mechanism of a document; refuse unknown names, fields and spellings.
+
+    >>> bits = FlippedBits(users=1000, flip_probability="1/3")
+    >>> mechanism_from(mechanism_document(bits)) == bits
+    True
+    """
+    fields = _fields("mechanism document", document)
+    name = checks.choice("mechanism", fields.pop("mechanism", None), tuple(_FORMS))
+    mechanism = _FORMS[name].read(fields)
+    # A second spelling of the same mechanism would have a second digest.
+    if mechanism_document(mechanism) != document:
+        raise InvalidInput("mechanism document", "written in its one canonical way", document)
+    return mechanism
+
+
+def fraction_text(parameter: str, value: Fraction) -> str:
+    """Return an exact probability as text: ``k/2^64`` where it is one, else ``a/b``.
+
+    >>> fraction_text("flip", Fraction(1, 4)), fraction_text("flip", Fraction(1, 3))
+    ('4611686018427387904/2^64', '1/3')
+    """
+    if 2**GRID_BITS % value.denominator == 0:
+        return f"{value * 2**GRID_BITS}/2^{GRID_BITS}"
+    if value.denominator.bit_length() > 3 * _LONGEST:
+        raise InvalidInput(parameter, f"a fraction of fewer than {_LONGEST} digits", "a longer one")
+    return f"{value.numerator}/{value.denominator}"
+
+
+def fraction_from(parameter: str, text: object) -> Fraction:
+    """Return the exact probability that ``fraction_text`` wrote.
+
+    >>> fraction_from("flip", "4611686018427387904/2^64")
+    Fraction(1, 4)
+    """
+    rule = "a fraction written as k/2^64 or a/b"
+    found = None
+    if isinstance(text, str) and len(text) <= 3 * _LONGEST:
+        found = _FRACTION.fullmatch(text)
+    if found is None:
+        raise InvalidInput(parameter, rule, text)
+    below = 2**GRID_BITS if found[2] == f"2^{GRID_BITS}" else int(found[2])
+    value = Fraction(int(found[1]), below)
+    if fraction_text(parameter, value) != text:
+        raise InvalidInput(parameter, rule + " in lowest terms", text)
+    return value
+
+
+def _fields(thing: str, document: object) -> dict[str, Any]:
+    if not isinstance(document, Mapping) or not all(isinstance(key, str) for key in document):
+        raise InvalidInput(thing, "a table of named fields", document)
+    return dict(document)
+
+
+def _exactly(fields: Mapping[str, Any], names: tuple[str, ...], form: str) -> None:
+    if set(fields) != set(names):
+        raise InvalidInput(f"fields of {form}", "exactly " + ", ".join(names), sorted(fields))
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How one class of mechanisms becomes fields and comes back."""
+
+    kind: type[Mechanism]
+    write: Callable[[Any], dict[str, Any]]
+    read: Callable[[dict[str, Any]], Mechanism]
+
+
+def _plain(kind: type[Mechanism], *names: str) -> _Form:
+    """Return the form of a class whose attributes are its parameters (whole numbers, words)."""
+
+    def write(mechanism: Mechanism) -> dict[str, Any]:
+        return {name: _written(name, getattr(mechanism, name)) for name in names}
+
+    def read(fields: dict[str, Any]) -> Mechanism:
+        _exactly(fields, names, kind.__name__)
+        return kind(**{name: _read(name, value) for name, value in fields.items()})
+
+    return _Form(kind, write, read)
+
+
+def _written(name: str, value: Any) -> Any:
+    return fraction_text(name, value) if name in _PROBABILITIES else value
+
+
+def _read(name: str, value: Any) -> Any:
+    return fraction_from(name, value) if name in _PROBABILITIES else value
+
+
+_PROBABILITIES = ("flip_probability", "decoy_rate")
+
+
+def _write_decoyed(mechanism: DecoyedValues) -> dict[str, Any]:
+    # Users who all send a decoy and a guaranteed number of decoys are the same mechanism.
+    if mechanism.rate == 1:
+        return {"values": mechanism.values, "decoys": mechanism.senders}
+    rate = fraction_text("decoy_rate", mechanism.rate)
+    return {"values": mechanism.values, "users": mechanism.senders, "decoy_rate": rate}
+
+
+def _read_decoyed(fields: dict[str, Any]) -> DecoyedValues:
+    names = ("values", "decoys") if "decoys" in fields else ("values", "users", "decoy_rate")
+    _exactly(fields, names, "DecoyedValues")
+    return DecoyedValues(**{name: _read(name, value) for name, value in fields.items()})
+
+
+def _write_composition(mechanism: Composition) -> dict[str, Any]:
+    parts = [
+        {"times": _rounds(count), "part": mechanism_document(_single(part))}
+        for part, count in mechanism.parts
+    ]
+    if mechanism.resolution is None:
+        return {"parts": parts}
+    return {"parts": parts, "resolution": mechanism.resolution.hex()}
+
+
+def _read_composition(fields: dict[str, Any]) -> Composition:
+    resolution = _read_resolution(fields.pop("resolution")) if "resolution" in fields else None
+    _exactly(fields, ("parts",), "Composition")
+    if not isinstance(fields["parts"], (list, tuple)):
+        raise InvalidInput("parts of a composition", "a list", fields["parts"])
+    parts = []
+    for entry in fields["parts"]:
+        part = _fields("part of a composition", entry)
+        _exactly(part, ("times", "part"), "a part of a composition")
+        inner = _fields("part of a composition", part["part"])
+        if inner.get("mechanism") == "composition":
+            raise InvalidInput("part of a composition", "a single mechanism", "a composition")
+        parts.append((mechanism_from(inner), _rounds(part["times"])))
+    return Composition(tuple(parts), resolution)
+
+
+def _single(part: Mechanism) -> Mechanism:
+    if isinstance(part, Composition):
+        raise InvalidInput("part of a composition", "a single mechanism", "a composition")
+    return part
+
+
+def _rounds(count: object) -> int:
+    return checks.whole("number of times", count, least=1, most=MOST_ROUNDS)
+
+
+def _read_resolution(text: object) -> float:
+    try:
+        value = float.fromhex(text) if isinstance(text, str) else math.nan
+    except (ValueError, OverflowError):
+        value = math.nan
+    return checks.real("resolution", value, least=1e-9, most=1.0)
+
+
+_FORMS = {
+    "flipped-bits": _plain(FlippedBits, "users", "flip_probability", "copies", "decoys"),
+    "decoyed-values": _Form(DecoyedValues, _write_decoyed, _read_decoyed),
+    "flipped-values": _plain(FlippedValues, "users", "values", "flip_probability", "decoys"),
+    "flipped-vectors": _plain(FlippedVectors, "users", "bits", "flip_probability"),
+    "encoded-numbers": _plain(EncodedNumbers, "users", "resolution", "flip_probability", "slots"),
+    "flipped-filters": _plain(FlippedFilters, "filters", "bits", "flip_probability"),
+    "composition": _Form(Composition, _write_composition, _read_composition),
+}
+
+_NAMES = {form.kind: name for name, form in _FORMS.items()}

@@ -1,0 +1,175 @@
+"""A mechanism and its document say the same thing, and nothing else is a document."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaffinch import privacy
+from chaffinch.errors import InvalidInput
+from chaffinch.privacy.documents import (
+    fraction_from,
+    fraction_text,
+    mechanism_document,
+    mechanism_from,
+)
+
+crowds = st.integers(1, 10**9)
+flips = st.one_of(
+    st.integers(1, 2**63 - 1).map(lambda k: Fraction(k, 2**64)),
+    st.fractions(Fraction(1, 1000), Fraction(499, 1000)),
+    st.floats(1e-6, 0.4999).map(Fraction),
+)
+mid_flips = st.fractions(Fraction(1, 10), Fraction(499, 1000))
+singles: st.SearchStrategy[privacy.Mechanism] = st.one_of(
+    st.builds(
+        privacy.FlippedBits,
+        users=crowds,
+        flip_probability=flips,
+        copies=st.integers(1, 10_000),
+        decoys=st.integers(0, 10**9),
+    ),
+    st.builds(privacy.DecoyedValues, values=st.integers(2, 10**6), decoys=st.integers(0, 10**9)),
+    st.builds(
+        privacy.DecoyedValues,
+        values=st.integers(2, 10**6),
+        users=crowds,
+        decoy_rate=st.one_of(flips, st.just(Fraction(1))),
+    ),
+    st.builds(
+        privacy.FlippedValues,
+        users=crowds,
+        values=st.integers(2, 10**6),
+        flip_probability=flips,
+        decoys=st.integers(0, 10**9),
+    ),
+    st.builds(
+        privacy.FlippedVectors, users=crowds, bits=st.integers(1, 20), flip_probability=mid_flips
+    ),
+    st.builds(
+        privacy.EncodedNumbers,
+        users=crowds,
+        resolution=st.integers(1, 1000),
+        flip_probability=flips,
+        slots=st.sampled_from(["separate", "together"]),
+    ),
+    st.builds(
+        privacy.FlippedFilters, filters=st.integers(1, 20), bits=crowds, flip_probability=mid_flips
+    ),
+)
+compositions = st.builds(
+    lambda parts, times, resolution: privacy.compose(parts, times=times, resolution=resolution),
+    st.lists(singles, max_size=4),
+    st.integers(1, 10**6),
+    st.one_of(st.none(), st.floats(1e-9, 1.0)),
+)
+
+
+@given(st.one_of(singles, compositions))
+def test_a_mechanism_survives_the_way_through_a_file(mechanism: privacy.Mechanism) -> None:
+    text = json.dumps(mechanism_document(mechanism), allow_nan=False)
+    assert mechanism_from(json.loads(text)) == mechanism
+
+
+@given(singles, singles)
+def test_different_mechanisms_have_different_documents(
+    one: privacy.Mechanism, other: privacy.Mechanism
+) -> None:
+    assert (mechanism_document(one) == mechanism_document(other)) == (one == other)
+
+
+def test_the_documents_are_what_they_always_were() -> None:
+    # Files hold these: a change here is a new format.
+    flip = Fraction(3, 2**64)
+    assert mechanism_document(privacy.FlippedBits(users=9, flip_probability=flip)) == {
+        "mechanism": "flipped-bits",
+        "users": 9,
+        "flip_probability": "3/2^64",
+        "copies": 1,
+        "decoys": 0,
+    }
+    ten = privacy.compose(privacy.DecoyedValues(users=7, decoy_rate="1/3", values=4), times=10)
+    part = {"mechanism": "decoyed-values", "values": 4, "users": 7, "decoy_rate": "1/3"}
+    assert mechanism_document(ten) == {
+        "mechanism": "composition",
+        "parts": [{"times": 10, "part": part}],
+    }
+
+
+BITS: dict[str, Any] = mechanism_document(privacy.FlippedBits(users=9, flip_probability="1/3"))
+TWICE = mechanism_document(privacy.compose(privacy.DecoyedValues(decoys=3, values=4), times=2))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        "flipped-bits",
+        {},
+        {"mechanism": "flipped-bits"},
+        {"mechanism": ["flipped-bits"]},
+        {**BITS, "mechanism": "unheard-of"},
+        {**BITS, "epsilon": 0},
+        {3: 4},
+        {key: value for key, value in BITS.items() if key != "decoys"},
+        {**BITS, "users": True},
+        {**BITS, "users": 9.0},
+        {**BITS, "users": "9"},
+        {**BITS, "users": -9},
+        {**BITS, "flip_probability": 0.25},
+        {**BITS, "flip_probability": "0.25"},
+        {**BITS, "flip_probability": "2/6"},
+        {**BITS, "flip_probability": "1/4"},
+        {**BITS, "flip_probability": "-1/3"},
+        {**BITS, "flip_probability": " 1/3"},
+        {**BITS, "flip_probability": "1/3\n"},
+        {**BITS, "flip_probability": "1/0"},
+        {**BITS, "flip_probability": "١/٣"},
+        {**BITS, "flip_probability": "1/" + "3" * 5000},
+        {**BITS, "flip_probability": "2/3"},
+        {"mechanism": "decoyed-values", "values": 4, "users": 7, "decoy_rate": "1/1"},
+        {"mechanism": "decoyed-values", "values": 4, "users": 7},
+        {"mechanism": "decoyed-values", "values": 4, "users": 7, "decoys": 7},
+        {**TWICE, "parts": {}},
+        {**TWICE, "parts": [{"times": 0, "part": BITS}]},
+        {**TWICE, "parts": [{"times": True, "part": BITS}]},
+        {**TWICE, "parts": [{"times": 2}]},
+        {**TWICE, "parts": [{"times": 2, "part": TWICE}]},
+        {**TWICE, "parts": [{"times": 2, "part": None}]},
+        {**TWICE, "resolution": None},
+        {**TWICE, "resolution": "nan"},
+        {**TWICE, "resolution": "much"},
+        {**TWICE, "resolution": "0.5"},
+        {**TWICE, "resolution": "0x1p+9999"},
+    ],
+)
+def test_anything_else_is_refused(document: object) -> None:
+    with pytest.raises(InvalidInput):
+        mechanism_from(document)
+
+
+def test_mechanisms_outside_the_table_have_no_document() -> None:
+    numbers = privacy.EncodedNumbers(
+        users=99, resolution=2, flip_probability="0.3", slots="together"
+    )
+    with pytest.raises(InvalidInput, match="FlippedBits"):
+        mechanism_document(numbers.inner)
+    nested = privacy.Composition(((privacy.compose([]), 1),))
+    with pytest.raises(InvalidInput, match="single mechanism"):
+        mechanism_document(nested)
+
+
+def test_a_fraction_too_long_to_read_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="digits"):
+        fraction_text("rate", Fraction(1, 3**1000))
+
+
+@given(st.fractions(0, 1))
+def test_fractions_are_exact(value: Fraction) -> None:
+    assert fraction_from("rate", fraction_text("rate", value)) == value
