@@ -12,6 +12,7 @@ ChaffinchError                 .code (a stable word), .hint, .details (safe to l
 ├── BatchTooSmall              fewer reports than the plan waits for
 ├── BudgetExhausted            the charge does not fit into what is left
 ├── StorageFault               a file or disk did not do what it should
+├── RandomnessUnavailable      no secure random bytes; raised instead of using weaker ones
 └── MissingExtra               a feature that needs an optional install
 
 Answers are private: an error about one says what is allowed and where, not what was found.
@@ -179,6 +180,18 @@ class NoParameterFound(ChaffinchError):
     """No value of the free parameter in its range meets the target."""
 
     code = "no-parameter-found"
+
+
+class RandomnessUnavailable(ChaffinchError):
+    """There are no secure random bytes; nothing weaker is ever used instead."""
+
+    code = "randomness-unavailable"
+
+    def __init__(self, source: str, must: str) -> None:
+        super().__init__(
+            f"The {source} must {must}. Got a failure.",
+            details={"source": source},
+        )
 
 
 class MissingExtra(ChaffinchError):
