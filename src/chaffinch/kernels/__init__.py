@@ -1,0 +1,33 @@
+"""Exact sampling from secure words, and the hot loops that every party runs.
+
+Probabilities are whole numbers of 2⁻⁶⁴ and every draw is exact: integers only, no
+float between the random words and the result. The loops exist twice, in NumPy and in
+a small C extension; both read the same words in the same order and give the same result.
+"""
+
+from __future__ import annotations
+
+from chaffinch.kernels.bernoulli import bernoulli
+from chaffinch.kernels.bitslice import flip_mask
+from chaffinch.kernels.flips import flip
+from chaffinch.kernels.gaps import position_chunks, positions
+from chaffinch.kernels.native import backend
+from chaffinch.kernels.tally import histogram, positional_popcount
+from chaffinch.kernels.uniform import below, permutation
+from chaffinch.kernels.words import SecureWords, Words, secure_words
+
+__all__ = [
+    "SecureWords",
+    "Words",
+    "backend",
+    "below",
+    "bernoulli",
+    "flip",
+    "flip_mask",
+    "histogram",
+    "permutation",
+    "position_chunks",
+    "positional_popcount",
+    "positions",
+    "secure_words",
+]

@@ -1,0 +1,76 @@
+"""Dense flips: 64 coins at once, by comparing binary digits.
+
+Digit plane i holds the i-th binary digit of 64 uniform numbers, one per bit lane. A coin
+is heads when its number is below ``numerator``: at the first digit where the two differ,
+the number has the 0. Nine digits settle most words; only those with an open lane draw more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.kernels import native
+from chaffinch.kernels.bernoulli import CERTAIN, chance
+from chaffinch.kernels.words import MOST_WORDS, Words
+
+DIGITS = 64
+FIRST = 9
+"""Digits drawn for every word. Part of the order of words, as TILE and BLOCK are."""
+
+TILE = 1 << 10
+"""Words whose first digits are drawn together: nine planes of them fit a close cache."""
+
+BLOCK = 64 * TILE
+"""Words whose open lanes are settled together."""
+
+
+def flip_mask(words: Words, numerator: int, count: int) -> NDArray[np.uint64]:
+    """Return ``count`` coins as packed bits, each 1 with chance exactly ``numerator`` / 2⁶⁴.
+
+    Coin i is bit i % 64 of word i // 64. The bits after the last coin are 0.
+
+    >>> from chaffinch.kernels.words import secure_words
+    >>> flip_mask(secure_words(), 2**64, 70).tolist() == [2**64 - 1, 2**6 - 1]
+    True
+    """
+    numerator = chance(numerator)
+    count = checks.whole("count of coins", count, most=MOST_WORDS)
+    size = -(-count // DIGITS)
+    if numerator == CERTAIN:
+        mask = np.full(size, CERTAIN - 1, dtype=np.uint64)
+    else:
+        mask = np.zeros(size, dtype=np.uint64)
+        digits = binary(numerator)
+        for start in range(0, size, BLOCK):
+            fill(words, digits, mask[start : start + BLOCK])
+    if count % DIGITS:
+        mask[-1] &= np.uint64((1 << count % DIGITS) - 1)
+    return mask
+
+
+def binary(numerator: int, width: int = DIGITS) -> NDArray[np.uint8]:
+    """Return the binary digits of ``numerator``, highest first, without the zeros at the end.
+
+    After the last 1 an open lane can only be equal or above: it is tails already.
+    """
+    text = format(numerator, f"0{width}b").rstrip("0")
+    return np.frombuffer(text.encode("ascii"), dtype=np.uint8) - np.uint8(ord("0"))
+
+
+def fill(words: Words, digits: NDArray[np.uint8], mask: NDArray[np.uint64]) -> None:
+    """Write coins for one block into ``mask``, which holds zeros."""
+    loops = native.LOOPS
+    first = digits[:FIRST].copy()
+    undecided = np.empty(len(mask), dtype=np.uint64)
+    for start in range(0, len(mask), TILE):
+        part = slice(start, start + TILE)
+        planes = words.take(len(first) * len(mask[part]))
+        loops.compare_planes(planes, first, mask[part], undecided[part])
+    lanes = np.empty(len(mask), dtype=np.int64)
+    left = loops.collect_open(undecided, lanes) if len(digits) > FIRST else 0
+    for digit in digits[FIRST:]:
+        if not left:
+            break
+        left = loops.refine(words.take(left), int(digit), mask, undecided, lanes)

@@ -1,0 +1,168 @@
+"""The law of the gap between two successes, as exact thresholds for uniform words.
+
+The number of failures G before a success has P(G ≥ j) = (1 − q)ʲ. Written in base J, the
+digits of G are independent (a geometric number has no memory): digit i is below J with
+P(digit ≥ r) = (aʳ − aᴶ) / (1 − aᴶ) for a = (1 − q)^(Jⁱ), and what remains on top is again
+geometric, P(top ≥ r) = aʳ. Each digit counts the thresholds above one uniform number.
+
+Thresholds are enclosed between whole numbers, at as many binary digits as it takes to know
+them; no float is involved.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+WIDTH = 64
+LARGEST_BITS = 12
+"""A digit of the gap has at most 2¹² values: its table stays in the closest cache."""
+
+LONGEST = 1 << 50
+"""Trials in one call. Weights stop here: a longer gap passes the end all the same."""
+
+_GUIDE_BITS = 12
+_SPARE = 96  # Extra binary digits of a first enclosure; the chance to need more is about 2⁻⁷⁰.
+
+Ball = tuple[int, int]
+"""A number between the two, in units of 2 to the minus precision."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """One digit of the gap: ``size`` falling thresholds built from powers of a number."""
+
+    base: int  # a = (base / 2**width) ** exponent
+    width: int
+    exponent: int
+    size: int
+    truncated: bool  # A lower digit, conditioned on being at most ``size``.
+
+    def enclosures(self, precision: int) -> Iterator[Ball]:
+        """Yield every threshold, from the largest, between two numbers."""
+        ratio = _power((self.base, self.base), self.width, self.exponent, precision)
+        powers = [ratio]
+        for _ in range(self.size):
+            powers.append(_times(powers[-1], ratio, precision))
+        last = powers.pop()
+        return (self._threshold(power, last, precision) for power in powers)
+
+    def floor(self, which: int, bits: int) -> int:
+        """Return threshold number ``which`` (from 1) times 2**bits, rounded down, exactly."""
+        precision = bits + _SPARE
+        while True:
+            ratio = _power((self.base, self.base), self.width, self.exponent, precision)
+            power = _power(ratio, precision, which, precision)
+            last = _power(ratio, precision, self.size + 1, precision)
+            low, high = self._threshold(power, last, precision)
+            if low >> precision - bits == high >> precision - bits:
+                return low >> precision - bits
+            precision *= 2
+
+    def floors(self) -> list[int]:
+        """Return every threshold times 2**width, rounded down, exactly."""
+        spare = _SPARE
+        return [
+            low >> spare if low >> spare == high >> spare else self.floor(which, self.width)
+            for which, (low, high) in enumerate(self.enclosures(self.width + spare), 1)
+        ]
+
+    def _threshold(self, power: Ball, last: Ball, precision: int) -> Ball:
+        """Return aʳ itself, or (aʳ − aᴶ) / (1 − aᴶ), which rises in aʳ and falls in aᴶ."""
+        if not self.truncated:
+            return power
+        one = 1 << precision
+        low = ((power[0] - last[1]) << precision) // (one - last[1])
+        high = -(-((power[1] - last[0]) << precision) // (one - last[0]))
+        return max(low, 0), min(high, one)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The digits of the gap, lowest first, ready for the loops."""
+
+    levels: tuple[Level, ...]
+    thresholds: tuple[NDArray[np.uint64], ...]  # Falling, then a 0 where every search stops.
+    guides: tuple[NDArray[np.uint16], ...]
+    weights: NDArray[np.int64]
+
+    @property
+    def escape(self) -> int:
+        """The highest value of the top digit: the gap is at least that long."""
+        return self.levels[-1].size
+
+
+@functools.lru_cache(maxsize=64)
+def gap_table(numerator: int, width: int = WIDTH, largest_bits: int = LARGEST_BITS) -> Table:
+    """Return the table for success chance ``numerator`` / 2**width, above 0."""
+    # The top digit escapes with chance about exp(−8), or less.
+    total = ((1 << width) // numerator).bit_length() + 3
+    count = -(-total // largest_bits)
+    bits = -(-total // count)
+    levels = tuple(
+        Level(
+            base=(1 << width) - numerator,
+            width=width,
+            exponent=1 << bits * place,
+            size=(1 << bits) if place == count - 1 else (1 << bits) - 1,
+            truncated=place < count - 1,
+        )
+        for place in range(count)
+    )
+    thresholds = tuple(np.array([*level.floors(), 0], dtype=np.uint64) for level in levels)
+    guides = tuple(map(_guide, thresholds))
+    weights = np.array([min(1 << bits * place, LONGEST) for place in range(count)], dtype=np.int64)
+    shared: list[NDArray[Any]] = [*thresholds, *guides, weights]
+    for array in shared:
+        array.flags.writeable = False  # The cached table is handed to every caller.
+    return Table(levels, thresholds, guides, weights)
+
+
+def resolve(level: Level, word: int, draw: Callable[[], int]) -> int:
+    """Return how many thresholds are above a uniform number that starts with ``word``.
+
+    A threshold that starts with the same digits is neither above nor below yet: both get
+    more digits, the number from ``draw``, until they differ.
+    """
+    bits = level.width
+    floors = level.floors()
+    low = sum(floor > word for floor in floors)
+    high = sum(floor >= word for floor in floors)
+    while low < high:
+        word = word << level.width | draw()
+        bits += level.width
+        floors = [level.floor(which, bits) for which in range(low + 1, high + 1)]
+        low, high = (
+            low + sum(floor > word for floor in floors),
+            low + sum(floor >= word for floor in floors),
+        )
+    return low
+
+
+def _guide(thresholds: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    """Return where the search starts for each value of a word's highest digits."""
+    lowest = np.arange(1 << _GUIDE_BITS, dtype=np.uint64) << np.uint64(WIDTH - _GUIDE_BITS)
+    highest = lowest | np.uint64((1 << WIDTH - _GUIDE_BITS) - 1)
+    above = len(thresholds) - np.searchsorted(thresholds[::-1], highest, side="right")
+    return above.astype(np.uint16)
+
+
+def _times(left: Ball, right: Ball, precision: int) -> Ball:
+    return left[0] * right[0] >> precision, -(-left[1] * right[1] >> precision)
+
+
+def _power(ball: Ball, digits: int, exponent: int, precision: int) -> Ball:
+    """Return a power of a ball given at ``digits``, at ``precision`` binary digits."""
+    square = ball[0] << precision - digits, ball[1] << precision - digits
+    result = (1 << precision, 1 << precision)
+    while exponent:
+        if exponent & 1:
+            result = _times(result, square, precision)
+        square = _times(square, square, precision)
+        exponent >>= 1
+    return result

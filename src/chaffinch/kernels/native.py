@@ -1,0 +1,104 @@
+"""Which implementation of the loops runs: the C extension where it was built, else NumPy."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput
+from chaffinch.kernels import plain
+
+VARIABLE = "CHAFFINCH_KERNELS"
+"""Set it to ``numpy`` or ``native`` to choose; without it the fastest one that is there."""
+
+
+class Loops(Protocol):
+    """The dispatch table: a module with these functions. ``plain`` says what each does."""
+
+    def compare_planes(
+        self,
+        planes: NDArray[np.uint64],
+        digits: NDArray[np.uint8],
+        below: NDArray[np.uint64],
+        undecided: NDArray[np.uint64],
+        /,
+    ) -> None:
+        """Compare digit planes with digits."""
+        ...
+
+    def collect_open(self, undecided: NDArray[np.uint64], lanes: NDArray[np.int64], /) -> int:
+        """List the words with an open lane."""
+        ...
+
+    def refine(
+        self,
+        plane: NDArray[np.uint64],
+        digit: int,
+        below: NDArray[np.uint64],
+        undecided: NDArray[np.uint64],
+        lanes: NDArray[np.int64],
+        /,
+    ) -> int:
+        """Compare one more digit of the open words."""
+        ...
+
+    def lookup(
+        self,
+        drawn: NDArray[np.uint64],
+        thresholds: NDArray[np.uint64],
+        guide: NDArray[np.uint16],
+        counts: NDArray[np.int64],
+        /,
+    ) -> int:
+        """Count the thresholds above each word."""
+        ...
+
+    def walk(
+        self,
+        counts: NDArray[np.int64],
+        weights: NDArray[np.int64],
+        escape: int,
+        span: tuple[int, int],
+        found: NDArray[np.int64],
+        /,
+    ) -> tuple[int, int]:
+        """Turn gaps into positions."""
+        ...
+
+    def xor_positions(self, bits: NDArray[np.uint64], positions: NDArray[np.int64], /) -> None:
+        """Flip the bits at positions."""
+        ...
+
+    def histogram(self, codes: NDArray[np.uint32], counts: NDArray[np.int64], /) -> int:
+        """Count codes."""
+        ...
+
+    def popcount(self, rows: NDArray[np.uint8], counts: NDArray[np.int64], /) -> None:
+        """Count ones per bit position."""
+        ...
+
+
+def choose(wanted: str) -> tuple[str, Loops]:
+    """Return the name and the loops for what the environment variable says."""
+    wanted = checks.choice(f"variable {VARIABLE}", wanted, ("", "native", "numpy"))
+    if wanted != "numpy":
+        try:
+            return "native", cast("Loops", importlib.import_module("chaffinch.kernels._native"))
+        except ImportError:
+            if wanted == "native":
+                rule = "numpy or unset where the C extension was not built"
+                raise InvalidInput(f"variable {VARIABLE}", rule, wanted) from None
+    return "numpy", plain
+
+
+_NAME, LOOPS = choose(os.environ.get(VARIABLE, ""))
+
+
+def backend() -> str:
+    """Return which loops run in this process: ``"native"`` or ``"numpy"``."""
+    return _NAME

@@ -1,0 +1,132 @@
+"""The hot loops in NumPy: always there, and the reference for the C extension.
+
+Same names, arguments and results as the extension: buffers are written in place, and
+callers have checked shapes and types.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_ONES = np.uint64(2**64 - 1)
+_TIE = -1
+_CODES_AT_ONCE = 1 << 18
+_ROWS_AT_ONCE = 255  # As many as a byte can count.
+
+
+def compare_planes(
+    planes: NDArray[np.uint64],
+    digits: NDArray[np.uint8],
+    below: NDArray[np.uint64],
+    undecided: NDArray[np.uint64],
+) -> None:
+    """Compare 64 numbers per word with ``digits``; say which lanes are below, and which open."""
+    below[:] = 0
+    undecided[:] = _ONES
+    for plane, digit in zip(planes.reshape(len(digits), len(below)), digits, strict=True):
+        if digit:
+            below |= undecided & ~plane
+            undecided &= plane
+        else:
+            undecided &= ~plane
+
+
+def collect_open(undecided: NDArray[np.uint64], lanes: NDArray[np.int64]) -> int:
+    """Write where a lane is open to the start of ``lanes``; return how many words that is."""
+    found = np.flatnonzero(undecided)
+    lanes[: len(found)] = found
+    return len(found)
+
+
+def refine(
+    plane: NDArray[np.uint64],
+    digit: int,
+    below: NDArray[np.uint64],
+    undecided: NDArray[np.uint64],
+    lanes: NDArray[np.int64],
+) -> int:
+    """Compare one more digit of the open words; keep those still open in ``lanes``."""
+    where = lanes[: len(plane)]
+    still = undecided[where]
+    if digit:
+        below[where] |= still & ~plane
+        still &= plane
+    else:
+        still &= ~plane
+    undecided[where] = still
+    kept = where[still != 0]
+    lanes[: len(kept)] = kept
+    return len(kept)
+
+
+def lookup(
+    drawn: NDArray[np.uint64],
+    thresholds: NDArray[np.uint64],
+    guide: NDArray[np.uint16],
+    counts: NDArray[np.int64],
+) -> int:
+    """Count the thresholds above each word; −1 for a word that equals one. Return the ties.
+
+    ``thresholds`` fall and end with a 0 that is not one of them; only C needs the guide.
+    """
+    del guide
+    rising = thresholds[::-1]
+    place = np.searchsorted(rising, drawn, side="right")
+    np.subtract(len(thresholds), place, out=counts)
+    tied = rising[place - 1] == drawn
+    counts[tied] = _TIE
+    return int(np.count_nonzero(tied))
+
+
+def walk(
+    counts: NDArray[np.int64],
+    weights: NDArray[np.int64],
+    escape: int,
+    span: tuple[int, int],
+    found: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Add up gaps from the start of ``span``; return how many ended before its end, and where.
+
+    Row i of ``counts`` is digit i of the gaps, worth ``weights[i]``. A last digit of
+    ``escape`` says only that the gap is at least that long: no success, draw again.
+    """
+    start, end = span
+    table = counts.reshape(len(weights), -1)
+    top = table[-1]
+    done = top < escape
+    steps = np.minimum(top * weights[-1], end)
+    lower = np.zeros_like(steps)
+    for row, weight in zip(table[:-1], weights[:-1], strict=True):
+        # Each term stays below 2⁶³; what reaches the end need not be told apart.
+        np.minimum(lower + row * weight, end, out=lower)
+    steps += np.where(done, lower + 1, 0)
+    np.minimum(steps, end + 1, out=steps)
+    after = np.cumsum(steps) + start
+    hits = after[done] - 1
+    kept = hits[hits < end]
+    found[: len(kept)] = kept
+    return len(kept), min(int(after[-1]), end + 1) if len(after) else start
+
+
+def xor_positions(bits: NDArray[np.uint64], positions: NDArray[np.int64]) -> None:
+    """Flip the packed bits at ``positions``."""
+    ones = np.left_shift(np.uint64(1), (positions & 63).astype(np.uint64))
+    np.bitwise_xor.at(bits, positions >> 6, ones)
+
+
+def histogram(codes: NDArray[np.uint32], counts: NDArray[np.int64]) -> int:
+    """Add how often each code occurs; return 0, or 1 and nothing added if one is too large."""
+    size = len(counts)
+    if len(codes) and int(codes.max()) >= size:
+        return 1
+    for start in range(0, len(codes), _CODES_AT_ONCE):
+        counts += np.bincount(codes[start : start + _CODES_AT_ONCE], minlength=size)
+    return 0
+
+
+def popcount(rows: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    """Add the number of ones in each bit position of the rows."""
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        bits = np.unpackbits(rows[start : start + _ROWS_AT_ONCE], axis=1, bitorder="little")
+        counts += bits.sum(axis=0, dtype=np.uint8)

@@ -1,0 +1,76 @@
+"""Counting what arrived: codes in a column, ones in packed rows."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput
+from chaffinch.kernels import native, plain
+
+MOST_BITS = 1 << 31
+_Number = TypeVar("_Number", np.uint8, np.uint32, np.int64)
+_LINE = 64  # The C loop reads rows in whole cache lines.
+
+
+def histogram(
+    codes: NDArray[np.uint32], size: int, out: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """Return how often each code from 0 to ``size`` − 1 occurs, added to ``out`` if given.
+
+    Nothing is added when a code is out of range.
+
+    >>> histogram(np.array([2, 0, 2], dtype=np.uint32), 4).tolist()
+    [1, 0, 2, 0]
+    """
+    size = checks.whole("number of codes", size, least=1, most=1 << 32)
+    codes = np.ascontiguousarray(_typed("codes", codes, np.uint32, 1))
+    counts = np.zeros(size, dtype=np.int64) if out is None else _counts(out, size)
+    if native.LOOPS.histogram(codes, counts):
+        raise InvalidInput("codes", f"below {size}", "a larger one")
+    return counts
+
+
+def positional_popcount(rows: NDArray[np.uint8], bits: int) -> NDArray[np.int64]:
+    """Return how many rows have a 1 at each bit; bit j of a row is bit j % 8 of byte j // 8.
+
+    >>> positional_popcount(np.array([[0b101], [0b001]], dtype=np.uint8), 3).tolist()
+    [2, 0, 1]
+    """
+    bits = checks.whole("number of bits", bits, least=1, most=MOST_BITS)
+    rows = np.ascontiguousarray(_typed("rows", rows, np.uint8, 2))
+    count, width = rows.shape
+    if width != -(-bits // 8):
+        raise InvalidInput("rows", f"{-(-bits // 8)} bytes wide", width)
+    # Several narrow rows make one row of whole lines; their counts are folded at the end.
+    fold = _LINE // math.gcd(_LINE, width)
+    whole = count - count % fold
+    wide = np.zeros(fold * width * 8, dtype=np.int64)
+    native.LOOPS.popcount(rows[:whole].reshape(-1, fold * width), wide)
+    counts: NDArray[np.int64] = wide.reshape(fold, width * 8).sum(axis=0)
+    plain.popcount(rows[whole:], counts)
+    return counts[:bits]
+
+
+def _typed(
+    name: str, array: NDArray[_Number], dtype: type[_Number], dimensions: int
+) -> NDArray[_Number]:
+    """Return the array if it has the type and shape that the loops read."""
+    rule = f"{dimensions}-dimensional array of {np.dtype(dtype).name}"
+    if not isinstance(array, np.ndarray):
+        raise InvalidInput(name, rule, type(array).__name__)
+    if array.dtype != dtype or array.ndim != dimensions:
+        raise InvalidInput(name, rule, f"{array.ndim}-dimensional array of {array.dtype.name}")
+    return array
+
+
+def _counts(out: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Return ``out`` if counts can be added to it in place."""
+    out = _typed("out", out, np.int64, 1)
+    if len(out) != size or not (out.flags.c_contiguous and out.flags.writeable):
+        raise InvalidInput("out", f"a writable, contiguous array of {size} counts", len(out))
+    return out

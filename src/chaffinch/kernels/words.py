@@ -1,0 +1,142 @@
+"""Random 64-bit words: AES-256 in counter mode, keyed by the operating system.
+
+There is no seed and no fallback: without good entropy an error is raised.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from typing import Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.errors import RandomnessUnavailable
+
+POOL = 1 << 13
+"""Words kept ready for small requests (64 KiB, where the cipher is at full speed)."""
+
+KEY_LIFE = 1 << 32
+"""Words under one key: 2³¹ blocks never repeat, random ones would with chance below 2⁻⁶⁶."""
+
+MOST_WORDS = 1 << 40
+
+_BYTES = 8
+_ZEROS = bytes(32 * POOL)
+
+
+class Words(Protocol):
+    """A source of independent uniform 64-bit words."""
+
+    def take(self, count: int) -> NDArray[np.uint64]:
+        """Return the next ``count`` words in an array that the caller owns."""
+        ...
+
+
+class SecureWords:
+    """Words that nobody can predict; safe to share between threads and across forks.
+
+    Every thread has its own key, and a forked child starts with a new one, so no two of
+    them ever see the same words.
+
+    >>> len(SecureWords().take(3))
+    3
+    """
+
+    def __init__(self) -> None:
+        self._local = _Local()
+
+    def take(self, count: int) -> NDArray[np.uint64]:
+        """Return ``count`` fresh words in an array that the caller owns."""
+        count = checks.whole("count of words", count, most=MOST_WORDS)
+        stream = self._local.stream
+        if stream is None or stream.stale():
+            # Forget the old key first: if there is no new one, the next call must fail too.
+            self._local.stream = None
+            stream = self._local.stream = _Stream()
+        return stream.take(count)
+
+    def __reduce__(self) -> tuple[type[SecureWords], tuple[()]]:
+        return (SecureWords, ())  # A copy in another process shares no key.
+
+
+class _Stream:
+    """The key stream of one thread in one process."""
+
+    def __init__(self) -> None:
+        self._born = _process()
+        self._cipher = _keyed_cipher()
+        self._left = KEY_LIFE
+        self._pool = np.empty(POOL, dtype=np.uint64)
+        self._next = POOL  # An empty pool.
+
+    def stale(self) -> bool:
+        return self._left <= 0 or self._born != _process()
+
+    def take(self, count: int) -> NDArray[np.uint64]:
+        self._left -= count
+        if count >= POOL:
+            return self._fill(np.empty(count, dtype=np.uint64))
+        if count > POOL - self._next:
+            self._next = POOL  # Stays empty if filling fails: no word is handed out twice.
+            self._fill(self._pool)
+            self._next = 0
+        start = self._next
+        self._next = start + count
+        return self._pool[start : self._next].copy()
+
+    def _fill(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Overwrite ``words`` with key stream: the encryption of zeros."""
+        target = words.view(np.uint8).data
+        for start in range(0, len(target), len(_ZEROS)):
+            part = target[start : start + len(_ZEROS)]
+            written = self._cipher.update_into(memoryview(_ZEROS)[: len(part)], part)
+            if written != len(part):
+                raise RandomnessUnavailable("stream cipher", "produce every byte asked for")
+        return words
+
+
+class _Local(threading.local):
+    """What each thread sees: its own stream, none at first."""
+
+    stream: _Stream | None = None
+
+
+def _keyed_cipher() -> CipherContext:
+    """Return AES-256-CTR with a key and a first counter block from the operating system."""
+    try:
+        secret = os.urandom(48)
+    except (OSError, NotImplementedError) as failure:
+        raise RandomnessUnavailable("operating system", "provide random bytes") from failure
+    key, counter = secret[:32], secret[32:]
+    if len(secret) != 48 or len(set(key)) < 2:
+        raise RandomnessUnavailable("operating system", "provide random bytes")
+    return Cipher(algorithms.AES256(key), modes.CTR(counter)).encryptor()
+
+
+class _Forks:
+    """How many forks led to this process: a process id alone can come back."""
+
+    count = 0
+
+    @classmethod
+    def add(cls) -> None:
+        cls.count += 1
+
+
+os.register_at_fork(after_in_child=_Forks.add)
+
+
+def _process() -> tuple[int, int]:
+    """Return what tells this process from its parents and children."""
+    return (os.getpid(), _Forks.count)
+
+
+@functools.cache
+def secure_words() -> SecureWords:
+    """Return the process's shared source; each thread has its own key in it."""
+    return SecureWords()
