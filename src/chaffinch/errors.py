@@ -12,6 +12,7 @@ ChaffinchError                 .code (a stable word), .hint, .details (safe to l
 ├── BatchTooSmall              fewer reports than the plan waits for
 ├── BudgetExhausted            the charge does not fit into what is left
 ├── StorageFault               a file or disk did not do what it should
+│   └── LedgerRolledBack       a ledger that has forgotten charges it once acknowledged
 ├── RandomnessUnavailable      no secure random bytes; raised instead of using weaker ones
 └── MissingExtra               a feature that needs an optional install
 
@@ -150,11 +151,31 @@ class BudgetExhausted(ChaffinchError):
 
     code = "budget-exhausted"
 
+    def __init__(
+        self, *, cap: float, delta: float, asked: float, spent: float, remaining: float
+    ) -> None:
+        super().__init__(
+            f"The total of all charges must be at most epsilon {cap:.6g} at delta {delta:.3g}. "
+            f"Got {asked:.6g} with this charge, of which {spent:.6g} is spent already "
+            f"and {remaining:.6g} remains.",
+            hint="nothing was charged; a spent budget does not come back",
+            details={"cap": cap, "delta": delta, "asked": asked, "spent": spent},
+        )
+        self.asked = asked
+        self.spent = spent
+        self.remaining = remaining
+
 
 class StorageFault(ChaffinchError):
     """A file or disk did not do what it should; nothing was acknowledged."""
 
     code = "storage-fault"
+
+
+class LedgerRolledBack(StorageFault):
+    """A ledger that lacks charges which its high-water mark has seen; it is not used."""
+
+    code = "ledger-rolled-back"
 
 
 class GuaranteeNotProven(ChaffinchError):

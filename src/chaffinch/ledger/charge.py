@@ -1,0 +1,151 @@
+"""What is charged, what is recorded of it, and what all charges together cost.
+
+A charge says what was asked (plan, mechanism, times), never an epsilon: a stored epsilon would
+be stuck with the accounting of its day, and epsilons do not add up to the exact total.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from chaffinch import checks
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.privacy import (
+    Composition,
+    EncodedNumbers,
+    Guarantee,
+    Mechanism,
+    Target,
+    compose,
+)
+from chaffinch.privacy.documents import mechanism_document, mechanism_from
+
+MOST_TIMES = 10**6
+LONGEST_WORD = 200
+"""Keys, plan ids and subjects are at most this long."""
+
+_KEPT_TOTALS = 64
+"""A composed total holds arrays, so only the latest are kept."""
+
+
+def word(parameter: str, value: object, *, least: int = 1) -> str:
+    """Return a key, plan id or subject: printable text of ``least`` to 200 characters."""
+    if not (isinstance(value, str) and least <= len(value) <= LONGEST_WORD and value.isprintable()):
+        rule = f"{least} to {LONGEST_WORD} printable characters"
+        raise InvalidInput(parameter, rule, value)
+    return value
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One plan's mechanism, asked ``times`` over of the same people."""
+
+    plan_id: str
+    mechanism: Mechanism
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        word("plan id", self.plan_id)
+        if not isinstance(self.mechanism, Mechanism):
+            raise InvalidInput("mechanism", "a mechanism of chaffinch.privacy", self.mechanism)
+        times = checks.whole("number of times", self.times, least=1, most=MOST_TIMES)
+        object.__setattr__(self, "times", times)
+        _ = self.document, self.neighbours
+
+    @classmethod
+    def from_document(cls, plan_id: str, document: str, times: int) -> Charge:
+        """Return the charge whose mechanism is written in ``document``."""
+        return cls(plan_id, _parsed(document), times)
+
+    @cached_property
+    def document(self) -> str:
+        """Return the mechanism's document as canonical JSON."""
+        return json.dumps(mechanism_document(self.mechanism), sort_keys=True, separators=(",", ":"))
+
+    @cached_property
+    def neighbours(self) -> str:
+        """Return which neighbours the mechanism protects: one kind, or the charge is refused."""
+        parts = [part for part, _ in compose(self.mechanism).parts]
+        return _one_kind({part.neighbours for part in parts} or {self.mechanism.neighbours})
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a ledger. ``replayed``: the key was charged before, and nothing was now."""
+
+    sequence: int
+    key: str
+    charge: Charge
+    subject: str
+    hash: str
+    replayed: bool = False
+
+
+def total(charges: Iterable[Charge]) -> Mechanism:
+    """Return everything charged as one mechanism: the same one whatever the order.
+
+    A single mechanism asked once is itself; all else is composed exactly. Numbers sent bit by
+    bit are compositions already and are opened, which keeps the lower end tight too.
+    """
+    listed = sorted(charges, key=lambda charge: (charge.document, charge.times))
+    _one_kind({charge.neighbours for charge in listed} or {Mechanism.neighbours})
+    if len(listed) == 1 and listed[0].times == 1:
+        return listed[0].mechanism
+    return compose([compose(_opened(charge.mechanism), times=charge.times) for charge in listed])
+
+
+@lru_cache(maxsize=_KEPT_TOTALS)
+def fits(everything: Mechanism, cap: Target) -> bool:
+    """Return whether a total is proven to stay within the cap.
+
+    Compares the upper end of delta at the cap's epsilon, which needs no search for epsilon.
+    What cannot be proven does not fit.
+    """
+    try:
+        return everything.delta(cap.epsilon).upper <= cap.delta
+    except GuaranteeNotProven:
+        return False
+
+
+@lru_cache(maxsize=_KEPT_TOTALS)
+def promised(everything: Mechanism, cap: Target, neighbours: str) -> Guarantee:
+    """Return the guarantee of a total at the cap's delta."""
+    try:
+        epsilon = everything.epsilon(cap.delta).upper
+    except GuaranteeNotProven:
+        epsilon = everything.local_epsilon
+    if fits(everything, cap):
+        # The search for epsilon stops a little above; the cap itself was proven.
+        epsilon = min(epsilon, cap.epsilon)
+    return Guarantee(
+        epsilon=epsilon,
+        delta=cap.delta,
+        neighbours=neighbours,
+        view=everything.view,
+        crowd=everything.crowd_words,
+        local_epsilon=everything.local_epsilon,
+        method=everything.method,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _parsed(document: str) -> Mechanism:
+    return mechanism_from(json.loads(document))
+
+
+def _opened(mechanism: Mechanism) -> Mechanism:
+    if isinstance(mechanism, EncodedNumbers) and isinstance(mechanism.inner, Composition):
+        return mechanism.inner
+    return mechanism
+
+
+def _one_kind(kinds: set[str]) -> str:
+    """Return the only kind of neighbours: losses per person and per column do not compose."""
+    if len(kinds) != 1:
+        raise InvalidInput(
+            "neighbours of all charges in a ledger", "of one kind", ", ".join(sorted(kinds))
+        )
+    return next(iter(kinds))

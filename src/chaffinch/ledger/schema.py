@@ -1,0 +1,235 @@
+"""The ledger's file: one SQLite database that only grows, checked whole whenever it is read."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaffinch.errors import InvalidInput, StorageFault
+from chaffinch.ledger.chain import Mark, genesis, link, sync_folder
+from chaffinch.ledger.charge import Charge, Entry
+from chaffinch.privacy import Target
+
+ROLES = ("client", "analyzer")
+APPLICATION = 0x43684C67
+VERSION = 1
+PATIENCE = 60.0
+"""Seconds to wait for another writer."""
+
+# typeof() is spelled out because SQLite stores any type anywhere unless told not to. The insert
+# triggers also stop INSERT OR REPLACE, which removes rows without asking the delete trigger.
+STATEMENTS = (
+    """CREATE TABLE head (
+    ledger TEXT NOT NULL CHECK (typeof(ledger) = 'text' AND length(ledger) = 32),
+    role TEXT NOT NULL CHECK (role IN ('client', 'analyzer')),
+    epsilon TEXT NOT NULL CHECK (typeof(epsilon) = 'text'),
+    delta TEXT NOT NULL CHECK (typeof(delta) = 'text')
+)""",
+    """CREATE TABLE charges (
+    sequence INTEGER PRIMARY KEY CHECK (sequence >= 1),
+    key TEXT NOT NULL UNIQUE CHECK (typeof(key) = 'text' AND length(key) BETWEEN 1 AND 200),
+    plan TEXT NOT NULL CHECK (typeof(plan) = 'text' AND length(plan) BETWEEN 1 AND 200),
+    mechanism TEXT NOT NULL CHECK (typeof(mechanism) = 'text'),
+    times INTEGER NOT NULL CHECK (typeof(times) = 'integer' AND times BETWEEN 1 AND 1000000),
+    subject TEXT NOT NULL CHECK (typeof(subject) = 'text' AND length(subject) <= 200),
+    hash TEXT NOT NULL UNIQUE CHECK (typeof(hash) = 'text' AND length(hash) = 64)
+)""",
+    """CREATE TRIGGER one_head BEFORE INSERT ON head
+WHEN EXISTS (SELECT 1 FROM head)
+BEGIN SELECT RAISE(ABORT, 'a ledger has one head'); END""",
+    """CREATE TRIGGER head_stays BEFORE UPDATE ON head
+BEGIN SELECT RAISE(ABORT, 'a ledger keeps its head'); END""",
+    """CREATE TRIGGER head_remains BEFORE DELETE ON head
+BEGIN SELECT RAISE(ABORT, 'a ledger keeps its head'); END""",
+    """CREATE TRIGGER charges_follow BEFORE INSERT ON charges
+WHEN NEW.sequence IS NOT (SELECT COALESCE(MAX(sequence), 0) + 1 FROM charges)
+    OR EXISTS (SELECT 1 FROM charges WHERE key = NEW.key OR hash = NEW.hash)
+BEGIN SELECT RAISE(ABORT, 'a ledger grows at its end'); END""",
+    """CREATE TRIGGER charges_stay BEFORE UPDATE ON charges
+BEGIN SELECT RAISE(ABORT, 'a ledger only grows'); END""",
+    """CREATE TRIGGER charges_remain BEFORE DELETE ON charges
+BEGIN SELECT RAISE(ABORT, 'a ledger only grows'); END""",
+)
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a ledger is, fixed when it is made."""
+
+    ledger: str
+    role: str
+    cap: Target
+
+    @property
+    def row(self) -> tuple[str, str, str, str]:
+        """Return the head as stored: the cap's floats exactly, as hexadecimal text."""
+        return self.ledger, self.role, self.cap.epsilon.hex(), self.cap.delta.hex()
+
+    @property
+    def genesis(self) -> str:
+        """Return the hash before the first row."""
+        return genesis(*self.row)
+
+
+@dataclass(frozen=True)
+class History:
+    """Everything a ledger held at one moment, with an unbroken chain."""
+
+    head: Head
+    entries: tuple[Entry, ...]
+
+    @property
+    def mark(self) -> Mark:
+        """Return the mark that stands for exactly this history."""
+        return Mark(self.head.ledger, len(self.entries), self.hash_at(len(self.entries)))
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """Return what was charged."""
+        return tuple(entry.charge for entry in self.entries)
+
+    def hash_at(self, sequence: int) -> str:
+        """Return the hash of the row with this number; of the head for 0."""
+        return self.entries[sequence - 1].hash if sequence else self.head.genesis
+
+    def find(self, key: str) -> Entry | None:
+        """Return the entry with this key."""
+        return next((entry for entry in self.entries if entry.key == key), None)
+
+    def after(self, charge: Charge, key: str, subject: str) -> Entry:
+        """Return the entry that would follow."""
+        sequence = len(self.entries) + 1
+        return _entry(self.mark.hash, (sequence, key, charge, subject))
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Turn what the disk, the system or SQLite complain about into StorageFault."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise StorageFault(
+            f"The ledger's storage must be whole and within reach. Got: {error}.",
+            hint="nothing was acknowledged; a charge may be tried again with the same key",
+        ) from error
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Yield a connection for one job.
+
+    No connection outlives its job, so ledgers may be shared by threads and across forks.
+    EXTRA is FULL that also syncs the folder after the journal is removed: otherwise a power
+    cut could bring the journal back, and it would undo a charge that was acknowledged.
+    """
+    address = f"{path.as_uri()}?mode=rw"
+    with closing(
+        sqlite3.connect(address, uri=True, timeout=PATIENCE, isolation_level=None)
+    ) as connection:
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA fullfsync = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        yield connection
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[sqlite3.Connection]:
+    """Yield a connection that holds the only write lock; undone unless it commits itself."""
+    with reading(path) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+
+def build(path: Path, head: Head) -> None:
+    """Write an empty ledger to a file that does not exist yet, durably."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    with writing(path) as connection:
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        for statement in STATEMENTS:
+            connection.execute(statement)
+        connection.execute("INSERT INTO head VALUES (?, ?, ?, ?)", head.row)
+        connection.execute("COMMIT")
+    sync_folder(path)
+
+
+def append(connection: sqlite3.Connection, entry: Entry) -> None:
+    """Add a row at the end and commit it: when this returns, the charge is durable."""
+    connection.execute(
+        "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?)", (*_row(entry), entry.hash)
+    )
+    connection.execute("COMMIT")
+
+
+def check_pages(connection: sqlite3.Connection) -> None:
+    """Read every page of the file once."""
+    found = connection.execute("PRAGMA integrity_check").fetchall()
+    if found != [("ok",)]:
+        raise _broken("a whole database", "a damaged one")
+
+
+def read(connection: sqlite3.Connection) -> History:
+    """Return all that the file holds, or raise StorageFault when anything is amiss."""
+    kind = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if (kind, version) != (APPLICATION, VERSION):
+        raise _broken(f"a chaffinch ledger of version {VERSION}", "another file")
+    schema = connection.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY rowid")
+    if [sql for (sql,) in schema] != list(STATEMENTS):
+        raise _broken("as it was made", "a changed schema")
+    heads = connection.execute("SELECT ledger, role, epsilon, delta FROM head").fetchall()
+    if len(heads) != 1:
+        raise _broken("whole", "no head")
+    rows = connection.execute(
+        "SELECT sequence, key, plan, mechanism, times, subject, hash FROM charges ORDER BY sequence"
+    ).fetchall()
+    try:
+        head = _head(heads[0])
+        return History(head, tuple(_chained(head, rows)))
+    except (InvalidInput, ValueError, RecursionError):
+        raise _broken("whole", "a row that says nothing") from None
+
+
+def _head(row: tuple[str, str, str, str]) -> Head:
+    ledger, role, epsilon, delta = row
+    head = Head(ledger, role, Target(float.fromhex(epsilon), float.fromhex(delta)))
+    if head.row != row or role not in ROLES:
+        raise ValueError(role)
+    return head
+
+
+def _chained(head: Head, rows: list[tuple[int, str, str, str, int, str, str]]) -> Iterator[Entry]:
+    previous = head.genesis
+    for place, (sequence, key, plan, mechanism, times, subject, stored) in enumerate(rows, 1):
+        charge = Charge.from_document(plan, mechanism, times)
+        entry = _entry(previous, (sequence, key, charge, subject))
+        if sequence != place or entry.hash != stored:
+            raise _broken("an unbroken chain", f"a break at row {place}")
+        previous = stored
+        yield entry
+
+
+def _entry(previous: str, content: tuple[int, str, Charge, str]) -> Entry:
+    bare = Entry(*content, hash="")
+    return Entry(*content, hash=link(previous, _row(bare)))
+
+
+def _row(entry: Entry) -> list[str | int]:
+    charge = entry.charge
+    asked: list[str | int] = [charge.plan_id, charge.document, charge.times]
+    return [entry.sequence, entry.key, *asked, entry.subject]
+
+
+def _broken(rule: str, got: str) -> StorageFault:
+    return StorageFault(
+        f"The ledger must be {rule}. Got {got}.",
+        hint="a ledger that cannot be trusted is not used; find out what changed the file",
+    )
