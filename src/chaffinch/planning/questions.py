@@ -12,8 +12,11 @@ import numbers
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, ClassVar, Literal
+
+import numpy as np
 
 from chaffinch import checks
 from chaffinch.errors import InvalidAnswer, InvalidInput
@@ -65,9 +68,8 @@ class Bit:
             word = _YES.get(answer.strip().lower())
             if word is not None:
                 return int(word)
-        elif isinstance(answer, (bool, numbers.Integral)) or hasattr(answer, "dtype"):
-            if answer in (0, 1):
-                return int(answer)  # type: ignore[call-overload, no-any-return]
+        elif isinstance(answer, (numbers.Real, np.bool_)) and answer in (0, 1):
+            return int(answer)
         raise InvalidAnswer("yes or no (true or false, 1 or 0)")
 
 
@@ -152,10 +154,9 @@ class Choice:
         if isinstance(self.values, range):
             return _place_in_range(self.values, answer)
         if isinstance(answer, str):
-            return self._places.get(answer)
-        if isinstance(answer, (bool, float)) or not isinstance(answer, numbers.Integral):
-            return None
-        return self._places.get(str(int(answer)))
+            return self._places.get(answer.strip())
+        whole = _whole(answer)
+        return None if whole is None else self._places.get(str(whole))
 
     @cached_property
     def _places(self) -> Mapping[str, int]:
@@ -212,9 +213,12 @@ class Number:
                 answer = float(answer)
             except ValueError:
                 raise InvalidAnswer("a number") from None
-        if isinstance(answer, bool) or not isinstance(answer, numbers.Real):
+        if isinstance(answer, bool) or not isinstance(answer, (numbers.Real, Decimal)):
             raise InvalidAnswer("a number")
-        value = float(answer)
+        try:
+            value = float(answer)
+        except (OverflowError, ValueError):
+            raise InvalidAnswer("a number") from None
         if math.isnan(value):
             raise InvalidAnswer("a number")
         if self.clip:
@@ -264,9 +268,10 @@ class Flags:
             answer = [part for part in (p.strip() for p in answer.split(";")) if part]
         if isinstance(answer, Mapping):
             answer = [name for name, held in answer.items() if Bit().number(held)]
-        if not isinstance(answer, Iterable):
-            raise InvalidAnswer("a collection of names of flags")
-        held = set(answer)
+        try:
+            held = set(answer)  # type: ignore[call-overload]
+        except TypeError:
+            raise InvalidAnswer("a collection of names of flags") from None
         if not held <= self._known:
             raise InvalidAnswer("made of names of the question's flags")
         return tuple(place for place, name in enumerate(self.names) if name in held)
@@ -306,7 +311,10 @@ def is_missing(answer: object) -> bool:
     """Return whether an answer is a gap: None, NaN, or nothing but white space."""
     if answer is None or (isinstance(answer, str) and not answer.strip()):
         return True
-    return isinstance(answer, float) and math.isnan(answer)
+    if isinstance(answer, numbers.Real) and not isinstance(answer, numbers.Rational):
+        return math.isnan(answer)
+    # What pandas writes for a gap, known by name so that pandas need not be there.
+    return type(answer).__name__ in {"NAType", "NaTType"}
 
 
 def _missing(policy: str, table: Mapping[str, int]) -> int:
@@ -349,12 +357,20 @@ def _size(parameter: str, count: int, most: int, *, least: int = 2) -> None:
 def _place_in_range(values: range, answer: object) -> int | None:
     if isinstance(answer, str):
         text = answer.strip()
-        if not text.removeprefix("-").isdecimal():
+        digits = text.removeprefix("-")
+        if not (digits.isdecimal() and len(digits) <= MOST_LABEL):
             return None
         answer = int(text)
-    if isinstance(answer, float) and answer.is_integer():
-        answer = int(answer)
-    if isinstance(answer, bool) or not isinstance(answer, numbers.Integral):
+    whole = _whole(answer)
+    if whole is None:
         return None
-    place = int(answer) - values.start
+    place = whole - values.start
     return place if 0 <= place < len(values) else None
+
+
+def _whole(answer: object) -> int | None:
+    """Return a whole number, kept as an integer or as a float, or None for anything else."""
+    if isinstance(answer, bool) or not isinstance(answer, numbers.Real):
+        return None
+    whole = isinstance(answer, numbers.Integral) or float(answer).is_integer()
+    return int(answer) if whole else None

@@ -1,0 +1,235 @@
+"""A candidate: parameters that keep the promise, and what they cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chaffinch.planning.families import Family, Setting, families, gaussian_mu, local
+from chaffinch.planning.plan import Part, cutting_of, delta_of, total_of
+from chaffinch.planning.protocols import Encoded
+from chaffinch.planning.questions import Question
+from chaffinch.planning.settle import settle
+from chaffinch.planning.slots import SHARE_FOR_CUTTING
+
+BYTES_PER_MESSAGE = 4
+WORTH = 1.15
+"""An error this much above the best is worth having for better protection or fewer messages."""
+_LEAST_MU, _MOST_MU = 1e-6, 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is asked of a planner, apart from the promise."""
+
+    questions: tuple[tuple[str, Question], ...]
+    users: int
+    reports: int
+    rounds: int
+    max_messages: int
+
+    @property
+    def exposures(self) -> int:
+        """Return how many answers one person gives in all."""
+        return len(self.questions) * self.rounds
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Protocols with parameters, the promise they keep, and what they cost."""
+
+    name: str
+    parts: tuple[Part, ...]
+    crowd: int
+    epsilon: float
+    delta: float
+    standard_errors: tuple[float, ...]
+    """For each question, in people: of the count of a value, or of the sum over the range."""
+    local_epsilon: float
+    too_many_messages: bool
+
+    @property
+    def slots(self) -> int:
+        """Return the slots of a report, which is also how many messages the analyzer opens."""
+        return sum(part.slots for part in self.parts)
+
+    @property
+    def messages(self) -> float:
+        """Return how many messages the fullest report holds on average."""
+        return sum(part.protocol.expected_messages(part.question) for part in self.parts)
+
+    @property
+    def report_bytes(self) -> int:
+        """Return the size of a report before it is sealed."""
+        return BYTES_PER_MESSAGE * self.slots
+
+    @property
+    def shuffler_operations(self) -> int:
+        """Return the public-key operations per report at the shuffler: it opens one envelope."""
+        return 1
+
+    @property
+    def analyzer_operations(self) -> int:
+        """Return the public-key operations per report at the analyzer: one per slot."""
+        return self.slots
+
+    @property
+    def error(self) -> float:
+        """Return the largest standard error among the questions."""
+        return max(self.standard_errors)
+
+
+def standard_error(part: Part, reports: int) -> float:
+    """Return the standard error of a count, in people, or of a sum in units of its range.
+
+    A number also scatters by its rounding to bits: at most half a step per person.
+    """
+    noise = part.protocol.noise(part.question)
+    if isinstance(part.protocol, Encoded):
+        bits = part.protocol.resolution
+        flips = float(noise.standard_error(reports * bits)) / bits
+        return math.hypot(flips, math.sqrt(reports) / (2.0 * bits))
+    return float(noise.standard_error(reports))
+
+
+def candidate(
+    name: str, parts: Sequence[Part], crowd: int, promise: tuple[float, float], task: Task
+) -> Candidate:
+    """Return a candidate with its costs worked out."""
+    return Candidate(
+        name=name,
+        parts=tuple(parts),
+        crowd=crowd,
+        epsilon=promise[0],
+        delta=promise[1],
+        standard_errors=tuple(standard_error(part, task.reports) for part in parts),
+        local_epsilon=total_of(parts, crowd, task.rounds).local_epsilon,
+        too_many_messages=sum(part.slots for part in parts) > task.max_messages,
+    )
+
+
+def made(
+    chosen: Sequence[Family], strength: float, promise: tuple[float, float], crowd: int, task: Task
+) -> tuple[Part, ...]:
+    """Return the parts that families give at one strength."""
+    epsilon, delta = promise
+    cutting = delta * float(SHARE_FOR_CUTTING) / task.exposures
+    return tuple(
+        Part(name, question, family.make(Setting(question, crowd, epsilon, cutting), strength))
+        for family, (name, question) in zip(chosen, task.questions, strict=True)
+    )
+
+
+def for_target(
+    name: str, chosen: Sequence[Family], promise: tuple[float, float], task: Task
+) -> Candidate | None:
+    """Return the most accurate parameters of these families that keep the promise, if any do."""
+    epsilon, delta = promise
+
+    def excess(mu: float) -> float:
+        parts = made(chosen, mu, promise, task.users, task)
+        cutting = cutting_of(parts, task.users, task.rounds, epsilon)
+        reached = delta_of(total_of(parts, task.users, task.rounds), cutting, epsilon)
+        return math.log(reached / delta) if reached > 0 else -800.0
+
+    guess = gaussian_mu(epsilon, delta) / math.sqrt(task.exposures)
+    mu = settle(excess, guess, least=_LEAST_MU, most=_MOST_MU)
+    if mu is None:
+        return None
+    parts = made(chosen, mu, promise, task.users, task)
+    return candidate(name, parts, task.users, promise, task)
+
+
+def for_local_target(promise: tuple[float, float], task: Task) -> Candidate:
+    """Return plain randomized response with the same epsilon and no crowd at all."""
+    chosen = [local()] * len(task.questions)
+    parts = made(chosen, promise[0] / task.exposures, promise, 1, task)
+    return candidate("local", parts, 1, promise, task)
+
+
+def for_error(
+    name: str, chosen: Sequence[Family], needed: float, delta: float, task: Task
+) -> Candidate | None:
+    """Return the most private parameters of these families with so small a standard error."""
+
+    def parts_at(mu: float, epsilon: float) -> tuple[Part, ...]:
+        return made(chosen, mu, (epsilon, delta), task.users, task)
+
+    def shortfall(inverse: float) -> float:
+        parts = parts_at(1.0 / inverse, 1.0)
+        return max(standard_error(part, task.reports) for part in parts) / needed - 1.0
+
+    inverse = settle(
+        shortfall, 1.0, least=1.0 / _MOST_MU, most=1.0 / _LEAST_MU, tolerance=1e-6
+    )
+    if inverse is None:
+        return None
+    mu = 1.0 / inverse
+    guess = epsilon_guess(mu * math.sqrt(task.exposures), delta)
+    parts = parts_at(mu, 1.5 * guess)
+    epsilon = smallest_epsilon(parts, task.users, task.rounds, delta, guess)
+    if not math.isfinite(epsilon):
+        return None
+    return candidate(name, parts, task.users, (epsilon, delta), task)
+
+
+def smallest_epsilon(
+    parts: Sequence[Part], crowd: int, rounds: int, delta: float, guess: float
+) -> float:
+    """Return an epsilon of four digits that holds with ``delta``; infinite if none is found."""
+    mechanism = total_of(parts, crowd, rounds)
+
+    def excess(inverse: float) -> float:
+        epsilon = rounded_up(1.0 / inverse)
+        reached = delta_of(mechanism, cutting_of(parts, crowd, rounds, epsilon), epsilon)
+        return math.log(reached / delta) if reached > 0 else -800.0
+
+    inverse = settle(excess, 1.0 / guess, least=1.0 / 700.0, most=1e9, tolerance=1e-3)
+    return math.inf if inverse is None else rounded_up(1.0 / inverse)
+
+
+def rounded_up(epsilon: float) -> float:
+    """Return the next number with four significant digits: short to read, safe to promise."""
+    digits = 3 - math.floor(math.log10(epsilon))
+    short = round(epsilon, digits)
+    if short < epsilon:
+        short = round(short + 10.0**-digits, digits)
+    return short
+
+
+def epsilon_guess(mu: float, delta: float) -> float:
+    """Return the epsilon at which the Gaussian limit has this delta: a first guess only."""
+    low, high = 1e-9, 700.0
+    for _ in range(100):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if gaussian_mu(middle, delta) < mu else (low, middle)
+    return high
+
+
+def best(candidates: Sequence[Candidate]) -> Candidate:
+    """Return the choice: near the smallest error, the best protected, then the shortest report.
+
+    Protection is what is left when shuffler and analyzer collude.
+    """
+    least = min(one.error for one in candidates)
+    near = [one for one in candidates if one.error <= WORTH * least]
+    return min(near, key=lambda one: (one.local_epsilon, one.slots, one.error))
+
+
+def choose_families(task: Task, promise: tuple[float, float]) -> list[Family]:
+    """Return a family for each question of a survey, weighed at the Gaussian guess."""
+    mu = gaussian_mu(*promise) / math.sqrt(task.exposures)
+    share = max(1, task.max_messages // len(task.questions))
+    chosen = []
+    for name, question in task.questions:
+        alone = Task(((name, question),), task.users, task.reports, 1, share)
+        weighed = {}
+        for family in families(question, share):
+            parts = made([family], mu, promise, task.users, alone)
+            one = candidate(family.name, parts, task.users, promise, alone)
+            weighed[family.name] = (one, family)
+        within = [one for one, _ in weighed.values() if not one.too_many_messages]
+        picked = best(within or [one for one, _ in weighed.values()])
+        chosen.append(weighed[picked.name][1])
+    return chosen

@@ -1,0 +1,220 @@
+"""The plan: one immutable document, known to all parties, that says what is sent and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from chaffinch import checks, privacy
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.planning.protocols import Protocol
+from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question
+from chaffinch.planning.slots import charge
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chaffinch.planning.candidates import Candidate
+
+HONEST_SHARES = (Fraction(9, 10), Fraction(7, 10), Fraction(1, 2))
+"""A plan says what is left of its guarantee when only so many of the users are honest."""
+EMPTY = 0xFFFF_FFFF
+"""The code in a slot that holds no message."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One question of a plan with the protocol that protects it."""
+
+    name: str
+    question: Question
+    protocol: Protocol
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.question, (Bit, Choice, Number, Flags)):
+            raise InvalidInput("question", "a Bit, Choice, Number or Flags", self.question)
+        self.protocol.check(self.question)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Return a name for each code of this question."""
+        return self.protocol.labels(self.question)
+
+    @property
+    def slots(self) -> int:
+        """Return how many slots of a report belong to this question."""
+        return self.protocol.report_slots(self.question)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who is asked what, how it is protected, and the guarantee that follows.
+
+    ``users`` are the honest people who are sure to take part; ``reports`` is how many reports
+    must be there before anything is released; ``crowd`` is how many honest users the
+    guarantee counts on (1: it trusts no shuffler at all). ``epsilon`` and ``delta`` cover
+    everything one person sends: all questions, in all ``rounds``.
+    """
+
+    title: str
+    parts: tuple[Part, ...]
+    users: int
+    reports: int
+    crowd: int
+    rounds: int
+    epsilon: float
+    delta: float
+    shares: tuple[tuple[Fraction, float], ...] = ()
+    """For each share of honest users the epsilon that still holds with the same delta."""
+    alternatives: tuple[Candidate, ...] = field(default=(), compare=False, repr=False)
+    """The other protocols that were weighed; not part of the document."""
+
+    def __post_init__(self) -> None:
+        checks.whole("number of users", self.users, least=1)
+        checks.whole("number of reports", self.reports, least=self.users)
+        checks.whole("crowd", self.crowd, least=1, most=self.users)
+        checks.whole("number of rounds", self.rounds, least=1, most=10**6)
+        checks.epsilon(self.epsilon)
+        checks.delta(self.delta)
+        if not self.parts or len({part.name for part in self.parts}) < len(self.parts):
+            raise InvalidInput(
+                "questions", "at least one, all with different names", [p.name for p in self.parts]
+            )
+        if self.codes >= EMPTY:
+            raise InvalidInput("number of codes", f"below {EMPTY}", self.codes)
+
+    # -------------------------------------------------------------------- what is sent
+
+    @property
+    def slots(self) -> int:
+        """Return the number of message slots in every report."""
+        return sum(part.slots for part in self.parts)
+
+    @property
+    def codes(self) -> int:
+        """Return how many different messages there are."""
+        return sum(len(part.labels) for part in self.parts)
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """Return the first code of each part."""
+        starts, total = [], 0
+        for part in self.parts:
+            starts.append(total)
+            total += len(part.labels)
+        return tuple(starts)
+
+    def part(self, name: str | None = None) -> Part:
+        """Return the part of that name, or the only one."""
+        for part in self.parts:
+            if name == part.name or (name is None and len(self.parts) == 1):
+                return part
+        names = ", ".join(repr(part.name) for part in self.parts)
+        raise InvalidInput("name of a question", f"one of {names}", name)
+
+    # -------------------------------------------------------------------- what is promised
+
+    def mechanism(self, share: Fraction = Fraction(1)) -> privacy.Mechanism:
+        """Return what one person is exposed to in total, among a share of the crowd."""
+        crowd = max(1, math.floor(self.crowd * share))
+        return total_of(self.parts, crowd, self.rounds)
+
+    def cutting(self, epsilon: float, share: Fraction = Fraction(1)) -> float:
+        """Return what the limited number of slots costs of delta."""
+        crowd = max(1, math.floor(self.crowd * share))
+        return cutting_of(self.parts, crowd, self.rounds, epsilon)
+
+    @cached_property
+    def guarantee(self) -> privacy.Guarantee:
+        """Return the promise with everything it depends on."""
+        mechanism = self.mechanism()
+        return privacy.Guarantee(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            neighbours=mechanism.neighbours,
+            view="one report" if self.crowd == 1 else mechanism.view,
+            crowd="nobody but oneself" if self.crowd == 1 else f"{self.crowd} honest users",
+            local_epsilon=mechanism.local_epsilon,
+            method=mechanism.method,
+        )
+
+    def verify(self) -> None:
+        """Recompute the guarantee from the parameters; raise if it does not hold.
+
+        Once per plan: the result is remembered, so that encoding stays cheap.
+        """
+        _ = self._verified
+
+    @cached_property
+    def _verified(self) -> bool:
+        claims = [(Fraction(1), self.epsilon), *self.shares]
+        for share, epsilon in claims:
+            if math.isinf(epsilon):
+                continue
+            reached = delta_of(
+                self.mechanism(share), self.cutting(epsilon, share), epsilon
+            )
+            if not reached <= self.delta:
+                raise GuaranteeNotProven(
+                    f"delta of this plan at epsilon {epsilon:g} with {float(share):.0%} honest",
+                    asked=0.0,
+                    lower=0.0,
+                    upper=reached,
+                    hint="the plan promises more than its parameters give: do not use it",
+                )
+        return True
+
+    # -------------------------------------------------------------------- for people and files
+
+    @cached_property
+    def id(self) -> str:
+        """Return the SHA-256 of the plan's canonical form, in hexadecimal."""
+        from chaffinch.planning.plan_file import plan_id
+
+        return plan_id(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a file that other parties can load and verify."""
+        from chaffinch.planning.plan_file import save_plan
+
+        save_plan(self, path)
+
+    def explain(self) -> str:
+        """Return in plain sentences what is promised, what is sent and why this protocol."""
+        from chaffinch.planning.explain import explain
+
+        return explain(self)
+
+    def __str__(self) -> str:
+        return f"{self.title or 'plan'} ({self.id[:16]}): {self.guarantee}"
+
+
+def total_of(parts: Sequence[Part], crowd: int, rounds: int) -> privacy.Mechanism:
+    """Return the exact composition of all parts in all rounds, or the one mechanism there is."""
+    mechanisms = [part.protocol.mechanism(part.question, crowd) for part in parts]
+    if len(mechanisms) == 1 and rounds == 1:
+        return mechanisms[0]
+    return privacy.compose(mechanisms, times=rounds)
+
+
+def cutting_of(parts: Sequence[Part], crowd: int, rounds: int, epsilon: float) -> float:
+    """Return what limited slots cost of delta, over all records of all honest users."""
+    return sum(
+        charge(
+            part.protocol.overflow(part.question),
+            rounds * crowd * part.protocol.records,
+            epsilon,
+        )
+        for part in parts
+    )
+
+
+def delta_of(mechanism: privacy.Mechanism, cutting: float, epsilon: float) -> float:
+    """Return the safe end of delta at ``epsilon``, with what cutting costs."""
+    if epsilon >= mechanism.local_epsilon:
+        return cutting
+    return min((mechanism.delta(epsilon).upper + cutting) * (1 + 1e-15), 1.0)

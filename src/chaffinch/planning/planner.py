@@ -1,0 +1,263 @@
+"""Choose and compare protocols: from a promise to an error, or from an error to a promise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from scipy import special
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput, NoPlanFound
+from chaffinch.planning.candidates import (
+    Candidate,
+    Task,
+    best,
+    choose_families,
+    for_error,
+    for_local_target,
+    for_target,
+    smallest_epsilon,
+)
+from chaffinch.planning.families import families
+from chaffinch.planning.plan import HONEST_SHARES, Plan
+from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question, Survey
+from chaffinch.privacy import Target
+
+MOST_MESSAGES = 64
+"""By default a report has at most so many slots: what a small device can seal in a blink."""
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """The error to stay within: a share of the crowd (of the range, for numbers).
+
+    ``Error(0.005, confidence=0.95)``: each count is within half a percent of the crowd in
+    95 of 100 collections.
+    """
+
+    share: float
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "share", checks.real("error", self.share, least=1e-12, most=1.0))
+        confidence = checks.real("confidence", self.confidence, least=0.5, most=1 - 1e-12)
+        object.__setattr__(self, "confidence", confidence)
+
+    def standard_error(self, reports: int) -> float:
+        """Return the standard error, in people, that this allows."""
+        return self.share * reports / float(special.ndtri(0.5 + self.confidence / 2))
+
+
+def plan(
+    question: Question | Survey,
+    *,
+    users: int,
+    target: Target | None = None,
+    error: Error | None = None,
+    delta: float | None = None,
+    rounds: int = 1,
+    max_messages: int = MOST_MESSAGES,
+    honest: float = 1.0,
+    title: str = "",
+    progress: Progress | None = None,
+) -> Plan:
+    """Return the plan that fits best: give ``target`` to get its error, or ``error`` for privacy.
+
+    ``users`` is the number of honest people who are sure to answer. With ``honest`` below 1
+    the release waits for ``users / honest`` reports. The target covers everything one person
+    sends: all questions of a survey, in all ``rounds``. ``progress`` is told the name of each
+    protocol before it is calibrated.
+
+    >>> from chaffinch.planning.questions import Bit
+    >>> one = plan(Bit(), users=10_000, target=Target(1.0, 1e-6))
+    >>> one.guarantee.epsilon, one.guarantee.neighbours
+    (1.0, 'replace-one')
+    """
+    task = _task(question, users, rounds, max_messages, honest)
+    tell = progress or _silent
+    if (target is None) == (error is None):
+        raise InvalidInput("target", "given, or an error, but not both", target)
+    if target is not None:
+        promise = (_target(target).epsilon, target.delta)
+        if promise[0] == 0:
+            raise InvalidInput("epsilon", "above 0", 0.0, hint="0 leaves no answer at all")
+        found = _meeting_target(task, promise, tell)
+    else:
+        allowed = default_delta(task.users) if delta is None else checks.delta(delta)
+        found = _meeting_error(task, _error(error), allowed, tell)
+    within = [one for one in found if not one.too_many_messages and one.crowd > 1]
+    if not within and task.users == 1:
+        within = [one for one in found if not one.too_many_messages]
+    if not within:
+        raise _nothing(task, target, error, found)
+    chosen = best(within) if target is not None else min(within, key=lambda one: one.epsilon)
+    name = title or (question.title if isinstance(question, Survey) else "")
+    tell("honest shares")
+    return _plan(chosen, task, found, name)
+
+
+def default_delta(users: int) -> float:
+    """Return min(1e-8, 1/(100·users)): the delta that is promised unless another is asked for."""
+    return min(1e-8, 1.0 / (100 * users))
+
+
+def _task(
+    question: Question | Survey, users: int, rounds: int, max_messages: int, honest: float
+) -> Task:
+    if isinstance(question, Survey):
+        questions = tuple(question.questions.items())
+    elif isinstance(question, (Bit, Choice, Number, Flags)):
+        questions = (("answer", question),)
+    else:
+        raise InvalidInput("question", "a Bit, Choice, Number, Flags or Survey", question)
+    crowd = checks.whole("number of users", users, least=1)
+    share = Fraction(checks.real("honest share", honest, least=1e-3, most=1.0))
+    return Task(
+        questions=questions,
+        users=crowd,
+        reports=checks.whole("number of reports", math.ceil(crowd / share), least=1),
+        rounds=checks.whole("number of rounds", rounds, least=1, most=10**6),
+        max_messages=checks.whole("number of messages", max_messages, least=1, most=10**6),
+    )
+
+
+def _meeting_target(task: Task, promise: tuple[float, float], tell: Progress) -> list[Candidate]:
+    """Return every candidate that keeps the promise."""
+    found: list[Candidate | None] = []
+    if len(task.questions) == 1:
+        for family in families(task.questions[0][1], task.max_messages):
+            tell(family.name)
+            found.append(for_target(family.name, [family], promise, task))
+    else:
+        chosen = choose_families(task, promise)
+        name = "; ".join(family.name for family in chosen)
+        tell(name)
+        found.append(for_target(name, chosen, promise, task))
+    tell("local")
+    return [*(one for one in found if one is not None), for_local_target(promise, task)]
+
+
+def _meeting_error(task: Task, error: Error, delta: float, tell: Progress) -> list[Candidate]:
+    """Return every candidate with so small an error."""
+    needed = error.standard_error(task.reports)
+    if len(task.questions) == 1:
+        choices = [[one] for one in families(task.questions[0][1], task.max_messages)]
+    else:
+        choices = [choose_families(task, (1.0, delta))]
+    found = []
+    for chosen in choices:
+        name = "; ".join(family.name for family in chosen)
+        tell(name)
+        one = for_error(name, chosen, needed, delta, task)
+        if one is not None:
+            found.append(one)
+    return found
+
+
+def _plan(chosen: Candidate, task: Task, found: list[Candidate], title: str) -> Plan:
+    """Return the plan of a candidate, with what smaller honest shares leave."""
+    shares = []
+    if chosen.crowd > 1:
+        for share in HONEST_SHARES:
+            crowd = max(1, math.floor(chosen.crowd * share))
+            guess = chosen.epsilon / math.sqrt(float(share))
+            shares.append(
+                (
+                    share,
+                    smallest_epsilon(chosen.parts, crowd, task.rounds, chosen.delta, guess),
+                )
+            )
+    return Plan(
+        title=title,
+        parts=chosen.parts,
+        users=task.users,
+        reports=task.reports,
+        crowd=chosen.crowd,
+        rounds=task.rounds,
+        epsilon=chosen.epsilon,
+        delta=chosen.delta,
+        shares=tuple(shares),
+        alternatives=tuple(one for one in found if one is not chosen),
+    )
+
+
+def _nothing(
+    task: Task, target: Target | None, error: Error | None, found: list[Candidate]
+) -> NoPlanFound:
+    """Return the error that says what would work: more users, more messages, a looser wish."""
+    wish = (
+        f"epsilon {target.epsilon:g} with delta {target.delta:g}"
+        if target is not None
+        else f"an error of {error.share:g} of the crowd"  # type: ignore[union-attr]
+    )
+    hints = [
+        hint
+        for hint in (
+            _with_more_users(task, target, error),
+            _with_more_messages(found),
+            _with_looser_target(task, target),
+        )
+        if hint
+    ]
+    return NoPlanFound(
+        f"The plan must meet {wish} with {task.users} users and at most {task.max_messages} "
+        f"messages per report. Got no protocol that does.",
+        hint="these would work: " + "; ".join(hints) if hints else "ask for less, of more people",
+        details={"users": task.users, "max_messages": task.max_messages},
+    )
+
+
+def _works(task: Task, target: Target | None, error: Error | None) -> bool:
+    """Return whether a plan exists, judged by the accountant."""
+    if target is not None:
+        found = _meeting_target(task, (target.epsilon, target.delta), _silent)
+    else:
+        assert error is not None  # noqa: S101 - one of the two is always given
+        found = _meeting_error(task, error, default_delta(task.users), _silent)
+    return any(not one.too_many_messages and one.crowd > 1 for one in found)
+
+
+def _with_more_users(task: Task, target: Target | None, error: Error | None) -> str:
+    users = task.users
+    while users < checks.LARGEST_CROWD // 10:
+        users *= 4
+        reports = math.ceil(Fraction(task.reports, task.users) * users)
+        if _works(replace(task, users=users, reports=reports), target, error):
+            return f"{users} users"
+    return ""
+
+
+def _with_more_messages(found: list[Candidate]) -> str:
+    slots = [one.slots for one in found if one.crowd > 1]
+    return f"{min(slots)} messages per report" if slots else ""
+
+
+def _with_looser_target(task: Task, target: Target | None) -> str:
+    if target is None:
+        return ""
+    epsilon = target.epsilon
+    while epsilon < 16:
+        epsilon *= 2
+        if _works(task, Target(epsilon, target.delta), None):
+            return f"epsilon {epsilon:g}"
+    return ""
+
+
+def _target(target: object) -> Target:
+    if not isinstance(target, Target):
+        raise InvalidInput("target", "a Target(epsilon, delta)", target)
+    return target
+
+
+def _error(error: object) -> Error:
+    if not isinstance(error, Error):
+        raise InvalidInput("error", "an Error(share, confidence)", error)
+    return error
+
+
+def _silent(_: str) -> None:
+    """Tell nobody."""
