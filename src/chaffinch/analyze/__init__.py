@@ -1,0 +1,1 @@
+"""From the shuffled messages to estimates with proven intervals."""

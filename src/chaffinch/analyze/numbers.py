@@ -1,0 +1,213 @@
+"""Sums, means and quantiles of numbers that were reported as flipped thermometer bits.
+
+A number is scaled to x in [0, 1] and rounded to r bits: the first ⌊x·r⌋ are 1, the next is
+1 with chance x·r − ⌊x·r⌋, the rest are 0; then every bit is flipped with chance q. Write T
+for the number of bits that were 1 before flipping, all people together, and T_j for those
+of slot j. Over n reports the tally of all bits is Bin(T, 1 − q) + Bin(r·n − T, q): the noise
+of flips among r·n trials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from chaffinch import checks
+from chaffinch.analyze.intervals import Counts, miss_chance, simultaneous, two_sided
+from chaffinch.analyze.noise import Floats, Noise
+from chaffinch.errors import InvalidInput
+
+ROUNDING_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Shares of the chance to miss that rounding may get; 0 stands for its largest effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How numbers from ``low`` to ``high`` became bits."""
+
+    low: float
+    high: float
+    resolution: int
+    flip: Fraction
+
+    def __post_init__(self) -> None:
+        low = checks.real("low end", self.low, least=-math.inf)
+        high = checks.real("high end", self.high, least=-math.inf)
+        if not low < high:
+            raise InvalidInput("high end", f"above the low end {low:g}", high)
+        checks.whole("resolution", self.resolution, least=1, most=1000)
+        checks.flip_probability(self.flip)
+
+    @property
+    def noise(self) -> Noise:
+        """Return the noise of one bit."""
+        return Noise.flips(self.flip)
+
+    def place(self, share: ArrayLike) -> Floats:
+        """Return where ``share`` of the way from low to high is."""
+        return np.asarray(self.low + (self.high - self.low) * np.asarray(share, dtype=np.float64))
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """An estimated mean (``reports`` times that is the sum) and a proven interval."""
+
+    reports: int
+    estimate: float
+    """Unbiased; may lie outside of the range of the numbers."""
+    standard_error: float
+    """A bound: exact for the flips, the largest possible for the rounding."""
+    low: float
+    high: float
+    level: float
+
+    @property
+    def total(self) -> float:
+        """Return the estimated sum of all numbers."""
+        return self.estimate * self.reports
+
+
+def mean(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> Mean:
+    """Return the mean of the numbers from the tally of all bits, or from one per slot.
+
+    Coverage. With α = 1 − level and any split α = α₁ + α₂ that the data do not touch: the
+    interval for T fails with chance at most α₁, whatever T is, hence also on average over
+    the rounding. Each person's bits differ from r·x by a variable of mean 0 that lives in
+    an interval of length 1, independently, so |T − r·Σx| ≥ t has chance at most
+    2·exp(−2t²/n) = α₂ [Hoeffding 1963]; and it never exceeds n. If neither fails, r·Σx lies
+    in [T_low − t, T_high + t]. By the union bound that is so with chance 1 − α at least.
+    The split is the one whose interval is about the shortest for these n, r and q.
+
+    Examples
+    --------
+    >>> answer = mean(Scale(0.0, 10.0, 4, Fraction(1, 20)), 2000, 1000, 0.95)
+    >>> round(answer.estimate, 9), round(answer.low, 2), round(answer.high, 2)
+    (5.0, 4.8, 5.2)
+    """
+    reports = checks.whole("reports", reports, least=1)
+    alpha = miss_chance(level)
+    trials = scale.resolution * reports
+    tally = np.asarray(np.sum(np.asarray(tallies)))
+    spread = float(scale.noise.standard_error(trials))
+    share = min(
+        ROUNDING_SHARES,
+        key=lambda part: (
+            -float(special.ndtri(0.5 * alpha * (1 - part))) * spread
+            + _rounding(reports, alpha * part)
+        ),
+    )
+    low, high = two_sided(scale.noise, tally, trials, alpha * (1 - share))
+    room = _rounding(reports, alpha * share)
+    # Outwards by one float, so that rounding of the last operations cannot cut a corner.
+    ends = scale.place([(float(low) - room) / trials, (float(high) + room) / trials])
+    ends = np.clip(np.nextafter(ends, [-np.inf, np.inf]), scale.low, scale.high)
+    width = scale.high - scale.low
+    return Mean(
+        reports=reports,
+        estimate=float(scale.place(float(scale.noise.estimate(tally, trials)) / trials)),
+        standard_error=width * math.sqrt(spread**2 + reports / 4) / trials,
+        low=float(ends[0]),
+        high=float(ends[1]),
+        level=level,
+    )
+
+
+def _rounding(reports: int, alpha: float) -> float:
+    """Return t with |T − r·Σx| < t but for a chance of ``alpha``."""
+    if alpha == 0.0:
+        return float(reports)
+    return min(math.sqrt(reports * math.log(2 / alpha) / 2) * (1 + 1e-12), float(reports))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survival:
+    """What share of people lies above each step of the scale, from slots kept separate.
+
+    A person's bit j is surely 1 when x ≥ j/r and surely 0 when x ≤ (j − 1)/r. So
+    #(x ≥ j/r) ≤ T_j ≤ #(x > (j − 1)/r), whatever the rounding did: ``share[j − 1]`` is the
+    share of people above, averaged over the step from (j − 1)/r to j/r.
+    """
+
+    scale: Scale
+    reports: int
+    level: float
+    raw: Floats
+    """Unbiased shares per slot; they may rise by chance or leave [0, 1]."""
+    share: Floats
+    """The nearest shares that do not rise (isotonic regression), clipped to [0, 1]: biased."""
+    low: Counts
+    high: Counts
+    """Ends of intervals for all T_j that hold together with probability ``level``."""
+
+    said = (
+        "Shares were moved to the nearest ones that do not rise and clipped to [0, 1]; "
+        "this biases them a little."
+    )
+
+    def quantiles(self, probabilities: Sequence[float]) -> tuple[Floats, Floats, Floats]:
+        """Return lower ends, estimates and upper ends of quantiles of the true numbers.
+
+        The quantile at φ is the value of rank k = max(1, ⌈φ·n⌉), counted from the smallest.
+        It is above (j − 1)/r exactly if more than n − k people are, which T_j > n − k proves;
+        it is below j/r exactly if at most n − k people are at j/r or above, which
+        T_j ≤ n − k proves. So while the intervals for all T_j hold, all brackets do, for any
+        number of probabilities.
+        """
+        steps = self.scale.resolution
+        # The ends of the brackets lie on the steps; those in reach form a prefix and a suffix.
+        above = self.reports - np.array([self._rank(chance) for chance in probabilities], dtype=int)
+        lower = np.array([np.flatnonzero(self.low > k).max(initial=0) for k in above]) / steps
+        upper = np.array(
+            [(np.flatnonzero(self.high <= k) + 1).min(initial=steps) for k in above], dtype=float
+        )
+        middles = np.concatenate([[0.0], (np.arange(steps) + 0.5) / steps, [1.0]])
+        below = np.concatenate([[0.0], 1.0 - self.share, [1.0]])
+        guess = np.interp(np.asarray(probabilities, dtype=np.float64), below, middles)
+        lower, upper = np.minimum(lower, upper / steps), np.maximum(lower, upper / steps)
+        ends = (lower, np.clip(guess, lower, upper), upper)
+        return self.scale.place(ends[0]), self.scale.place(ends[1]), self.scale.place(ends[2])
+
+    def _rank(self, probability: float) -> int:
+        """Return the rank of a quantile; a float stands for the decimal it is written as."""
+        chance = checks.real("probability", probability, least=0.0, most=1.0)
+        return max(1, math.ceil(Fraction(str(chance)) * self.reports))
+
+
+def survival(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> Survival:
+    """Return the shares of people above each step, from one tally per slot."""
+    reports = checks.whole("reports", reports, least=1)
+    seen = np.asarray(tallies)
+    if seen.shape != (scale.resolution,):
+        raise InvalidInput("tallies", f"{scale.resolution} numbers, one per slot", seen.shape)
+    low, high = simultaneous(scale.noise, seen, reports, level)
+    # Nobody's bits rise from slot to slot, so the T_j do not: if the intervals hold, these do.
+    low, high = np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
+    raw = scale.noise.estimate(seen, reports) / reports
+    share = np.clip(falling(raw), 0.0, 1.0)
+    return Survival(scale, reports, level, raw, share, np.minimum(low, high), np.maximum(low, high))
+
+
+def falling(values: ArrayLike) -> Floats:
+    """Return the nearest sequence, in the sum of squares, that never rises.
+
+    Neighbours that rise are pooled into their mean until none do [Ayer et al. 1955].
+
+    Examples
+    --------
+    >>> falling([3.0, 1.0, 2.0, 0.0])
+    array([3. , 1.5, 1.5, 0. ])
+    """
+    pools: list[tuple[float, int]] = []
+    for value in np.asarray(values, dtype=np.float64):
+        total, size = float(value), 1
+        while pools and pools[-1][0] * size < total * pools[-1][1]:
+            before, members = pools.pop()
+            total, size = total + before, size + members
+        pools.append((total, size))
+    return np.repeat([total / size for total, size in pools], [size for _, size in pools])
