@@ -182,8 +182,8 @@ def read(connection: sqlite3.Connection) -> History:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if (kind, version) != (APPLICATION, VERSION):
         raise _broken(f"a chaffinch ledger of version {VERSION}", "another file")
-    schema = connection.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL ORDER BY rowid")
-    if [sql for (sql,) in schema] != list(STATEMENTS):
+    schema = connection.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL").fetchall()
+    if sorted(sql for (sql,) in schema) != sorted(STATEMENTS):
         raise _broken("as it was made", "a changed schema")
     heads = connection.execute("SELECT ledger, role, epsilon, delta FROM head").fetchall()
     if len(heads) != 1:

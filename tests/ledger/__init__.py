@@ -1,0 +1,1 @@
+"""Tests of the ledger: what it grants, what it refuses, what survives."""

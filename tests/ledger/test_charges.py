@@ -1,0 +1,233 @@
+"""What is granted, what is refused, and what a repeated key means."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaffinch import privacy
+from chaffinch.errors import BudgetExhausted, InvalidInput
+from chaffinch.ledger import Charge, Ledger
+from tests.ledger import made
+from tests.ledger.made import BIT, CAP, ONE, OTHER
+
+
+def test_grants_what_fits_and_not_one_more(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path)
+    for count in range(made.GRANTS):
+        ledger.charge(ONE, f"key {count}")
+    with pytest.raises(BudgetExhausted) as refused:
+        ledger.charge(ONE, "one more")
+    granted = len(ledger.entries())
+    # Composed here without the ledger.
+    within = privacy.compose(BIT, times=granted).delta(CAP.epsilon).upper
+    beyond = privacy.compose(BIT, times=granted + 1).delta(CAP.epsilon).upper
+    assert within <= CAP.delta < beyond
+    error = refused.value
+    assert error.code == "budget-exhausted"
+    assert error.spent == ledger.spent().epsilon <= CAP.epsilon < error.asked
+    assert error.remaining == ledger.remaining() == CAP.epsilon - error.spent
+    assert len(ledger.entries()) == granted == made.GRANTS
+
+
+def test_a_refused_charge_leaves_room_for_a_smaller_one(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path)
+    ledger.charge(ONE, "a")
+    with pytest.raises(BudgetExhausted):
+        ledger.charge(Charge("plan", BIT, made.GRANTS), "b")
+    assert ledger.charge(Charge("plan", BIT, made.GRANTS - 1), "b").sequence == 2
+
+
+def test_a_total_exactly_at_the_cap_is_granted(tmp_path: Path) -> None:
+    three = privacy.compose(BIT, times=3).epsilon(1e-6).upper
+    ledger = made.create(tmp_path, cap=privacy.Target(three, 1e-6))
+    ledger.charge(Charge("plan", BIT, 3), "a")
+    assert ledger.spent().epsilon == three
+    assert ledger.remaining() == 0.0
+    below = made.create(tmp_path / "below", cap=privacy.Target(three * (1 - 1e-4), 1e-6))
+    with pytest.raises(BudgetExhausted):
+        below.charge(Charge("plan", BIT, 3), "a")
+
+
+def test_one_mechanism_asked_once_is_itself(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path)
+    ledger.charge(ONE, "a")
+    assert ledger.spent() == BIT.guarantee(delta=1e-6)
+    assert ledger.spent().method == "exact"
+
+
+def test_spent_is_the_exact_composition_in_any_order(tmp_path: Path) -> None:
+    charges = [ONE, Charge("other", OTHER, 2), Charge("both", privacy.compose([BIT, OTHER]))]
+    expected = privacy.compose([BIT] * 2 + [OTHER] * 3).epsilon(1e-6)
+    spent = []
+    for name, order in (("forth", charges), ("back", charges[::-1])):
+        ledger = made.create(tmp_path / name)
+        assert ledger.spent().epsilon == 0.0
+        for charge in order:
+            before = ledger.would_spend(charge)
+            ledger.charge(charge, f"key {len(ledger.entries())}")
+            assert ledger.spent() == before
+        spent.append(ledger.spent())
+    assert spent[0].epsilon == spent[1].epsilon == pytest.approx(expected.upper, rel=1e-4)
+    assert spent[0].epsilon >= expected.lower
+
+
+def test_numbers_sent_bit_by_bit_are_composed_bit_by_bit(tmp_path: Path) -> None:
+    number = privacy.EncodedNumbers(users=20, resolution=3, flip_probability="0.3")
+    ledger = made.create(tmp_path)
+    ledger.charge(Charge("number", number, 2), "a")
+    assert ledger.spent().epsilon == privacy.compose(BIT, times=6).epsilon(1e-6).upper
+
+
+def test_where_composition_proves_nothing_the_local_guarantee_counts(tmp_path: Path) -> None:
+    twice = Charge("plan", BIT, 2)
+    local = privacy.compose(BIT, times=2).local_epsilon
+    wide = made.create(tmp_path / "wide", cap=privacy.Target(2 * local, 1e-200))
+    wide.charge(twice, "a")
+    assert wide.spent().epsilon == local
+    narrow = made.create(tmp_path / "narrow", cap=privacy.Target(0.9 * local, 1e-200))
+    with pytest.raises(BudgetExhausted):
+        narrow.charge(twice, "a")
+
+
+def test_what_always_leaks_is_refused(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path, cap=privacy.Target(1e6, 1e-6))
+    with pytest.raises(BudgetExhausted) as refused:
+        ledger.charge(Charge("clear", privacy.DecoyedValues(decoys=1, values=5)), "a")
+    assert refused.value.asked == math.inf
+
+
+def test_people_and_columns_are_not_counted_together(tmp_path: Path) -> None:
+    columns = privacy.FlippedFilters(filters=2, bits=10_000, flip_probability="0.3")
+    ledger = made.create(tmp_path)
+    ledger.charge(Charge("reach", columns), "a")
+    assert ledger.spent().neighbours == "replace-one-column"
+    with pytest.raises(InvalidInput, match="one kind"):
+        ledger.charge(ONE, "b")
+    with pytest.raises(InvalidInput, match="one kind"):
+        Charge("mixed", privacy.compose([columns, BIT]))
+    assert made.keys(ledger) == ["a"]
+
+
+@pytest.mark.parametrize("times", [0, -1, -0.0, 1.0, math.nan, math.inf, True, "1", None, 10**7])
+def test_times_are_refused_never_mended(times: Any) -> None:
+    with pytest.raises(InvalidInput):
+        Charge("plan", BIT, times)
+
+
+@pytest.mark.parametrize("text", ["", "k" * 201, "line\nbreak", "nul\0", "\ud800", 3, None, b"k"])
+def test_keys_and_plan_ids_are_short_printable_text(tmp_path: Path, text: Any) -> None:
+    ledger = made.create(tmp_path)
+    with pytest.raises(InvalidInput):
+        ledger.charge(ONE, text)
+    with pytest.raises(InvalidInput):
+        Charge(text, BIT)
+    if text != "":
+        with pytest.raises(InvalidInput):
+            ledger.charge(ONE, "key", subject=text)
+    assert ledger.entries() == ()
+
+
+def test_charges_are_charges_of_proven_mechanisms(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path)
+    nothing: Any = BIT
+    with pytest.raises(InvalidInput):
+        ledger.charge(nothing, "key")
+    with pytest.raises(InvalidInput):
+        ledger.would_spend(nothing)
+    number: Any = 0.5
+    with pytest.raises(InvalidInput):
+        Charge("plan", number)
+
+
+def test_a_repeated_key_charges_nothing(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path)
+    first = ledger.charge(ONE, "a")
+    again = ledger.charge(Charge("plan", BIT, 1), "a")
+    assert (first.replayed, again.replayed) == (False, True)
+    assert (again.sequence, again.hash) == (first.sequence, first.hash)
+    assert len(ledger.entries()) == 1
+
+
+def test_a_repeated_key_is_honoured_when_nothing_is_left(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path)
+    everything = Charge("plan", BIT, made.GRANTS)
+    ledger.charge(everything, "a")
+    assert ledger.charge(everything, "a").replayed
+
+
+@pytest.mark.parametrize(
+    ("charge", "subject"),
+    [
+        (Charge("another", BIT), "s"),
+        (Charge("plan", OTHER), "s"),
+        (Charge("plan", BIT, 2), "s"),
+        (ONE, "t"),
+        (ONE, ""),
+    ],
+)
+def test_a_repeated_key_with_anything_else_is_refused(
+    tmp_path: Path, charge: Charge, subject: str
+) -> None:
+    ledger = made.create(tmp_path)
+    ledger.charge(ONE, "a", subject="s")
+    with pytest.raises(InvalidInput, match="key"):
+        ledger.charge(charge, "a", subject=subject)
+    assert len(ledger.entries()) == 1
+
+
+def test_an_analyzer_repeats_a_key_only_for_the_same_batch(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path, role="analyzer")
+    ledger.charge(ONE, "no batch named")
+    with pytest.raises(InvalidInput, match="same subject"):
+        ledger.charge(ONE, "no batch named")
+    ledger.charge(ONE, "november", subject="batch 1")
+    with pytest.raises(InvalidInput, match="same subject"):
+        ledger.charge(ONE, "november", subject="batch 2")
+    assert ledger.charge(ONE, "november", subject="batch 1").replayed
+
+
+def released(ledger: Ledger, subject: str, out: list[str]) -> None:
+    with ledger.charging(ONE, "november", subject=subject) as entry:
+        # Another process would see the charge already.
+        assert entry.key in made.keys(ledger)
+        out.append(subject)
+
+
+def test_the_block_runs_after_the_charge_and_again_only_for_the_same_thing(
+    tmp_path: Path,
+) -> None:
+    ledger = made.create(tmp_path)
+    out: list[str] = []
+    released(ledger, "batch 1", out)
+    released(ledger, "batch 1", out)
+    with pytest.raises(InvalidInput):
+        released(ledger, "batch 2", out)
+    assert out == ["batch 1", "batch 1"]
+    assert len(ledger.entries()) == 1
+
+
+def test_without_a_subject_the_block_never_runs_twice(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path)
+    out: list[str] = []
+    released(ledger, "", out)
+    with pytest.raises(InvalidInput):
+        released(ledger, "", out)
+    assert out == [""]
+
+
+def test_a_failed_release_stays_charged(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path)
+    with pytest.raises(OSError, match="printer"), ledger.charging(ONE, "a"):
+        raise OSError("printer on fire")
+    assert made.keys(ledger) == ["a"]
+
+
+def test_no_block_without_a_charge(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path)
+    too_much = Charge("plan", BIT, 1000)
+    with pytest.raises(BudgetExhausted), ledger.charging(too_much, "a"):
+        pytest.fail("released without a charge")

@@ -1,0 +1,332 @@
+"""Only a whole ledger that has forgotten nothing is opened."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaffinch import privacy
+from chaffinch.errors import InvalidInput, LedgerRolledBack, StorageFault
+from chaffinch.ledger import Charge, Entry, Ledger, chain, schema
+from tests.ledger import made
+from tests.ledger.made import BIT, CAP, ONE
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the folder of a ledger with three charges."""
+    ledger = made.create(tmp_path)
+    for key in ("a", "b", "c"):
+        ledger.charge(ONE, key)
+    return tmp_path
+
+
+def change(folder: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(folder / "ledger")) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def unlocked(name: str, *statements: str) -> tuple[str, ...]:
+    """Return statements between taking a trigger away and putting it back."""
+    trigger = next(sql for sql in schema.STATEMENTS if f"TRIGGER {name} " in sql)
+    return (f"DROP TRIGGER {name}", *statements, trigger)
+
+
+def inserted(how: str, values: str) -> str:
+    tail = "subject, replace(hash, 'a', 'b') FROM charges LIMIT 1"
+    return f"{how} SELECT {values}, {tail}"
+
+
+@pytest.mark.parametrize("role", ["client", "analyzer"])
+def test_a_ledger_comes_back_as_it_was(tmp_path: Path, role: str) -> None:
+    cap = privacy.Target(0.1 + 0.2 + 3, 1e-7 / 3)
+    ledger = made.create(tmp_path, role=role, cap=cap)
+    entry = ledger.charge(Charge("plan", BIT, 2), "key", subject="digest")
+    again = made.reopen(tmp_path)
+    assert (again.role, again.cap, again.entries()) == (role, cap, (entry,))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger", "mark"]
+    assert (tmp_path / "ledger").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "mark").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -0.0, -1.0, math.nan, math.inf, True, "1"])
+def test_caps_are_refused_never_mended(tmp_path: Path, epsilon: Any) -> None:
+    with pytest.raises(InvalidInput):
+        made.create(tmp_path, cap=privacy.Target(epsilon, 1e-6))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_nonsense_makes_no_ledger(tmp_path: Path) -> None:
+    number: Any = 1.0
+    for wrong in ({"cap": number}, {"cap": privacy.Target(1, 1.0)}, {"role": "shuffler"}):
+        with pytest.raises(InvalidInput):
+            made.create(tmp_path, **wrong)
+    with pytest.raises(InvalidInput, match="mark"):
+        Ledger.create(tmp_path / "x", role="client", cap=CAP, mark=tmp_path / "y" / ".." / "x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_file_is_never_made_anew(folder: Path) -> None:
+    with pytest.raises(InvalidInput, match="free"):
+        made.create(folder)
+    with pytest.raises(InvalidInput, match="free"):
+        Ledger.create(folder / "another", role="client", cap=CAP, mark=folder / "mark")
+    (folder / "ledger").unlink()
+    with pytest.raises(InvalidInput, match="unspent"):
+        made.create(folder)
+    assert [path.name for path in folder.iterdir()] == ["mark"]
+
+
+def test_an_interrupted_creation_is_finished(tmp_path: Path) -> None:
+    made.create(tmp_path)
+    (tmp_path / "ledger").unlink()
+    with pytest.raises(InvalidInput):
+        made.create(tmp_path, role="analyzer")
+    made.create(tmp_path).charge(ONE, "a")
+    assert made.keys(made.reopen(tmp_path)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE charges SET times = 1",
+        "DELETE FROM charges",
+        "UPDATE head SET epsilon = '0x1p+9'",
+        "DELETE FROM head",
+        "INSERT INTO head SELECT * FROM head",
+        "INSERT OR REPLACE INTO charges SELECT * FROM charges WHERE sequence = 3",
+        inserted("INSERT OR REPLACE INTO charges", "4, key, plan, mechanism, times"),
+        inserted("INSERT INTO charges", "9, 'x', plan, mechanism, times"),
+        inserted("INSERT INTO charges", "4, 'x', plan, mechanism, -1"),
+        inserted("INSERT INTO charges", "4, 'x', plan, mechanism, 0.5"),
+        inserted("INSERT INTO charges", "4, '', plan, mechanism, 1"),
+    ],
+)
+def test_the_database_itself_only_grows(folder: Path, statement: str) -> None:
+    with pytest.raises(sqlite3.IntegrityError):
+        change(folder, statement)
+    assert made.keys(made.reopen(folder)) == ["a", "b", "c"]
+
+
+CHANGES = {
+    "fewer times": unlocked("charges_stay", "UPDATE charges SET times = 2 WHERE sequence = 2"),
+    "another key": unlocked("charges_stay", "UPDATE charges SET key = 'x' WHERE sequence = 1"),
+    "another subject": unlocked("charges_stay", "UPDATE charges SET subject = 'x'"),
+    "another hash": unlocked("charges_stay", "UPDATE charges SET hash = replace(hash, 'a', 'b')"),
+    "another mechanism": unlocked(
+        "charges_stay", "UPDATE charges SET mechanism = replace(mechanism, '20', '21')"
+    ),
+    "no mechanism": unlocked("charges_stay", "UPDATE charges SET mechanism = '{}'"),
+    "no JSON": unlocked("charges_stay", "UPDATE charges SET mechanism = '['"),
+    "deep JSON": unlocked(
+        "charges_stay", "UPDATE charges SET mechanism = replace(hex(zeroblob(9999)), '0', '[')"
+    ),
+    "the middle gone": unlocked("charges_remain", "DELETE FROM charges WHERE sequence = 2"),
+    "a larger cap": unlocked("head_stays", "UPDATE head SET epsilon = '0x1.0000000000000p+9'"),
+    "a nonsense cap": unlocked("head_stays", "UPDATE head SET epsilon = 'nan'"),
+    "no cap": unlocked("head_stays", "UPDATE head SET delta = 'much'"),
+    "another role": unlocked("head_stays", "UPDATE head SET role = 'analyzer'"),
+    "no head": unlocked("head_remains", "DELETE FROM head"),
+    "no trigger": ("DROP TRIGGER charges_stay",),
+    "another table": ("CREATE TABLE notes (words TEXT)",),
+    "a new version": ("PRAGMA user_version = 2",),
+    "another program": ("PRAGMA application_id = 7",),
+}
+
+
+@pytest.mark.parametrize("statements", CHANGES.values(), ids=list(CHANGES))
+def test_a_changed_ledger_is_not_opened(folder: Path, statements: tuple[str, ...]) -> None:
+    used = made.reopen(folder)
+    change(folder, *statements)
+    for use in (lambda: made.reopen(folder), lambda: used.charge(ONE, "d"), used.spent):
+        with pytest.raises(StorageFault) as refused:
+            use()
+        assert refused.value.code in {"storage-fault", "ledger-rolled-back"}
+
+
+@pytest.mark.parametrize("name", ["charges_stay", "charges_remain", "head_stays", "head_remains"])
+def test_putting_a_trigger_back_alone_changes_nothing(folder: Path, name: str) -> None:
+    # So it is the change, and not how it was made, that is refused above.
+    change(folder, *unlocked(name))
+    assert made.keys(made.reopen(folder)) == ["a", "b", "c"]
+
+
+def test_a_last_row_taken_away_is_a_rollback(folder: Path) -> None:
+    change(folder, *unlocked("charges_remain", "DELETE FROM charges WHERE sequence = 3"))
+    with pytest.raises(LedgerRolledBack):
+        made.reopen(folder)
+
+
+def ruined(write: Callable[[Path], object]) -> Callable[[Path], None]:
+    def ruin(path: Path) -> None:
+        path.unlink()
+        write(path)
+
+    return ruin
+
+
+def other_database(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE charges (sequence INTEGER)")
+
+
+@pytest.mark.parametrize("name", ["ledger", "mark"])
+@pytest.mark.parametrize(
+    "ruin",
+    [
+        Path.unlink,
+        ruined(Path.touch),
+        ruined(Path.mkdir),
+        ruined(lambda path: path.write_text("once upon a time" * 999)),
+        ruined(lambda path: path.write_text("{}")),
+        ruined(lambda path: path.write_bytes(b"\xff\xfe\x00")),
+        ruined(other_database),
+    ],
+    ids=["missing", "empty", "folder", "story", "json", "bytes", "database"],
+)
+def test_other_files_are_refused_with_one_error(
+    folder: Path, name: str, ruin: Callable[[Path], None]
+) -> None:
+    used = made.reopen(folder)
+    ruin(folder / name)
+    with pytest.raises(StorageFault):
+        made.reopen(folder)
+    with pytest.raises(StorageFault):
+        used.charge(ONE, "d")
+
+
+def test_a_cut_file_is_refused(folder: Path) -> None:
+    whole = (folder / "ledger").read_bytes()
+    for length in range(0, len(whole), 1024):
+        (folder / "ledger").write_bytes(whole[:length])
+        with pytest.raises(StorageFault):
+            made.reopen(folder)
+
+
+def test_no_changed_byte_changes_the_story(folder: Path) -> None:
+    # A byte that nobody reads may change; what is opened must be what was written.
+    story = made.reopen(folder).entries()
+    whole = (folder / "ledger").read_bytes()
+    refused = 0
+    for place in range(0, len(whole), 53):
+        spoiled = bytearray(whole)
+        spoiled[place] ^= 0x55
+        (folder / "ledger").write_bytes(spoiled)
+        try:
+            assert made.reopen(folder).entries() == story
+        except StorageFault:
+            refused += 1
+    assert refused > 50
+
+
+@pytest.mark.parametrize(
+    "change_of",
+    [
+        {"sequence": 4},
+        {"sequence": -1},
+        {"sequence": True},
+        {"sequence": 3.0},
+        {"hash": "0" * 64},
+        {"hash": 7},
+        {"ledger": "0" * 32},
+        {"more": 1},
+        {"format": "chaffinch/ledger-mark@2"},
+    ],
+)
+def test_a_changed_mark_is_refused(folder: Path, change_of: dict[str, object]) -> None:
+    fields = json.loads((folder / "mark").read_text(encoding="utf-8"))
+    (folder / "mark").write_text(json.dumps({**fields, **change_of}), encoding="utf-8")
+    with pytest.raises(StorageFault):
+        made.reopen(folder)
+
+
+def copies(folder: Path) -> list[tuple[bytes, bytes]]:
+    """Return ledger and mark as they are before and after each of three charges."""
+    ledger = made.create(folder)
+    kept = []
+    for key in ("a", "b", "c", "d"):
+        kept.append(((folder / "ledger").read_bytes(), (folder / "mark").read_bytes()))
+        ledger.charge(ONE, key)
+    return kept
+
+
+def test_every_older_copy_is_refused(tmp_path: Path) -> None:
+    old = copies(tmp_path)
+    used = made.reopen(tmp_path)
+    for database, _ in old:
+        (tmp_path / "ledger").write_bytes(database)
+        with pytest.raises(LedgerRolledBack) as refused:
+            made.reopen(tmp_path)
+        assert refused.value.code == "ledger-rolled-back"
+        # Also under the hands of a process that had it open, whatever it asks.
+        for use in (lambda: used.charge(ONE, "e"), lambda: used.charge(ONE, "a"), used.entries):
+            with pytest.raises(LedgerRolledBack):
+                use()
+
+
+def test_an_older_copy_that_went_another_way_is_refused(tmp_path: Path) -> None:
+    old = copies(tmp_path)
+    mark = (tmp_path / "mark").read_bytes()
+    (tmp_path / "ledger").write_bytes(old[2][0])
+    (tmp_path / "mark").write_bytes(old[2][1])
+    other_way = made.reopen(tmp_path)
+    for key in ("x", "y", "z"):
+        other_way.charge(ONE, key)
+    (tmp_path / "mark").write_bytes(mark)
+    with pytest.raises(LedgerRolledBack):
+        made.reopen(tmp_path)
+
+
+def test_a_mark_left_behind_by_a_crash_catches_up(tmp_path: Path) -> None:
+    old = copies(tmp_path)
+    for _, mark in old:
+        (tmp_path / "mark").write_bytes(mark)
+        ledger = made.reopen(tmp_path)
+        assert made.keys(ledger) == ["a", "b", "c", "d"]
+        # To repeat a key is to acknowledge it: from here on the row must not get lost.
+        assert ledger.charge(ONE, "d").replayed
+        assert chain.Mark.read(tmp_path / "mark").sequence == 4
+
+
+def test_what_the_mark_cannot_see(tmp_path: Path) -> None:
+    # Both files restored together look like the past; the module says so.
+    database, mark = copies(tmp_path)[1]
+    (tmp_path / "ledger").write_bytes(database)
+    (tmp_path / "mark").write_bytes(mark)
+    assert made.keys(made.reopen(tmp_path)) == ["a"]
+    assert "restored together" in " ".join((chain.__doc__ or "").split())
+
+
+def test_two_live_copies_refuse_each_other(tmp_path: Path) -> None:
+    first = made.create(tmp_path)
+    shutil.copy(tmp_path / "ledger", tmp_path / "copy")
+    second = Ledger.open(tmp_path / "copy", mark=tmp_path / "mark")
+    first.charge(ONE, "a")
+    with pytest.raises(LedgerRolledBack):
+        second.charge(ONE, "b")
+
+
+def test_a_commit_reaches_the_disk_before_it_returns(folder: Path) -> None:
+    # EXTRA (3): syncs the file, and the folder once the journal is gone. No killed process
+    # shows the lack of it, only a power cut does.
+    with schema.reading(folder / "ledger") as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_the_chain_is_what_it_always_was() -> None:
+    # Files hold these hashes: a change here is a new format.
+    head = schema.Head("0" * 32, "client", privacy.Target(1.0, 1e-6))
+    assert head.genesis == "17b4a71d728d3316733f82866909dd7ae3b67afc82c7e6ab04172be10caacb1a"
+    entry = schema.History(head, ()).after(Charge("plan", BIT, 2), "key", "subject")
+    expected = "4f6a4e5e30629ff7ee9c9a57c5e442bb958b58eb264442628649ce6b59a4ced2"
+    assert entry == Entry(1, "key", Charge("plan", BIT, 2), "subject", expected)
