@@ -1,0 +1,1 @@
+"""Columns in, files out, in bounded memory: every format behind the same few names."""

@@ -1,0 +1,264 @@
+"""Columns of answers to columns of numbers, by the law of the question's own methods.
+
+Text and choices take few different values, so each distinct value is put to the question
+itself and the rest is looking up: both paths cannot disagree. Numbers are computed as arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.errors import InvalidAnswer, InvalidTable
+from chaffinch.planning.questions import REFUSE, Bit, Choice, Flags, Number, Question
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Law = Callable[[object], Any]
+_PRIVATE = "something else, not shown because it is private"
+
+
+@dataclass
+class _Refused(Exception):
+    """The first place in an array that the question refuses, and its own error."""
+
+    place: int
+    error: InvalidAnswer
+
+
+def numbers_of(
+    question: Question, column: pa.Array | pa.ChunkedArray, *, name: str, first_row: int = 1
+) -> NDArray[Any]:
+    """Return the numbers of a column's answers.
+
+    A Bit gives 0 and 1 (uint8; uint32 with a third value for missing ones), a Choice the
+    places of values (uint32), a Number shares from 0 to 1 (float64), and Flags one row of
+    0 and 1 per answer (uint8). The first answer that is none is refused by its row.
+
+    >>> import pyarrow as pa
+    >>> numbers_of(Choice(["tea", "coffee"]), pa.array(["coffee", None]), name="drink")
+    array([1, 2], dtype=uint32)
+    """
+    kernel = _KERNELS[type(question)]
+    parts = []
+    row = first_row
+    for chunk in column.chunks if hasattr(column, "chunks") else [column]:
+        try:
+            parts.append(kernel(question, _plain(chunk)))
+        except _Refused as refused:
+            error = refused.error
+            raise InvalidTable(
+                error.must_be, _PRIVATE, column=name, row=row + refused.place, hint=error.hint
+            ) from None
+        row += len(chunk)
+    if not parts:
+        return kernel(question, _nothing())
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def flags_of(
+    question: Flags, columns: Mapping[str, pa.Array], *, first_row: int = 1
+) -> NDArray[np.uint8]:
+    """Return the flags that are kept in yes/no columns of their own, named after them."""
+    rows = max((len(column) for column in columns.values()), default=0)
+    matrix = np.zeros((rows, len(question.names)), np.uint8)
+    for name, column in columns.items():
+        held = numbers_of(Bit(), column, name=name, first_row=first_row)
+        if name in question.names:
+            matrix[:, question.names.index(name)] = held
+        elif held.any():
+            error = _refusal(question.numbers, [name])
+            row = first_row + int(held.argmax())
+            raise InvalidTable(error.must_be, _PRIVATE, column=name, row=row, hint=error.hint)
+    return matrix
+
+
+def _bits(question: Bit, array: pa.Array) -> NDArray[Any]:
+    return _looked_up(question.number, array, np.uint8 if question.shape == "bit" else np.uint32)
+
+
+def _choices(question: Choice, array: pa.Array) -> NDArray[np.uint32]:
+    values = question.values
+    whole = _whole(array) if isinstance(values, range) and abs(values.start) < 2**62 else None
+    if whole is None or (whole.null_count and question.missing == REFUSE):
+        return _looked_up(_listed(question), array, np.uint32)
+    places: NDArray[np.int64] = whole.fill_null(values[0]).to_numpy() - np.int64(values[0])
+    if len(places) and not (places.min() >= 0 and places.max() < len(values)):
+        return _looked_up(question.number, array, np.uint32)
+    if whole.null_count:
+        places[whole.is_null().to_numpy(zero_copy_only=False)] = question.missing_number
+    return places.astype(np.uint32)
+
+
+def _listed(question: Choice) -> Law:
+    """Return the question's law, quicker for labels spelled as they are listed."""
+    if isinstance(question.values, range):
+        return question.number
+    places = {value: place for place, value in enumerate(question.values)}
+
+    def law(answer: object) -> int:
+        place = places.get(answer) if isinstance(answer, str) else None
+        return question.number(answer) if place is None else place
+
+    return law
+
+
+def _whole(array: pa.Array) -> pa.Array | None:
+    """Return an array of whole numbers, or None where that needs a closer look."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        plain = compute.match_substring_regex(array, "^-?[0-9]{1,15}$")
+        if not compute.all(plain).as_py():
+            return None
+    elif not pa.types.is_integer(array.type) or array.type == pa.uint64():
+        return None
+    return array.cast(pa.int64())
+
+
+def _shares(question: Number, array: pa.Array) -> NDArray[np.float64]:
+    values = _floats(array)
+    if values is None:
+        return _looked_up(question.share, array, np.float64)
+    gaps = np.isnan(values)
+    if gaps.any() and question.missing != REFUSE:
+        values = np.where(gaps, np.float64(question.missing or 0.0), values)
+    if question.clip:
+        values = np.clip(values, question.low, question.high)
+    inside = (question.low <= values) & (values <= question.high)
+    if not inside.all():
+        place = int(inside.argmin())
+        raise _Refused(place, _refusal(question.share, array[place].as_py()))
+    shares: NDArray[np.float64] = (values - question.low) / (question.high - question.low)
+    return np.minimum(shares, 1.0)
+
+
+def _floats(array: pa.Array) -> NDArray[np.float64] | None:
+    """Return numbers with NaN for gaps, or None where values must be looked at one by one."""
+    import pyarrow as pa
+
+    if pa.types.is_decimal(array.type):
+        array = array.cast(pa.string())  # straight to floats would round twice
+    elif pa.types.is_float16(array.type):
+        array = array.cast(pa.float32())
+    text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+    number = pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
+    if not (text or number or pa.types.is_null(array.type)):
+        return None
+    try:
+        # Arrow reads fewer spellings than Python, and reads those alike.
+        floats = array.cast(pa.float64(), safe=False)
+    except pa.ArrowInvalid:
+        return None
+    values: NDArray[np.float64] = floats.to_numpy(zero_copy_only=False)
+    if text and np.isnan(values).sum() > array.null_count:
+        return None  # the word "nan", which is not a gap
+    return values
+
+
+def _flags(question: Flags, array: pa.Array) -> NDArray[np.uint8]:
+    import pyarrow as pa
+
+    def law(answer: object) -> NDArray[np.uint8]:
+        row = np.zeros(len(question.names), np.uint8)
+        row[list(question.numbers(answer))] = 1
+        return row
+
+    kind = array.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        found = _flag_lists(question, array)
+        if found is not None:
+            return found
+    matrix = _looked_up(law, array, np.uint8)
+    return matrix.reshape(len(array), len(question.names))
+
+
+def _flag_lists(question: Flags, array: pa.Array) -> NDArray[np.uint8] | None:
+    """Return the flags of lists of names, or None where a name is not the question's."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if question.missing == REFUSE and array.null_count:
+        return None
+    names = array.flatten()
+    if not (pa.types.is_string(names.type) or pa.types.is_large_string(names.type)):
+        return None
+    wanted = pa.array(question.names, names.type)
+    places = compute.index_in(names, value_set=wanted)
+    if places.null_count:
+        return None
+    matrix = np.zeros((len(array), len(question.names)), np.uint8)
+    matrix[compute.list_parent_indices(array).to_numpy(), places.to_numpy()] = 1
+    return matrix
+
+
+def _looked_up(law: Law, array: pa.Array, kind: Any) -> NDArray[Any]:
+    """Return the law of each answer, asking it once for every different one."""
+    import pyarrow as pa
+
+    try:
+        coded = array.dictionary_encode()
+        answers = coded.dictionary.to_pylist()
+        # In order of first appearance, so the first refused is the first in the column.
+        places = coded.indices.fill_null(len(answers)).to_numpy()
+        silent = array.null_count > 0
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        places, answers, silent = np.arange(len(array)), array.to_pylist(), False
+    table: list[Any] = []
+    refused: dict[int, InvalidAnswer] = {}
+    try:
+        table.extend(map(law, answers))
+    except InvalidAnswer as error:
+        refused[len(table)] = error
+    if silent:
+        try:
+            table.append(law(None))
+        except InvalidAnswer as error:
+            refused[len(answers)] = error
+    if refused:
+        first = int(np.isin(places, list(refused)).argmax())
+        raise _Refused(first, refused[int(places[first])])
+    return np.array(table, kind)[places] if len(array) else np.zeros(0, kind)
+
+
+def _refusal(law: Law, answer: object) -> InvalidAnswer:
+    try:
+        law(answer)
+    except InvalidAnswer as error:
+        return error
+    return InvalidAnswer("an answer to the question")
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """Return an array without dictionary, run-end, view or extension types around it."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    kind = array.type
+    if isinstance(kind, pa.ExtensionType):
+        return _plain(array.storage)
+    if pa.types.is_dictionary(kind):
+        return _plain(array.dictionary_decode())
+    if pa.types.is_run_end_encoded(kind):
+        return _plain(compute.run_end_decode(array))
+    return array.cast(pa.large_string()) if pa.types.is_string_view(kind) else array
+
+
+def _nothing() -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array([], pa.string())
+
+
+_KERNELS: dict[type, Callable[[Any, Any], NDArray[Any]]] = {
+    Bit: _bits,
+    Choice: _choices,
+    Number: _shares,
+    Flags: _flags,
+}

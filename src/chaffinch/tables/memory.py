@@ -1,0 +1,163 @@
+"""Tables that are in memory already: Arrow objects, frames, mappings, plain sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.errors import InvalidInput, InvalidTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ONLY = "answers"
+"""The name of the column that a plain sequence becomes."""
+
+_Opened = tuple[Sequence[str], int | None, Callable[[tuple[str, ...], int], "Iterator[Any]"]]
+
+
+def open_object(source: Any) -> _Opened:
+    """Return the columns, the number of rows and the reader of something in memory."""
+    if hasattr(source, "read_next_batch"):
+        return _reader(source)
+    if isinstance(source, Mapping):
+        return _mapping(source)
+    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
+        return _frame(source) if hasattr(source, "columns") else _series(source)
+    sized = hasattr(source, "__len__") and hasattr(source, "__getitem__")
+    if not sized or isinstance(source, (bytes, bytearray)):
+        raise InvalidInput(
+            "table", "a path, a stream, an Arrow object, a frame or sequences", type(source)
+        )
+    return _mapping({ONLY: source})
+
+
+def _reader(source: Any) -> _Opened:
+    """Read an Arrow reader, which can be done once."""
+    waiting = [source]
+
+    def stream(_columns: tuple[str, ...], _rows: int) -> Iterator[pa.RecordBatch]:
+        if not waiting:
+            raise InvalidTable("a table to be read twice", "a reader that was read already")
+        yield from _safely(waiting.pop())
+
+    return source.schema.names, None, stream
+
+
+def _frame(source: Any) -> _Opened:
+    """Read anything with columns that speaks Arrow, converting the chosen columns only."""
+    import pyarrow as pa
+
+    names = getattr(source, "column_names", None) or [str(name) for name in source.columns]
+    if hasattr(source, "schema") and isinstance(source.schema, pa.Schema):
+        names = source.schema.names
+
+    def stream(columns: tuple[str, ...], _rows: int) -> Iterator[pa.RecordBatch]:
+        def read() -> Iterator[pa.RecordBatch]:
+            chosen = _chosen(source, columns)
+            if hasattr(chosen, "__arrow_c_stream__"):
+                yield from pa.RecordBatchReader.from_stream(chosen)
+            else:
+                yield pa.record_batch(chosen)
+
+        yield from _safely(read())
+
+    rows = getattr(source, "num_rows", None)
+    if rows is None and hasattr(source, "__len__"):
+        rows = len(source)
+    return names, rows, stream
+
+
+def _chosen(source: Any, columns: tuple[str, ...]) -> Any:
+    import pyarrow as pa
+
+    if isinstance(source, (pa.Table, pa.RecordBatch)):
+        return source.select(list(columns))
+    try:
+        return source[list(columns)]
+    except (TypeError, KeyError):
+        return source  # one that cannot be narrowed is converted whole
+
+
+def _series(source: Any) -> _Opened:
+    import pyarrow as pa
+
+    try:
+        whole = source if isinstance(source, pa.Array) else pa.chunked_array(source)
+    except (pa.ArrowException, TypeError, ValueError):
+        raise _unreadable() from None
+    table = pa.table({ONLY: whole})
+    return _frame(table)
+
+
+def _mapping(source: Mapping[str, Any]) -> _Opened:
+    data = {str(name): _sliceable(values) for name, values in source.items()}
+    lengths = sorted({len(values) for values in data.values()})
+    if len(lengths) > 1:
+        raise InvalidTable("one with columns of the same length", f"lengths {lengths[:5]}")
+
+    def stream(columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for start in range(0, lengths[0], rows):
+            parts = [
+                column_of(data[name][start : start + rows], name=name, first_row=start + 1)
+                for name in columns
+            ]
+            yield pa.record_batch(parts, names=list(columns))
+
+    return list(data), lengths[0] if lengths else 0, stream
+
+
+def _sliceable(values: Any) -> Any:
+    return values.to_numpy() if hasattr(values, "to_numpy") and hasattr(values, "index") else values
+
+
+def column_of(values: Any, *, name: str, first_row: int) -> pa.Array:
+    """Return values as an Arrow array; kinds that do not mix become text, as in a CSV."""
+    import pyarrow as pa
+
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    try:
+        made = pa.array(values, from_pandas=True)
+        return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        texts = [
+            _text(value, name=name, row=row) for row, value in enumerate(values, start=first_row)
+        ]
+        return pa.array(texts, pa.string())
+
+
+def _text(value: Any, *, name: str, row: int) -> str | None:
+    if value is None or value != value:  # noqa: PLR0124 (NaN is the one that differs)
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    try:
+        if isinstance(value, (str, int, float)):
+            str(value).encode()
+            return str(value)
+    except ValueError:
+        pass  # half a character, or digits without end
+    raise InvalidTable(
+        "text, a number, true or false", "something else", column=name, row=row
+    ) from None
+
+
+def _safely(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield what a foreign reader yields; its own messages may repeat cells and are dropped."""
+    import pyarrow as pa
+
+    try:
+        yield from batches
+    except (pa.ArrowException, OSError, TypeError, ValueError):
+        raise _unreadable() from None
+
+
+def _unreadable() -> InvalidTable:
+    return InvalidTable(
+        "readable as Arrow columns",
+        "one that cannot be converted",
+        hint="give every column one type",
+    )

@@ -1,0 +1,141 @@
+"""Open a table of answers, whatever it is kept in, and read chosen columns in batches.
+
+Only the columns asked for are decoded, and only one batch is held at a time. Errors name
+files, columns and rows (counted from 1, the header aside), never the content of a cell.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput, InvalidTable
+from chaffinch.tables import binary, memory, sources, text
+from chaffinch.tables.sources import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS = 65_536
+Stream = Callable[[tuple[str, ...], int], "Iterator[pa.RecordBatch]"]
+Opened = tuple[Sequence[str], int | None, Stream]
+"""What a format knows of a table: column names, the number of rows if any, and a reader."""
+
+FORMATS: dict[str, Callable[[Source], Opened]] = {
+    "csv": lambda source: text.open_csv(source, ","),
+    "tsv": lambda source: text.open_csv(source, "\t"),
+    "jsonl": text.open_lines,
+    "parquet": binary.open_parquet,
+    "arrow": binary.open_arrow,
+}
+_SUFFIXES = {f".{name}": name for name in FORMATS} | {
+    ".ndjson": "jsonl",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".pq": "parquet",
+}
+_MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow", b"{": "jsonl"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that can be read in batches.
+
+    >>> table = open_table({"tea": ["yes", "no"], "age": [30, 40]})
+    >>> table.columns, table.rows
+    (('tea', 'age'), 2)
+    >>> [batch.to_pydict() for batch in table.batches(["tea"])]
+    [{'tea': ['yes', 'no']}]
+    """
+
+    columns: tuple[str, ...]
+    rows: int | None
+    size: int | None
+    _stream: Stream
+
+    def __post_init__(self) -> None:
+        name, times = Counter(self.columns).most_common(1)[0] if self.columns else ("", 0)
+        if times != 1:
+            got = f"{times} columns named {_short(name)}" if times else "none"
+            raise InvalidTable("one with columns of different names", got, hint="rename one")
+
+    def batches(self, columns: Sequence[str], *, rows: int = ROWS) -> Iterator[pa.RecordBatch]:
+        """Return the chosen columns in order, at most ``rows`` rows at a time."""
+        if isinstance(columns, str) or not columns:
+            raise InvalidInput("columns", "a list of names of columns", columns)
+        rows = checks.whole("number of rows in a batch", rows, least=1)
+        for column in columns:
+            if column not in self.columns:
+                raise _unknown(column, self.columns)
+        return self._checked(tuple(dict.fromkeys(columns)), rows)
+
+    def _checked(self, columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
+        seen = 0
+        for batch in self._stream(columns, rows):
+            for start in range(0, batch.num_rows, rows):
+                part = batch.slice(start, rows).select(list(columns))
+                seen += part.num_rows
+                yield part
+        if not seen:
+            raise InvalidTable("one with at least one row", "no rows", hint="check the file")
+
+
+def open_table(source: Any, *, format: str | None = None) -> Table:  # noqa: A002
+    """Open a path, ``"-"`` or a binary stream, an Arrow object, a frame, or plain sequences.
+
+    ``format`` (csv, tsv, jsonl, parquet or arrow) overrides the suffix of a file's name.
+    CSV is read as text without guessing types, and an empty cell is a missing answer.
+    A sequence without a name becomes the one column ``answers``.
+    """
+    if format is not None:
+        checks.choice("format", format, tuple(FORMATS))
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        found = sources.standard_input() if path == "-" else sources.from_path(Path(path))
+    elif hasattr(source, "read") and not hasattr(source, "read_next_batch"):
+        found = sources.from_stream(source)
+    else:
+        return _table(memory.open_object(source), getattr(source, "nbytes", None))
+    return _table(FORMATS[format or _format(found)](found), found.size)
+
+
+def _table(opened: Opened, size: Any) -> Table:
+    columns, rows, stream = opened
+    return Table(tuple(columns), rows, size if isinstance(size, int) else None, stream)
+
+
+def _format(source: Source) -> str:
+    named = [_SUFFIXES[end.lower()] for end in source.suffixes if end.lower() in _SUFFIXES]
+    if named:
+        return named[-1]
+    start = source.head.lstrip()
+    for magic, name in _MAGIC.items():
+        if start.startswith(magic):
+            return name
+    raise InvalidTable(
+        "of a format that its name tells",
+        f"{source.name!r}",
+        hint="give the format: " + ", ".join(FORMATS),
+    )
+
+
+def _unknown(column: object, columns: Sequence[str]) -> InvalidTable:
+    near = difflib.get_close_matches(str(column), columns, n=1)
+    listed = ", ".join(map(_short, columns[:20])) + (", …" if len(columns) > 20 else "")
+    guess = f"did you mean {_short(near[0])}? " if near else ""
+    return InvalidTable(
+        "in the table",
+        "no column of that name",
+        column=str(column),
+        hint=f"{guess}The columns are {listed}",
+    )
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= 40 else f"{name[:39]}…")

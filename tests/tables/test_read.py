@@ -1,0 +1,373 @@
+"""Every kind of table gives the same columns, and every fault one clear error."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from chaffinch.errors import ChaffinchError, InvalidInput, InvalidTable, StorageFault
+from chaffinch.tables.read import open_table
+
+CANARY = "xyzzy-private"
+ROWS = 1000
+DATA = {"name": [f"n{i % 7}" for i in range(ROWS)], "age": list(range(ROWS))}
+TABLE = pa.table(DATA)
+
+
+def csv_bytes(delimiter: str = ",") -> bytes:
+    lines = [f"{name}{delimiter}{age}" for name, age in zip(DATA["name"], DATA["age"], strict=True)]
+    return ("\n".join([f"name{delimiter}age", *lines]) + "\n").encode()
+
+
+def lines_bytes() -> bytes:
+    rows = TABLE.to_pylist()
+    return ("\n".join(json.dumps(row) for row in rows) + "\n").encode()
+
+
+def parquet_bytes() -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(TABLE, sink, row_group_size=300)
+    return sink.getvalue()
+
+
+def arrow_bytes(kind: Callable[..., Any] = pa.ipc.new_file) -> bytes:
+    sink = io.BytesIO()
+    with kind(sink, TABLE.schema) as writer:
+        writer.write_table(TABLE, max_chunksize=300)
+    return sink.getvalue()
+
+
+FILES = {
+    "t.csv": csv_bytes(),
+    "T.CSV": csv_bytes().replace(b"\n", b"\r\n"),
+    "bom.csv": b"\xef\xbb\xbf" + csv_bytes(),
+    "t.tsv": csv_bytes("\t"),
+    "t.csv.gz": gzip.compress(csv_bytes()),
+    "t.jsonl": lines_bytes(),
+    "t.ndjson.gz": gzip.compress(lines_bytes()),
+    "t.parquet": parquet_bytes(),
+    "t.arrow": arrow_bytes(),
+    "t.feather": arrow_bytes(pa.ipc.new_stream),
+    "sniffed-parquet": parquet_bytes(),
+    "sniffed-lines": lines_bytes(),
+}
+
+
+def read(source: Any, columns: list[str], rows: int = 256, **options: Any) -> dict[str, Any]:
+    batches = list(open_table(source, **options).batches(columns, rows=rows))
+    assert all(0 < batch.num_rows <= rows for batch in batches)
+    assert all(batch.schema.names == columns for batch in batches)
+    return {name: [x for batch in batches for x in batch[name].to_pylist()] for name in columns}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_gives_the_same_columns(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(FILES[name])
+    table = open_table(path)
+    assert table.columns == ("name", "age")
+    assert table.size == len(FILES[name])
+    assert table.rows in (None, ROWS)
+    for _ in range(2):  # a path can be read again
+        found = read(str(path), ["age", "name"])
+        assert found["name"] == DATA["name"]
+        assert [int(age) for age in found["age"]] == DATA["age"]
+    assert list(read(path, ["age"])) == ["age"]
+
+
+def piped(data: bytes) -> io.BufferedReader:
+    out, into = os.pipe()
+
+    def fill() -> None:
+        with os.fdopen(into, "wb") as file:
+            file.write(data)
+
+    threading.Thread(target=fill, daemon=True).start()
+    return os.fdopen(out, "rb")
+
+
+@pytest.mark.parametrize(
+    ("data", "options"),
+    [
+        (csv_bytes(), {"format": "csv"}),
+        (gzip.compress(csv_bytes()), {"format": "csv"}),
+        (lines_bytes(), {}),
+        (arrow_bytes(), {}),
+        (arrow_bytes(pa.ipc.new_stream), {}),
+        (gzip.compress(arrow_bytes()), {}),
+    ],
+    ids=["csv", "csv.gz", "lines", "arrow", "stream", "arrow.gz"],
+)
+def test_pipes_are_read_once(data: bytes, options: dict[str, str]) -> None:
+    with piped(data) as pipe:
+        table = open_table(pipe, **options)
+        assert table.columns == ("name", "age")
+        found = [x for batch in table.batches(["name"]) for x in batch["name"].to_pylist()]
+        assert found == DATA["name"]
+        with pytest.raises(InvalidTable, match="read already"):
+            list(table.batches(["name"]))
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    with piped(csv_bytes()) as pipe:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(pipe))
+        assert read("-", ["name"], format="csv")["name"] == DATA["name"]
+
+
+def test_open_files_that_can_seek_are_read_again_and_left_open() -> None:
+    file = io.BytesIO(parquet_bytes())
+    table = open_table(file)
+    for _ in range(2):
+        assert sum(batch.num_rows for batch in table.batches(["age"])) == ROWS
+    assert not file.closed
+
+
+@pytest.mark.parametrize("data", [parquet_bytes(), gzip.compress(parquet_bytes())])
+def test_parquet_needs_a_file(data: bytes) -> None:
+    with piped(data) as pipe, pytest.raises(InvalidTable, match="Parquet") as caught:
+        open_table(pipe, format="parquet")
+    assert "CSV" in caught.value.hint
+
+
+def test_a_pipe_of_text_needs_a_format() -> None:
+    with piped(csv_bytes()) as pipe, pytest.raises(InvalidTable, match="format") as caught:
+        open_table(pipe)
+    assert "csv" in caught.value.hint
+
+
+def objects() -> dict[str, Any]:
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    return {
+        "table": TABLE,
+        "batch": TABLE.combine_chunks().to_batches()[0],
+        "reader": TABLE.to_reader(),
+        "mapping": DATA,
+        "arrays": {"name": np.array(DATA["name"]), "age": np.array(DATA["age"])},
+        "arrow columns": {"name": TABLE["name"], "age": TABLE["age"].chunk(0)},
+        "pandas": pandas.DataFrame(DATA),
+        "polars": polars.DataFrame(DATA),
+        "pandas columns": {"name": pandas.Series(DATA["name"]), "age": pandas.Series(DATA["age"])},
+    }
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "table",
+        "batch",
+        "reader",
+        "mapping",
+        "arrays",
+        "arrow columns",
+        "pandas",
+        "polars",
+        "pandas columns",
+    ],
+)
+def test_objects_give_the_same_columns(kind: str) -> None:
+    source = objects()[kind]
+    table = open_table(source)
+    assert table.columns == ("name", "age")
+    assert table.rows == (None if kind == "reader" else ROWS)
+    assert read(source, ["age", "name"]) == {"age": DATA["age"], "name": DATA["name"]}
+
+
+@pytest.mark.parametrize("kind", ["list", "numpy", "range", "arrow", "chunked", "pandas", "polars"])
+def test_a_sequence_is_one_column(kind: str) -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    source: Any = {
+        "list": DATA["age"],
+        "numpy": np.arange(ROWS),
+        "range": range(ROWS),
+        "arrow": pa.array(DATA["age"]),
+        "chunked": TABLE["age"],
+        "pandas": pandas.Series(DATA["age"], index=range(5, 5 + ROWS)),
+        "polars": polars.Series(DATA["age"]),
+    }[kind]
+    table = open_table(source)
+    assert (table.columns, table.rows) == (("answers",), ROWS)
+    assert read(source, ["answers"])["answers"] == DATA["age"]
+
+
+def test_an_odd_column_of_a_frame_does_no_harm_unless_asked_for() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"good": [1, 2], "odd": [object(), {CANARY}]})
+    assert read(frame, ["good"]) == {"good": [1, 2]}
+    refused(lambda: read(frame, ["odd"]), "convert")
+
+
+def test_gaps_of_every_kind_are_null() -> None:
+    pandas = pytest.importorskip("pandas")
+    values = ["a", None, float("nan"), pandas.NA]
+    assert read(values, ["answers"])["answers"] == ["a", None, None, None]
+
+
+def test_mixed_kinds_become_text() -> None:
+    assert read(["a", 1, True, 2.5, None], ["answers"])["answers"] == [
+        "a",
+        "1",
+        "true",
+        "2.5",
+        None,
+    ]
+    assert read([1, 10**30], ["answers"])["answers"] == ["1", str(10**30)]
+
+
+def test_nothing_is_guessed_from_csv(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('a,b\n1,NA\n007,""\n,null\nx,"two\nlines"\n\n1e5, y\n', encoding="utf-8")
+    assert read(path, ["a", "b"]) == {
+        "a": ["1", "007", None, "x", "1e5"],
+        "b": ["NA", None, "null", "two\nlines", " y"],
+    }
+
+
+def test_in_a_single_column_an_empty_line_is_an_answer(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a\nx\n\ny\n", encoding="utf-8")
+    assert read(path, ["a"])["a"] == ["x", None, "y"]
+
+
+def test_lines_may_lack_keys_and_mix_kinds(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"a":1}\n\n{"b":["x"],"a":"z"}\n{"a":null}\n', encoding="utf-8")
+    assert open_table(path).columns == ("a", "b")
+    assert read(path, ["a", "b"]) == {"a": ["1", "z", None], "b": [None, ["x"], None]}
+
+
+def refused(action: Callable[[], Any], *words: str, kind: type = InvalidTable) -> ChaffinchError:
+    with pytest.raises(kind) as caught:
+        action()
+    text = str(caught.value)
+    assert CANARY not in text
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    for word in words:
+        assert word in text
+    assert isinstance(caught.value, ChaffinchError)
+    return caught.value
+
+
+LONG = b"a,b\n" + b"1,2\n" * 70_000
+PARQUET = parquet_bytes()
+FAULTS: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
+    "empty": ("t.csv", b"", ("empty",)),
+    "blank": ("t.csv", b"\n \n", ("empty",)),
+    "empty lines": ("t.jsonl", b"", ("empty",)),
+    "empty parquet": ("t.parquet", b"", ("empty",)),
+    "empty zip": ("t.csv.gz", gzip.compress(b""), ("empty",)),
+    "header only": ("t.csv", b"a,b\n", ("row",)),
+    "header without end": ("t.csv", b"a,b", ("row",)),
+    "duplicates": ("t.csv", b"a,b,a\n1,2,3\n", ("2 columns named 'a'",)),
+    "ragged": ("t.csv", f"a,b\n1,2\n{CANARY}\n".encode(), ("2 cells", "row 2")),
+    "ragged late": ("t.csv", LONG + f"{CANARY},2,3\n".encode(), ("2 cells", "row 70001")),
+    "late bytes": ("t.csv", LONG + CANARY.encode() + b"\xff,2\n", ("UTF-8", "row 70001", "'a'")),
+    "bytes in header": ("t.csv", b"a\xff,b\n1,2\n", ("UTF-8",)),
+    "utf-16": ("t.csv", "a,b\n1,2\n".encode("utf-16"), ("UTF-8",)),
+    "bad line": ("t.jsonl", f'{{"a":1}}\n{{"a":{CANARY}\n'.encode(), ("JSON", "row 2")),
+    "bad late line": ("t.jsonl", b'{"a":1}\n' * 30_000 + b'{"a"\n', ("JSON", "row 30001")),
+    "no object": ("t.jsonl", b'{"a":1}\n[1]\n', ("JSON", "row 2")),
+    "deep line": ("t.jsonl", b'{"a":1}\n' + b"[" * 60_000 + b"\n", ("JSON", "row 2")),
+    "bytes in line": ("t.jsonl", b'{"a":1}\n{"a":"\xff"}\n', ("UTF-8", "row 2")),
+    "surrogate": ("t.jsonl", b'{"a":1}\n{"a":"\\ud800"}\n', ("'a'", "row 2")),
+    "nested mix": ("t.jsonl", b'{"a":1}\n{"a":{}}\n', ("'a'", "row 2")),
+    "cut parquet": ("t.parquet", PARQUET[:-20], ("Parquet", "damaged")),
+    "not parquet": ("t.parquet", f"{CANARY},b\n".encode() * 9, ("Parquet", "damaged")),
+    "cut arrow": ("t.arrow", arrow_bytes()[:-300], ("Arrow", "damaged")),
+    "cut stream": ("t.arrow", arrow_bytes(pa.ipc.new_stream)[:-300], ("Arrow", "damaged")),
+    "not arrow": ("t.arrow", f"{CANARY},b\n".encode() * 9, ("Arrow", "damaged")),
+    "cut zip": ("t.csv.gz", gzip.compress(os.urandom(9999).hex().encode())[:-30], ("damaged",)),
+    "no format": ("t.data", b"a,b\n1,2\n", ("format", "csv")),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_one_clear_error(fault: str, tmp_path: Path) -> None:
+    name, data, words = FAULTS[fault]
+    path = tmp_path / name
+    path.write_bytes(data)
+
+    def action() -> None:
+        table = open_table(path)
+        list(table.batches(table.columns))
+
+    refused(action, *words)
+
+
+@pytest.mark.parametrize("cut", range(0, len(PARQUET), 97))
+def test_parquet_cut_anywhere_is_refused(cut: int, tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    path.write_bytes(PARQUET[:cut])
+    refused(lambda: read(path, ["name", "age"]))
+
+
+def test_an_arrow_file_cut_in_a_pipe_is_refused() -> None:
+    whole = arrow_bytes()
+    with piped(whole[: len(whole) - 4]) as pipe:
+        table = open_table(pipe)
+        refused(lambda: list(table.batches(["age"])), "damaged")
+
+
+def test_a_row_longer_than_any_memory_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"a,b\n1," + b"y" * (20 << 20) + b"\n")
+    refused(lambda: read(path, ["a"]), "CSV")
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    refused(lambda: open_table(tmp_path / "none.csv"), "no file named 'none.csv'")
+    refused(lambda: open_table(tmp_path), "folder")
+
+
+def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(csv_bytes())
+
+    def denied(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "denied")  # root may read everything, so pretend
+
+    monkeypatch.setattr(Path, "open", denied)
+    refused(lambda: open_table(path), "'t.csv'", "permission", kind=StorageFault)
+
+
+def test_a_wrong_column_is_met_with_the_nearest(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"browser,age\n{CANARY},1\n", encoding="utf-8")
+    error = refused(lambda: open_table(path).batches(["brwser"]), "'brwser'")
+    assert "did you mean 'browser'?" in error.hint
+    assert "'browser', 'age'" in error.hint
+
+
+def test_columns_must_be_a_list_of_names() -> None:
+    for columns in ("name", []):
+        with pytest.raises(InvalidInput, match="list of names"):
+            open_table(DATA).batches(columns)
+
+
+@pytest.mark.parametrize("source", [42, b"bytes", {1, 2}, iter([1])])
+def test_what_is_no_table_is_refused_unseen(source: Any) -> None:
+    with pytest.raises(InvalidInput, match="table"):
+        open_table(source)
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
+    refused(lambda: open_table({"a": [1], "b": [1, 2]}), "same length")
+    refused(lambda: open_table({}), "columns")
+    refused(lambda: read([], ["answers"]), "row")
+
+
+def test_the_formats_are_listed() -> None:
+    with pytest.raises(InvalidInput, match="'csv'"):
+        open_table(DATA, format="excel")
