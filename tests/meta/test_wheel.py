@@ -18,9 +18,11 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """Return the names in a freshly built wheel."""
     pytest.importorskip("setuptools", minversion="77")
     copy = tmp_path_factory.mktemp("copy")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(repository.ROOT / name, copy)
-    shutil.copytree(repository.SOURCE, copy / "src" / "chaffinch")
+    # What was built in place must not slip in: the wheel builds its own, or goes without.
+    built = shutil.ignore_patterns("*.so", "*.pyd")
+    shutil.copytree(repository.SOURCE, copy / "src" / "chaffinch", ignore=built)
     code = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
     done = subprocess.run(
         [sys.executable, "-c", code, "."], cwd=copy, capture_output=True, text=True, check=False

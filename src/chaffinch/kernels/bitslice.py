@@ -19,10 +19,10 @@ DIGITS = 64
 FIRST = 9
 """Digits drawn for every word. Part of the order of words, as TILE and BLOCK are."""
 
-TILE = 1 << 10
+TILE = 1 << 11
 """Words whose first digits are drawn together: nine planes of them fit a close cache."""
 
-BLOCK = 64 * TILE
+BLOCK = 16 * TILE
 """Words whose open lanes are settled together."""
 
 
@@ -41,10 +41,8 @@ def flip_mask(words: Words, numerator: int, count: int) -> NDArray[np.uint64]:
     if numerator == CERTAIN:
         mask = np.full(size, CERTAIN - 1, dtype=np.uint64)
     else:
-        mask = np.zeros(size, dtype=np.uint64)
-        digits = binary(numerator)
-        for start in range(0, size, BLOCK):
-            fill(words, digits, mask[start : start + BLOCK])
+        mask = np.empty(size, dtype=np.uint64)
+        fill(words, binary(numerator), mask)
     if count % DIGITS:
         mask[-1] &= np.uint64((1 << count % DIGITS) - 1)
     return mask
@@ -60,15 +58,27 @@ def binary(numerator: int, width: int = DIGITS) -> NDArray[np.uint8]:
 
 
 def fill(words: Words, digits: NDArray[np.uint8], mask: NDArray[np.uint64]) -> None:
-    """Write coins for one block into ``mask``, which holds zeros."""
+    """Write coins into ``mask``, block by block."""
+    size = min(len(mask), BLOCK)
+    undecided = np.empty(size, dtype=np.uint64)
+    lanes = np.empty(size, dtype=np.int64)
+    for start in range(0, len(mask), BLOCK):
+        block = mask[start : start + BLOCK]
+        _fill_block(words, digits, block, undecided[: len(block)], lanes)
+
+
+def _fill_block(
+    words: Words,
+    digits: NDArray[np.uint8],
+    mask: NDArray[np.uint64],
+    undecided: NDArray[np.uint64],
+    lanes: NDArray[np.int64],
+) -> None:
     loops = native.LOOPS
     first = digits[:FIRST].copy()
-    undecided = np.empty(len(mask), dtype=np.uint64)
     for start in range(0, len(mask), TILE):
-        part = slice(start, start + TILE)
-        planes = words.take(len(first) * len(mask[part]))
-        loops.compare_planes(planes, first, mask[part], undecided[part])
-    lanes = np.empty(len(mask), dtype=np.int64)
+        below, still = mask[start : start + TILE], undecided[start : start + TILE]
+        loops.compare_planes(words.take(len(first) * len(below)), first, below, still)
     left = loops.collect_open(undecided, lanes) if len(digits) > FIRST else 0
     for digit in digits[FIRST:]:
         if not left:

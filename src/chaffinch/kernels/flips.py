@@ -30,8 +30,8 @@ def flip(words: Words, packed: NDArray[np.uint64], numerator: int, count: int) -
     """
     numerator = chance(numerator)
     count = checks.whole("count of bits", count, most=MOST_WORDS)
-    if packed.dtype != np.uint64 or packed.ndim != 1 or not packed.flags.c_contiguous:
-        raise InvalidInput("packed bits", "a contiguous row of 64-bit words", packed.dtype.name)
+    if packed.dtype != np.uint64 or packed.ndim != 1 or not packed.flags.carray:
+        raise InvalidInput("packed bits", "a writable, contiguous row of uint64", packed.dtype.name)
     if len(packed) * DIGITS < count:
         raise InvalidInput("packed bits", f"at least {count} bits", len(packed) * DIGITS)
     if numerator < SPARSE_BELOW:

@@ -78,7 +78,7 @@ class Loops(Protocol):
         """Count codes."""
         ...
 
-    def popcount(self, rows: NDArray[np.uint8], counts: NDArray[np.int64], /) -> None:
+    def popcount(self, rows: NDArray[np.uint8], stride: int, counts: NDArray[np.int64], /) -> None:
         """Count ones per bit position."""
         ...
 

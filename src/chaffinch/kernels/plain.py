@@ -120,13 +120,15 @@ def histogram(codes: NDArray[np.uint32], counts: NDArray[np.int64]) -> int:
     size = len(counts)
     if len(codes) and int(codes.max()) >= size:
         return 1
-    for start in range(0, len(codes), _CODES_AT_ONCE):
-        counts += np.bincount(codes[start : start + _CODES_AT_ONCE], minlength=size)
+    step = max(_CODES_AT_ONCE, size)
+    for start in range(0, len(codes), step):
+        counts += np.bincount(codes[start : start + step], minlength=size)
     return 0
 
 
-def popcount(rows: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
-    """Add the number of ones in each bit position of the rows."""
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        bits = np.unpackbits(rows[start : start + _ROWS_AT_ONCE], axis=1, bitorder="little")
+def popcount(rows: NDArray[np.uint8], stride: int, counts: NDArray[np.int64]) -> None:
+    """Add the number of ones in each bit position of rows that start ``stride`` bytes apart."""
+    table = rows.reshape(-1, stride)[:, : len(counts) // 8]
+    for start in range(0, len(table), _ROWS_AT_ONCE):
+        bits = np.unpackbits(table[start : start + _ROWS_AT_ONCE], axis=1, bitorder="little")
         counts += bits.sum(axis=0, dtype=np.uint8)

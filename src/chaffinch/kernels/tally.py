@@ -14,7 +14,8 @@ from chaffinch.kernels import native, plain
 
 MOST_BITS = 1 << 31
 _Number = TypeVar("_Number", np.uint8, np.uint32, np.int64)
-_LINE = 64  # The C loop reads rows in whole cache lines.
+_UNIT = 128  # Bytes of a row that the C loop reads at once.
+_WIDE = 8 * _UNIT
 
 
 def histogram(
@@ -28,7 +29,7 @@ def histogram(
     [1, 0, 2, 0]
     """
     size = checks.whole("number of codes", size, least=1, most=1 << 32)
-    codes = np.ascontiguousarray(_typed("codes", codes, np.uint32, 1))
+    codes = np.require(_typed("codes", codes, np.uint32, 1), requirements=["C", "A"])
     counts = np.zeros(size, dtype=np.int64) if out is None else _counts(out, size)
     if native.LOOPS.histogram(codes, counts):
         raise InvalidInput("codes", f"below {size}", "a larger one")
@@ -43,17 +44,33 @@ def positional_popcount(rows: NDArray[np.uint8], bits: int) -> NDArray[np.int64]
     """
     bits = checks.whole("number of bits", bits, least=1, most=MOST_BITS)
     rows = np.ascontiguousarray(_typed("rows", rows, np.uint8, 2))
-    count, width = rows.shape
+    width = rows.shape[1]
     if width != -(-bits // 8):
         raise InvalidInput("rows", f"{-(-bits // 8)} bytes wide", width)
-    # Several narrow rows make one row of whole lines; their counts are folded at the end.
-    fold = _LINE // math.gcd(_LINE, width)
-    whole = count - count % fold
+    return (_count_wide if width >= _WIDE else _count_narrow)(rows)[:bits]
+
+
+def _count_wide(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Count the whole units of every row in the fast loop, and the bytes after them apart."""
+    width = rows.shape[1]
+    whole = width - width % _UNIT
+    counts = np.zeros(width * 8, dtype=np.int64)
+    native.LOOPS.popcount(rows, width, counts[: whole * 8])
+    if whole < width:
+        plain.popcount(np.ascontiguousarray(rows[:, whole:]), width - whole, counts[whole * 8 :])
+    return counts
+
+
+def _count_narrow(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Count several rows as one row of whole units, fold their counts, and add the last rows."""
+    size, width = rows.shape
+    fold = _UNIT // math.gcd(_UNIT, width)
+    whole = size - size % fold
     wide = np.zeros(fold * width * 8, dtype=np.int64)
-    native.LOOPS.popcount(rows[:whole].reshape(-1, fold * width), wide)
+    native.LOOPS.popcount(rows[:whole], fold * width, wide)
     counts: NDArray[np.int64] = wide.reshape(fold, width * 8).sum(axis=0)
-    plain.popcount(rows[whole:], counts)
-    return counts[:bits]
+    plain.popcount(rows[whole:], width, counts)
+    return counts
 
 
 def _typed(
@@ -71,6 +88,6 @@ def _typed(
 def _counts(out: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     """Return ``out`` if counts can be added to it in place."""
     out = _typed("out", out, np.int64, 1)
-    if len(out) != size or not (out.flags.c_contiguous and out.flags.writeable):
+    if len(out) != size or not out.flags.carray:
         raise InvalidInput("out", f"a writable, contiguous array of {size} counts", len(out))
     return out

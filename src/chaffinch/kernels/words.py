@@ -20,6 +20,9 @@ from chaffinch.errors import RandomnessUnavailable
 POOL = 1 << 13
 """Words kept ready for small requests (64 KiB, where the cipher is at full speed)."""
 
+DIRECT = 1 << 11
+"""From this many words on, the cipher writes straight into the array that is returned."""
+
 KEY_LIFE = 1 << 32
 """Words under one key: 2³¹ blocks never repeat, random ones would with chance below 2⁻⁶⁶."""
 
@@ -52,7 +55,8 @@ class SecureWords:
 
     def take(self, count: int) -> NDArray[np.uint64]:
         """Return ``count`` fresh words in an array that the caller owns."""
-        count = checks.whole("count of words", count, most=MOST_WORDS)
+        if type(count) is not int or not 0 <= count <= MOST_WORDS:
+            count = checks.whole("count of words", count, most=MOST_WORDS)
         stream = self._local.stream
         if stream is None or stream.stale():
             # Forget the old key first: if there is no new one, the next call must fail too.
@@ -79,7 +83,7 @@ class _Stream:
 
     def take(self, count: int) -> NDArray[np.uint64]:
         self._left -= count
-        if count >= POOL:
+        if count >= DIRECT:
             return self._fill(np.empty(count, dtype=np.uint64))
         if count > POOL - self._next:
             self._next = POOL  # Stays empty if filling fails: no word is handed out twice.
