@@ -42,6 +42,14 @@ def test_decoys_among_flips_are_one_hot_records_that_are_flipped() -> None:
     assert noise.cover == rate * chance
 
 
+def test_flips_and_decoys_add_their_variances() -> None:
+    # Flips of all records, (n + m)·p·q/(p − q)², and where the decoys fell, (m/d)·(1 − 1/d).
+    flip, values, reports, decoys = 0.1, 8, 50, 100
+    noise = Noise.flips_with_decoys(Fraction(1, 10), decoy_slots=2, rate=Fraction(1), values=values)
+    flips = (reports + decoys) * flip * (1 - flip) / (1 - 2 * flip) ** 2
+    assert noise.variance(3, reports) == pytest.approx(flips + decoys / values * (1 - 1 / values))
+
+
 def test_randomized_response_keeps_or_draws_any_value() -> None:
     noise = Noise.randomized_response(Fraction(1, 2), values=4)
     assert noise.hit == Fraction(5, 8)
