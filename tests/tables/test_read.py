@@ -22,7 +22,7 @@ from chaffinch.tables.read import open_table
 
 CANARY = "xyzzy-private"
 ROWS = 1000
-DATA = {"name": [f"n{i % 7}" for i in range(ROWS)], "age": list(range(ROWS))}
+DATA: dict[str, Any] = {"name": [f"n{i % 7}" for i in range(ROWS)], "age": list(range(ROWS))}
 TABLE = pa.table(DATA)
 
 
@@ -278,6 +278,7 @@ FAULTS: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
     "utf-16": ("t.csv", "a,b\n1,2\n".encode("utf-16"), ("UTF-8",)),
     "bad line": ("t.jsonl", f'{{"a":1}}\n{{"a":{CANARY}\n'.encode(), ("JSON", "row 2")),
     "bad late line": ("t.jsonl", b'{"a":1}\n' * 30_000 + b'{"a"\n', ("JSON", "row 30001")),
+    "two objects": ("t.jsonl", b'{"a":1}\n{"a":1},{"a":2}\n', ("JSON", "row 2")),
     "no object": ("t.jsonl", b'{"a":1}\n[1]\n', ("JSON", "row 2")),
     "deep line": ("t.jsonl", b'{"a":1}\n' + b"[" * 60_000 + b"\n", ("JSON", "row 2")),
     "bytes in line": ("t.jsonl", b'{"a":1}\n{"a":"\xff"}\n', ("UTF-8", "row 2")),
@@ -351,7 +352,8 @@ def test_a_wrong_column_is_met_with_the_nearest(tmp_path: Path) -> None:
 
 
 def test_columns_must_be_a_list_of_names() -> None:
-    for columns in ("name", []):
+    empty: list[str] = []
+    for columns in ("name", empty):
         with pytest.raises(InvalidInput, match="list of names"):
             open_table(DATA).batches(columns)
 

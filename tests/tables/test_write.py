@@ -61,8 +61,7 @@ def test_an_old_file_is_replaced_or_refused(tmp_path: Path) -> None:
 
 def test_one_who_comes_first_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "out"
-    with pytest.raises(StorageFault, match="exists already"), atomic(path, overwrite=False) as file:
-        file.write(b"mine")
+    with pytest.raises(StorageFault, match="exists already"), atomic(path, overwrite=False):
         path.write_bytes(b"theirs")
     assert path.read_bytes() == b"theirs"
     assert listing(tmp_path) == ["out"]
@@ -77,13 +76,19 @@ def test_through_a_link_its_file_is_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "real").read_bytes() == b"new"
 
 
+def interrupted(path: Path, error: type[BaseException]) -> None:
+    with atomic(path) as file:
+        file.write(PIECES[0])
+        file.write(PIECES[1])
+        raise error
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_any_error_keeps_the_old_file(error: type[BaseException], tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"old")
-    with pytest.raises(error), atomic(path) as file:
-        file.write(b"half")
-        raise error
+    with pytest.raises(error):
+        interrupted(path, error)
     assert path.read_bytes() == b"old"
     assert listing(tmp_path) == ["out"]
 
@@ -127,7 +132,7 @@ def test_a_disk_that_fills_at_any_write_keeps_the_old_file(
     path.write_bytes(b"old")
     for k in range(needed):
         Failing.left = k
-        with pytest.raises(StorageFault, match="'out'.*no space"):
+        with pytest.raises(StorageFault, match=r"'out'.*no space"):
             attempt(path)
         assert path.read_bytes() == b"old"
         assert listing(tmp_path) == ["out"]
@@ -156,7 +161,7 @@ def test_a_late_failure_keeps_the_old_file(
 
 
 def test_a_device_is_written_to_and_not_replaced() -> None:
-    with pytest.raises(StorageFault, match="'full'.*no space"), atomic("/dev/full") as file:
+    with pytest.raises(StorageFault, match=r"'full'.*no space"), atomic("/dev/full") as file:
         file.write(b"x")
     with atomic("/dev/null") as file:
         file.write(b"x")

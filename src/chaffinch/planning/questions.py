@@ -69,7 +69,7 @@ class Bit:
             if word is not None:
                 return int(word)
         elif isinstance(answer, (numbers.Real, np.bool_)) and answer in (0, 1):
-            return int(answer)
+            return int(answer == 1)
         raise InvalidAnswer("yes or no (true or false, 1 or 0)")
 
 
@@ -154,12 +154,13 @@ class Choice:
         if isinstance(self.values, range):
             return _place_in_range(self.values, answer)
         if isinstance(answer, str):
-            return self._places.get(answer.strip())
+            return self.places.get(answer.strip())
         whole = _whole(answer)
-        return None if whole is None else self._places.get(str(whole))
+        return None if whole is None else self.places.get(str(whole))
 
     @cached_property
-    def _places(self) -> Mapping[str, int]:
+    def places(self) -> Mapping[str, int]:
+        """Return the number of each value by its name."""
         return {str(value): place for place, value in enumerate(self.values)}
 
 
@@ -297,7 +298,8 @@ class Survey:
     title: str = field(default="")
 
     def __post_init__(self) -> None:
-        if not isinstance(self.questions, Mapping) or not self.questions:
+        given: object = self.questions
+        if not (isinstance(given, Mapping) and given):
             raise InvalidInput("questions", "a mapping from names to questions", self.questions)
         for name, question in self.questions.items():
             _label("name of a question", name)
@@ -346,7 +348,7 @@ def _named(parameter: str, names: Any) -> tuple[str, ...]:
 def _label(parameter: str, name: object, *, empty: bool = False) -> None:
     rule = f"a text of at most {MOST_LABEL} characters, without control characters"
     fits = isinstance(name, str) and len(name) <= MOST_LABEL and name.isprintable()
-    if not (fits and (empty or (name and name == name.strip() and name != MISSING))):  # type: ignore[union-attr]
+    if not (fits and (empty or (name and name == name.strip() and name != MISSING))):  # type: ignore[attr-defined]
         raise InvalidInput(parameter, rule if empty else f"{rule} or spaces around it", name)
 
 
@@ -372,5 +374,6 @@ def _whole(answer: object) -> int | None:
     """Return a whole number, kept as an integer or as a float, or None for anything else."""
     if isinstance(answer, bool) or not isinstance(answer, numbers.Real):
         return None
-    whole = isinstance(answer, numbers.Integral) or float(answer).is_integer()
-    return int(answer) if whole else None
+    if isinstance(answer, numbers.Rational):
+        return int(answer.numerator) if answer.denominator == 1 else None
+    return int(float(answer)) if float(answer).is_integer() else None

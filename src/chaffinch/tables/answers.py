@@ -65,7 +65,9 @@ def flags_of(
     question: Flags, columns: Mapping[str, pa.Array], *, first_row: int = 1
 ) -> NDArray[np.uint8]:
     """Return the flags that are kept in yes/no columns of their own, named after them."""
-    rows = max((len(column) for column in columns.values()), default=0)
+    rows, *others = {len(column) for column in columns.values()} or {0}
+    if others:
+        raise InvalidTable("one with columns of the same length", "different lengths")
     matrix = np.zeros((rows, len(question.names)), np.uint8)
     for name, column in columns.items():
         held = numbers_of(Bit(), column, name=name, first_row=first_row)
@@ -99,7 +101,7 @@ def _listed(question: Choice) -> Law:
     """Return the question's law, quicker for labels spelled as they are listed."""
     if isinstance(question.values, range):
         return question.number
-    places = {value: place for place, value in enumerate(question.values)}
+    places = question.places
 
     def law(answer: object) -> int:
         place = places.get(answer) if isinstance(answer, str) else None

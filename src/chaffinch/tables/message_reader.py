@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -123,12 +123,16 @@ def _open_parquet(source: Source) -> tuple[MessageFacts, _Read]:
 def _open_stream(source: Source) -> tuple[MessageFacts, _Read]:
     import pyarrow as pa
 
-    file = source.open()
-    stream = pa.ipc.open_stream(file)
-    facts = facts_from(source.name, stream.schema.metadata)
-    _check(source.name, stream.schema)
-    # Kept open: what comes through a pipe cannot be opened again.
-    waiting = [(file, stream)]
+    with ExitStack() as stack:
+        file = stack.enter_context(source.open())
+        stream = pa.ipc.open_stream(file)
+        facts = facts_from(source.name, stream.schema.metadata)
+        _check(source.name, stream.schema)
+        waiting = []
+        if not source.seekable:
+            # What comes through a pipe cannot be opened again.
+            waiting.append((file, stream))
+            stack.pop_all()
 
     def read() -> Iterator[tuple[Any, Any]]:
         if not waiting:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _Opened = tuple[Sequence[str], int | None, Callable[[tuple[str, ...], int], "Iterator[Any]"]]
-_BLOCK = 1 << 22
+_BLOCK = 1 << 20
+_DECODE = json.JSONDecoder().raw_decode
 
 
 def open_csv(source: Source, delimiter: str) -> _Opened:
@@ -159,12 +160,13 @@ def _line_batches(
 
 def _object(line: bytes, row: int) -> dict[str, Any]:
     try:
-        found = json.loads(line.decode("utf-8-sig" if row == 1 else "utf-8"))
+        text = line.strip().decode("utf-8-sig" if row == 1 else "utf-8")
+        found, end = _DECODE(text)
     except UnicodeDecodeError:
         raise _not_unicode(row=row) from None
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        found, end = None, 0
+    if not isinstance(found, dict) or end != len(text):
         raise InvalidTable(
             "one JSON object per line",
             f"something else in row {row}",

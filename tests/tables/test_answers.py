@@ -1,0 +1,268 @@
+"""Columns are numbered by the very law that single answers are, and refused alike."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaffinch.errors import InvalidAnswer, InvalidTable
+from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question, is_missing
+from chaffinch.tables.answers import flags_of, numbers_of
+
+CANARY = "xyzzy-private"
+CHOICES = [
+    Choice(["a", "b", "1", "2", "é"]),
+    Choice(["a", "b", "1"], missing="a", unknown="b"),
+    Choice(["0", "1", "-1"], missing="refuse"),
+    Choice(range(-3, 4)),
+    Choice(range(1, 4), missing="refuse"),
+    Choice(range(5), missing="2", unknown="4"),
+    Choice(range(2**70, 2**70 + 3), unknown=str(2**70)),
+]
+BITS = [Bit(), Bit(missing="yes"), Bit(missing="count"), Bit(missing="refuse")]
+NUMBERS = [
+    Number(0, 1),
+    Number(-3, 7, clip=True, missing=2),
+    Number(0, 10, missing="refuse"),
+    Number(-1e300, 1e300),
+]
+FLAGS = [Flags(["a", "b", "c c"]), Flags(["a", "b"], missing="refuse")]
+QUESTIONS: list[Question] = [*BITS, *CHOICES, *NUMBERS, *FLAGS]
+
+WORDS = st.one_of(
+    st.sampled_from(["a", "b", "1", "2", "0", "-1", "yes", "NO", "true", "é", "0.5", "1e0", "a;b"]),
+    st.sampled_from(
+        ["", " ", "\u2003\x85", " 1", "a ", "+1", "1_0", "--1", "-0", "01", "٣", "1.0"]
+    ),
+    st.sampled_from(["nan", "inf", "1e400", "0x1", ";", "c c; a", "None", "9" * 5000, CANARY]),
+    st.text(max_size=3),
+)
+WHOLE = st.integers(-4, 6)
+FLOATS = st.one_of(
+    WHOLE.map(float),
+    st.floats(0, 1),
+    st.floats(),
+    st.sampled_from([-0.0, math.nan, math.inf, -math.inf, 1e300, 0.5]),
+)
+LISTS = st.lists(st.sampled_from(["a", "b", "c c", "a", "d", " a", "", None]), max_size=3)
+GOOD_LISTS = st.lists(st.sampled_from(["a", "b"]), max_size=3)
+DECIMALS = st.decimals(-5, 11, places=3)
+STRUCTS = st.fixed_dictionaries(
+    {"a": st.none() | st.booleans(), "d": st.none() | st.sampled_from([False, False, True])}
+)
+
+# What may fill a column of each type. Good answers are common enough that columns pass.
+TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "text": (pa.string(), WORDS),
+    "digits": (pa.string(), WHOLE.map(str)),
+    "large text": (pa.large_string(), WORDS),
+    "text views": (pa.string_view(), WORDS),
+    "dictionary": (pa.dictionary(pa.int8(), pa.string()), WORDS),
+    "int8": (pa.int8(), WHOLE),
+    "int64": (pa.int64(), WHOLE | st.integers(-(2**63), 2**63 - 1)),
+    "uint64": (pa.uint64(), st.integers(0, 4) | st.integers(0, 2**64 - 1)),
+    "float16": (pa.float16(), WHOLE.map(np.float16)),
+    "float32": (pa.float32(), st.floats(width=32) | WHOLE.map(float)),
+    "float64": (pa.float64(), FLOATS),
+    "boolean": (pa.bool_(), st.booleans()),
+    "null": (pa.null(), st.none()),
+    "bytes": (pa.binary(), st.binary(max_size=2)),
+    "dates": (pa.date32(), st.dates()),
+    "decimal": (pa.decimal128(10, 3), DECIMALS),
+    "lists": (pa.list_(pa.string()), LISTS),
+    "good lists": (pa.list_(pa.string()), GOOD_LISTS),
+    "large lists": (pa.large_list(pa.large_string()), GOOD_LISTS | LISTS),
+    "lists of numbers": (pa.list_(pa.int64()), st.lists(WHOLE, max_size=1)),
+    "views of lists": (pa.list_(pa.string(), 2), st.tuples(*[st.sampled_from("ab")] * 2)),
+    "structs": (pa.struct({"a": pa.bool_(), "d": pa.bool_()}), STRUCTS),
+}
+
+
+def single(question: Any, answer: object) -> Any:
+    """Return what the question itself makes of one answer."""
+    if isinstance(question, Number):
+        return question.share(answer)
+    if isinstance(question, Flags):
+        held = question.numbers(answer)
+        return [int(place in held) for place in range(len(question.names))]
+    return question.number(answer)
+
+
+def one_by_one(question: Question, column: Any) -> tuple[list[Any], int | None]:
+    """Return the numbers of the answers before the first refused one, and its row."""
+    done: list[Any] = []
+    for row, answer in enumerate(column.to_pylist()):
+        try:
+            done.append(single(question, answer))
+        except InvalidAnswer:
+            return done, row
+    return done, None
+
+
+def agree(question: Question, column: Any) -> bool:
+    """Check the column against single answers; return whether it was accepted."""
+    expected, bad = one_by_one(question, column)
+    if bad is not None:
+        with pytest.raises(InvalidTable) as caught:
+            numbers_of(question, column, name="q", first_row=101)
+        assert caught.value.row == 101 + bad
+        assert caught.value.column == "q"
+        assert CANARY not in str(caught.value)
+        return False
+    found = numbers_of(question, column, name="q", first_row=101)
+    assert found.tolist() == expected
+    return True
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@given(data=st.data())
+def test_columns_agree_with_single_answers(kind: str, data: st.DataObject) -> None:
+    arrow, values = TYPES[kind]
+    listed = data.draw(st.lists(values | st.none(), max_size=6))
+    column = pa.array(listed, arrow)
+    start = data.draw(st.integers(0, len(listed)))
+    parts = [column.slice(0, start), column.slice(start)]
+    for question in QUESTIONS:
+        agree(question, column.slice(start))
+        agree(question, pa.chunked_array(parts))
+
+
+def test_the_samples_reach_both_outcomes() -> None:
+    # The property above would be empty if its columns were always refused.
+    for question in QUESTIONS:
+        column = {Flags: ["a", "b;a"], Choice: ["1", "2"]}.get(type(question), ["1", "0"])
+        texts = [question.labels[0]] if isinstance(question, (Choice, Flags)) else column
+        assert agree(question, pa.array(texts))
+        if getattr(question, "unknown", None) is None:
+            assert not agree(question, pa.array([*texts, CANARY]))
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        (Bit(), np.uint8),
+        (Bit(missing="count"), np.uint32),
+        (Choice(["a", "b"]), np.uint32),
+        (Choice(range(5)), np.uint32),
+        (Number(0, 1), np.float64),
+        (Flags(["a", "b"]), np.uint8),
+    ],
+)
+def test_the_type_does_not_depend_on_the_data(question: Question, kind: type) -> None:
+    shape = (2,) if isinstance(question, Flags) else ()
+    for column in (
+        pa.array([], pa.string()),
+        pa.array([], pa.int64()),
+        pa.chunked_array([], pa.string()),
+        pa.nulls(3),
+        pa.array([None, None, None], pa.string()),
+    ):
+        found = numbers_of(question, column, name="q")
+        assert found.dtype == kind
+        assert found.shape == (len(column), *shape)
+
+
+def test_dictionaries_may_hold_what_nobody_said() -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([1, None, 1]), pa.array([CANARY, "a", None]))
+    assert numbers_of(Choice(["a", "b"]), column, name="q").tolist() == [0, 2, 0]
+
+
+def test_the_hint_is_the_question_s_own() -> None:
+    with pytest.raises(InvalidTable) as caught:
+        numbers_of(Number(0, 1), pa.array([0.5, 2.0]), name="share", first_row=1)
+    assert caught.value.hint == "widen the bounds, or set `clip`"
+    assert "column 'share', row 2," in str(caught.value)
+    assert "2.0" not in str(caught.value)
+
+
+def test_a_range_of_many_values_is_read_as_numbers() -> None:
+    question = Choice(range(10**6 - 1))
+    values = np.random.default_rng(0).integers(0, 10**6 - 1, 5000)
+    for column in (
+        pa.array(values),
+        pa.array(values.astype(str)),
+        pa.array([*values.tolist(), None]),
+    ):
+        assert agree(question, column)
+
+
+def test_flags_in_columns_of_their_own() -> None:
+    question = Flags(["a", "b", "c"])
+    columns = {"b": pa.array(["yes", None]), "a": pa.array([0, 1]), "other": pa.array([False] * 2)}
+    expected = [question.numbers({k: v[i].as_py() for k, v in columns.items()}) for i in range(2)]
+    assert [tuple(np.flatnonzero(row)) for row in flags_of(question, columns)] == expected
+    with pytest.raises(InvalidTable, match="'other', row 12"):
+        flags_of(question, columns | {"other": pa.array([False, True])}, first_row=11)
+    with pytest.raises(InvalidTable, match="'a', row 1"):
+        flags_of(question, {"a": pa.array(["perhaps"])})
+
+
+def test_flags_in_columns_of_different_lengths_are_refused() -> None:
+    with pytest.raises(InvalidTable, match="same length"):
+        flags_of(Flags(["a", "b"]), {"a": pa.array([1]), "b": pa.array([1, 0])})
+
+
+# ------------------------------------------------------------------ single answers, as they come
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "number"),
+    [
+        (Bit(), np.bool_(True), 1),  # noqa: FBT003
+        (Bit(), np.float32(0), 0),
+        (Bit(), 1.0, 1),
+        (Bit(), np.int8(1), 1),
+        (Bit(missing="yes"), np.float32("nan"), 1),
+        (Choice(["a", "b"]), " b ", 1),
+        (Choice(["7", "8"]), 8.0, 1),
+        (Choice(["7", "8"]), np.float32(8), 1),
+        (Choice(["7", "8"]), np.uint8(7), 0),
+        (Choice(range(7, 9)), np.float32(8), 1),
+        (Choice(range(7, 9)), Fraction(8), 1),
+        (Choice(range(7, 9)), np.str_(" 8"), 1),
+        (Choice(range(7, 9)), np.float64("nan"), 2),
+        (Number(0, 4), decimal.Decimal("1.0"), 0.25),
+        (Number(0, 4), np.float32(2), 0.5),
+        (Number(0, 4), np.int16(2), 0.5),
+    ],
+)
+def test_answers_of_every_make(question: Question, answer: object, number: float) -> None:
+    assert single(question, answer) == number
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        (Bit(), np.array([0, 1])),
+        (Bit(), 0.5),
+        (Choice(["1"], missing="count"), True),
+        (Choice(["True", "1"]), np.bool_(True)),  # noqa: FBT003
+        (Choice(["1", "2"]), 1.5),
+        (Choice(["1", "2"]), math.inf),
+        (Choice(range(3)), "9" * 5000),
+        (Choice(range(3)), Fraction(10**400, 3)),
+        (Number(0, 1), 10**400),
+        (Number(0, 1), np.bool_(True)),  # noqa: FBT003
+        (Number(0, 1), decimal.Decimal("sNaN")),
+        (Flags(["a"]), [["a"]]),
+        (Flags(["a"]), 3),
+    ],
+)
+def test_what_is_no_answer_is_refused(question: Question, answer: object) -> None:
+    with pytest.raises(InvalidAnswer):
+        single(question, answer)
+
+
+def test_gaps_of_pandas_are_gaps() -> None:
+    pandas = pytest.importorskip("pandas")
+    assert is_missing(pandas.NA)
+    assert is_missing(pandas.NaT)
+    assert not is_missing(0)
