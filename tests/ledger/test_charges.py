@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chaffinch import privacy
-from chaffinch.errors import BudgetExhausted, InvalidInput
+from chaffinch.errors import BudgetExhausted, GuaranteeNotProven, InvalidInput
 from chaffinch.ledger import Charge, Ledger
 from tests.ledger import made
 from tests.ledger.made import BIT, CAP, ONE, OTHER
@@ -83,14 +83,46 @@ def test_numbers_sent_bit_by_bit_are_composed_bit_by_bit(tmp_path: Path) -> None
 
 
 def test_where_composition_proves_nothing_the_local_guarantee_counts(tmp_path: Path) -> None:
-    twice = Charge("plan", BIT, 2)
-    local = privacy.compose(BIT, times=2).local_epsilon
-    wide = made.create(tmp_path / "wide", cap=privacy.Target(2 * local, 1e-200))
+    large = privacy.FlippedBits(users=1000, flip_probability="0.1")
+    twice, both = Charge("plan", large, 2), privacy.compose(large, times=2)
+    with pytest.raises(GuaranteeNotProven):
+        both.epsilon(1e-30)
+    wide = made.create(tmp_path / "wide", cap=privacy.Target(2 * both.local_epsilon, 1e-30))
     wide.charge(twice, "a")
-    assert wide.spent().epsilon == local
-    narrow = made.create(tmp_path / "narrow", cap=privacy.Target(0.9 * local, 1e-200))
+    assert wide.spent().epsilon == both.local_epsilon
+    narrow = made.create(tmp_path / "narrow", cap=privacy.Target(0.9 * both.local_epsilon, 1e-30))
     with pytest.raises(BudgetExhausted):
         narrow.charge(twice, "a")
+
+
+def test_what_cannot_be_proven_does_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unproven(*_: object) -> privacy.Bracket:
+        raise GuaranteeNotProven("delta", asked=1e-3, lower=0.0, upper=1.0)
+
+    fresh = privacy.FlippedBits(users=21, flip_probability="0.3")
+    ledger = made.create(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(privacy.FlippedBits, "delta", unproven)
+        with pytest.raises(BudgetExhausted):
+            ledger.charge(Charge("plan", fresh), "a")
+    assert ledger.entries() == ()
+
+
+def test_what_was_granted_is_never_said_to_be_above_the_cap(tmp_path: Path) -> None:
+    # The search for epsilon stops 1e-5 above the truth; this cap lies in between.
+    three = privacy.compose(BIT, times=3)
+    found = three.epsilon(1e-6).upper
+    low, high = found * (1 - 1e-4), found
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if three.delta(middle).upper <= 1e-6 else (middle, high)
+    between = (high + found) / 2
+    assert high < between < found
+    ledger = made.create(tmp_path, cap=privacy.Target(between, 1e-6))
+    ledger.charge(Charge("plan", BIT, 3), "a")
+    assert ledger.spent().epsilon == between
 
 
 def test_what_always_leaks_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -166,6 +167,19 @@ def test_a_last_row_taken_away_is_a_rollback(folder: Path) -> None:
         made.reopen(folder)
 
 
+def test_a_gap_with_good_hashes_is_refused(folder: Path) -> None:
+    history = schema.History(made.reopen(folder)._head, made.reopen(folder).entries())  # noqa: SLF001
+    row: list[str | int] = [9, "x", ONE.plan_id, ONE.document, ONE.times, ""]
+    values = [*row, chain.link(history.mark.hash, row)]
+    with closing(sqlite3.connect(folder / "ledger")) as connection, connection:
+        before, after = unlocked("charges_follow")
+        connection.execute(before)
+        connection.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+        connection.execute(after)
+    with pytest.raises(StorageFault, match="row 4"):
+        made.reopen(folder)
+
+
 def ruined(write: Callable[[Path], object]) -> Callable[[Path], None]:
     def ruin(path: Path) -> None:
         path.unlink()
@@ -321,6 +335,24 @@ def test_a_commit_reaches_the_disk_before_it_returns(folder: Path) -> None:
     with schema.reading(folder / "ledger") as connection:
         assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_a_mark_reaches_the_disk_before_its_name_does(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+
+    def noted(name: str, real: Callable[..., object]) -> Callable[..., object]:
+        def step(*arguments: object) -> object:
+            steps.append(name)
+            return real(*arguments)
+
+        return step
+
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(os, name, noted(name, getattr(os, name)))
+    chain.Mark.read(folder / "mark").replace(folder / "mark")
+    assert steps == ["fsync", "replace", "fsync"]
 
 
 def test_the_chain_is_what_it_always_was() -> None:

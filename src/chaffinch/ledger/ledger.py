@@ -152,13 +152,13 @@ class Ledger:
             raise _reused(key)
         yield entry
 
-    # The verdict is a pure function of the rows and the new charge. Rows are only ever added,
-    # and every row changes the last hash, so an unchanged hash means the very rows that the
-    # verdict was worked out for. That is looked up again under BEGIN IMMEDIATE, which admits one
-    # writer at a time, and the new row is committed under the same lock: between the
-    # look and the commit nobody can add a row. Hence the slow work needs no lock. If the ledger
-    # has moved on, the verdict is about the past: it is worked out anew, and after some tries
-    # under the lock, so that a slow process is not overtaken for ever.
+    # A verdict is a proof about one list of rows and the new charge, and depends on nothing else.
+    # Rows are only ever added, and every row changes the last hash, so an unchanged hash means
+    # the very rows that the verdict is about. That is looked up again under BEGIN IMMEDIATE,
+    # which admits one writer at a time, and the new row is committed under the same lock:
+    # between the look and the commit nobody can add a row. Hence the slow work needs no lock.
+    # If the ledger has moved on, the verdict is about the past: it is worked out anew, and after
+    # some tries under the lock, so that a slow process is not overtaken for ever.
     def _granted(self, charge: Charge, key: str, subject: str) -> Entry:
         """Return the durable entry for a key, or raise BudgetExhausted."""
         for tries_left in reversed(range(TRIES)):
