@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.errors import InvalidAnswer, InvalidTable
+from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question, is_missing
 from chaffinch.tables.answers import flags_of, numbers_of
 
@@ -201,6 +201,9 @@ def test_flags_in_columns_of_their_own() -> None:
     assert [tuple(np.flatnonzero(row)) for row in flags_of(question, columns)] == expected
     with pytest.raises(InvalidTable, match="'other', row 12"):
         flags_of(question, columns | {"other": pa.array([False, True])}, first_row=11)
+    assert numbers_of(question, columns, name="q").tolist() == [[0, 1, 0], [1, 0, 0]]
+    with pytest.raises(InvalidInput, match="flags"):
+        numbers_of(Bit(), columns, name="q")
     with pytest.raises(InvalidTable, match="'a', row 1"):
         flags_of(question, {"a": pa.array(["perhaps"])})
 

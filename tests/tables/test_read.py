@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import random
 import sys
 import threading
 from collections.abc import Callable
@@ -319,6 +320,64 @@ def test_an_arrow_file_cut_in_a_pipe_is_refused() -> None:
     with piped(whole[: len(whole) - 4]) as pipe:
         table = open_table(pipe)
         refused(lambda: list(table.batches(["age"])), "damaged")
+
+
+def noisy(line: bytes) -> bytes:
+    """Return many lines that pack badly, so that a damaged end comes after the first batch."""
+    noise = random.Random(0).randbytes(200_000).hex().encode()
+    return b"".join(line % noise[i : i + 50] for i in range(0, len(noise), 50))
+
+
+@pytest.mark.parametrize(
+    "end", [b"", bytes(9000), b"\xff" * 8], ids=["cut", "zeros", "wrong checksum"]
+)
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("t.csv.gz", b"a,b\n" + noisy(b"%s,2\n")), ("t.jsonl.gz", noisy(b'{"a":"%s"}\n'))],
+    ids=["csv", "jsonl"],
+)
+def test_a_zip_damaged_late_is_refused(name: str, data: bytes, end: bytes, tmp_path: Path) -> None:
+    path = tmp_path / name
+    whole = gzip.compress(data)
+    path.write_bytes(whole[: len(whole) - max(len(end), 8)] + end)
+    assert open_table(path).columns[0] == "a"
+    refused(lambda: read(path, ["a"]))
+
+
+def test_a_named_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "pipe.csv"
+    os.mkfifo(path)
+    thread = threading.Thread(target=path.write_bytes, args=(csv_bytes(),))
+    thread.start()
+    assert read(path, ["name"])["name"] == DATA["name"]
+    thread.join()
+
+
+def test_an_open_file_is_read_from_its_start() -> None:
+    file = io.BytesIO()
+    file.write(lines_bytes())
+    assert read(file, ["age"])["age"] == DATA["age"]
+
+
+@pytest.mark.parametrize("column", [np.zeros((2, 2)), [np.zeros(2), "a"], [object()], [b"x", 1]])
+def test_what_is_no_column_is_refused(column: Any) -> None:
+    refused(lambda: read({"a": column}, ["a"]), "'a'", "row 1")
+
+
+def test_scalars_of_numpy_and_gaps_of_pandas_mix() -> None:
+    pandas = pytest.importorskip("pandas")
+    mixed = ["a", np.int64(3), np.bool_(True), pandas.NA, np.float32("nan")]  # noqa: FBT003
+    assert read(mixed, ["answers"])["answers"] == ["a", "3", "true", None, None]
+
+
+def test_names_with_dots_are_names(tmp_path: Path) -> None:
+    table = pa.table({"a": [{"b": 1}], "a.c": [2], "x y": [3]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    assert read(tmp_path / "t.parquet", ["x y", "a.c", "a"]) == {
+        "x y": [3],
+        "a.c": [2],
+        "a": [{"b": 1}],
+    }
 
 
 def test_a_row_longer_than_any_memory_is_refused(tmp_path: Path) -> None:

@@ -67,6 +67,15 @@ def test_one_who_comes_first_is_not_overwritten(tmp_path: Path) -> None:
     assert listing(tmp_path) == ["out"]
 
 
+def test_a_private_file_stays_private(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    with atomic(path) as file:
+        file.write(b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
 def test_through_a_link_its_file_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(b"old")
     (tmp_path / "link").symlink_to(tmp_path / "real")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.errors import InvalidAnswer, InvalidTable
+from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.planning.questions import REFUSE, Bit, Choice, Flags, Number, Question
 
 if TYPE_CHECKING:
@@ -32,18 +32,25 @@ class _Refused(Exception):
 
 
 def numbers_of(
-    question: Question, column: pa.Array | pa.ChunkedArray, *, name: str, first_row: int = 1
+    question: Question,
+    column: pa.Array | pa.ChunkedArray | Mapping[str, pa.Array],
+    *,
+    name: str,
+    first_row: int = 1,
 ) -> NDArray[Any]:
     """Return the numbers of a column's answers.
 
     A Bit gives 0 and 1 (uint8; uint32 with a third value for missing ones), a Choice the
     places of values (uint32), a Number shares from 0 to 1 (float64), and Flags one row of
-    0 and 1 per answer (uint8). The first answer that is none is refused by its row.
+    0 and 1 per answer (uint8); Flags may also come as a mapping of yes/no columns. The
+    first answer that is none is refused by its row.
 
     >>> import pyarrow as pa
     >>> numbers_of(Choice(["tea", "coffee"]), pa.array(["coffee", None]), name="drink")
     array([1, 2], dtype=uint32)
     """
+    if isinstance(column, Mapping):
+        return flags_of(question, column, first_row=first_row)
     kernel = _KERNELS[type(question)]
     parts = []
     row = first_row
@@ -62,9 +69,11 @@ def numbers_of(
 
 
 def flags_of(
-    question: Flags, columns: Mapping[str, pa.Array], *, first_row: int = 1
+    question: Question, columns: Mapping[str, pa.Array], *, first_row: int = 1
 ) -> NDArray[np.uint8]:
     """Return the flags that are kept in yes/no columns of their own, named after them."""
+    if not isinstance(question, Flags):
+        raise InvalidInput("question on several columns", "about flags", question.kind)
     rows, *others = {len(column) for column in columns.values()} or {0}
     if others:
         raise InvalidTable("one with columns of the same length", "different lengths")

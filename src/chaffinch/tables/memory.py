@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from chaffinch.errors import InvalidInput, InvalidTable
+from chaffinch.planning.questions import is_missing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,8 +133,10 @@ def column_of(values: Any, *, name: str, first_row: int) -> pa.Array:
 
 
 def _text(value: Any, *, name: str, row: int) -> str | None:
-    if value is None or value != value:  # noqa: PLR0124 (NaN is the one that differs)
+    if is_missing(value):
         return None
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, bool):
         return "true" if value else "false"
     try:

@@ -131,6 +131,8 @@ def from_stream(file: BinaryIO, *, name: str = "", owned: bool = False) -> Sourc
     base = os.path.basename(name)  # noqa: PTH119 (a name such as "<stdin>" is no path)
     source = Source(base, tuple(Path(base).suffixes))
     with reading(base, "table"):
+        if not owned and file.seekable():
+            file.seek(0)
         start = beginning(file)
         if start[:2] == _GZIP:
             source.zipped = True

@@ -28,8 +28,8 @@ def open_csv(source: Source, delimiter: str) -> _Opened:
     columns = _header(source, delimiter)
 
     def stream(chosen: tuple[str, ...], _rows: int) -> Iterator[pa.RecordBatch]:
-        with source.open() as file:
-            yield from _csv_batches(source, file, chosen, (delimiter, len(columns)))
+        with source.open() as file, reading(source.name, "CSV"):
+            yield from _csv_batches(file, chosen, delimiter, len(columns))
 
     return columns, None, stream
 
@@ -51,51 +51,53 @@ def _header(source: Source, delimiter: str) -> list[str]:
 
 
 def _csv_batches(
-    source: Source, file: Any, chosen: tuple[str, ...], shape: tuple[str, int]
+    file: Any, chosen: tuple[str, ...], delimiter: str, width: int
 ) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    delimiter, width = shape
     ragged: list[int] = []
 
     def refuse(row: Any) -> str:
         ragged.append(row.number - 1)
         return "error"
 
+    row = 1
     try:
-        reader = arrow_csv.open_csv(
-            file,
-            # With more threads the row number of a bad line would not be known.
-            read_options=arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK),
-            parse_options=arrow_csv.ParseOptions(
-                delimiter=delimiter,
-                newlines_in_values=True,
-                invalid_row_handler=refuse,
-                # In a table of one column an empty line is a missing answer, not a gap.
-                ignore_empty_lines=width > 1,
-            ),
-            convert_options=arrow_csv.ConvertOptions(
-                include_columns=list(chosen),
-                column_types=dict.fromkeys(chosen, pa.binary()),
-                null_values=[""],
-                strings_can_be_null=True,
-            ),
-        )
-        row = 1
-        for batch in reader:
+        for batch in arrow_csv.open_csv(file, **_options(chosen, delimiter, width, refuse)):
             yield _decoded(batch, row)
             row += batch.num_rows
     except pa.ArrowInvalid as error:
         if ragged:
             raise _ragged(ragged[0], width) from None
-        if "Empty CSV" in str(error):
-            return
-        with reading(source.name, "CSV"):
+        # So Arrow calls a header that no line end follows.
+        if row > 1 or "Empty CSV" not in str(error):
             raise
-    except (pa.ArrowException, OSError, EOFError):
-        with reading(source.name, "CSV"):
-            raise
+
+
+def _options(
+    chosen: tuple[str, ...], delimiter: str, width: int, refuse: Callable[[Any], str]
+) -> dict[str, Any]:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    return {
+        # With more threads the row number of a bad line would not be known.
+        "read_options": arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK),
+        "parse_options": arrow_csv.ParseOptions(
+            delimiter=delimiter,
+            newlines_in_values=True,
+            invalid_row_handler=refuse,
+            # In a table of one column an empty line is a missing answer, not a gap.
+            ignore_empty_lines=width > 1,
+        ),
+        "convert_options": arrow_csv.ConvertOptions(
+            include_columns=list(chosen),
+            column_types=dict.fromkeys(chosen, pa.binary()),
+            null_values=[""],
+            strings_can_be_null=True,
+        ),
+    }
 
 
 def _decoded(batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
@@ -123,7 +125,7 @@ def open_lines(source: Source) -> _Opened:
     """
     head = source.head if b"\n" not in source.head else source.head[: source.head.rfind(b"\n")]
     columns: dict[str, None] = {}
-    for row, line in enumerate(filter(bytes.strip, head.splitlines()), start=1):
+    for row, line in enumerate(filter(bytes.strip, head.split(b"\n")), start=1):
         columns |= dict.fromkeys(_object(line, row))
 
     def stream(chosen: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:

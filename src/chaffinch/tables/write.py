@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Literal, TextIO, overload
 
 from chaffinch.tables.faults import storage_fault
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 class _Raw(io.FileIO):
@@ -57,6 +57,9 @@ def _replacing(target: Path, mode: str, overwrite: bool) -> Iterator[Any]:  # no
         if not overwrite and target.exists():
             raise FileExistsError(errno.EEXIST, "")
         number = os.open(part, _NEW, 0o666)
+    with suppress(OSError):
+        # What only its owner could read stays so.
+        os.chmod(part, stat.S_IMODE(target.stat().st_mode))  # noqa: PTH101
     try:
         with _writing(number, target, mode) as file:
             yield file
