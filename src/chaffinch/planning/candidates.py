@@ -16,6 +16,8 @@ from chaffinch.planning.slots import SHARE_FOR_CUTTING
 BYTES_PER_MESSAGE = 4
 WORTH = 1.15
 """An error this much above the best is worth having for better protection or fewer messages."""
+LEAST_EPSILON = 0.1
+"""An error so loose that it allows less than this gets a plan near it, and a smaller error."""
 _LEAST_MU, _MOST_MU = 1e-6, 1e3
 
 
@@ -160,12 +162,10 @@ def for_error(
         parts = parts_at(1.0 / inverse, 1.0)
         return max(standard_error(part, task.reports) for part in parts) / needed - 1.0
 
-    inverse = settle(
-        shortfall, 1.0, least=1.0 / _MOST_MU, most=1.0 / _LEAST_MU, tolerance=1e-6
-    )
+    inverse = settle(shortfall, 1.0, least=1.0 / _MOST_MU, most=1.0 / _LEAST_MU, tolerance=1e-6)
     if inverse is None:
         return None
-    mu = 1.0 / inverse
+    mu = max(1.0 / inverse, gaussian_mu(LEAST_EPSILON, delta) / math.sqrt(task.exposures))
     guess = epsilon_guess(mu * math.sqrt(task.exposures), delta)
     parts = parts_at(mu, 1.5 * guess)
     epsilon = smallest_epsilon(parts, task.users, task.rounds, delta, guess)

@@ -155,9 +155,7 @@ class Plan:
         for share, epsilon in claims:
             if math.isinf(epsilon):
                 continue
-            reached = delta_of(
-                self.mechanism(share), self.cutting(epsilon, share), epsilon
-            )
+            reached = delta_of(self.mechanism(share), self.cutting(epsilon, share), epsilon)
             if not reached <= self.delta:
                 raise GuaranteeNotProven(
                     f"delta of this plan at epsilon {epsilon:g} with {float(share):.0%} honest",
@@ -217,4 +215,4 @@ def delta_of(mechanism: privacy.Mechanism, cutting: float, epsilon: float) -> fl
     """Return the safe end of delta at ``epsilon``, with what cutting costs."""
     if epsilon >= mechanism.local_epsilon:
         return cutting
-    return min((mechanism.delta(epsilon).upper + cutting) * (1 + 1e-15), 1.0)
+    return min((mechanism.delta_bound(epsilon) + cutting) * (1 + 1e-15), 1.0)

@@ -52,7 +52,7 @@ class Error:
         return self.share * reports / float(special.ndtri(0.5 + self.confidence / 2))
 
 
-def plan(
+def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     question: Question | Survey,
     *,
     users: int,

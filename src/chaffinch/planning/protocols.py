@@ -43,7 +43,8 @@ class Protocol(ABC):
         """Refuse a question that this protocol cannot carry."""
         if question.shape not in self.shapes:
             raise InvalidInput(
-                "question", f"of a shape that {self.kind!r} carries: {', '.join(self.shapes)}",
+                "question",
+                f"of a shape that {self.kind!r} carries: {', '.join(self.shapes)}",
                 question.kind,
             )
 

@@ -34,22 +34,10 @@ def settle(
         except GuaranteeNotProven:
             return math.inf
 
-    floor, ceiling = math.log(least), math.log(most)
-    low = high = min(max(math.log(guess), floor), ceiling)
-    below = above = value(low)
-    step = _FIRST_STEP
-    while below > 0:
-        if low <= floor:
-            return None
-        high, above = low, below
-        low = max(low - step, floor)
-        below, step = value(low), 3 * step
-    while above <= 0:
-        if high >= ceiling:
-            return math.exp(high)
-        low, below = high, above
-        high = min(high + step, ceiling)
-        above, step = value(high), 3 * step
+    ends = _around(value, math.log(guess), math.log(least), math.log(most))
+    if ends is None:
+        return None
+    low, below, high, above = ends
     for count in range(_MOST_STEPS):
         if high - low <= tolerance:
             break
@@ -66,3 +54,28 @@ def settle(
         else:
             high, above = middle, reached
     return math.exp(low)
+
+
+def _around(
+    value: Callable[[float], float], guess: float, floor: float, ceiling: float
+) -> tuple[float, float, float, float] | None:
+    """Return a place with value ≤ 0, its value, a place above it, and that one's value.
+
+    Both places are the ceiling where even that is not too much.
+    """
+    low = high = min(max(guess, floor), ceiling)
+    below = above = value(low)
+    step = _FIRST_STEP
+    while below > 0:
+        if low <= floor:
+            return None
+        high, above = low, below
+        low = max(low - step, floor)
+        below, step = value(low), 3 * step
+    while above <= 0:
+        if high >= ceiling:
+            return high, above, high, above
+        low, below = high, above
+        high = min(high + step, ceiling)
+        above, step = value(high), 3 * step
+    return low, below, high, above

@@ -30,6 +30,10 @@ SMALLEST_DELTA = 1e-300
 LEAST_EPSILON = 1e-9
 """Below this an epsilon is as good as none: only its upper end is kept tight."""
 MOST_ENUMERATED = 10_000
+COARSE = 0.02
+"""A relative width of delta that costs about a thousandth of epsilon."""
+FEW_CROWDS = 300
+"""How many boxes of crowds a short search may look at."""
 _MOST_CORNERS = 50
 _DELTA_WIDTH = {True: 1e-9, False: 1e-4}
 _EPSILON_WIDTH = {True: 1e-9, False: 4e-6}
@@ -69,6 +73,21 @@ class SumMechanism(Mechanism):
             floor=SMALLEST_DELTA,
         )
         return _checked("delta", search, width, floor=SMALLEST_DELTA)
+
+    def delta_bound(self, epsilon: float) -> float:
+        """Return what a short search proves: a few percent above delta where crowds differ."""
+        epsilon = checks.epsilon(epsilon)
+        if epsilon >= self.family.steepest:
+            return 0.0
+        tail, aim = self._tail(epsilon, COARSE)
+        search = crowds.worst(
+            self.family.roots,
+            self.family.asking(delta_of(epsilon), tail, aim),
+            width=COARSE / 2,
+            floor=SMALLEST_DELTA,
+            most_evaluations=FEW_CROWDS,
+        )
+        return min(float(search.upper[0]), 1.0)
 
     def epsilon(self, delta: float, *, relative_width: float | None = None) -> Bracket:
         """Return the bracket of the smallest epsilon that holds with ``delta`` for every crowd."""

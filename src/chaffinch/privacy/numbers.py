@@ -83,6 +83,10 @@ class EncodedNumbers(Mechanism):
         """Return the bracket of delta for x = 0 against x = 1."""
         return self.inner.delta(epsilon)
 
+    def delta_bound(self, epsilon: float) -> float:
+        """Return an upper end of delta, quickly."""
+        return self.inner.delta_bound(epsilon)
+
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon that holds with ``delta``."""
         return self.inner.epsilon(delta)

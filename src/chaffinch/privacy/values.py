@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy import crowds
+from chaffinch.privacy.counting import COARSE, FEW_CROWDS
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.kernels import kernel
 from chaffinch.privacy.laws import Law, binomial, sum_of_flips
@@ -113,6 +114,16 @@ class FlippedValues(Mechanism):
             raise GuaranteeNotProven("delta", asked=width, lower=lower, upper=upper)
         return Bracket(lower, upper)
 
+    def delta_bound(self, epsilon: float) -> float:
+        """Return what a short search proves: a few percent above delta where crowds differ."""
+        epsilon = checks.epsilon(epsilon)
+        if epsilon >= self.local_epsilon:
+            return 0.0
+        if self.decoys:
+            return up(self._upper_with_decoys(epsilon, COARSE, FEW_CROWDS))
+        search = self._worst(epsilon, self.users - 1, COARSE, FEW_CROWDS)
+        return min(float(search.upper[0]), 1.0)
+
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon that holds with ``delta``.
 
@@ -195,7 +206,9 @@ class FlippedValues(Mechanism):
         low, high = pair_delta(leaving, joining, kernel(1, flip), epsilon)
         return np.array([low]), np.array([high])
 
-    def _worst(self, epsilon: float, others: int, width: float) -> crowds.Search:
+    def _worst(
+        self, epsilon: float, others: int, width: float, most: int = _MOST_CROWDS
+    ) -> crowds.Search:
         """Search the crowds with at most ``others`` records on the two values."""
         records = self.users - 1 + self.decoys
 
@@ -222,17 +235,22 @@ class FlippedValues(Mechanism):
             return self._bound(box, records, epsilon, tail)
 
         return crowds.worst(
-            [root], bound, width=width / 2, floor=1e-300, most_evaluations=_MOST_CROWDS, clip=clip
+            [root], bound, width=width / 2, floor=1e-300, most_evaluations=most, clip=clip
         )
 
-    def _with_decoys(self, epsilon: float, width: float) -> Bracket:
-        law = binomial(self.decoys, Fraction(2, self.values), Wide(1e-20))
+    def _upper_with_decoys(self, epsilon: float, width: float, most: int) -> Any:
+        """Return E[worst delta given how many decoys fell on the two values]."""
         if self.users == 1:
-            upper = self._spread_decoys(epsilon)
-        else:
-            upper = Wide(law.missing)
-            for most, share in _groups(law):
-                upper += Wide(share) * self._worst(epsilon, self.users - 1 + most, width).upper[0]
+            return self._spread_decoys(epsilon)
+        law = binomial(self.decoys, Fraction(2, self.values), Wide(1e-20))
+        upper = Wide(law.missing)
+        for count, share in _groups(law):
+            search = self._worst(epsilon, self.users - 1 + count, width, most)
+            upper += Wide(share) * search.upper[0]
+        return upper
+
+    def _with_decoys(self, epsilon: float, width: float) -> Bracket:
+        upper = self._upper_with_decoys(epsilon, width, _MOST_CROWDS)
         lower = max(
             mixture_delta(
                 first=first,

@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from chaffinch.analyze.noise import Noise
 from chaffinch.errors import InvalidInput
-from tests.analyze import exact
+from chaffinch.planning.noise import Noise
+from tests.analysis import exact
 
 every_kind = pytest.mark.parametrize("noise", exact.KINDS.values(), ids=list(exact.KINDS))
 

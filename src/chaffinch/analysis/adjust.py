@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from chaffinch.analyze.noise import Floats
 from chaffinch.checks import real
 from chaffinch.errors import InvalidInput
+from chaffinch.planning.noise import Floats
 
 
 def non_negative(estimates: ArrayLike) -> tuple[Floats, str]:

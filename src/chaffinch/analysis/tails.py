@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from chaffinch.analyze.noise import Floats, Noise
+from chaffinch.planning.noise import Floats, Noise
 from chaffinch.privacy import laws
 from chaffinch.privacy.laws import Law
 from chaffinch.privacy.precision import Wide, gamma

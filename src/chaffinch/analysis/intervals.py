@@ -24,10 +24,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from chaffinch.analyze.noise import MOST_REPORTS, Noise
-from chaffinch.analyze.tails import STEPS, critical_tally, rejected
+from chaffinch.analysis.tails import STEPS, critical_tally, rejected
 from chaffinch.checks import real, whole
 from chaffinch.errors import InvalidInput
+from chaffinch.planning.noise import MOST_REPORTS, Noise
 
 Counts = NDArray[np.int64]
 

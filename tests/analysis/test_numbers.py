@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.analyze.numbers import Mean, Scale, falling, mean, survival
+from chaffinch.analysis.numbers import Mean, Scale, falling, mean, survival
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import laws
-from tests.analyze import exact
+from tests.analysis import exact
 
 LEVELS = [0.5, 0.9, 0.99]
 CROWDS = [

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.analyze import intervals as module
-from chaffinch.analyze import tails
-from chaffinch.analyze.intervals import intervals, simultaneous
-from chaffinch.analyze.noise import Noise
+from chaffinch.analysis import intervals as module
+from chaffinch.analysis import tails
+from chaffinch.analysis.intervals import intervals, simultaneous
 from chaffinch.errors import InvalidInput
+from chaffinch.planning.noise import Noise
 from chaffinch.privacy import laws
 from chaffinch.privacy.precision import wide
-from tests.analyze import exact
+from tests.analysis import exact
 
 LEVELS = [0.5, 0.8, 0.95, 0.999, 1 - 1e-12]
 every_kind = pytest.mark.parametrize("noise", exact.KINDS.values(), ids=list(exact.KINDS))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.analyze.adjust import non_negative, to_total
+from chaffinch.analysis.adjust import non_negative, to_total
 from chaffinch.errors import InvalidInput
 
 numbers = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5)
