@@ -148,56 +148,50 @@ def test_a_pipe_of_text_needs_a_format() -> None:
     assert "csv" in caught.value.hint
 
 
-def objects() -> dict[str, Any]:
-    pandas = pytest.importorskip("pandas")
-    polars = pytest.importorskip("polars")
-    return {
-        "table": TABLE,
-        "batch": TABLE.combine_chunks().to_batches()[0],
-        "reader": TABLE.to_reader(),
-        "mapping": DATA,
-        "arrays": {"name": np.array(DATA["name"]), "age": np.array(DATA["age"])},
-        "arrow columns": {"name": TABLE["name"], "age": TABLE["age"].chunk(0)},
-        "pandas": pandas.DataFrame(DATA),
-        "polars": polars.DataFrame(DATA),
-        "pandas columns": {"name": pandas.Series(DATA["name"]), "age": pandas.Series(DATA["age"])},
-    }
+def frame(library: str) -> Any:
+    return pytest.importorskip(library).DataFrame(DATA)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "table",
-        "batch",
-        "reader",
-        "mapping",
-        "arrays",
-        "arrow columns",
-        "pandas",
-        "polars",
-        "pandas columns",
-    ],
-)
+def series(library: str, **options: Any) -> Any:
+    return pytest.importorskip(library).Series(DATA["age"], **options)
+
+
+OBJECTS: dict[str, Callable[[], Any]] = {
+    "table": lambda: TABLE,
+    "batch": lambda: TABLE.combine_chunks().to_batches()[0],
+    "reader": TABLE.to_reader,
+    "mapping": lambda: DATA,
+    "arrays": lambda: {"name": np.array(DATA["name"]), "age": np.array(DATA["age"])},
+    "arrow columns": lambda: {"name": TABLE["name"], "age": TABLE["age"].chunk(0)},
+    "pandas": lambda: frame("pandas"),
+    "polars": lambda: frame("polars"),
+    "pandas columns": lambda: {"name": DATA["name"], "age": series("pandas")},
+}
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
 def test_objects_give_the_same_columns(kind: str) -> None:
-    source = objects()[kind]
+    source = OBJECTS[kind]()
     table = open_table(source)
     assert table.columns == ("name", "age")
     assert table.rows == (None if kind == "reader" else ROWS)
     assert read(source, ["age", "name"]) == {"age": DATA["age"], "name": DATA["name"]}
 
 
-@pytest.mark.parametrize("kind", ["list", "numpy", "range", "arrow", "chunked", "pandas", "polars"])
+SEQUENCES: dict[str, Callable[[], Any]] = {
+    "list": lambda: DATA["age"],
+    "numpy": lambda: np.arange(ROWS),
+    "range": lambda: range(ROWS),
+    "arrow": lambda: pa.array(DATA["age"]),
+    "chunked": lambda: TABLE["age"],
+    "pandas": lambda: series("pandas", index=range(5, 5 + ROWS)),
+    "polars": lambda: series("polars"),
+}
+
+
+@pytest.mark.parametrize("kind", SEQUENCES)
 def test_a_sequence_is_one_column(kind: str) -> None:
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    source: Any = {
-        "list": DATA["age"],
-        "numpy": np.arange(ROWS),
-        "range": range(ROWS),
-        "arrow": pa.array(DATA["age"]),
-        "chunked": TABLE["age"],
-        "pandas": pandas.Series(DATA["age"], index=range(5, 5 + ROWS)),
-        "polars": polars.Series(DATA["age"]),
-    }[kind]
+    source = SEQUENCES[kind]()
     table = open_table(source)
     assert (table.columns, table.rows) == (("answers",), ROWS)
     assert read(source, ["answers"])["answers"] == DATA["age"]
