@@ -7,6 +7,7 @@ be stuck with the accounting of its day, and epsilons do not add up to the exact
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -55,11 +56,6 @@ class Charge:
         object.__setattr__(self, "times", times)
         _ = self.document, self.neighbours
 
-    @classmethod
-    def from_document(cls, plan_id: str, document: str, times: int) -> Charge:
-        """Return the charge whose mechanism is written in ``document``."""
-        return cls(plan_id, _parsed(document), times)
-
     @cached_property
     def document(self) -> str:
         """Return the mechanism's document as canonical JSON."""
@@ -84,17 +80,27 @@ class Entry:
     replayed: bool = False
 
 
+@lru_cache(maxsize=1024, typed=True)
+def charge_from(plan_id: str, document: str, times: int) -> Charge:
+    """Return the charge whose mechanism is written in ``document``."""
+    return Charge(plan_id, mechanism_from(json.loads(document)), times)
+
+
 def total(charges: Iterable[Charge]) -> Mechanism:
     """Return everything charged as one mechanism: the same one whatever the order.
 
     A single mechanism asked once is itself; all else is composed exactly. Numbers sent bit by
     bit are compositions already and are opened, which keeps the lower end tight too.
     """
-    listed = sorted(charges, key=lambda charge: (charge.document, charge.times))
-    _one_kind({charge.neighbours for charge in listed} or {Mechanism.neighbours})
-    if len(listed) == 1 and listed[0].times == 1:
-        return listed[0].mechanism
-    return compose([compose(_opened(charge.mechanism), times=charge.times) for charge in listed])
+    counted = sorted(Counter(charges).items(), key=lambda pair: (pair[0].document, pair[0].times))
+    _one_kind({charge.neighbours for charge, _ in counted} or {Mechanism.neighbours})
+    if len(counted) == 1 and counted[0][0].times * counted[0][1] == 1:
+        return counted[0][0].mechanism
+    parts: Counter[Mechanism] = Counter()
+    for charge, count in counted:
+        for part, rounds in compose(_opened(charge.mechanism), times=charge.times).parts:
+            parts[part] += rounds * count
+    return Composition(tuple(parts.items()))
 
 
 @lru_cache(maxsize=_KEPT_TOTALS)
@@ -129,11 +135,6 @@ def promised(everything: Mechanism, cap: Target, neighbours: str) -> Guarantee:
         local_epsilon=everything.local_epsilon,
         method=everything.method,
     )
-
-
-@lru_cache(maxsize=1024)
-def _parsed(document: str) -> Mechanism:
-    return mechanism_from(json.loads(document))
 
 
 def _opened(mechanism: Mechanism) -> Mechanism:

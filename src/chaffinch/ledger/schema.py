@@ -11,7 +11,7 @@ from pathlib import Path
 
 from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.ledger.chain import Mark, genesis, link, sync_folder
-from chaffinch.ledger.charge import Charge, Entry
+from chaffinch.ledger.charge import Charge, Entry, charge_from
 from chaffinch.privacy import Target
 
 ROLES = ("client", "analyzer")
@@ -209,7 +209,7 @@ def _head(row: tuple[str, str, str, str]) -> Head:
 def _chained(head: Head, rows: list[tuple[int, str, str, str, int, str, str]]) -> Iterator[Entry]:
     previous = head.genesis
     for place, (sequence, key, plan, mechanism, times, subject, stored) in enumerate(rows, 1):
-        charge = Charge.from_document(plan, mechanism, times)
+        charge = charge_from(plan, mechanism, times)
         entry = _entry(previous, (sequence, key, charge, subject))
         if sequence != place or entry.hash != stored:
             raise _broken("an unbroken chain", f"a break at row {place}")
