@@ -318,16 +318,6 @@ static PyObject *walk(PyObject *self, PyObject *args)
     return Py_BuildValue("nL", kept, (long long)at);
 }
 
-/* A negative position counts as a very large one. */
-CLONES
-static uint64_t furthest(const int64_t *positions, Py_ssize_t count)
-{
-    uint64_t most = 0;
-    for (Py_ssize_t i = 0; i < count; i++)
-        most = (uint64_t)positions[i] > most ? (uint64_t)positions[i] : most;
-    return most;
-}
-
 static PyObject *xor_positions(PyObject *self, PyObject *args)
 {
     Py_buffer b[2];
@@ -341,9 +331,14 @@ static PyObject *xor_positions(PyObject *self, PyObject *args)
     Py_BEGIN_ALLOW_THREADS
     uint64_t *bits = b[0].buf;
     const int64_t *positions = b[1].buf;
-    good = count == 0 || furthest(positions, count) / 64 < (uint64_t)size;
-    for (Py_ssize_t i = 0; good && i < count; i++)
-        bits[positions[i] >> 6] ^= (uint64_t)1 << (positions[i] & 63);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        const uint64_t position = (uint64_t)positions[i]; /* negative: very large */
+        if (position / 64 >= (uint64_t)size) {
+            good = 0;
+            break;
+        }
+        bits[position / 64] ^= (uint64_t)1 << position % 64;
+    }
     Py_END_ALLOW_THREADS
     if (!good)
         return refuse(b, 2);
@@ -353,68 +348,58 @@ static PyObject *xor_positions(PyObject *self, PyObject *args)
 
 /* ------------------------------------------------------------------ histogram */
 
-#define CODES 8192      /* codes checked, then counted, at a time */
 #define SMALL 2048      /* bins that are counted four times over, to break chains of stores */
+#define MOST_CODES ((Py_ssize_t)1 << 30) /* codes before 32-bit counts are added to the rest */
 
-CLONES
-static uint32_t highest(const uint32_t *codes, Py_ssize_t size)
+/* Each code is read once, checked and counted: another thread that writes to the codes can
+ * spoil the counts and nothing else. Both return how many codes they took before a bad one. */
+
+static Py_ssize_t count_large(const uint32_t *codes, Py_ssize_t size, int64_t *counts,
+                              Py_ssize_t bins, int64_t by)
 {
-    uint32_t most = 0;
-    for (Py_ssize_t i = 0; i < size; i++)
-        most = codes[i] > most ? codes[i] : most;
-    return most;
+    for (Py_ssize_t i = 0; i < size; i++) {
+        const uint64_t code = codes[i];
+        if (code >= (uint64_t)bins)
+            return i;
+        counts[code] += by;
+    }
+    return size;
 }
 
-static void count_large(const uint32_t *codes, Py_ssize_t size, int64_t *counts, int64_t by)
+static Py_ssize_t count_small(const uint32_t *codes, Py_ssize_t size, int64_t *counts,
+                              Py_ssize_t bins)
 {
-    for (Py_ssize_t i = 0; i < size; i++)
-        counts[codes[i]] += by;
-}
-
-static void count_small(const uint32_t *codes, Py_ssize_t size, uint32_t (*parts)[SMALL])
-{
+    uint32_t parts[4][SMALL] = {{0}};
     Py_ssize_t i = 0;
     for (; i + 4 <= size; i += 4) {
-        parts[0][codes[i]]++;
-        parts[1][codes[i + 1]]++;
-        parts[2][codes[i + 2]]++;
-        parts[3][codes[i + 3]]++;
+        const uint32_t a = codes[i], b = codes[i + 1], c = codes[i + 2], d = codes[i + 3];
+        const uint32_t most = (uint32_t)bins;
+        if (a >= most || b >= most || c >= most || d >= most)
+            break;
+        parts[0][a]++;
+        parts[1][b]++;
+        parts[2][c]++;
+        parts[3][d]++;
     }
-    for (; i < size; i++)
-        parts[0][codes[i]]++;
-}
-
-static void gather(uint32_t (*parts)[SMALL], int64_t *counts, Py_ssize_t size)
-{
-    for (Py_ssize_t i = 0; i < size; i++)
+    for (Py_ssize_t bin = 0; bin < bins; bin++)
         for (int part = 0; part < 4; part++)
-            counts[i] += parts[part][i];
-    memset(parts, 0, 4 * sizeof parts[0]);
+            counts[bin] += parts[part][bin];
+    return i + count_large(codes + i, size - i < 4 ? size - i : 4, counts, bins, 1);
 }
 
 /* Returns 1 for a code that is too large, with the counts as they were. */
 static int count(const uint32_t *codes, Py_ssize_t size, int64_t *counts, Py_ssize_t bins)
 {
-    uint32_t parts[4][SMALL] = {{0}};
-    Py_ssize_t gathered = 0;
-    for (Py_ssize_t at = 0; at < size; at += CODES) {
-        const Py_ssize_t length = size - at < CODES ? size - at : CODES;
-        if ((uint64_t)highest(codes + at, length) >= (uint64_t)bins) {
-            count_large(codes, bins > SMALL ? at : gathered, counts, -1);
+    for (Py_ssize_t at = 0; at < size;) {
+        const Py_ssize_t length = size - at < MOST_CODES ? size - at : MOST_CODES;
+        const Py_ssize_t taken = bins > SMALL ? count_large(codes + at, length, counts, bins, 1)
+                                              : count_small(codes + at, length, counts, bins);
+        at += taken;
+        if (taken < length) {
+            count_large(codes, at, counts, bins, -1);
             return 1;
         }
-        if (bins > SMALL) {
-            count_large(codes + at, length, counts, 1);
-            continue;
-        }
-        count_small(codes + at, length, parts);
-        if (at + length - gathered >= ((Py_ssize_t)1 << 30)) {
-            gather(parts, counts, bins);
-            gathered = at + length;
-        }
     }
-    if (bins <= SMALL)
-        gather(parts, counts, bins);
     return 0;
 }
 

@@ -14,8 +14,8 @@ from chaffinch.kernels.bernoulli import chance
 from chaffinch.kernels.gap_table import LONGEST, Table, gap_table, resolve
 from chaffinch.kernels.words import Words
 
-MOST_ROWS = 1 << 12
-"""Gaps drawn together; so few that their sum stays below 2⁶³."""
+MOST_ROWS = 8000
+"""Gaps drawn together; so few that their sum, each up to 2⁵⁰ + 1, stays below 2⁶³."""
 
 
 def positions(words: Words, numerator: int, length: int) -> NDArray[np.int64]:
