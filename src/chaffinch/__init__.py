@@ -1,25 +1,83 @@
 """Count a crowd without seeing anyone in it.
 
-``chaffinch.privacy`` says exactly how private a shuffled, randomized collection is.
-Parts load when they are first used, so ``import chaffinch`` costs next to nothing.
+Four verbs, in the order data flows: ``plan`` a collection, ``encode`` answers on each
+device, ``shuffle`` the messages, ``analyze`` what arrives. ``chaffinch.privacy`` says exactly
+how private all that is. Parts load when they are first used.
 """
 
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from chaffinch import charts, checks, errors, privacy, simulate
+    from chaffinch.analysis.analyze import analyze
+    from chaffinch.analysis.release import Release
+    from chaffinch.encoding.many import encode_many
+    from chaffinch.encoding.one import encode
+    from chaffinch.ledger import Ledger
+    from chaffinch.planning.plan import Plan
+    from chaffinch.planning.plan_file import load_plan
+    from chaffinch.planning.planner import Error, plan
+    from chaffinch.planning.questions import Bit, Choice, Flags, Number, Survey
+    from chaffinch.privacy import Target
+    from chaffinch.shuffling.shuffle import shuffle
 
 __version__ = "0.1.0.dev0"
 
-_PARTS = ("charts", "checks", "errors", "privacy")
+__all__ = [
+    "Bit",
+    "Choice",
+    "Error",
+    "Flags",
+    "Ledger",
+    "Number",
+    "Plan",
+    "Release",
+    "Survey",
+    "Target",
+    "__version__",
+    "analyze",
+    "charts",
+    "checks",
+    "encode",
+    "encode_many",
+    "errors",
+    "load_plan",
+    "plan",
+    "privacy",
+    "shuffle",
+    "simulate",
+]
 
-__all__ = ["__version__", "charts", "checks", "errors", "privacy"]
+_PARTS = ("charts", "checks", "errors", "privacy", "simulate")
+_NAMES = {
+    "Bit": "planning.questions",
+    "Choice": "planning.questions",
+    "Error": "planning.planner",
+    "Flags": "planning.questions",
+    "Ledger": "ledger",
+    "Number": "planning.questions",
+    "Plan": "planning.plan",
+    "Release": "analysis.release",
+    "Survey": "planning.questions",
+    "Target": "privacy",
+    "analyze": "analysis.analyze",
+    "encode": "encoding.one",
+    "encode_many": "encoding.many",
+    "load_plan": "planning.plan_file",
+    "plan": "planning.planner",
+    "shuffle": "shuffling.shuffle",
+}
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     """Load a part of chaffinch on first use (PEP 562)."""
     if name in _PARTS:
         return importlib.import_module(f"chaffinch.{name}")
+    if name in _NAMES:
+        return getattr(importlib.import_module(f"chaffinch.{_NAMES[name]}"), name)
     raise AttributeError(f"module 'chaffinch' has no attribute {name!r}")
 
 

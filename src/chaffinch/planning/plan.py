@@ -14,6 +14,7 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.planning.protocols import Protocol
 from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question
 from chaffinch.planning.slots import charge
+from chaffinch.wire.messages import EMPTY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 HONEST_SHARES = (Fraction(9, 10), Fraction(7, 10), Fraction(1, 2))
 """A plan says what is left of its guarantee when only so many of the users are honest."""
-EMPTY = 0xFFFF_FFFF
-"""The code in a slot that holds no message."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +121,10 @@ class Plan:
         """Return what one person is exposed to in total, among a share of the crowd."""
         crowd = max(1, math.floor(self.crowd * share))
         return total_of(self.parts, crowd, self.rounds)
+
+    def round_mechanism(self) -> privacy.Mechanism:
+        """Return what one round alone exposes: the charge of one release."""
+        return total_of(self.parts, self.crowd, 1)
 
     def cutting(self, epsilon: float, share: Fraction = Fraction(1)) -> float:
         """Return what the limited number of slots costs of delta."""

@@ -1,0 +1,142 @@
+"""From a shuffled batch to a release: estimates, errors, intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaffinch import checks
+from chaffinch.analysis import adjust
+from chaffinch.analysis.intervals import intervals, simultaneous
+from chaffinch.analysis.numbers import Scale, mean, survival
+from chaffinch.analysis.release import Answer, Release, Summary
+from chaffinch.analysis.tally import Tally, checked, possible, tally
+from chaffinch.ledger import Charge, Ledger
+from chaffinch.planning.noise import Floats
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.planning.protocols import Encoded
+from chaffinch.planning.questions import Number
+from chaffinch.wire.messages import Counts, Shuffled
+
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+ADJUSTMENTS = ("none", "non-negative", "total")
+
+
+def analyze(
+    batch: Shuffled | Tally,
+    plan: Plan,
+    *,
+    level: float = 0.95,
+    adjustment: str = "none",
+    quantiles: Sequence[float] = QUANTILES,
+    ledger: Ledger | None = None,
+    key: str | None = None,
+) -> Release:
+    """Return the release of a batch: estimates with standard errors and intervals.
+
+    Intervals hold with probability ``level``: each by itself, and, as the second pair, all
+    values of a question together. ``adjustment`` may move the estimates to what is possible
+    (``non-negative``, or ``total``: they also add up to the number of reports), which biases
+    them and is said in the release. With a ``ledger`` the release is charged before it is
+    handed out; ``key`` names it, so that the same release is charged once.
+    """
+    checks.choice("adjustment", adjustment, ADJUSTMENTS)
+    found = checked(batch if isinstance(batch, Tally) else tally(batch), plan)
+    plan.verify()
+
+    asked = _Asked(level, adjustment, tuple(quantiles))
+    answers = [_answer(plan, index, found, asked) for index in range(len(plan.parts))]
+    release = Release.of(plan, found, level, answers)
+    if ledger is None:
+        return release
+    with ledger.charging(charge_of(plan), key or release.digest, subject=release.digest):
+        return release
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    level: float
+    adjustment: str
+    quantiles: tuple[float, ...]
+
+
+def charge_of(plan: Plan) -> Charge:
+    """Return what one round of a plan costs a ledger."""
+    return Charge(plan.id, plan.round_mechanism())
+
+
+def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
+    part, first = plan.parts[index], plan.offsets[index]
+    counts = found.counts[first : first + len(part.labels)]
+    if isinstance(part.protocol, Encoded):
+        return _number(part, counts, found.reports, asked)
+    noise = part.protocol.noise(part.question)
+    counts, lowered = possible(counts, noise.largest(found.reports))
+    estimates = noise.estimate(counts, found.reports)
+    errors = np.broadcast_to(noise.standard_error(found.reports, estimates), estimates.shape)
+    low, high = intervals(noise, counts, found.reports, asked.level)
+    low_all, high_all = simultaneous(noise, counts, found.reports, asked.level)
+    estimates, notes = _adjusted(asked.adjustment, part, estimates, found.reports)
+    if lowered:
+        notes.append("Some codes were sent more often than honest reports can; they were lowered.")
+    return Answer(
+        question=part.name,
+        labels=part.labels,
+        tallies=counts,
+        estimates=estimates,
+        standard_errors=np.array(errors, dtype=np.float64),
+        low=low.astype(np.float64),
+        high=high.astype(np.float64),
+        low_together=low_all.astype(np.float64),
+        high_together=high_all.astype(np.float64),
+        notes=tuple(notes),
+    )
+
+
+def _adjusted(
+    adjustment: str, part: Part, estimates: Floats, reports: int
+) -> tuple[Floats, list[str]]:
+    """Move estimates to what is possible, where that was asked for, and say so."""
+    table: dict[str, Callable[[], tuple[Floats, str]]] = {
+        "non-negative": lambda: adjust.non_negative(estimates),
+        "total": lambda: adjust.to_total(estimates, reports),
+    }
+    if adjustment == "none":
+        return estimates, []
+    if part.question.shape == "flags" or len(part.labels) == 1:
+        adjustment = "non-negative"  # These do not exclude one another: no total is known.
+    moved, said = table[adjustment]()
+    return moved, [said]
+
+
+def _number(part: Part, counts: Counts, reports: int, asked: _Asked) -> Answer:
+    protocol, question = part.protocol, part.question
+    assert isinstance(protocol, Encoded)  # noqa: S101 - the caller looked
+    assert isinstance(question, Number)  # noqa: S101 - the protocol carries nothing else
+    scale = Scale(question.low, question.high, protocol.resolution, protocol.flip_probability)
+    each = protocol.resolution if protocol.together else 1
+    counts, lowered = possible(counts, reports * each)
+    found = mean(scale, counts, reports, asked.level)
+    notes = ["Some codes were sent too often; they were lowered."] if lowered else []
+    spread: tuple[tuple[float, float, float, float], ...] = ()
+    if not protocol.together:
+        steps = survival(scale, counts, reports, asked.level)
+        ends = [end.tolist() for end in steps.quantiles(asked.quantiles)]
+        spread = tuple(zip(asked.quantiles, *ends, strict=True))
+        notes.append(f"Quantiles: {steps.said}")
+    one = np.array([found.estimate])
+    return Answer(
+        question=part.name,
+        labels=("mean",),
+        tallies=counts,
+        estimates=one,
+        standard_errors=np.array([found.standard_error]),
+        low=np.array([found.low]),
+        high=np.array([found.high]),
+        low_together=np.array([found.low]),
+        high_together=np.array([found.high]),
+        notes=tuple(notes),
+        summary=Summary(question.unit, found.total, spread),
+    )

@@ -1,0 +1,173 @@
+"""A release: the public result, with everything needed to judge it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import chaffinch
+from chaffinch.planning.noise import Floats
+from chaffinch.planning.plan import Plan
+from chaffinch.privacy import Guarantee
+from chaffinch.wire.messages import Counts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from chaffinch.analysis.tally import Tally
+
+FORMAT = "chaffinch/release@1"
+
+
+class Row(NamedTuple):
+    """One line of a release: an estimate and its interval."""
+
+    question: str
+    value: str
+    estimate: float
+    standard_error: float
+    low: float
+    high: float
+    low_together: float
+    """With ``high_together``: intervals that hold for all values of the question at once."""
+    high_together: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is known of a number besides its mean."""
+
+    unit: str
+    total: float
+    quantiles: tuple[tuple[float, float, float, float], ...]
+    """(probability, lower end, estimate, upper end), all brackets holding together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What a release says about one question."""
+
+    question: str
+    labels: tuple[str, ...]
+    tallies: Counts
+    estimates: Floats
+    standard_errors: Floats
+    low: Floats
+    high: Floats
+    low_together: Floats
+    high_together: Floats
+    notes: tuple[str, ...] = ()
+    summary: Summary | None = None
+
+    def rows(self) -> Iterator[Row]:
+        """Yield one row for each value."""
+        columns = (
+            self.estimates,
+            self.standard_errors,
+            self.low,
+            self.high,
+            self.low_together,
+            self.high_together,
+        )
+        for label, *numbers in zip(self.labels, *(c.tolist() for c in columns), strict=True):
+            yield Row(self.question, label, *numbers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """The public result of one collection."""
+
+    plan_id: str
+    title: str
+    guarantee: Guarantee
+    rounds: int
+    reports: int
+    level: float
+    version: str
+    answers: tuple[Answer, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, tally: Tally, level: float, answers: Sequence[Answer]) -> Release:
+        """Return the release of a tally under its plan."""
+        return cls(
+            plan_id=plan.id,
+            title=plan.title,
+            guarantee=plan.guarantee,
+            rounds=plan.rounds,
+            reports=tally.reports,
+            level=level,
+            version=chaffinch.__version__,
+            answers=tuple(answers),
+        )
+
+    def answer(self, question: str | None = None) -> Answer:
+        """Return the answer to the question of that name, or to the only one."""
+        for answer in self.answers:
+            if question == answer.question or (question is None and len(self.answers) == 1):
+                return answer
+        raise KeyError(question)
+
+    def table(self) -> list[Row]:
+        """Return all rows: question, value, estimate, standard error and both intervals."""
+        return [row for answer in self.answers for row in answer.rows()]
+
+    def document(self) -> dict[str, Any]:
+        """Return the release as JSON-ready data."""
+        return {
+            "format": FORMAT,
+            "plan": self.plan_id,
+            "title": self.title,
+            "version": self.version,
+            "guarantee": {name: getattr(self.guarantee, name) for name in _GUARANTEE},
+            "rounds": self.rounds,
+            "reports": self.reports,
+            "level": self.level,
+            "questions": [_document(answer) for answer in self.answers],
+        }
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of what was counted: the same batch gives the same digest."""
+        seen = hashlib.sha256(f"{self.plan_id} {self.reports}".encode())
+        for answer in self.answers:
+            seen.update(answer.tallies.astype("<i8").tobytes())
+        return seen.hexdigest()
+
+    def save(self, path: str | Path) -> None:
+        """Write the release; the suffix says how: .json, .csv, .parquet or .html."""
+        from chaffinch.analysis.release_files import save_release
+
+        save_release(self, path)
+
+    def __str__(self) -> str:
+        return json.dumps(self.document(), indent=2, default=_plain)
+
+
+_GUARANTEE = ("epsilon", "delta", "neighbours", "view", "crowd", "local_epsilon", "method")
+
+
+def _document(answer: Answer) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "question": answer.question,
+        "tallies": answer.tallies.tolist(),
+        "values": [
+            {name: value for name, value in row._asdict().items() if name != "question"}
+            for row in answer.rows()
+        ],
+        "notes": list(answer.notes),
+    }
+    if answer.summary is not None:
+        document["unit"] = answer.summary.unit
+        document["sum"] = answer.summary.total
+        document["quantiles"] = [
+            dict(zip(("probability", "low", "estimate", "high"), one, strict=True))
+            for one in answer.summary.quantiles
+        ]
+    return document
+
+
+def _plain(value: object) -> object:
+    raise TypeError(f"{type(value).__name__} has no JSON form")

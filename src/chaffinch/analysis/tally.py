@@ -1,0 +1,54 @@
+"""Count what arrived."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaffinch import checks
+from chaffinch.errors import BatchTooSmall, InvalidInput, PlanMismatch
+from chaffinch.kernels import histogram
+from chaffinch.planning.plan import Plan
+from chaffinch.wire.messages import Counts, Shuffled
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """How often each code of a plan was sent, and by how many reports in all."""
+
+    plan_id: str
+    reports: int
+    counts: Counts
+
+    def __post_init__(self) -> None:
+        checks.whole("number of reports", self.reports, most=10**12)
+        if len(self.counts) and int(self.counts.min()) < 0:
+            raise InvalidInput("counts", "at least 0", "less")
+
+
+def tally(batch: Shuffled) -> Tally:
+    """Return the tally of a shuffled batch."""
+    counts = histogram(batch.messages, batch.origin.codes)
+    if batch.counts is not None:
+        counts = counts + batch.counts
+    return Tally(batch.origin.plan_id, batch.reports, counts)
+
+
+def checked(found: Tally, plan: Plan) -> Tally:
+    """Refuse a tally of another plan, of another size, or of too small a crowd."""
+    if found.plan_id != plan.id:
+        raise PlanMismatch("batch", expected=plan.id, found=found.plan_id)
+    if len(found.counts) != plan.codes:
+        raise InvalidInput("tally", f"one of {plan.codes} codes", len(found.counts))
+    if found.reports < plan.reports:
+        raise BatchTooSmall(have=found.reports, need=plan.reports)
+    return found
+
+
+def possible(counts: Counts, most: int) -> tuple[Counts, bool]:
+    """Return counts that honest reports can add up to, and whether any had to be lowered.
+
+    A sender who breaks the rules can fill every slot with one code; an answer is still due.
+    """
+    return np.minimum(counts, most), bool((counts > most).any())

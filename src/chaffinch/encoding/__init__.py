@@ -1,0 +1,1 @@
+"""What a person's own device does: turn an answer into the messages of a report."""

@@ -1,0 +1,255 @@
+"""Many answers at once: the same law as one device at a time, at the cost of what is sent.
+
+All bits of a batch are one long row. The flipped ones are drawn by their positions, so the
+work follows the number of set bits; only where a report has so many that packed bits are
+smaller are rows of bits drawn instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.encoding.one import numerator, origin_of
+from chaffinch.errors import InvalidInput
+from chaffinch.kernels import Words, below, flip, positions, secure_words
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.planning.protocols import GRAIN, Decoys, Encoded, FlippedDecoys, Flips
+from chaffinch.tables.answers import numbers_of
+from chaffinch.tables.read import Table, open_table
+from chaffinch.wire.messages import Codes, Reports, Rows
+
+BITS_PER_BATCH = 1 << 30
+PACKED_ABOVE = Fraction(1, 32)
+"""A code takes 32 bits: with more set bits than this share, packed rows are smaller."""
+LEAST_PACKED = 64
+ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """The messages of a batch of answers to one question."""
+
+    codes: Codes
+    rows: Rows | None = None
+
+
+Coder = Callable[[Part, NDArray[Any], Words], Coded]
+
+
+def encode_many(
+    answers: Any,
+    plan: Plan,
+    *,
+    columns: Mapping[str, str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Reports:
+    """Return the reports of many people: a column of answers, or a table for a survey.
+
+    ``answers`` may be a sequence, an array, an Arrow, pandas or polars column or frame, or a
+    path to a file; ``columns`` says which column answers which question where the names
+    differ. Each report has the law of ``encode``. ``progress`` is told how many are done.
+    """
+    plan.verify()
+    batches = list(encoded_batches(answers, plan, secure_words(), columns, progress))
+    return joined(plan, batches)
+
+
+def encoded_batches(
+    answers: Any,
+    plan: Plan,
+    words: Words,
+    columns: Mapping[str, str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[Reports]:
+    """Yield reports batch by batch, in bounded memory."""
+    table = answers if isinstance(answers, Table) else open_table(answers)
+    names = columns_of(plan, table, columns)
+    rows = max(1, min(ROWS, BITS_PER_BATCH // max(len(part.labels) for part in plan.parts)))
+    done = 0
+    for batch in table.batches(list(names.values()), rows=rows):
+        numbers = [
+            numbers_of(
+                part.question,
+                batch.column(names[part.name]),
+                name=names[part.name],
+                first_row=done + 1,
+            )
+            for part in plan.parts
+        ]
+        yield encode_numbers(plan, numbers, batch.num_rows, words)
+        done += batch.num_rows
+        if progress is not None:
+            progress(done)
+
+
+def columns_of(plan: Plan, table: Table, columns: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the column that answers each question."""
+    given = dict(columns or {})
+    names = [part.name for part in plan.parts]
+    if not set(given) <= set(names):
+        raise InvalidInput("columns", f"given for questions of the plan ({names})", list(given))
+    if len(names) == 1 and not given and len(table.columns) == 1:
+        return {names[0]: table.columns[0]}
+    return {name: given.get(name, name) for name in names}
+
+
+def encode_numbers(plan: Plan, numbers: list[NDArray[Any]], count: int, words: Words) -> Reports:
+    """Return the reports of answers that are already numbers, drawn from given words."""
+    codes, rows = [], []
+    for part, first, answers in zip(plan.parts, plan.offsets, numbers, strict=True):
+        coded = CODERS[part.protocol.kind](part, answers, words)
+        codes.append(coded.codes + np.uint32(first) if first else coded.codes)
+        if coded.rows is not None:
+            rows.append(Rows(first, coded.rows.bits, coded.rows.packed))
+    messages = codes[0] if len(codes) == 1 else np.concatenate(codes)
+    return Reports(origin_of(plan), count, messages, tuple(rows))
+
+
+def joined(plan: Plan, batches: list[Reports]) -> Reports:
+    """Return batches of one plan as one."""
+    if len(batches) == 1:
+        return batches[0]
+    return Reports(
+        origin_of(plan),
+        sum(batch.count for batch in batches),
+        np.concatenate([batch.messages for batch in batches] or [np.empty(0, np.uint32)]),
+        tuple(rows for batch in batches for rows in batch.rows),
+    )
+
+
+def _flips(part: Part, answers: NDArray[Any], words: Words) -> Coded:
+    protocol = part.protocol
+    assert isinstance(protocol, Flips)  # noqa: S101 - chosen by the table below
+    shape = part.question.shape
+    if shape == "bit":
+        held = np.repeat(answers.astype(np.bool_), protocol.copies)
+        return Coded(_flipped_row(held, protocol.flip_probability, words, 1))
+    if shape == "flags":
+        held = np.repeat(answers.astype(np.bool_), protocol.copies, axis=0).ravel()
+        return Coded(_flipped_row(held, protocol.flip_probability, words, len(part.labels)))
+    return _flipped_values(answers, len(part.labels), protocol.flip_probability, part.slots, words)
+
+
+def _decoys(part: Part, answers: NDArray[Any], words: Words) -> Coded:
+    protocol = part.protocol
+    assert isinstance(protocol, Decoys)  # noqa: S101 - chosen by the table below
+    slots = len(answers) * protocol.decoy_slots
+    sent = len(positions(words, numerator(protocol.decoy_rate), slots))
+    fakes = below(words, len(part.labels), sent).astype(np.uint32)
+    return Coded(np.concatenate([answers.astype(np.uint32), fakes]))
+
+
+def _flipped_decoys(part: Part, answers: NDArray[Any], words: Words) -> Coded:
+    protocol = part.protocol
+    assert isinstance(protocol, FlippedDecoys)  # noqa: S101 - chosen by the table below
+    fakes = below(words, len(part.labels), len(answers) * protocol.decoys)
+    records = np.concatenate([answers.astype(np.int64), fakes.astype(np.int64)])
+    return _flipped_values(
+        records, len(part.labels), protocol.flip_probability, protocol.slots, words
+    )
+
+
+def _encoded(part: Part, answers: NDArray[Any], words: Words) -> Coded:
+    protocol = part.protocol
+    assert isinstance(protocol, Encoded)  # noqa: S101 - chosen by the table below
+    bits = protocol.resolution
+    height = answers * bits
+    full = np.minimum(height.astype(np.int64), bits)
+    chance = np.minimum((height - full) * float(GRAIN), np.nextafter(float(GRAIN), 0.0))
+    full += words.take(len(answers)) < chance.astype(np.uint64)
+    np.minimum(full, bits, out=full)
+    held = (np.arange(bits) < full[:, None]).ravel()
+    codes = _flipped_row(held, protocol.flip_probability, words, bits)
+    return Coded(np.zeros_like(codes) if protocol.together else codes)
+
+
+CODERS: dict[str, Coder] = {
+    "flips": _flips,
+    "decoys": _decoys,
+    "flipped-decoys": _flipped_decoys,
+    "encoded": _encoded,
+}
+
+
+def _flipped_row(held: NDArray[np.bool_], chance: Fraction, words: Words, bits: int) -> Codes:
+    """Flip a row of bits that are there one by one, and return the codes of the set ones."""
+    held[positions(words, numerator(chance), len(held))] ^= True
+    places = np.flatnonzero(held)
+    return (places % bits).astype(np.uint32) if bits > 1 else np.zeros(len(places), np.uint32)
+
+
+def _flipped_values(
+    values: NDArray[Any], bits: int, chance: Fraction, slots: int, words: Words
+) -> Coded:
+    """Flip one-hot records of which only the place of the one is given."""
+    if chance > PACKED_ABOVE and bits >= LEAST_PACKED:
+        return _packed_values(values, bits, chance, slots, words)
+    truths = np.arange(len(values), dtype=np.int64) * bits + values
+    flipped = positions(words, numerator(chance), len(values) * bits)
+    # A flipped truth is a zero, a flipped zero is a one.
+    places = np.searchsorted(flipped, truths)
+    hidden = np.zeros(len(truths), np.bool_)
+    inside = places < len(flipped)
+    hidden[inside] = flipped[places[inside]] == truths[inside]
+    risen = np.ones(len(flipped), np.bool_)
+    risen[places[hidden]] = False
+    if slots < bits:
+        _cut(truths, flipped, (hidden, risen), bits, slots)
+    noise = (flipped[risen] % bits).astype(np.uint32)
+    return Coded(np.concatenate([values[~hidden].astype(np.uint32), noise]))
+
+
+def _cut(
+    truths: NDArray[np.int64],
+    flipped: NDArray[np.int64],
+    marks: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+    bits: int,
+    slots: int,
+) -> None:
+    """Drop the last set bits of records that have more of them than slots.
+
+    Only records with at least ``slots`` flips can have too many, and they are next to never
+    there: the plan chose the slots so.
+    """
+    hidden, risen = marks
+    senders = flipped // bits
+    apart = senders[slots - 1 :], senders[: max(len(senders) - slots + 1, 0)]
+    many = np.unique(apart[1][apart[0] == apart[1]])
+    for sender in many.tolist():
+        start, stop = np.searchsorted(flipped, [sender * bits, (sender + 1) * bits])
+        ones = flipped[start:stop][risen[start:stop]]
+        if not hidden[sender]:
+            ones = np.sort(np.append(ones, truths[sender]))
+        for place in ones[slots:].tolist():
+            if place == truths[sender]:
+                hidden[sender] = True
+            else:
+                risen[start + int(np.searchsorted(flipped[start:stop], place))] = False
+
+
+def _packed_values(
+    values: NDArray[Any], bits: int, chance: Fraction, slots: int, words: Words
+) -> Coded:
+    """Flip one-hot records as packed rows of whole 64-bit words."""
+    width = -(-bits // 64)
+    rows = np.zeros((len(values), width), np.uint64)
+    places = values.astype(np.int64)
+    rows[np.arange(len(values)), places // 64] = np.uint64(1) << (places % 64).astype(np.uint64)
+    flat = rows.reshape(-1)
+    flip(words, flat, numerator(chance), len(flat) * 64)
+    if bits % 64:
+        rows[:, -1] &= np.uint64((1 << (bits % 64)) - 1)
+    if slots < bits:
+        counts = np.bitwise_count(rows).sum(axis=1, dtype=np.int64)
+        for sender in np.flatnonzero(counts > slots).tolist():
+            loose = np.unpackbits(rows[sender].view(np.uint8), bitorder="little")
+            loose[np.flatnonzero(loose)[slots:]] = 0
+            rows[sender] = np.packbits(loose, bitorder="little").view(np.uint64)
+    packed = rows.view(np.uint8)[:, : -(-bits // 8)]
+    return Coded(np.empty(0, np.uint32), Rows(0, bits, packed))

@@ -1,0 +1,1 @@
+"""Bulk work on files, behind one small protocol."""
