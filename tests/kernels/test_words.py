@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -79,7 +80,9 @@ def test_a_forked_child_never_repeats_its_parent(taken: int) -> None:
     source = SecureWords()
     source.take(taken)  # The child inherits a key and a half-used pool.
     read, write = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Newer Pythons see idle threads.
+        child = os.fork()
     if child == 0:  # pragma: no cover
         os.write(write, source.take(64).tobytes())
         os._exit(0)
