@@ -13,8 +13,8 @@ from chaffinch.kernels.bitslice import BLOCK, DIGITS, flip_mask
 from chaffinch.kernels.gaps import position_chunks
 from chaffinch.kernels.words import MOST_WORDS, Words
 
-SPARSE_BELOW = 7 * 2**64 // 100
-"""Below this numerator (chance 0.07) one draw per flip is cheaper than nine words per 64 bits."""
+SPARSE_BELOW = 2**64 // 25
+"""Below this numerator (chance 0.04) one draw per flip is cheaper than nine words per 64 bits."""
 
 
 def flip(words: Words, packed: NDArray[np.uint64], numerator: int, count: int) -> None:

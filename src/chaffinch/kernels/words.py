@@ -59,8 +59,7 @@ class SecureWords:
             count = checks.whole("count of words", count, most=MOST_WORDS)
         stream = self._local.stream
         if stream is None or stream.stale():
-            # Forget the old key first: if there is no new one, the next call must fail too.
-            self._local.stream = None
+            # Without entropy this raises, and the old stream stays stale: the next call raises too.
             stream = self._local.stream = _Stream()
         return stream.take(count)
 
