@@ -136,7 +136,8 @@ def for_target(
         return math.log(reached / delta) if reached > 0 else -800.0
 
     guess = gaussian_mu(epsilon, delta) / math.sqrt(task.exposures)
-    mu = settle(excess, guess, least=_LEAST_MU, most=_MOST_MU)
+    tolerance = 5e-4 if task.exposures == 1 else 3e-3
+    mu = settle(excess, guess, least=_LEAST_MU, most=_MOST_MU, tolerance=tolerance)
     if mu is None:
         return None
     parts = made(chosen, mu, promise, task.users, task)

@@ -145,29 +145,35 @@ class Plan:
             method=mechanism.method,
         )
 
-    def verify(self) -> None:
+    def verify(self, *, shares: bool = False) -> None:
         """Recompute the guarantee from the parameters; raise if it does not hold.
 
-        Once per plan: the result is remembered, so that encoding stays cheap.
+        Once per plan: the result is remembered, so that encoding stays cheap. With ``shares``
+        also what is said of smaller honest shares.
         """
         _ = self._verified
+        for share, epsilon in self.shares if shares else ():
+            self._prove(share, epsilon)
 
     @cached_property
     def _verified(self) -> bool:
-        claims = [(Fraction(1), self.epsilon), *self.shares]
-        for share, epsilon in claims:
-            if math.isinf(epsilon):
-                continue
-            reached = delta_of(self.mechanism(share), self.cutting(epsilon, share), epsilon)
-            if not reached <= self.delta:
-                raise GuaranteeNotProven(
-                    f"delta of this plan at epsilon {epsilon:g} with {float(share):.0%} honest",
-                    asked=0.0,
-                    lower=0.0,
-                    upper=reached,
-                    hint="the plan promises more than its parameters give: do not use it",
-                )
+        if not self.guarantee.proven:
+            raise InvalidInput("method of a plan", "a proof", self.guarantee.method)
+        self._prove(Fraction(1), self.epsilon)
         return True
+
+    def _prove(self, share: Fraction, epsilon: float) -> None:
+        if math.isinf(epsilon):
+            return
+        reached = delta_of(self.mechanism(share), self.cutting(epsilon, share), epsilon)
+        if not reached <= self.delta:
+            raise GuaranteeNotProven(
+                f"delta of this plan at epsilon {epsilon:g} with {float(share):.0%} honest",
+                asked=0.0,
+                lower=0.0,
+                upper=reached,
+                hint="the plan promises more than its parameters give: do not use it",
+            )
 
     # -------------------------------------------------------------------- for people and files
 

@@ -141,11 +141,24 @@ class Composition(Mechanism):
         ends = [self.delta(float(epsilon)) for epsilon in epsilons]
         return np.array([e.lower for e in ends]), np.array([e.upper for e in ends])
 
+    def delta_bound(self, epsilon: float) -> float:
+        """Return an upper end of delta from profiles that were searched only shortly."""
+        epsilon = checks.epsilon(epsilon)
+        if not self.parts or epsilon >= self.local_epsilon:
+            return 0.0
+        if len(self.parts) == 1 and self.parts[0][1] == 1:
+            return self.parts[0][0].delta_bound(epsilon)
+        return _delta_of(self._quick, epsilon)
+
     @cached_property
     def _step(self) -> float:
+        return self._step_for([_profile(mechanism)[0] for mechanism, _ in self.parts])
+
+    def _step_for(self, nodes: Sequence[Floats]) -> float:
+        """Return the grid of losses: fine for the narrowest profile, not too long for the widest."""
         if self.resolution is not None:
             return self.resolution
-        spreads = [float(_profile(mechanism)[0][-1]) for mechanism, _ in self.parts]
+        spreads = [float(places[-1]) for places in nodes]
         step = max(min(spreads) / 200.0, max(spreads) / 4000.0, _LEAST_STEP)
         # The largest loss falls on the grid: for few users it is where the mass is.
         return max(spreads) / max(1, round(max(spreads) / step)) or step
@@ -154,6 +167,18 @@ class Composition(Mechanism):
     def _upper(self) -> Rounds:
         return Rounds(
             tuple((dominating(*_profile(m), self._step), count) for m, count in self.parts)
+        )
+
+    @cached_property
+    def _quick(self) -> Rounds:
+        profiles = [_quick_profile(mechanism) for mechanism, _ in self.parts]
+        step = self._step_for([nodes for nodes, _ in profiles])
+        counts = [count for _, count in self.parts]
+        return Rounds(
+            tuple(
+                (dominating(*profile, step), count)
+                for profile, count in zip(profiles, counts, strict=True)
+            )
         )
 
     @cached_property
@@ -181,8 +206,7 @@ class Composition(Mechanism):
         return found
 
     def _upper_delta(self, epsilon: float) -> float:
-        value, doubt = self._upper.delta(epsilon)
-        return min(up((value + doubt) * (1 + 1e-12) + self._upper.infinite), 1.0)
+        return _delta_of(self._upper, epsilon)
 
     def _lower_delta(self, epsilon: float) -> float:
         """Return a lower end: one crowd in all rounds, or the best single part.
@@ -197,6 +221,22 @@ class Composition(Mechanism):
             value, doubt = rounds.delta(epsilon + shift)
             best = max(best, down(value * (1 - 1e-12) - doubt - _SURE - (1.0 - kept)))
         return best
+
+
+def _delta_of(rounds: Rounds, epsilon: float) -> float:
+    """Return the safe end of delta of composed losses."""
+    value, doubt = rounds.delta(epsilon)
+    return min(up((value + doubt) * (1 + 1e-12) + rounds.infinite), 1.0)
+
+
+@lru_cache(maxsize=64)
+def _quick_profile(mechanism: Mechanism) -> tuple[Floats, Floats]:
+    """Return nodes and upper ends of a profile that was searched only shortly."""
+    nodes = mechanism.nodes()
+    upper = mechanism.profile_bound(nodes)
+    if nodes[-1] >= mechanism.local_epsilon:
+        upper[-1] = 0.0
+    return nodes, upper
 
 
 @lru_cache(maxsize=256)

@@ -120,8 +120,12 @@ class SumMechanism(Mechanism):
         search = self._profile_search(epsilons, relative_width, steady=steady)
         return search.lower, search.upper
 
+    def profile_bound(self, epsilons: Floats) -> Floats:
+        """Return what a short search proves of delta at many epsilons."""
+        return self._profile_search(epsilons, COARSE, steady=False, most=FEW_CROWDS).upper
+
     def _profile_search(
-        self, epsilons: Floats, relative_width: float, *, steady: bool
+        self, epsilons: Floats, relative_width: float, *, steady: bool, most: int = 5_000
     ) -> crowds.Search:
         nodes = np.array([checks.epsilon(float(e)) for e in epsilons])
 
@@ -137,7 +141,7 @@ class SumMechanism(Mechanism):
             self.family.asking(ask, 1e-24),
             width=relative_width if steady else even,
             floor=self.profile_floor,
-            most_evaluations=5_000,
+            most_evaluations=most,
         )
 
     @property
@@ -190,7 +194,7 @@ class SumMechanism(Mechanism):
             self.family.asking(ask, tail, with_miss=True),
             width=relative_width / 2,
             floor=1e-300,
-            most_evaluations=5_000,
+            most_evaluations=most,
         )
         return _checked("mu", search, relative_width, floor=1e-300)
 

@@ -164,6 +164,10 @@ class FlippedValues(Mechanism):
         ends = [self.delta(float(epsilon), relative_width=None) for epsilon in epsilons]
         return np.array([e.lower for e in ends]), np.array([e.upper for e in ends])
 
+    def profile_bound(self, epsilons: Floats) -> Floats:
+        """Return what short searches prove of delta at many epsilons."""
+        return np.array([self.delta_bound(float(epsilon)) for epsilon in epsilons])
+
     def instance(self) -> tuple[Floats, Floats] | None:
         """Return the laws of the two sums when all others hold the target's first value."""
         if self.decoys:
