@@ -1,7 +1,19 @@
 """Figures as plain data, and one renderer per medium. The numbers come from ``privacy``."""
 
 from chaffinch.charts.curves import privacy_curve
+from chaffinch.charts.estimates import Dot, DotFigure, estimates_chart, number_chart
 from chaffinch.charts.figure import Axis, Figure, Series, Terms
 from chaffinch.charts.tradeoffs import tradeoff
 
-__all__ = ["Axis", "Figure", "Series", "Terms", "privacy_curve", "tradeoff"]
+__all__ = [
+    "Axis",
+    "Dot",
+    "DotFigure",
+    "Figure",
+    "Series",
+    "Terms",
+    "estimates_chart",
+    "number_chart",
+    "privacy_curve",
+    "tradeoff",
+]

@@ -1,6 +1,6 @@
 """What a figure is: numbers, words and meaning, with nothing said about how to draw it.
 
-Renderers (`files`, `terminal`) read the same `Figure`, so what a figure shows can be
+Renderers (`files`, `svg`, `terminal`) read the same `Figure`, so what a figure shows can be
 tested without looking at pixels.
 """
 
@@ -110,3 +110,12 @@ class Figure:
         from chaffinch.charts import terminal
 
         return terminal.draw(self, width=width, height=height)
+
+    def svg(self, *, name: str = "chart", styled: bool = True) -> str:
+        """Return the figure as an SVG element; ``name`` must differ between those of a page.
+
+        ``styled=False`` leaves the looks to the page.
+        """
+        from chaffinch.charts import svg_lines
+
+        return svg_lines.draw(self, name=name, styled=styled)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+import unicodedata
 
 from chaffinch import checks
 from chaffinch.charts.figure import Axis, Figure, Series
@@ -37,6 +38,31 @@ def draw(figure: Figure, *, width: int, height: int) -> str:
     ]
     lines += ["", *textwrap.wrap(figure.caption, width)]
     return "\n".join(lines)
+
+
+def columns_of(text: str) -> int:
+    """Return how many columns a text takes in a terminal.
+
+    >>> columns_of("tea"), columns_of("茶")
+    (3, 2)
+    """
+    return sum(
+        0 if unicodedata.combining(letter) else 1 + (unicodedata.east_asian_width(letter) in "WF")
+        for letter in text
+    )
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most ``most`` columns; one that was cut ends in an ellipsis.
+
+    >>> shortened("peppermint tea", 8)
+    'pepperm…'
+    """
+    if columns_of(text) <= most:
+        return text
+    while columns_of(text) > most - 1:
+        text = text[:-1]
+    return text + "…"
 
 
 def _named(series: Series) -> str:

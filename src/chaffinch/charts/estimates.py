@@ -1,0 +1,191 @@
+"""Charts of estimates as data: a dot for each, whiskers for its intervals, one below the other.
+
+They take labels and numbers, not releases, so that anything with intervals can be drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from chaffinch import checks
+from chaffinch.charts import rounding
+from chaffinch.charts.figure import Axis
+from chaffinch.errors import InvalidInput
+
+MOST_DOTS = 40
+_ROOM = 0.02
+"""The axis goes on a little beyond the outermost whisker, so that nothing is cut off."""
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One estimate with the intervals that are known: its own, and the one for all together."""
+
+    label: str
+    estimate: float
+    each: Interval | None = None
+    together: Interval | None = None
+    said: str = ""
+    """The numbers in words, rounded for people."""
+
+    def __post_init__(self) -> None:
+        for ends in (self.each, self.together):
+            if ends is not None and not ends[0] <= ends[1]:
+                raise InvalidInput("interval", "from a low end to a high end", ends)
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """Return every number that must have a place on the axis."""
+        return (self.estimate, *(self.each or ()), *(self.together or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class DotFigure:
+    """A chart of estimates: the first dot is the uppermost."""
+
+    title: str
+    x: Axis
+    dots: tuple[Dot, ...]
+    level: float
+    alternative: str
+    note: str = ""
+    """What is left out, if anything is."""
+
+    def svg(self, *, name: str = "chart", styled: bool = True) -> str:
+        """Return the chart as an SVG element; ``name`` must differ between those of a page.
+
+        It takes the width it is given. ``styled=False`` leaves the looks to the page.
+        """
+        from chaffinch.charts import svg_dots
+
+        return svg_dots.draw(self, name=name, styled=styled)
+
+
+def estimates_chart(
+    title: str,
+    labels: Sequence[str],
+    estimates: ArrayLike,
+    *,
+    each: tuple[ArrayLike, ArrayLike],
+    together: tuple[ArrayLike, ArrayLike],
+    level: float,
+    unit: str = "people",
+    most: int = MOST_DOTS,
+) -> DotFigure:
+    """Return the chart of many estimates, the largest first and at most ``most`` of them.
+
+    ``each`` holds the low and the high ends of the intervals by themselves, ``together`` of
+    those that hold for all values at once.
+
+    >>> chart = estimates_chart(
+    ...     "drinks",
+    ...     ["tea", "coffee"],
+    ...     [30, 50],
+    ...     each=([25, 45], [35, 55]),
+    ...     together=([20, 40], [40, 60]),
+    ...     level=0.95,
+    ... )
+    >>> [dot.label for dot in chart.dots], chart.dots[0].said
+    (['coffee', 'tea'], '50 (45 to 55)')
+    """
+    found, *ends = (np.asarray(one, dtype=np.float64) for one in (estimates, *each, *together))
+    if not len(labels) or any(one.shape != (len(labels),) for one in (found, *ends)):
+        raise InvalidInput("estimates", "one for each label, with both intervals", found.shape)
+    checks.whole("number of dots", most, least=1)
+    order = np.argsort(-found, kind="stable")[:most]
+    pairs = [zip(*(end[order].tolist() for end in ends[k : k + 2]), strict=True) for k in (0, 2)]
+    dots = [
+        _dot(labels[place], estimate, own, shared, counted=True)
+        for place, estimate, own, shared in zip(order, found[order].tolist(), *pairs, strict=True)
+    ]
+    left_out = len(labels) - len(dots)
+    note = f"The {len(dots)} largest of {len(labels):,} values; {left_out:,} are left out."
+    return DotFigure(
+        title=title,
+        x=_axis(unit, dots, zero=True),
+        dots=tuple(dots),
+        level=level,
+        alternative=_alternative(dots, len(labels), level, unit),
+        note=note if left_out else "",
+    )
+
+
+def number_chart(
+    title: str,
+    mean: tuple[float, float, float],
+    quantiles: Iterable[tuple[float, float, float, float]] = (),
+    *,
+    level: float,
+    unit: str = "",
+) -> DotFigure:
+    """Return the chart of a mean (estimate, low, high) and of quantiles in their brackets.
+
+    A quantile is (probability, low, estimate, high). The brackets hold together; the interval
+    of the mean holds by itself.
+    """
+    estimate, low, high = mean
+    dots = [_dot("mean", estimate, (low, high), None)]
+    dots += [
+        _dot(quantile_name(chance), middle, None, (below, above))
+        for chance, below, middle, above in quantiles
+    ]
+    return DotFigure(
+        title=title,
+        x=_axis(unit or "answer", dots, zero=False),
+        dots=tuple(dots),
+        level=level,
+        alternative=" ".join(f"{dot.label}: {dot.said}." for dot in dots),
+    )
+
+
+def quantile_name(probability: float) -> str:
+    """Return what a quantile is called.
+
+    >>> quantile_name(0.5), quantile_name(0.9)
+    ('median', '90% are at most')
+    """
+    return "median" if probability == 0.5 else f"{rounding.percent(probability)} are at most"
+
+
+def _dot(
+    label: str,
+    estimate: float,
+    each: Interval | None,
+    together: Interval | None,
+    *,
+    counted: bool = False,
+) -> Dot:
+    low, high = each or together or (estimate, estimate)
+    # Intervals of 95% are about four standard errors wide.
+    places = rounding.decimals((high - low) / 4, counted=counted)
+    said = (
+        f"{rounding.nearest(estimate, places)} "
+        f"({rounding.downwards(low, places)} to {rounding.upwards(high, places)})"
+    )
+    return Dot(label, estimate, each, together, said)
+
+
+def _axis(label: str, dots: Sequence[Dot], *, zero: bool) -> Axis:
+    ends = [end for dot in dots for end in dot.ends] + ([0.0] if zero else [])
+    low, high = min(ends), max(ends)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InvalidInput("estimates", "finite numbers", "one that is not")
+    room = _ROOM * (high - low) or 0.5 * abs(high) or 1.0
+    return Axis(label, low - room, high + room)
+
+
+def _alternative(dots: Sequence[Dot], values: int, level: float, unit: str) -> str:
+    """Return what the picture shows, in sentences."""
+    of = f"{values:,} values" if values > 1 else "one value"
+    words = f"Estimated number of {unit} for {of}, with {rounding.percent(level)} intervals."
+    words += f" The largest is {dots[0].label}: {dots[0].said}."
+    if len(dots) == values > 1:
+        words += f" The smallest is {dots[-1].label}: {dots[-1].said}."
+    return words

@@ -1,0 +1,83 @@
+"""Numbers for people: no more digits than the error allows, and interval ends never inwards."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+
+_MOST_DECIMALS = 12
+_LONG = 1e15
+"""Numbers from here on are written with an exponent."""
+
+
+def decimals(error: float, *, counted: bool = False) -> int:
+    """Return how many decimals a number with this standard error deserves: two digits of it.
+
+    What was ``counted`` has none unless the error is below one.
+
+    >>> decimals(26.5), decimals(4.2), decimals(0.031), decimals(4.2, counted=True)
+    (0, 1, 3, 0)
+    """
+    if not (error > 0 and math.isfinite(error)) or (counted and error >= 1):
+        return 0
+    return min(max(0, 1 - math.floor(math.log10(error))), _MOST_DECIMALS)
+
+
+def nearest(value: float, places: int) -> str:
+    """Return a number with so many decimals and thousands set apart.
+
+    >>> nearest(1512.5, 0), nearest(-0.04, 1)
+    ('1,512', '0.0')
+    """
+    return _written(value, places, ROUND_HALF_EVEN)
+
+
+def downwards(value: float, places: int) -> str:
+    """Return the lower end of an interval, rounded down.
+
+    >>> downwards(0.129, 2)
+    '0.12'
+    """
+    return _written(value, places, ROUND_FLOOR)
+
+
+def upwards(value: float, places: int) -> str:
+    """Return the upper end of an interval, rounded up.
+
+    >>> upwards(0.121, 2)
+    '0.13'
+    """
+    return _written(value, places, ROUND_CEILING)
+
+
+def at_most(value: float, digits: int) -> str:
+    """Return a promise, such as an epsilon, in so many digits and never less than it is.
+
+    >>> at_most(1.00001, 3), at_most(1e-6, 3)
+    ('1.01', '1e-06')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    return f"{float(_short(value, digits, ROUND_CEILING)):.{digits}g}"
+
+
+def percent(share: float) -> str:
+    """Return a level of confidence as it was chosen.
+
+    >>> percent(0.95), percent(0.999)
+    ('95%', '99.9%')
+    """
+    return f"{100 * share:.10g}%"
+
+
+def _written(value: float, places: int, rounding: str) -> str:
+    if not math.isfinite(value):
+        return f"{value:g}"
+    if abs(value) >= _LONG:
+        return f"{_short(value, 6, rounding):.5e}"
+    rounded = Decimal(value).quantize(Decimal(1).scaleb(-places), rounding, Context(prec=60))
+    return f"{rounded:,}" if rounded else f"{abs(rounded):,}"
+
+
+def _short(value: float, digits: int, rounding: str) -> Decimal:
+    return Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
