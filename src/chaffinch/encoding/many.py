@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,11 @@ from chaffinch.tables.answers import numbers_of
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.messages import Codes, Reports, Rows
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 BITS_PER_BATCH = 1 << 30
+MESSAGES_PER_BATCH = 1 << 21
 PACKED_ABOVE = Fraction(1, 32)
 """A code takes 32 bits: with more set bits than this share, packed rows are smaller."""
 LEAST_PACKED = 64
@@ -70,22 +74,44 @@ def encoded_batches(
     """Yield reports batch by batch, in bounded memory."""
     table = answers if isinstance(answers, Table) else open_table(answers)
     names = columns_of(plan, table, columns)
-    rows = max(1, min(ROWS, BITS_PER_BATCH // max(len(part.labels) for part in plan.parts)))
-    done = 0
-    for batch in table.batches(list(names.values()), rows=rows):
-        numbers = [
-            numbers_of(
-                part.question,
-                batch.column(names[part.name]),
-                name=names[part.name],
-                first_row=done + 1,
-            )
-            for part in plan.parts
-        ]
-        yield encode_numbers(plan, numbers, batch.num_rows, words)
-        done += batch.num_rows
+    for first, batch in answer_batches(table, plan, names):
+        yield encode_batch(plan, names, first, batch, words)
         if progress is not None:
-            progress(done)
+            progress(first + batch.num_rows - 1)
+
+
+def answer_batches(
+    table: Table, plan: Plan, names: Mapping[str, str]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the answers in batches, each with the number of its first row."""
+    rows = rows_per_batch(plan)
+    first = 1
+    for batch in table.batches(list(names.values()), rows=rows):
+        yield first, batch
+        first += batch.num_rows
+
+
+def rows_per_batch(plan: Plan) -> int:
+    """Return how many answers at once keep their bits and their messages few."""
+    sent = sum(part.protocol.expected_messages(part.question) for part in plan.parts)
+    widest = max(len(part.labels) for part in plan.parts)
+    return max(1, min(ROWS, BITS_PER_BATCH // widest, int(MESSAGES_PER_BATCH / max(sent, 1.0))))
+
+
+def encode_batch(
+    plan: Plan, names: Mapping[str, str], first: int, batch: pa.RecordBatch, words: Words
+) -> Reports:
+    """Return the reports of a batch of answers; ``first`` is its first row, for errors."""
+    numbers = [
+        numbers_of(
+            part.question,
+            batch.column(names[part.name]),
+            name=names[part.name],
+            first_row=first,
+        )
+        for part in plan.parts
+    ]
+    return encode_numbers(plan, numbers, batch.num_rows, words)
 
 
 def columns_of(plan: Plan, table: Table, columns: Mapping[str, str] | None) -> dict[str, str]:

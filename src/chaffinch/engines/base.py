@@ -17,13 +17,19 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str]
 Progress = Callable[[int, int | None], None]
-"""Told how many rows or messages are done, and of how many where that is known."""
+"""Told how many rows or messages are done, and of how many where that is known.
+
+A shuffle counts twice: what it has read, of an unknown number, then what it has written.
+"""
 
 
 class Engine(Protocol):
     """Encode, shuffle and tally collections of any size in bounded memory."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Return the name it is asked for by."""
+        ...
 
     def encode(
         self,

@@ -1,0 +1,67 @@
+"""Work on a stream of items with several threads and a short look-ahead."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+MOST_WORKERS = 8
+"""One thread reads and writes for all of them; more would only wait for it."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def cores() -> int:
+    """Return how many threads can run at once here, up to ``MOST_WORKERS``."""
+    usable = getattr(os, "sched_getaffinity", None)
+    found = len(usable(0)) if usable is not None else os.cpu_count() or 1
+    return min(found, MOST_WORKERS)
+
+
+@contextmanager
+def mapped(
+    function: Callable[[Item], Result], items: Iterable[Item], workers: int
+) -> Iterator[Iterator[Result]]:
+    """Give the results of a function in the order of its items, worked out by threads.
+
+    At most ``workers`` + 2 items are taken ahead. The items are read in the caller's thread.
+    Of several errors the one of the first item is raised. When the block ends no thread is
+    left, and a generator of items is closed.
+
+    >>> with mapped(abs, [-1, 2, -3], workers=2) as results:
+    ...     list(results)
+    [1, 2, 3]
+    """
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="chaffinch")
+    try:
+        yield _results(pool, function, items, workers + 2)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        if isinstance(items, Generator):
+            items.close()
+
+
+def _results(
+    pool: ThreadPoolExecutor,
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    ahead: int,
+) -> Iterator[Result]:
+    waiting: deque[Future[Result]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) >= ahead:
+                yield waiting.popleft().result()
+    except Exception:
+        # What came before the fault may hold a fault of its own, which is then the first.
+        while waiting:
+            waiting.popleft().result()
+        raise
+    while waiting:
+        yield waiting.popleft().result()
