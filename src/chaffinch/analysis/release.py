@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import chaffinch
@@ -115,13 +116,16 @@ class Release:
         return [row for answer in self.answers for row in answer.rows()]
 
     def document(self) -> dict[str, Any]:
-        """Return the release as JSON-ready data."""
+        """Return the release as JSON-ready data; an infinite local epsilon is ``"infinite"``."""
         return {
             "format": FORMAT,
             "plan": self.plan_id,
             "title": self.title,
             "version": self.version,
-            "guarantee": {name: getattr(self.guarantee, name) for name in _GUARANTEE},
+            "guarantee": {
+                name: "infinite" if value == math.inf else value
+                for name, value in zip(_GUARANTEE, _PROMISED(self.guarantee), strict=True)
+            },
             "rounds": self.rounds,
             "reports": self.reports,
             "level": self.level,
@@ -143,10 +147,18 @@ class Release:
         save_release(self, path)
 
     def __str__(self) -> str:
-        return json.dumps(self.document(), indent=2, default=_plain)
+        from chaffinch.analysis.release_text import text
+
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        from chaffinch.analysis.release_page import summary
+
+        return summary(self)
 
 
 _GUARANTEE = ("epsilon", "delta", "neighbours", "view", "crowd", "local_epsilon", "method")
+_PROMISED = attrgetter(*_GUARANTEE)
 
 
 def _document(answer: Answer) -> dict[str, Any]:
@@ -167,7 +179,3 @@ def _document(answer: Answer) -> dict[str, Any]:
             for one in answer.summary.quantiles
         ]
     return document
-
-
-def _plain(value: object) -> object:
-    raise TypeError(f"{type(value).__name__} has no JSON form")

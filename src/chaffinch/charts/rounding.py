@@ -53,8 +53,10 @@ def upwards(value: float, places: int) -> str:
 def at_most(value: float, digits: int) -> str:
     """Return a promise, such as an epsilon, in so many digits and never less than it is.
 
-    >>> at_most(1.00001, 3), at_most(1e-6, 3)
-    ('1.01', '1e-06')
+    A float stands for the decimal it is written as: 0.1 stays 0.1.
+
+    >>> at_most(1.00001, 3), at_most(1e-6, 3), at_most(0.1, 3)
+    ('1.01', '1e-06', '0.1')
     """
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
@@ -75,9 +77,11 @@ def _written(value: float, places: int, rounding: str) -> str:
         return f"{value:g}"
     if abs(value) >= _LONG:
         return f"{_short(value, 6, rounding):.5e}"
-    rounded = Decimal(value).quantize(Decimal(1).scaleb(-places), rounding, Context(prec=60))
+    rounded = Decimal(repr(float(value))).quantize(
+        Decimal(1).scaleb(-places), rounding, Context(prec=60)
+    )
     return f"{rounded:,}" if rounded else f"{abs(rounded):,}"
 
 
 def _short(value: float, digits: int, rounding: str) -> Decimal:
-    return Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
+    return Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))

@@ -1,0 +1,83 @@
+"""A release in plain text: the promise, then a table for each question, in 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from chaffinch.analysis import release_words as words
+from chaffinch.analysis.release import Answer, Release, Summary
+from chaffinch.charts.estimates import quantile_name
+from chaffinch.charts.rounding import downwards, nearest, percent, upwards
+from chaffinch.charts.terminal import columns_of, shortened
+
+WIDTH = 80
+MOST_ROWS = 30
+_LEAST_LABEL = 12
+
+Cells = tuple[str, ...]
+_HEAD: Cells = ("value", "estimate", "±", "low", "high")
+
+
+def text(release: Release) -> str:
+    """Return the release as plain text."""
+    level = percent(release.level)
+    paragraphs = [
+        release.title or f"Release of plan {release.plan_id[:16]}",
+        words.promise(release),
+        words.trust(release),
+        str(release.guarantee) + ".",
+        (
+            f"{release.reports:,} reports. ± is one standard error; low and high are the ends of "
+            f"an interval that holds with probability {level} for each value by itself."
+        ),
+    ]
+    lines = [line for one in paragraphs for line in [*textwrap.wrap(one, WIDTH), ""]]
+    for answer in release.answers:
+        lines.extend(_question(answer, release.reports))
+    return "\n".join(lines).rstrip()
+
+
+def _question(answer: Answer, reports: int) -> Iterator[str]:
+    yield from textwrap.wrap(answer.question, WIDTH)
+    shown = words.leading(answer, MOST_ROWS)
+    digits = words.places(answer)
+    rows: list[Cells] = [
+        (
+            answer.labels[place],
+            nearest(float(answer.estimates[place]), digits),
+            upwards(float(answer.standard_errors[place]), digits),
+            downwards(float(answer.low[place]), digits),
+            upwards(float(answer.high[place]), digits),
+        )
+        for place in shown
+    ]
+    if answer.summary is not None:
+        rows.append(words.sum_row(answer, reports))
+        rows.extend(_spread(answer.summary))
+    yield from _table([_HEAD, *rows])
+    if len(shown) < len(answer.labels):
+        yield f"  The {len(shown)} largest of {len(answer.labels):,} values."
+    if answer.summary is not None and answer.summary.unit:
+        yield from textwrap.wrap(f"In {answer.summary.unit}.", WIDTH, initial_indent="  ")
+    for note in answer.notes:
+        yield from textwrap.wrap(note, WIDTH, initial_indent="  ", subsequent_indent="  ")
+    yield ""
+
+
+def _spread(summary: Summary) -> Iterator[Cells]:
+    digits = words.spread_places(summary)
+    for chance, low, estimate, high in summary.quantiles:
+        ends = (downwards(low, digits), upwards(high, digits))
+        yield (quantile_name(chance), nearest(estimate, digits), "", *ends)
+
+
+def _table(rows: Sequence[Cells]) -> Iterator[str]:
+    """Yield the rows in columns: the label cut to what the numbers leave of the width."""
+    wide = [max(len(row[column]) for row in rows) for column in range(1, 5)]
+    room = max(_LEAST_LABEL, WIDTH - 2 - sum(wide) - 2 * len(wide))
+    labels = [shortened(row[0], room) for row in rows]
+    first = max(map(columns_of, labels))
+    for label, row in zip(labels, rows, strict=True):
+        numbers = "".join(f"  {cell:>{n}}" for cell, n in zip(row[1:], wide, strict=True))
+        yield f"  {label}{' ' * (first - columns_of(label))}{numbers}".rstrip()
