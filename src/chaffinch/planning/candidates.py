@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaffinch.planning.families import Family, Setting, families, gaussian_mu, local
-from chaffinch.planning.plan import Part, cutting_of, delta_of, total_of
+from chaffinch.planning.plan import Part, total_of
 from chaffinch.planning.protocols import Encoded
 from chaffinch.planning.questions import Question
 from chaffinch.planning.settle import settle
@@ -131,8 +131,7 @@ def for_target(
 
     def excess(mu: float) -> float:
         parts = made(chosen, mu, promise, task.users, task)
-        cutting = cutting_of(parts, task.users, task.rounds, epsilon)
-        reached = delta_of(total_of(parts, task.users, task.rounds), cutting, epsilon)
+        reached = total_of(parts, task.users, task.rounds).delta_bound(epsilon)
         return math.log(reached / delta) if reached > 0 else -800.0
 
     guess = gaussian_mu(epsilon, delta) / math.sqrt(task.exposures)
@@ -182,8 +181,7 @@ def smallest_epsilon(
     mechanism = total_of(parts, crowd, rounds)
 
     def excess(inverse: float) -> float:
-        epsilon = rounded_up(1.0 / inverse)
-        reached = delta_of(mechanism, cutting_of(parts, crowd, rounds, epsilon), epsilon)
+        reached = mechanism.delta_bound(rounded_up(1.0 / inverse))
         return math.log(reached / delta) if reached > 0 else -800.0
 
     inverse = settle(excess, 1.0 / guess, least=1.0 / 700.0, most=1e9, tolerance=1e-3)

@@ -13,7 +13,7 @@ from chaffinch import checks, privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.planning.protocols import Protocol
 from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question
-from chaffinch.planning.slots import charge
+from chaffinch.planning.slots import distance
 from chaffinch.wire.messages import EMPTY
 
 if TYPE_CHECKING:
@@ -47,6 +47,12 @@ class Part:
     def slots(self) -> int:
         """Return how many slots of a report belong to this question."""
         return self.protocol.report_slots(self.question)
+
+    def mechanism(self, crowd: int) -> privacy.Mechanism:
+        """Return what is seen of so many honest users, with the chance that slots run out."""
+        mechanism = self.protocol.mechanism(self.question, crowd)
+        cut = distance(self.protocol.overflow(self.question), crowd * self.protocol.records)
+        return privacy.Shortened(mechanism, cut) if cut else mechanism
 
 
 @dataclass(frozen=True)
@@ -126,11 +132,6 @@ class Plan:
         """Return what one round alone exposes: the charge of one release."""
         return total_of(self.parts, self.crowd, 1)
 
-    def cutting(self, epsilon: float, share: Fraction = Fraction(1)) -> float:
-        """Return what the limited number of slots costs of delta."""
-        crowd = max(1, math.floor(self.crowd * share))
-        return cutting_of(self.parts, crowd, self.rounds, epsilon)
-
     @cached_property
     def guarantee(self) -> privacy.Guarantee:
         """Return the promise with everything it depends on."""
@@ -165,7 +166,7 @@ class Plan:
     def _prove(self, share: Fraction, epsilon: float) -> None:
         if math.isinf(epsilon):
             return
-        reached = delta_of(self.mechanism(share), self.cutting(epsilon, share), epsilon)
+        reached = self.mechanism(share).delta_bound(epsilon)
         if not reached <= self.delta:
             raise GuaranteeNotProven(
                 f"delta of this plan at epsilon {epsilon:g} with {float(share):.0%} honest",
@@ -202,26 +203,7 @@ class Plan:
 
 def total_of(parts: Sequence[Part], crowd: int, rounds: int) -> privacy.Mechanism:
     """Return the exact composition of all parts in all rounds, or the one mechanism there is."""
-    mechanisms = [part.protocol.mechanism(part.question, crowd) for part in parts]
+    mechanisms = [part.mechanism(crowd) for part in parts]
     if len(mechanisms) == 1 and rounds == 1:
         return mechanisms[0]
     return privacy.compose(mechanisms, times=rounds)
-
-
-def cutting_of(parts: Sequence[Part], crowd: int, rounds: int, epsilon: float) -> float:
-    """Return what limited slots cost of delta, over all records of all honest users."""
-    return sum(
-        charge(
-            part.protocol.overflow(part.question),
-            rounds * crowd * part.protocol.records,
-            epsilon,
-        )
-        for part in parts
-    )
-
-
-def delta_of(mechanism: privacy.Mechanism, cutting: float, epsilon: float) -> float:
-    """Return the safe end of delta at ``epsilon``, with what cutting costs."""
-    if epsilon >= mechanism.local_epsilon:
-        return cutting
-    return min((mechanism.delta_bound(epsilon) + cutting) * (1 + 1e-15), 1.0)

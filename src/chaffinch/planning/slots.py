@@ -9,7 +9,10 @@ were (ε, δ)-close stay (ε, δ + (1 + e^ε)·records·τ)-close. That amount i
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
+
+from chaffinch.privacy.shortened import cost
 
 SHARE_FOR_CUTTING = Fraction(1, 100)
 """How much of delta may go to cutting: enough for a few spare slots, too little to matter."""
@@ -23,7 +26,7 @@ def overflow(positions: int, flip: Fraction, slots: int) -> float:
     More than K set bits need at least K among the d − 1 zeros: P[Bin(d − 1, q) ≥ K] is at
     most exp(−(d − 1)·KL(K/(d − 1), q)) (Chernoff).
 
-    >>> overflow(100, Fraction(1, 1000), 100), overflow(100, Fraction(1, 1000), 8) < 1e-13
+    >>> overflow(100, Fraction(1, 1000), 100), overflow(100, Fraction(1, 1000), 8) < 1e-10
     (0.0, True)
     """
     zeros, chance = positions - 1, float(flip)
@@ -38,17 +41,20 @@ def overflow(positions: int, flip: Fraction, slots: int) -> float:
     return min(math.exp(-exponent * (1 - _SAFE) + _SAFE), 1.0)
 
 
-def charge(chance: float, records: int, epsilon: float) -> float:
-    """Return (1 + e^ε)·records·τ, rounded up: what cutting costs of delta."""
+def distance(chance: float, records: int) -> Fraction:
+    """Return records·τ, rounded up to three digits: the chance that anything is cut at all."""
     if chance == 0:
-        return 0.0
-    return min((1 + math.exp(min(epsilon, 700.0))) * records * chance * (1 + _SAFE), 1.0)
+        return Fraction(0)
+    text = Context(prec=3, rounding=ROUND_CEILING).create_decimal(
+        Decimal(chance) * Decimal(records)
+    )
+    return min(Fraction(text), Fraction(1))
 
 
 def slots_for(
     positions: int, flip: Fraction, *, records: int, epsilon: float, allowed: float
 ) -> int:
-    """Return the fewest slots whose charge is at most ``allowed``.
+    """Return the fewest slots whose cost in delta is at most ``allowed``.
 
     >>> slots_for(105, Fraction(1, 7000), records=336_776, epsilon=1.0, allowed=1e-10)
     8
@@ -56,7 +62,7 @@ def slots_for(
     low, high = 0, positions
     while high - low > 1:
         middle = (low + high) // 2
-        if charge(overflow(positions, flip, middle), records, epsilon) <= allowed:
+        if cost(distance(overflow(positions, flip, middle), records), epsilon) <= allowed:
             high = middle
         else:
             low = middle

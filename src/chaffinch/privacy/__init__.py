@@ -9,6 +9,7 @@ from chaffinch.privacy.guarantee import Bracket, Guarantee, Target
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numbers import EncodedNumbers
 from chaffinch.privacy.search import calibrate, calibrate_count
+from chaffinch.privacy.shortened import Shortened
 from chaffinch.privacy.tradeoff import TradeOff
 from chaffinch.privacy.values import FlippedValues
 from chaffinch.privacy.vectors import FlippedVectors
@@ -24,6 +25,7 @@ __all__ = [
     "FlippedVectors",
     "Guarantee",
     "Mechanism",
+    "Shortened",
     "Target",
     "TradeOff",
     "amplification",

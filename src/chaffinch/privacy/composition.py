@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -17,6 +18,7 @@ from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.precision import down, up
 from chaffinch.privacy.rounds import GridLoss, Rounds, dominating, split
+from chaffinch.privacy.shortened import Shortened, cost
 
 Floats = NDArray[np.float64]
 _MOST_GRID = 30_000
@@ -107,6 +109,12 @@ class Composition(Mechanism):
         upper = self._upper_delta(epsilon)
         return Bracket(min(self._lower_delta(epsilon), upper), upper)
 
+    @cached_property
+    def _distance(self) -> Fraction:
+        """Return the chance that anything was cut in any round: chances add up."""
+        cut = [part.distance * count for part, count in self.parts if isinstance(part, Shortened)]
+        return min(sum(cut, Fraction(0)), Fraction(1))
+
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon over all rounds."""
         target = checks.delta(delta)
@@ -148,14 +156,14 @@ class Composition(Mechanism):
             return 0.0
         if len(self.parts) == 1 and self.parts[0][1] == 1:
             return self.parts[0][0].delta_bound(epsilon)
-        return _delta_of(self._quick, epsilon)
+        return min(up(_delta_of(self._quick, epsilon) + cost(self._distance, epsilon)), 1.0)
 
     @cached_property
     def _step(self) -> float:
         return self._step_for([_profile(mechanism)[0] for mechanism, _ in self.parts])
 
     def _step_for(self, nodes: Sequence[Floats]) -> float:
-        """Return the grid of losses: fine for the narrowest profile, not too long for the widest."""
+        """Return the grid of losses: fine for the narrowest profile, short for the widest."""
         if self.resolution is not None:
             return self.resolution
         spreads = [float(places[-1]) for places in nodes]
@@ -193,7 +201,7 @@ class Composition(Mechanism):
             parts = []
             kept = 1.0
             for mechanism, count in self.parts:
-                pair = mechanism.instance()
+                pair = _whole(mechanism).instance()
                 if pair is None:
                     return []
                 grid, finite = _crowd_loss(*(pair if order == 0 else pair[::-1]), step)
@@ -206,7 +214,7 @@ class Composition(Mechanism):
         return found
 
     def _upper_delta(self, epsilon: float) -> float:
-        return _delta_of(self._upper, epsilon)
+        return min(up(_delta_of(self._upper, epsilon) + cost(self._distance, epsilon)), 1.0)
 
     def _lower_delta(self, epsilon: float) -> float:
         """Return a lower end: one crowd in all rounds, or the best single part.
@@ -216,11 +224,16 @@ class Composition(Mechanism):
         """
         if not self._crowds:
             return max(mechanism.delta(epsilon).lower for mechanism, _ in self.parts)
-        best = 0.0
+        best, cut = 0.0, cost(self._distance, epsilon)
         for rounds, kept, shift in self._crowds:
             value, doubt = rounds.delta(epsilon + shift)
-            best = max(best, down(value * (1 - 1e-12) - doubt - _SURE - (1.0 - kept)))
+            best = max(best, down(value * (1 - 1e-12) - doubt - _SURE - (1.0 - kept) - cut))
         return best
+
+
+def _whole(mechanism: Mechanism) -> Mechanism:
+    """Return a mechanism without the cutting, which is added to the total at the end."""
+    return mechanism.inner if isinstance(mechanism, Shortened) else mechanism
 
 
 def _delta_of(rounds: Rounds, epsilon: float) -> float:
@@ -232,6 +245,7 @@ def _delta_of(rounds: Rounds, epsilon: float) -> float:
 @lru_cache(maxsize=64)
 def _quick_profile(mechanism: Mechanism) -> tuple[Floats, Floats]:
     """Return nodes and upper ends of a profile that was searched only shortly."""
+    mechanism = _whole(mechanism)
     nodes = mechanism.nodes()
     upper = mechanism.profile_bound(nodes)
     if nodes[-1] >= mechanism.local_epsilon:
@@ -246,6 +260,7 @@ def _profile(mechanism: Mechanism) -> tuple[Floats, Floats]:
     Nodes reach up to the profile's floor, behind which a loss counts as infinite;
     the local guarantee ends the profile at 0 where it comes first.
     """
+    mechanism = _whole(mechanism)
     nodes = mechanism.nodes()
     upper = mechanism.profile(nodes)[1]
     if nodes[-1] >= mechanism.local_epsilon:

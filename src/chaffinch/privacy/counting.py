@@ -194,7 +194,7 @@ class SumMechanism(Mechanism):
             self.family.asking(ask, tail, with_miss=True),
             width=relative_width / 2,
             floor=1e-300,
-            most_evaluations=most,
+            most_evaluations=5_000,
         )
         return _checked("mu", search, relative_width, floor=1e-300)
 

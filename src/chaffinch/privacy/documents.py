@@ -22,6 +22,7 @@ from chaffinch.privacy.decoys import DecoyedValues
 from chaffinch.privacy.filters import FlippedFilters
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numbers import EncodedNumbers
+from chaffinch.privacy.shortened import Shortened
 from chaffinch.privacy.values import FlippedValues
 from chaffinch.privacy.vectors import FlippedVectors
 
@@ -156,6 +157,16 @@ def _read_decoyed(fields: dict[str, Any]) -> DecoyedValues:
     return DecoyedValues(**{name: _read(name, value) for name, value in fields.items()})
 
 
+def _write_shortened(mechanism: Shortened) -> dict[str, Any]:
+    distance = fraction_text("distance", mechanism.distance)
+    return {"distance": distance, "inner": mechanism_document(mechanism.inner)}
+
+
+def _read_shortened(fields: dict[str, Any]) -> Shortened:
+    _exactly(fields, ("distance", "inner"), "Shortened")
+    return Shortened(mechanism_from(fields["inner"]), fraction_from("distance", fields["distance"]))
+
+
 def _write_composition(mechanism: Composition) -> dict[str, Any]:
     parts = [
         {"times": _rounds(count), "part": mechanism_document(_single(part))}
@@ -207,6 +218,7 @@ _FORMS = {
     "flipped-vectors": _plain(FlippedVectors, "users", "bits", "flip_probability"),
     "encoded-numbers": _plain(EncodedNumbers, "users", "resolution", "flip_probability", "slots"),
     "flipped-filters": _plain(FlippedFilters, "filters", "bits", "flip_probability"),
+    "shortened": _Form(Shortened, _write_shortened, _read_shortened),
     "composition": _Form(Composition, _write_composition, _read_composition),
 }
 
