@@ -37,13 +37,13 @@ dl{display:grid;grid-template-columns:minmax(8rem,max-content) 1fr;gap:.25rem 1r
 dt{color:var(--soft)}
 dd{margin:0}
 figure{margin:1rem 0}
-.wide{overflow-x:auto}
+.wide{overflow-x:auto;margin:1rem 0}
 table{border-collapse:collapse;width:100%;font-size:.92rem;font-variant-numeric:tabular-nums}
 th,td{padding:.3rem .5rem;border-bottom:1px solid var(--line);text-align:right;
 white-space:nowrap;vertical-align:top}
 th:first-child,td:first-child{text-align:left;white-space:normal;min-width:8rem;padding-left:0}
 tbody th{font-weight:normal}
-thead th{border-bottom:2px solid var(--line)}
+thead th{white-space:normal;vertical-align:bottom;border-bottom:2px solid var(--line)}
 li{margin:.25rem 0}
 @media (max-width:30rem){body{padding:1rem .75rem 2rem}h1{font-size:1.4rem}
 dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.5rem}}
@@ -148,8 +148,8 @@ def _table(release: Release, answer: Answer, most: int) -> Iterator[str]:
         name, total, error, low_end, high_end = words.sum_row(answer, release.reports)
         rows.append([name, total, error, f"{low_end} to {high_end}"])
         head, rows = head[:4], [row[:4] for row in rows]
-    caption = f"In {answer.summary.unit or 'its own unit'}" if answer.summary else "In people"
-    yield _grid(f"{caption}, of {release.reports:,} reports.", head, rows)
+    unit = answer.summary.unit if answer.summary else "people"
+    yield _grid(f"{f'In {unit}; ' if unit else ''}{release.reports:,} reports.", head, rows)
     if len(shown) < len(answer.labels):
         yield (
             f'<p class="soft">The {len(shown)} largest of {len(answer.labels):,} values. '

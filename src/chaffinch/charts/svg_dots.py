@@ -16,16 +16,20 @@ from chaffinch.charts.terminal import shortened
 
 _ROW = 38
 _LEGEND = 26
-_AXIS = 40
-_LABEL_COLUMNS = 34
+_AXIS = 38
+_TICKS = 6
+_LABEL_COLUMNS = 28
+_HALF_LETTER = 0.012
+"""Of the width of a narrow screen."""
 
 
 def draw(figure: DotFigure, *, name: str, styled: bool) -> str:
     """Return the SVG element of a chart of estimates."""
     bottom = _LEGEND + _ROW * len(figure.dots)
-    body = [*_legend(figure), *_grid(figure.x, bottom)]
+    body = [*_legend(figure), *_scale(figure.x, bottom)]
     for number, dot in enumerate(figure.dots):
-        body.extend(_row(dot, figure.x, _LEGEND + _ROW * number))
+        top = _LEGEND + _ROW * number
+        body.extend([*_grid(figure.x, top), *_row(dot, figure.x, top)])
     return framed(
         body,
         name=name,
@@ -41,27 +45,39 @@ def _legend(figure: DotFigure) -> Iterator[str]:
     level = rounding.percent(figure.level)
     yield element("circle", cx=5, cy=10, r=4.5, class_="cf-dot")
     yield element("text", "estimate", x=14, y=14, class_="cf-soft")
-    x = 80
+    x = 72.0
     for kind, words, there in (
         ("cf-each", f"{level}, each", any(dot.each for dot in figure.dots)),
         ("cf-together", f"{level}, all together", any(dot.together for dot in figure.dots)),
     ):
         if there:
-            yield element("line", x1=x, x2=x + 22, y1=10, y2=10, class_=kind)
-            yield element("text", words, x=x + 28, y=14, class_="cf-soft")
-            x += 50 + 7 * len(words)
+            yield element("line", x1=x, x2=x + 16, y1=10, y2=10, class_=kind)
+            yield element("text", words, x=x + 20, y=14, class_="cf-soft")
+            x += 32 + 6.3 * len(words)
 
 
-def _grid(axis: Axis, bottom: int) -> Iterator[str]:
-    for value, label in axis.ticks(most=6):
+def _scale(axis: Axis, bottom: int) -> Iterator[str]:
+    for value, label in axis.ticks(most=_TICKS):
+        written = f"{value:,.0f}" if value == round(value) and abs(value) < 1e9 else label
+        share, half = axis.place(value), _HALF_LETTER * len(written)
+        anchor = "start" if share < half else "end" if share > 1 - half else "middle"
+        yield element(
+            "text",
+            written,
+            x=_across(axis, value),
+            y=bottom + 14,
+            text_anchor=anchor,
+            class_="cf-soft",
+        )
+    yield element("text", axis.label, x="100%", y=bottom + 32, text_anchor="end", class_="cf-soft")
+
+
+def _grid(axis: Axis, top: int) -> Iterator[str]:
+    """Yield the grid behind one row of whiskers; it leaves out the labels above them."""
+    for value, _ in axis.ticks(most=_TICKS):
         at = _across(axis, value)
         kind = "cf-zero" if value == 0 else "cf-grid"
-        yield element("line", x1=at, x2=at, y1=_LEGEND, y2=bottom, class_=kind)
-        share = axis.place(value)
-        anchor = "start" if share < 0.04 else "end" if share > 0.96 else "middle"
-        written = f"{value:,.0f}" if value == round(value) and abs(value) < 1e9 else label
-        yield element("text", written, x=at, y=bottom + 16, text_anchor=anchor, class_="cf-soft")
-    yield element("text", axis.label, x="100%", y=bottom + 34, text_anchor="end", class_="cf-soft")
+        yield element("line", x1=at, x2=at, y1=top + 19, y2=top + 35, class_=kind)
 
 
 def _row(dot: Dot, axis: Axis, top: int) -> Iterator[str]:
