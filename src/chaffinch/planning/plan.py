@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -199,6 +200,18 @@ class Plan:
 
     def __str__(self) -> str:
         return f"{self.title or 'plan'} ({self.id[:16]}): {self.guarantee}"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{html.escape(part.name)}</th><td>{html.escape(part.question.kind)}</td>"
+            f"<td>{html.escape(part.protocol.kind)}</td><td>{part.slots}</td></tr>"
+            for part in self.parts
+        )
+        return (
+            f"<p><strong>{html.escape(self.title or 'plan')}</strong> ({self.id[:16]})</p>"
+            f"<p>{html.escape(str(self.guarantee))}</p><table><thead><tr><th>question</th>"
+            f"<th>kind</th><th>protocol</th><th>slots</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
 
 
 def total_of(parts: Sequence[Part], crowd: int, rounds: int) -> privacy.Mechanism:

@@ -19,9 +19,10 @@ from chaffinch.planning.candidates import (
     for_error,
     for_local_target,
     for_target,
+    made,
     smallest_epsilon,
 )
-from chaffinch.planning.families import families
+from chaffinch.planning.families import families, gaussian_mu
 from chaffinch.planning.plan import HONEST_SHARES, Plan
 from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question, Survey
 from chaffinch.privacy import Target
@@ -212,9 +213,18 @@ def _nothing(
 
 
 def _works(task: Task, target: Target | None, error: Error | None) -> bool:
-    """Return whether a plan exists, judged by the accountant."""
+    """Return whether a plan exists: weighed at the Gaussian guess, then by the accountant."""
     if target is not None:
-        found = _meeting_target(task, (target.epsilon, target.delta), _silent)
+        promise = (target.epsilon, target.delta)
+        for (name, question), family in zip(
+            task.questions, choose_families(task, promise), strict=True
+        ):
+            alone = replace(task, questions=((name, question),))
+            mu = gaussian_mu(*promise) / math.sqrt(task.exposures)
+            slots = sum(part.slots for part in made([family], mu, promise, task.users, alone))
+            if slots > task.max_messages:
+                return False
+        found = _meeting_target(task, promise, _silent)
     else:
         assert error is not None  # noqa: S101 - one of the two is always given
         found = _meeting_error(task, error, default_delta(task.users), _silent)

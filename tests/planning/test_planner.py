@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import chaffinch as cf
+from chaffinch import privacy
+from chaffinch.errors import GuaranteeNotProven, InvalidFile, InvalidInput, NoPlanFound
+from chaffinch.planning.candidates import rounded_up, standard_error
+from chaffinch.planning.explain import right_guesses
+from chaffinch.planning.families import flip_for, gaussian_mu
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.planning.plan_file import canonical, plan_document, plan_from
+from chaffinch.planning.protocols import Decoys, Flips
+from chaffinch.planning.settle import settle
+from chaffinch.planning.slots import overflow
+
+TARGET = cf.Target(1.0, 1e-6)
+
+
+@pytest.fixture(scope="module")
+def bit_plan() -> Plan:
+    return cf.plan(cf.Bit(), users=10_000, target=TARGET, title="dark mode", max_messages=8)
+
+
+@pytest.fixture(scope="module")
+def choice_plan() -> Plan:
+    return cf.plan(cf.Choice(["tea", "coffee"]), users=2_000, target=TARGET, honest=0.8)
+
+
+def test_calibrated_errors_match_the_golden_ones(bit_plan: Plan) -> None:
+    """Standard error of the count at n = 10⁴, ε = 1, δ = 1e-6, by copies (50-digit values)."""
+    golden = {1: 5.836, 2: 4.978, 4: 4.589, 8: 4.404}
+    found = {}
+    for one in bit_plan.alternatives:
+        protocol = one.parts[0].protocol
+        if isinstance(protocol, Flips) and one.crowd > 1:
+            found[protocol.copies] = one.error
+    chosen = bit_plan.parts[0].protocol
+    assert isinstance(chosen, Flips)
+    found[chosen.copies] = standard_error(bit_plan.parts[0], bit_plan.reports)
+    assert set(found) == set(golden)
+    for copies, error in found.items():
+        # Never below: that would be a promise not kept. The short search may cost a little.
+        assert golden[copies] * (1 - 2e-4) <= error <= golden[copies] * 1.004
+
+
+def test_every_alternative_keeps_the_promise_by_the_exact_accountant(choice_plan: Plan) -> None:
+    for one in choice_plan.alternatives:
+        mechanism = Plan(
+            "", one.parts, 2_000, 2_000, one.crowd, 1, one.epsilon, one.delta
+        ).mechanism()
+        assert mechanism.delta(one.epsilon).upper <= one.delta
+    assert {one.name for one in choice_plan.alternatives} >= {"clear with decoys", "local"}
+
+
+def test_a_little_less_noise_would_break_the_promise(bit_plan: Plan) -> None:
+    protocol = bit_plan.parts[0].protocol
+    assert isinstance(protocol, Flips)
+    weaker = privacy.FlippedBits(
+        users=bit_plan.crowd,
+        flip_probability=protocol.flip_probability * Fraction(99, 100),
+        copies=protocol.copies,
+    )
+    assert weaker.delta(bit_plan.epsilon).lower > bit_plan.delta
+
+
+def test_the_release_waits_for_the_dishonest_too(choice_plan: Plan) -> None:
+    assert (choice_plan.users, choice_plan.crowd, choice_plan.reports) == (2_000, 2_000, 2_500)
+
+
+def test_fewer_honest_users_leave_less(choice_plan: Plan) -> None:
+    epsilons = [epsilon for _, epsilon in choice_plan.shares]
+    assert [share for share, _ in choice_plan.shares] == [
+        Fraction(9, 10),
+        Fraction(7, 10),
+        Fraction(1, 2),
+    ]
+    assert choice_plan.epsilon < epsilons[0] < epsilons[1] < epsilons[2]
+    choice_plan.verify(shares=True)
+
+
+def test_an_error_leads_to_the_privacy_it_allows() -> None:
+    wish = cf.Error(0.002, confidence=0.95)
+    plan = cf.plan(cf.Bit(), users=5_000, error=wish, max_messages=2)
+    part = plan.parts[0]
+    assert standard_error(part, plan.reports) <= wish.standard_error(plan.reports) * (1 + 1e-6)
+    assert plan.delta == min(1e-8, 1 / 500_000)
+    assert plan.mechanism().delta(plan.epsilon).upper <= plan.delta
+
+
+def test_a_loose_error_stops_at_a_small_epsilon() -> None:
+    plan = cf.plan(cf.Bit(), users=5_000, error=cf.Error(0.5), max_messages=1)
+    assert 0.05 < plan.epsilon < 0.2
+
+
+def test_rounds_and_questions_are_paid_for_in_full() -> None:
+    survey = cf.Survey({"one": cf.Bit(), "two": cf.Bit()}, title="two bits")
+    plan = cf.plan(survey, users=1_000, target=cf.Target(2.0, 1e-6), rounds=2, max_messages=2)
+    assert plan.rounds == 2
+    assert plan.title == "two bits"
+    parts = [part.mechanism(plan.crowd) for part in plan.parts]
+    assert privacy.compose(parts, times=2).delta(2.0).upper <= 1e-6
+    assert privacy.compose(parts, times=3).delta(2.0).lower > 1e-6
+
+
+def test_what_cannot_be_planned_says_what_can() -> None:
+    with pytest.raises(NoPlanFound, match="messages per report") as caught:
+        cf.plan(cf.Choice(range(3_000)), users=100, target=TARGET, max_messages=4)
+    assert "users" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"users": 0},
+        {"users": 10.5},
+        {"users": True},
+        {"rounds": 0},
+        {"honest": 0.0},
+        {"honest": math.nan},
+        {"max_messages": 0},
+        {"error": cf.Error(0.1)},
+        {"target": (1.0, 1e-6)},
+        {"target": cf.Target(0.0, 1e-6)},
+        {"target": None},
+    ],
+)
+def test_a_plan_with_a_wrong_wish_is_refused(wrong: dict[str, object]) -> None:
+    wishes: dict[str, object] = {"users": 100, "target": TARGET} | wrong
+    with pytest.raises(InvalidInput):
+        cf.plan(cf.Bit(), **wishes)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------ files
+
+
+def test_a_plan_survives_its_file(tmp_path: Path, choice_plan: Plan) -> None:
+    choice_plan.save(tmp_path / "x.plan.json")
+    again = cf.load_plan(tmp_path / "x.plan.json")
+    assert again == choice_plan
+    assert again.id == choice_plan.id
+    assert again.guarantee == choice_plan.guarantee
+
+
+def test_a_plan_with_any_byte_changed_is_refused_or_the_same(choice_plan: Plan) -> None:
+    text = json.dumps(plan_document(choice_plan), indent=1).encode()
+    for place in range(0, len(text), 7):
+        changed = bytearray(text)
+        changed[place] ^= 1
+        try:
+            plan = plan_from(bytes(changed))
+        except InvalidFile:
+            continue
+        # White space may change; what the plan says may not.
+        assert plan == choice_plan
+
+
+def test_a_plan_that_promises_too_much_is_refused(tmp_path: Path, bit_plan: Plan) -> None:
+    """Even with a right id: the guarantee is recomputed before anything is encoded."""
+    boast = Plan("", bit_plan.parts, 10_000, 10_000, 10_000, 1, 0.9, 1e-6)
+    boast.save(tmp_path / "boast.plan.json")
+    loaded = cf.load_plan(tmp_path / "boast.plan.json")
+    with pytest.raises(GuaranteeNotProven):
+        cf.encode("yes", loaded)
+    with pytest.raises(GuaranteeNotProven):
+        cf.encode_many([True], loaded)
+
+
+def test_a_document_that_contradicts_itself_is_refused(choice_plan: Plan) -> None:
+    document = plan_document(choice_plan)
+    document["guarantee"]["local_epsilon"] = "0.1"
+    body = {key: value for key, value in document.items() if key != "id"}
+    import hashlib
+
+    document["id"] = hashlib.sha256(canonical(body)).hexdigest()
+    with pytest.raises(InvalidFile, match="contradicts itself"):
+        plan_from(json.dumps(document))
+
+
+def test_all_faults_of_a_plan_file_show_at_once(choice_plan: Plan) -> None:
+    document = plan_document(choice_plan)
+    document["surprise"] = 1
+    document["crowd"]["users"] = "many"
+    del document["title"]
+    with pytest.raises(InvalidFile) as caught:
+        plan_from(json.dumps(document))
+    assert len(caught.value.faults) == 3
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"format": "chaffinch/plan@2"}', b"\xff\xfe"])
+def test_what_is_no_plan_is_refused(text: bytes) -> None:
+    with pytest.raises(InvalidFile):
+        plan_from(text)
+
+
+# ------------------------------------------------------------------------------ pieces
+
+
+@given(
+    st.integers(2, 300),
+    st.fractions(Fraction(1, 10**6), Fraction(2, 5)),
+    st.integers(1, 300),
+)
+def test_overflow_bounds_the_true_chance(positions: int, flip: Fraction, slots: int) -> None:
+    below = sum(
+        math.comb(positions - 1, k) * float(flip) ** k * float(1 - flip) ** (positions - 1 - k)
+        for k in range(min(slots, positions))
+    )
+    assert overflow(positions, flip, slots) >= max(0.0, 1 - below) * (1 - 1e-9) - 1e-12
+
+
+@given(st.floats(1e-4, 50), st.floats(1e-3, 1e3))
+@settings(max_examples=50)
+def test_settle_returns_the_safe_side(root: float, guess: float) -> None:
+    found = settle(lambda x: math.log(x / root), guess, least=1e-6, most=1e6, tolerance=1e-5)
+    assert found is not None
+    assert root * (1 - 2e-5) <= found <= root
+
+
+def test_settle_says_when_nothing_will_do() -> None:
+    assert settle(lambda _: 1.0, 1.0, least=0.1, most=10.0) is None
+    assert settle(lambda _: -1.0, 1.0, least=0.1, most=10.0) == pytest.approx(10.0)
+
+
+@given(st.floats(1e-6, 600))
+def test_rounded_up_is_never_below(epsilon: float) -> None:
+    assert epsilon <= rounded_up(epsilon) <= epsilon * 1.0011
+
+
+@given(st.floats(0.01, 10), st.integers(1, 10**9), st.floats(1, 64))
+def test_flips_are_drawable(mu: float, crowd: int, moved: float) -> None:
+    flip = flip_for(mu, crowd, moved)
+    assert 0 < flip < Fraction(1, 2)
+    assert 2**64 % flip.denominator == 0
+
+
+def test_the_first_guess_is_the_gaussian_one() -> None:
+    """Golden: the Gaussian mechanism with mu = 0.2369 has δ(1) ≈ 1e-6 (sd 4.22 of a count)."""
+    assert 1 / gaussian_mu(1.0, 1e-6) == pytest.approx(4.22, abs=0.01)
+
+
+@pytest.mark.parametrize(("epsilon", "right"), [(0.0, 51), (1.0, 74), (700.0, 100)])
+def test_guesses_are_rounded_to_the_safe_side(epsilon: float, right: int) -> None:
+    assert right_guesses(epsilon, 1e-6) == right
+
+
+def test_a_protocol_refuses_what_it_cannot_carry() -> None:
+    for question, protocol in (
+        (cf.Number(0, 1), Flips(Fraction(1, 4))),
+        (cf.Choice(["a", "b"]), Flips(Fraction(1, 4))),
+        (cf.Choice(["a", "b"]), Flips(Fraction(1, 4), 2, 3)),
+        (cf.Flags(["a"]), Decoys(1, Fraction(1, 2))),
+    ):
+        with pytest.raises(InvalidInput):
+            Part("q", question, protocol)
+
+
+@pytest.mark.parametrize("flip", [Fraction(1, 3), Fraction(1, 2), Fraction(0), 0.25])
+def test_a_chance_that_cannot_be_drawn_is_refused(flip: object) -> None:
+    with pytest.raises(InvalidInput):
+        Flips(flip)  # type: ignore[arg-type]
+
+
+def test_explanations_name_what_matters(choice_plan: Plan) -> None:
+    words = choice_plan.explain()
+    for needed in (
+        "replace-one",
+        "of 100 people",
+        "90% honest",
+        "2500 reports",
+        "collude",
+        "local",
+    ):
+        assert needed in words
