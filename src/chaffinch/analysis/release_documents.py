@@ -1,0 +1,182 @@
+"""Releases read back from JSON, checked field by field so that all faults show at once."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+
+from chaffinch.analysis.release import FORMAT, Answer, Release, Summary
+from chaffinch.errors import InvalidFile
+from chaffinch.planning.plan_file import faults_of
+from chaffinch.privacy import Guarantee
+from chaffinch.tables.faults import storage_fault
+
+LARGEST_FILE = 1 << 30
+_RULE = f"a release in the format {FORMAT}"
+
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Strict(BaseModel):
+    """A model that knows its fields and takes no others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ValueModel(Strict):
+    """One estimate with its standard error and both intervals."""
+
+    value: str
+    estimate: FiniteFloat
+    standard_error: Amount
+    low: FiniteFloat
+    high: FiniteFloat
+    low_together: FiniteFloat
+    high_together: FiniteFloat
+
+
+class QuantileModel(Strict):
+    """One quantile in its bracket."""
+
+    probability: Annotated[float, Field(ge=0, le=1)]
+    low: FiniteFloat
+    estimate: FiniteFloat
+    high: FiniteFloat
+
+
+class AnswerModel(Strict):
+    """What is said about one question; a number has also a unit, a sum and quantiles."""
+
+    question: str
+    tallies: list[Annotated[int, Field(ge=0, lt=2**63)]]
+    values: Annotated[list[ValueModel], Field(min_length=1)]
+    notes: list[str]
+    unit: str | None = None
+    sum: FiniteFloat | None = None
+    quantiles: list[QuantileModel] | None = None
+
+    def build(self) -> Answer:
+        """Return the answer."""
+        summary = None
+        if self.sum is not None:
+            spread = tuple(
+                (one.probability, one.low, one.estimate, one.high) for one in self.quantiles or ()
+            )
+            summary = Summary(self.unit or "", self.sum, spread)
+        return Answer(
+            question=self.question,
+            labels=tuple(one.value for one in self.values),
+            tallies=np.array(self.tallies, dtype=np.int64),
+            estimates=np.array([float(one.estimate) for one in self.values]),
+            standard_errors=np.array([float(one.standard_error) for one in self.values]),
+            low=np.array([float(one.low) for one in self.values]),
+            high=np.array([float(one.high) for one in self.values]),
+            low_together=np.array([float(one.low_together) for one in self.values]),
+            high_together=np.array([float(one.high_together) for one in self.values]),
+            notes=tuple(self.notes),
+            summary=summary,
+        )
+
+
+class GuaranteeModel(Strict):
+    """The promise, with everything it depends on."""
+
+    epsilon: Amount
+    delta: Annotated[float, Field(ge=0, le=1)]
+    neighbours: str
+    view: str
+    crowd: str
+    local_epsilon: Amount | Literal["infinite"]
+    method: Literal["exact", "upper-bound", "worst-pair-assumed", "monte-carlo", "published"]
+
+    def build(self) -> Guarantee:
+        """Return the guarantee."""
+        local = self.local_epsilon
+        fields = dict(self)
+        return Guarantee(**fields | {"local_epsilon": math.inf if local == "infinite" else local})
+
+
+class ReleaseModel(Strict):
+    """A release file."""
+
+    format: Literal["chaffinch/release@1"]
+    plan: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    title: str
+    version: str
+    guarantee: GuaranteeModel
+    rounds: Count
+    reports: Count
+    level: Annotated[float, Field(gt=0, lt=1)]
+    questions: Annotated[list[AnswerModel], Field(min_length=1)]
+
+    def build(self) -> Release:
+        """Return the release."""
+        return Release(
+            plan_id=self.plan,
+            title=self.title,
+            guarantee=self.guarantee.build(),
+            rounds=self.rounds,
+            reports=self.reports,
+            level=self.level,
+            version=self.version,
+            answers=tuple(one.build() for one in self.questions),
+        )
+
+
+def load_release(path: str | Path) -> Release:
+    """Return the release in a JSON file; refuse one of another format or with any fault.
+
+    That it is the release of a plan cannot be seen from the file: compare ``plan_id``.
+    """
+    place = Path(path)
+    try:
+        if place.stat().st_size > LARGEST_FILE:
+            raise InvalidFile(f"file {place.name}", _RULE, ["a file too large to be one"])
+        text = place.read_bytes()
+    except OSError as fault:
+        raise storage_fault(place.name, fault, verb="read") from None
+    return release_from(text, name=place.name)
+
+
+def release_from(text: str | bytes, *, name: str = "release") -> Release:
+    """Return the release in a text."""
+    file = f"file {name}"
+    try:
+        document = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise InvalidFile(file, _RULE, ["no JSON document"]) from None
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != FORMAT:
+        hint = "a release of another version needs the chaffinch that wrote it"
+        raise InvalidFile(file, _RULE, [f"format {found!r:.80}"], hint=hint)
+    try:
+        release = ReleaseModel.model_validate(document).build()
+    except ValidationError as fault:
+        raise InvalidFile(file, _RULE, faults_of(fault)[:20]) from None
+    # What was left out or is there in part would come back different.
+    if release.document() != document or not all(map(_ordered, release.answers)):
+        raise InvalidFile(file, _RULE, ["a document that contradicts itself"])
+    return release
+
+
+def release_schema() -> dict[str, Any]:
+    """Return the JSON Schema of release files."""
+    return ReleaseModel.model_json_schema()
+
+
+def _ordered(answer: Answer) -> bool:
+    pairs = ((answer.low, answer.high), (answer.low_together, answer.high_together))
+    spread = answer.summary.quantiles if answer.summary else ()
+    return all(bool((low <= high).all()) for low, high in pairs) and all(
+        low <= high for _, low, _, high in spread
+    )
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON number")
