@@ -91,9 +91,25 @@ def mean(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> Mean:
     (5.0, 4.8, 5.2)
     """
     reports = checks.whole("reports", reports, least=1)
-    alpha = miss_chance(level)
     trials = scale.resolution * reports
     tally = np.asarray(np.sum(np.asarray(tallies)))
+    spread = float(scale.noise.standard_error(trials))
+    low, high = mean_ends(scale, tally, reports, level)
+    width = scale.high - scale.low
+    return Mean(
+        reports=reports,
+        estimate=float(scale.place(float(scale.noise.estimate(tally, trials)) / trials)),
+        standard_error=width * math.sqrt(spread**2 + reports / 4) / trials,
+        low=float(low),
+        high=float(high),
+        level=level,
+    )
+
+
+def mean_ends(scale: Scale, totals: ArrayLike, reports: int, level: float) -> tuple[Floats, Floats]:
+    """Return the ends of the intervals of ``mean`` for many tallies of all bits at once."""
+    alpha = miss_chance(level)
+    trials = scale.resolution * reports
     spread = float(scale.noise.standard_error(trials))
     share = min(
         ROUNDING_SHARES,
@@ -102,20 +118,12 @@ def mean(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> Mean:
             + _rounding(reports, alpha * part)
         ),
     )
-    low, high = two_sided(scale.noise, tally, trials, alpha * (1 - share))
+    low, high = two_sided(scale.noise, totals, trials, alpha * (1 - share))
     room = _rounding(reports, alpha * share)
     # Outwards by one float, so that rounding of the last operations cannot cut a corner.
-    ends = scale.place([(float(low) - room) / trials, (float(high) + room) / trials])
-    ends = np.clip(np.nextafter(ends, [-np.inf, np.inf]), scale.low, scale.high)
-    width = scale.high - scale.low
-    return Mean(
-        reports=reports,
-        estimate=float(scale.place(float(scale.noise.estimate(tally, trials)) / trials)),
-        standard_error=width * math.sqrt(spread**2 + reports / 4) / trials,
-        low=float(ends[0]),
-        high=float(ends[1]),
-        level=level,
-    )
+    lower = np.nextafter(scale.place((low - room) / trials), -np.inf)
+    upper = np.nextafter(scale.place((high + room) / trials), np.inf)
+    return np.clip(lower, scale.low, scale.high), np.clip(upper, scale.low, scale.high)
 
 
 def _rounding(reports: int, alpha: float) -> float:

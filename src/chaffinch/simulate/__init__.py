@@ -1,1 +1,25 @@
-"""Whole collections of made-up people: how exact, and how private, the pipeline really is."""
+"""Whole collections of made-up people: how exact, and how private, the pipeline really is.
+
+>>> import chaffinch as cf
+>>> from chaffinch.simulate import simulate, uniform
+>>> plan = cf.plan(cf.Bit(), users=1000, target=cf.Target(epsilon=1, delta=1e-6))
+>>> simulate(plan, uniform(plan, 1000, seed=1), runs=1000, seed=2).ok
+True
+"""
+
+from __future__ import annotations
+
+from chaffinch.simulate.populations import Population, Truth, from_column, uniform, zipf
+from chaffinch.simulate.runs import Simulation, simulate
+from chaffinch.simulate.seeded import SeededWords
+
+__all__ = [
+    "Population",
+    "SeededWords",
+    "Simulation",
+    "Truth",
+    "from_column",
+    "simulate",
+    "uniform",
+    "zipf",
+]

@@ -1,0 +1,67 @@
+"""When is an observed number too far off? Thresholds with a stated chance of a false alarm.
+
+All tallies are sums of independent terms, each in an interval of length 1, so the bounds for
+the mean and for the share of misses hold for any number of runs. The one for the variance is
+the chi-square law with the degrees of freedom that the kurtosis of the tally leaves.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+Floats = NDArray[np.float64]
+
+
+def mean_room(variance: Floats, runs: int, alarm: float) -> Floats:
+    """Return how far the mean of ``runs`` sums may be off but for a chance of ``alarm``.
+
+    P[|Σ| ≥ t] ≤ 2·exp(−t²/(2(V + t/3))) for a sum of variance V [Bernstein 1927].
+    """
+    log = math.log(2.0 / alarm)
+    total = runs * variance
+    return np.asarray((log / 3.0 + np.sqrt(log * log / 9.0 + 2.0 * total * log)) / runs)
+
+
+def variance_ratios(excess: Floats, runs: int, alarm: float) -> tuple[Floats, Floats]:
+    """Return what observed over true variance lies between but for a chance of ``alarm``.
+
+    The ratio has variance (2 + excess kurtosis)/runs; a chi-square over its degrees of
+    freedom f has 2/f.
+    """
+    freedom = (runs - 1) * 2.0 / np.maximum(2.0 + excess, 1e-3)
+    half = freedom / 2.0
+    low = special.gammaincinv(half, alarm / 2.0) / half
+    high = special.gammainccinv(half, alarm / 2.0) / half
+    return np.asarray(low), np.asarray(high)
+
+
+def miss_limit(chance: float, runs: int, alarm: float) -> int:
+    """Return the most misses of ``chance`` each that ``runs`` show but for a chance of ``alarm``.
+
+    >>> miss_limit(0.05, 1000, 1e-6)
+    86
+    """
+    low, high = math.floor(chance * runs) - 1, runs
+    while high - low > 1:
+        middle = (low + high) // 2
+        # P[Bin(runs, chance) > middle]
+        above = float(special.bdtrc(middle, runs, chance)) if middle >= 0 else 1.0
+        low, high = (low, middle) if above <= alarm else (middle, high)
+    return high
+
+
+def clopper_pearson(hits: Any, trials: int, alpha: float) -> tuple[Floats, Floats]:
+    """Return a lower and an upper end of a chance, each wrong with chance at most ``alpha``.
+
+    Source: Clopper and Pearson 1934, by quantiles of the beta law.
+    """
+    seen = np.asarray(hits, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        low = special.betaincinv(seen, trials - seen + 1.0, alpha)
+        high = special.betainccinv(seen + 1.0, trials - seen, alpha)
+    return np.where(seen > 0, low, 0.0), np.where(seen < trials, high, 1.0)

@@ -1,0 +1,188 @@
+"""Made-up people: how many of them hold each answer.
+
+Tallies depend on the answers only through these counts, so that is all a population keeps:
+a billion people take no more room than ten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput
+from chaffinch.planning.plan import Plan
+from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question
+from chaffinch.simulate.seeded import generator
+from chaffinch.wire.messages import Counts
+
+Floats = NDArray[np.float64]
+STEPS = 200
+"""Made-up numbers lie on a grid of so many steps from the lower bound to the upper one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Truth:
+    """The true answers of ``people`` to one question.
+
+    ``counts`` says how many hold each value (no and yes for a bit), each flag, or each of
+    ``shares``, the different places between the bounds of a number.
+    """
+
+    shape: str
+    people: int
+    counts: Counts
+    shares: Floats | None = None
+
+    def __post_init__(self) -> None:
+        checks.whole("number of people", self.people, least=1)
+        inside = len(self.counts) > 0 and 0 <= self.counts.min() <= self.counts.max() <= self.people
+        if not inside or (self.shape != "flags" and int(self.counts.sum()) != self.people):
+            raise InvalidInput("counts", "how many of the people hold each answer", "others")
+        if (self.shape == "number") != (self.shares is not None):
+            raise InvalidInput("shares", "given for numbers and only there", self.shape)
+        if self.shares is not None and not _rising(self.shares, len(self.counts)):
+            raise InvalidInput("shares", "rising from 0 or more to 1 or less", "others")
+
+    def numbers(self) -> NDArray[Any]:
+        """Return people with these counts one by one, as the encoder takes them."""
+        if self.shape == "flags":
+            return (np.arange(self.people)[:, None] < self.counts).astype(np.uint8)
+        each = np.arange(len(self.counts)) if self.shares is None else self.shares
+        return np.repeat(each, self.counts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """The true answers of the same people to all questions of a plan, in its order."""
+
+    people: int
+    truths: tuple[Truth, ...]
+    words: str = "given answers"
+    """Where the answers come from, for the reader of a result."""
+
+    def __post_init__(self) -> None:
+        if not self.truths or any(truth.people != self.people for truth in self.truths):
+            raise InvalidInput("truths", "at least one, all of as many people", len(self.truths))
+
+    def fits(self, plan: Plan) -> None:
+        """Refuse a plan that asks other questions than these people answered."""
+        asked = [(part.question.shape, _size(part.question)) for part in plan.parts]
+        held = [
+            (truth.shape, 0 if truth.shares is not None else len(truth.counts))
+            for truth in self.truths
+        ]
+        if asked != held:
+            raise InvalidInput("population", "one that answers the plan's questions", held)
+        if self.people < plan.reports:
+            raise InvalidInput("population", f"at least {plan.reports} people", self.people)
+
+
+Asked = Question | Plan
+
+
+def uniform(asked: Asked, n: int, seed: int = 0) -> Population:
+    """Return people whose answers are drawn uniformly: every value, or yes and no, alike.
+
+    >>> people = uniform(Choice(["tea", "coffee"], missing="refuse"), 1000, seed=1)
+    >>> people.people, int(people.truths[0].counts.sum())
+    (1000, 1000)
+    """
+    return _drawn(asked, n, seed, np.ones, words="uniform")
+
+
+def zipf(asked: Asked, n: int, seed: int = 0, exponent: float = 1.0) -> Population:
+    """Return people among whom the k-th value is held in proportion to 1/k^exponent.
+
+    The k-th of several flags is held with chance 1/(k + 1)^exponent.
+    """
+    exponent = checks.real("exponent", exponent, least=0.0, most=20.0)
+
+    def weights(size: int) -> Floats:
+        return np.arange(1.0, size + 1.0) ** -exponent
+
+    return _drawn(
+        asked, n, seed, weights, words=f"Zipf with exponent {exponent:g}", exponent=exponent
+    )
+
+
+def from_column(
+    asked: Asked, answers: Any, *, columns: Mapping[str, str] | None = None
+) -> Population:
+    """Return people with given answers: a column, or a table with a column per question."""
+    from chaffinch.tables.answers import numbers_of
+    from chaffinch.tables.read import Table, open_table
+
+    table = answers if isinstance(answers, Table) else open_table(answers)
+    named = _questions(asked)
+    given = dict(columns or {})
+    if len(named) == 1 and not given and len(table.columns) == 1:
+        given = {named[0][0]: table.columns[0]}
+    places = [given.get(name, name) for name, _ in named]
+    found: list[list[NDArray[Any]]] = [[] for _ in named]
+    for batch in table.batches(places):
+        for (_, question), place, parts in zip(named, places, found, strict=True):
+            parts.append(numbers_of(question, batch.column(place), name=place))
+    truths = tuple(
+        _counted(question, np.concatenate(parts))
+        for (_, question), parts in zip(named, found, strict=True)
+    )
+    return Population(truths[0].people, truths)
+
+
+def _rising(shares: Floats, size: int) -> bool:
+    ordered = len(shares) == size and bool((np.diff(shares) > 0).all())
+    return ordered and bool(0 <= shares[0] <= shares[-1] <= 1)
+
+
+def _questions(asked: Asked) -> list[tuple[str, Question]]:
+    if isinstance(asked, Plan):
+        return [(part.name, part.question) for part in asked.parts]
+    if not isinstance(asked, (Bit, Choice, Number, Flags)):
+        raise InvalidInput("question", "a Bit, Choice, Number or Flags, or a plan", asked)
+    return [("answer", asked)]
+
+
+def _size(question: Question) -> int:
+    """Return how many counts a truth holds; 0 for a number, which has as many as it likes."""
+    return 0 if isinstance(question, Number) else len(question.labels)
+
+
+def _counted(question: Question, numbers: NDArray[Any]) -> Truth:
+    people, shape = len(numbers), question.shape
+    if shape == "flags":
+        return Truth(shape, people, numbers.sum(axis=0, dtype=np.int64))
+    if shape == "number":
+        shares, counts = np.unique(numbers.astype(np.float64), return_counts=True)
+        return Truth(shape, people, counts.astype(np.int64), shares)
+    counts = np.bincount(numbers.astype(np.int64), minlength=_size(question))
+    return Truth(shape, people, counts.astype(np.int64))
+
+
+def _drawn(
+    asked: Asked,
+    n: int,
+    seed: int,
+    weights: Callable[[int], Floats],
+    *,
+    words: str,
+    exponent: float | None = None,
+) -> Population:
+    people = checks.whole("number of people", n, least=1)
+    truths = []
+    for place, (_, question) in enumerate(_questions(asked)):
+        draws = generator(seed, "population", place)
+        if question.shape == "flags":
+            ranks = np.arange(2.0, _size(question) + 2.0)
+            chances = np.full(len(ranks), 0.5) if exponent is None else ranks**-exponent
+            truths.append(Truth("flags", people, draws.binomial(people, chances)))
+            continue
+        shares = np.linspace(0.0, 1.0, STEPS + 1) if question.shape == "number" else None
+        weight = weights(_size(question) if shares is None else len(shares))
+        counts = draws.multinomial(people, weight / weight.sum())
+        truths.append(Truth(question.shape, people, counts, shares))
+    return Population(people, tuple(truths), words)

@@ -1,0 +1,321 @@
+"""Whole collections, thousands of times: whether estimates are as exact as predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.analysis.intervals import miss_chance, two_sided
+from chaffinch.analysis.numbers import Scale, mean_ends
+from chaffinch.errors import InvalidInput
+from chaffinch.planning.noise import Noise
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.planning.protocols import Encoded
+from chaffinch.planning.questions import Number
+from chaffinch.simulate import judging, tallies
+from chaffinch.simulate.populations import Floats, Population, Truth
+from chaffinch.simulate.seeded import chosen, generator
+from chaffinch.wire.messages import Counts
+
+FALSE_ALARM = 1e-6
+"""How likely a correct pipeline is called wrong, all tests of a simulation together."""
+MOST_RUNS = 10**7
+_CELLS = 1 << 21
+
+
+class Row(NamedTuple):
+    """How the estimate of one value did over all runs."""
+
+    question: str
+    value: str
+    truth: float
+    mean: float
+    bias_z: float
+    """The bias in standard errors of the mean over all runs."""
+    error_predicted: float
+    error_observed: float
+    coverage: float
+    """How often the interval of this value alone held the truth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What many collections of one plan showed, set against what was predicted."""
+
+    plan_id: str
+    seed: int
+    runs: int
+    people: int
+    population: str
+    level: float
+    values: tuple[Row, ...]
+    together: tuple[tuple[str, float], ...]
+    """Per question: how often the simultaneous intervals all held at once."""
+    faults: tuple[str, ...]
+    """What was further off than chance allows; empty for a correct pipeline."""
+    false_alarm: float = FALSE_ALARM
+
+    @property
+    def ok(self) -> bool:
+        """Return whether everything is as predicted."""
+        return not self.faults
+
+    @property
+    def worst(self) -> Row:
+        """Return the value with the smallest coverage."""
+        return min(self.values, key=lambda row: row.coverage)
+
+    @property
+    def verdict(self) -> str:
+        """Return the result in one sentence."""
+        tests = f"{self.runs} simulated collections of {self.people} people"
+        rate = f"a correct pipeline fails with chance at most {self.false_alarm:g}"
+        if self.ok:
+            return f"Bias, standard errors and coverage are as predicted over {tests} ({rate})."
+        first = self.faults[0]
+        more = f", and {len(self.faults) - 1} more" if len(self.faults) > 1 else ""
+        return f"Not as predicted over {tests}: {first}{more} ({rate})."
+
+    def rows(self) -> list[Row]:
+        """Return one row for each value of each question."""
+        return list(self.values)
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as JSON-ready data."""
+        document = asdict(self)
+        document["values"] = [row._asdict() for row in self.values]
+        document["together"] = dict(self.together)
+        document["faults"] = list(self.faults)
+        return {"format": "chaffinch/simulation@1", **document, "verdict": self.verdict}
+
+
+def simulate(
+    plan: Plan,
+    population: Population,
+    runs: int = 1000,
+    *,
+    seed: int | None = None,
+    level: float = 0.95,
+    progress: Callable[[int], None] | None = None,
+    devices: Plan | None = None,
+) -> Simulation:
+    """Return how a plan's estimates and intervals do over many simulated collections.
+
+    ``devices`` is the plan that the senders follow where that is not the one the analyzer
+    believes in: a way to see what a wrong parameter does. ``progress`` is told how many
+    questions are done. The seed is part of the result.
+    """
+    runs = checks.whole("number of runs", runs, least=100, most=MOST_RUNS)
+    alpha = miss_chance(level)
+    sent = plan if devices is None else devices
+    population.fits(plan)
+    population.fits(sent)
+    root = chosen(seed)
+    studies = []
+    for place, (part, sender, truth) in enumerate(
+        zip(plan.parts, sent.parts, population.truths, strict=True)
+    ):
+        if part.labels != sender.labels:
+            raise InvalidInput("devices", "a plan with the same codes", sender.labels)
+        measure = _Numbers if isinstance(part.protocol, Encoded) else _Counts
+        draw = partial(tallies.sample, sender, truth, draws=generator(root, "tallies", place))
+        studies.append(_study(measure(part, truth), draw, runs, level))
+        if progress is not None:
+            progress(place + 1)
+    # Per value: bias, variance, coverage; per question: coverage of all values together.
+    tests = sum(3 * len(study.truth) + 1 for study in studies)
+    faults = [fault for study in studies for fault in study.faults(alpha, FALSE_ALARM / tests)]
+    return Simulation(
+        plan_id=plan.id,
+        seed=root,
+        runs=runs,
+        people=population.people,
+        population=population.words,
+        level=level,
+        values=tuple(row for study in studies for row in study.rows()),
+        together=tuple((study.name, study.together / runs) for study in studies),
+        faults=tuple(faults),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Expected:
+    """What theory says of the estimates: the truth, and the tally that one unit is worth."""
+
+    name: str
+    labels: tuple[str, ...]
+    truth: Floats
+    unit: float
+    """One more in the tally moves the estimate by so much."""
+    tally_variance: Floats
+    excess: Floats
+    """The excess kurtosis of the tally: the sum of v(1 − 6v) over its bits, by its variance²."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Study(_Expected):
+    """One question over all runs."""
+
+    runs: int
+    mean: Floats
+    variance: Floats
+    covered: Counts
+    together: int
+
+    def rows(self) -> list[Row]:
+        predicted = self.unit * np.sqrt(self.tally_variance)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = (self.mean - self.truth) / (predicted / np.sqrt(self.runs))
+        columns = (
+            self.truth,
+            self.mean,
+            np.where(predicted > 0, z, 0.0),
+            predicted,
+            np.sqrt(self.variance),
+            self.covered / self.runs,
+        )
+        listed = zip(self.labels, *(column.tolist() for column in columns), strict=True)
+        return [Row(self.name, *line) for line in listed]
+
+    def faults(self, alpha: float, alarm: float) -> list[str]:
+        off = np.abs(self.mean - self.truth)
+        # The last term is the rounding of the floats, far below anything that matters.
+        room = self.unit * judging.mean_room(self.tally_variance, self.runs, alarm)
+        biased = off > room + 1e-9 * np.abs(self.truth)
+        low, high = judging.variance_ratios(self.excess, self.runs, alarm)
+        ratio = self.variance / np.maximum(self.unit**2 * self.tally_variance, 1e-300)
+        # Below one message of variance the law is too skewed for the chi-square.
+        spread = ((ratio < low) | (ratio > high)) & (self.tally_variance >= 1.0)
+        limit = judging.miss_limit(alpha, self.runs, alarm)
+        missed = self.runs - self.covered > limit
+        found = [
+            f"the {what} of {label!r} in {self.name!r}"
+            for what, wrong in (
+                ("mean", biased),
+                ("standard error", spread),
+                ("coverage", missed),
+            )
+            for label, bad in zip(self.labels, wrong.tolist(), strict=True)
+            if bad
+        ]
+        if self.runs - self.together > limit:
+            found.append(f"the simultaneous coverage of {self.name!r}")
+        return found
+
+
+def _study(
+    measure: _Counts | _Numbers, draw: Callable[[int], Counts], runs: int, level: float
+) -> _Study:
+    expected = measure.expected
+    size = len(expected.truth)
+    sums, squares = np.zeros(size), np.zeros(size)
+    covered, together = np.zeros(size, np.int64), 0
+    rows = max(1, _CELLS // measure.codes)
+    for start in range(0, runs, rows):
+        seen = draw(min(rows, runs - start))
+        away = measure.estimates(seen) - expected.truth
+        sums += away.sum(axis=0)
+        squares += np.square(away).sum(axis=0)
+        alone, jointly = measure.covers(seen, level)
+        covered += alone.sum(axis=0)
+        together += int(jointly.all(axis=1).sum())
+    mean = sums / runs
+    variance = np.maximum(squares - runs * np.square(mean), 0.0) / (runs - 1)
+    fields = {name: getattr(expected, name) for name in _Expected.__slots__}
+    return _Study(
+        **fields,
+        runs=runs,
+        mean=expected.truth + mean,
+        variance=variance,
+        covered=covered,
+        together=together,
+    )
+
+
+class _Counts:
+    """Counts of values or flags."""
+
+    def __init__(self, part: Part, truth: Truth) -> None:
+        self.noise: Noise = part.protocol.noise(part.question)
+        self.people, self.codes = truth.people, len(part.labels)
+        self.held = tallies.held_by(part, truth)
+        variance = self.noise.tally_variance(self.held, self.people)
+        copies, rest = self.noise.copies, self.people - self.held
+        fourth = _fourth(
+            (copies * self.held, float(self.noise.hit)),
+            (copies * rest, float(self.noise.miss)),
+            (self.people * self.noise.cover_slots, float(self.noise.cover)),
+        )
+        self.expected = _Expected(
+            name=part.name,
+            labels=part.labels,
+            truth=self.held.astype(np.float64),
+            unit=1.0 / float(self.noise.slope),
+            tally_variance=variance,
+            excess=fourth / np.maximum(variance, 1e-300) ** 2,
+        )
+
+    def estimates(self, seen: Counts) -> Floats:
+        return self.noise.estimate(seen, self.people)
+
+    def covers(self, seen: Counts, level: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        alpha = miss_chance(level)
+        return tuple(  # type: ignore[return-value]
+            (low <= self.held) & (self.held <= high)
+            for low, high in (
+                two_sided(self.noise, seen, self.people, share)
+                for share in (alpha, alpha / len(self.held))
+            )
+        )
+
+
+class _Numbers:
+    """The mean of a number."""
+
+    def __init__(self, part: Part, truth: Truth) -> None:
+        protocol, question = part.protocol, part.question
+        assert isinstance(protocol, Encoded)  # noqa: S101 - the caller looked
+        assert isinstance(question, Number)  # noqa: S101 - the protocol carries nothing else
+        assert truth.shares is not None  # noqa: S101 - so a truth about numbers
+        bits, flip = protocol.resolution, float(protocol.flip_probability)
+        self.scale = Scale(question.low, question.high, bits, protocol.flip_probability)
+        self.people, self.trials = truth.people, bits * truth.people
+        self.codes = len(part.labels)
+        _, chances = tallies.rounding(bits, truth)
+        lean = (1.0 - 2.0 * flip) ** 2
+        rounding = float(truth.counts @ (chances * (1.0 - chances)))
+        variance = np.array([self.trials * flip * (1.0 - flip) + lean * rounding])
+        fourth = _fourth((self.trials, flip)) + lean**2 * _fourth((truth.counts, chances)).sum()
+        mean = float(truth.counts @ truth.shares) / truth.people
+        self.expected = _Expected(
+            name=part.name,
+            labels=("mean",),
+            truth=self.scale.place([mean]),
+            unit=(question.high - question.low) / (self.trials * (1.0 - 2.0 * flip)),
+            tally_variance=variance,
+            excess=np.asarray(fourth / variance**2),
+        )
+
+    def estimates(self, seen: Counts) -> Floats:
+        total = seen.sum(axis=1, keepdims=True)
+        return self.scale.place(self.scale.noise.estimate(total, self.trials) / self.trials)
+
+    def covers(self, seen: Counts, level: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        low, high = mean_ends(self.scale, seen.sum(axis=1, keepdims=True), self.people, level)
+        inside = (low <= self.expected.truth) & (self.expected.truth <= high)
+        return inside, inside
+
+
+def _fourth(*bits: tuple[Any, Any]) -> Floats:
+    """Return the fourth cumulant of independent bits, given as (how many, chance)."""
+    total: Any = 0.0
+    for count, chance in bits:
+        spread = chance * (1.0 - chance)
+        total = total + count * spread * (1.0 - 6.0 * spread)
+    return np.asarray(total)

@@ -1,0 +1,75 @@
+"""Plans for every protocol and every kind of question, made directly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.planning.protocols import (
+    GRAIN,
+    Decoys,
+    Encoded,
+    FlippedDecoys,
+    Flips,
+    Protocol,
+)
+from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question
+
+ALARM = 1e-6
+
+
+def chance(value: float) -> Fraction:
+    """Return a chance that a device can draw: a whole number of 2⁻⁶⁴."""
+    return Fraction(round(value * 2**40) * (GRAIN >> 40), GRAIN)
+
+
+def planned(users: int, *asked: tuple[Question, Protocol]) -> Plan:
+    parts = tuple(Part(f"q{place}", *pair) for place, pair in enumerate(asked))
+    return Plan("", parts, users, users, users, 1, 1.0, 1e-6)
+
+
+def changed(plan: Plan, factor: float) -> Plan:
+    """Return the plan of devices whose flip probability or decoy rate is off by a factor."""
+    return replace(plan, parts=tuple(_changed(part, factor) for part in plan.parts))
+
+
+def _changed(part: Part, factor: float) -> Part:
+    protocol: Any = part.protocol
+    name = "decoy_rate" if isinstance(protocol, Decoys) else "flip_probability"
+    wrong = chance(float(getattr(protocol, name)) * factor)
+    return replace(part, protocol=replace(protocol, **{name: wrong}))
+
+
+def choice(size: int) -> Choice:
+    return Choice([f"v{place}" for place in range(size)], missing="refuse")
+
+
+SMALL: dict[str, tuple[Question, Protocol]] = {
+    "bit flips": (Bit(), Flips(chance(0.2))),
+    "bit copies": (Bit(), Flips(chance(0.2), copies=3)),
+    "bit decoys": (Bit(), Decoys(2, chance(0.4))),
+    "bit with missing": (Bit(missing="count"), Flips(chance(0.2), slots=3)),
+    "choice flips": (choice(5), Flips(chance(0.2), slots=5)),
+    "choice flips packed": (choice(70), Flips(chance(0.2), slots=70)),
+    "choice decoys": (choice(4), Decoys(3, chance(0.5))),
+    "choice flipped decoys": (choice(4), FlippedDecoys(chance(0.25), 2, 4)),
+    "flags": (Flags(["a", "b", "c"]), Flips(chance(0.2))),
+    "number together": (Number(0, 10), Encoded(chance(0.2), 5, together=True)),
+    "number separate": (Number(0, 10), Encoded(chance(0.2), 5, together=False)),
+}
+"""At 20 people, where thousands of real collections can be made."""
+
+LARGE: dict[str, tuple[Question, Protocol]] = {
+    "bit flips": (Bit(), Flips(chance(0.05))),
+    "bit copies": (Bit(), Flips(chance(0.1), copies=5)),
+    "bit decoys": (Bit(), Decoys(1, chance(0.2))),
+    "choice flips": (choice(6), Flips(chance(0.05), slots=6)),
+    "choice decoys": (choice(6), Decoys(2, chance(0.4))),
+    "choice flipped decoys": (choice(24), FlippedDecoys(chance(0.1), 1, 24)),
+    "flags": (Flags(["a", "b", "c"]), Flips(chance(0.05))),
+    "number together": (Number(0, 10), Encoded(chance(0.05), 8, together=True)),
+    "number separate": (Number(0, 10), Encoded(chance(0.05), 8, together=False)),
+}
+"""At 20 000 people, where only tallies are drawn."""
