@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from chaffinch.analysis.release import FORMAT, Answer, Release, Summary
 from chaffinch.errors import InvalidFile
@@ -19,6 +19,14 @@ from chaffinch.tables.faults import storage_fault
 LARGEST_FILE = 1 << 30
 _RULE = f"a release in the format {FORMAT}"
 
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must hold no control characters and no halves of characters")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_printable)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
@@ -32,7 +40,7 @@ class Strict(BaseModel):
 class ValueModel(Strict):
     """One estimate with its standard error and both intervals."""
 
-    value: str
+    value: Text
     estimate: FiniteFloat
     standard_error: Amount
     low: FiniteFloat
@@ -53,11 +61,11 @@ class QuantileModel(Strict):
 class AnswerModel(Strict):
     """What is said about one question; a number has also a unit, a sum and quantiles."""
 
-    question: str
+    question: Text
     tallies: list[Annotated[int, Field(ge=0, lt=2**63)]]
     values: Annotated[list[ValueModel], Field(min_length=1)]
-    notes: list[str]
-    unit: str | None = None
+    notes: list[Text]
+    unit: Text | None = None
     sum: FiniteFloat | None = None
     quantiles: list[QuantileModel] | None = None
 
@@ -89,9 +97,9 @@ class GuaranteeModel(Strict):
 
     epsilon: Amount
     delta: Annotated[float, Field(ge=0, le=1)]
-    neighbours: str
-    view: str
-    crowd: str
+    neighbours: Text
+    view: Text
+    crowd: Text
     local_epsilon: Amount | Literal["infinite"]
     method: Literal["exact", "upper-bound", "worst-pair-assumed", "monte-carlo", "published"]
 
@@ -107,8 +115,8 @@ class ReleaseModel(Strict):
 
     format: Literal["chaffinch/release@1"]
     plan: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    title: str
-    version: str
+    title: Text
+    version: Text
     guarantee: GuaranteeModel
     rounds: Count
     reports: Count

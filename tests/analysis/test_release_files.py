@@ -1,0 +1,195 @@
+"""What is saved can be read again, is safe to open, and is there in full or not at all."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaffinch.analysis.release import Release, Row
+from chaffinch.analysis.release_documents import load_release, release_from, release_schema
+from chaffinch.analysis.release_files import FORMATS, METADATA, harmless, json_file
+from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
+from tests.analysis import releases
+
+
+def fail(word: str) -> None:
+    raise AssertionError(word)
+
+
+@pytest.fixture
+def release() -> Release:
+    return releases.release()
+
+
+@pytest.mark.parametrize("local", [4.5, math.inf])
+def test_json_is_json_and_comes_back_the_same(local: float, tmp_path: Path) -> None:
+    release = releases.release(local=local)
+    release.save(tmp_path / "r.json")
+    document = json.loads((tmp_path / "r.json").read_bytes(), parse_constant=fail)
+    assert document == release.document()
+    assert document["guarantee"]["local_epsilon"] == ("infinite" if math.isinf(local) else 4.5)
+    again = load_release(tmp_path / "r.json")
+    assert again.table() == release.table()
+    assert again.guarantee == release.guarantee
+    assert again.digest == release.digest
+    assert again.answers[1].summary == release.answers[1].summary
+
+
+def test_json_has_a_line_for_each_value(release: Release) -> None:
+    lines = json_file(release).decode().splitlines()
+    for row in release.table():
+        start = f'{{"value": {json.dumps(row.value, ensure_ascii=False)}, '
+        assert sum(line.strip().startswith(start) for line in lines) == 1
+
+
+def test_json_never_holds_what_is_no_number() -> None:
+    answer = releases.counted("q", ["a", "b"])
+    answer.estimates[0] = math.nan
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        json_file(releases.release(answer))
+
+
+def plain_numbers(cells: list[str]) -> list[float]:
+    assert all(re.fullmatch(r"-?[0-9.]+(e[+-]?[0-9]+)?", cell) for cell in cells)
+    return [float(cell) for cell in cells]
+
+
+def test_csv_has_the_rows_of_the_table(release: Release, tmp_path: Path) -> None:
+    release.save(tmp_path / "r.csv")
+    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    assert tuple(head) == Row._fields
+    texts = [tuple(cell.removeprefix("'") for cell in row[:2]) for row in rows]
+    assert texts == [row[:2] for row in release.table()]
+    assert [tuple(plain_numbers(row[2:])) for row in rows] == [row[2:] for row in release.table()]
+
+
+def test_csv_starts_no_formula(release: Release, tmp_path: Path) -> None:
+    release.save(tmp_path / "r.csv")
+    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
+        texts = [cell for row in csv.reader(file) for cell in row[:2]]
+    begin = [text for text in texts if text.startswith(("=", "+", "-", "@"))]
+    assert begin == ["-5"]
+
+
+@given(st.text(max_size=20))
+def test_a_harmless_text_is_harmless_and_can_be_taken_back(text: str) -> None:
+    safe = harmless(text)
+    assert safe.removeprefix("'") == text
+    if not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", safe):
+        assert not re.match(r"\s*[=+\-@＝＋－＠]", safe)
+
+
+def test_parquet_has_typed_columns_and_says_what_it_is(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    release = releases.release(local=math.inf)
+    release.save(tmp_path / "r.parquet")
+    table = parquet.read_table(tmp_path / "r.parquet")
+    assert [str(field.type) for field in table.schema] == ["string"] * 2 + ["double"] * 6
+    assert [Row(**row) for row in table.to_pylist()] == release.table()
+    facts = json.loads(table.schema.metadata[METADATA], parse_constant=fail)
+    assert facts["plan"] == release.plan_id
+    assert facts["version"] == release.version
+    assert facts["guarantee"]["local_epsilon"] == "infinite"
+    assert facts["sentence"] == str(release.guarantee)
+
+
+@pytest.mark.parametrize("name", ["r.xlsx", "r", "r.html.gz", ".json"])
+def test_other_suffixes_are_refused(name: str, release: Release, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"ends in \.json, \.csv, \.parquet, \.html"):
+        release.save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("suffix", [*FORMATS, ".JSON"])
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(
+    suffix: str, release: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"r{suffix}"
+    path.write_bytes(b"old")
+    real = os.open
+
+    def full(place: Any, flags: int, mode: int = 0o777) -> int:
+        # The new file is made, and what is written to it goes to a disk that is full.
+        number = real(place, flags, mode)
+        if str(place).endswith(".part"):
+            device = real("/dev/full", os.O_WRONLY)
+            os.dup2(device, number)
+            os.close(device)
+        return number
+
+    monkeypatch.setattr(os, "open", full)
+    with pytest.raises(StorageFault, match="no space"):
+        release.save(path)
+    assert [place.name for place in tmp_path.iterdir()] == [path.name]
+    assert path.read_bytes() == b"old"
+    monkeypatch.undo()
+    release.save(path)
+    assert path.read_bytes() != b"old"
+
+
+def changed(release: Release, *path: str | int, to: Any) -> str:
+    document = json.loads(json_file(release))
+    inner = document
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = to
+    return json.dumps(document)
+
+
+@pytest.mark.parametrize(
+    ("path", "to"),
+    [
+        (["format"], "chaffinch/release@2"),
+        (["format"], None),
+        (["surprise"], 1),
+        (["plan"], "short"),
+        (["reports"], 0),
+        (["reports"], True),
+        (["level"], 1.0),
+        (["guarantee", "epsilon"], -1.0),
+        (["guarantee", "local_epsilon"], "endless"),
+        (["guarantee", "local_epsilon"], math.inf),
+        (["guarantee", "method"], "trust me"),
+        (["questions"], []),
+        (["questions", 0, "values", 0, "estimate"], math.nan),
+        (["questions", 0, "values", 0, "estimate"], "1"),
+        (["questions", 0, "values", 0, "value"], "\ud800"),
+        (["title"], "a\nb"),
+        (["questions", 0, "values", 2, "low"], 1e9),
+        (["questions", 0, "unit"], "half a number"),
+        (["questions", 1, "sum"], None),
+        (["questions", 1, "quantiles", 0, "low"], 1e9),
+        (["questions", 0, "tallies", 0], 2**63),
+    ],
+)
+def test_a_changed_document_is_refused(path: list[str | int], to: Any, release: Release) -> None:
+    release_from(json_file(release))
+    with pytest.raises(InvalidFile):
+        release_from(changed(release, *path, to=to))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", "{", '{"format": 1}', b"\xff\xfe", "[" * 100_000])
+def test_what_is_no_release_is_refused(text: str | bytes) -> None:
+    with pytest.raises(InvalidFile):
+        release_from(text)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(StorageFault, match="no such file"):
+        load_release(tmp_path / "none.json")
+
+
+def test_the_schema_names_every_field(release: Release) -> None:
+    schema = release_schema()
+    assert set(schema["properties"]) == set(release.document())
+    assert schema["additionalProperties"] is False

@@ -1,0 +1,162 @@
+"""The page is whole, asks for nothing, runs nothing, and fits every screen."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from chaffinch.analysis.release_page import page
+from tests.analysis import releases
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+KNOWN = {
+    *("html", "head", "meta", "title", "style", "body", "header", "main", "section", "footer"),
+    *("h1", "h2", "p", "div", "dl", "dt", "dd", "ul", "li", "figure", "figcaption"),
+    *("table", "caption", "thead", "tbody", "tr", "th", "td"),
+    *("svg", "desc", "text", "line", "circle"),
+}
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser would, and refuses tags that do not close in order."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self.texts: list[tuple[str, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes.extend((tag, name, value) for name, value in attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes.extend((tag, name, value) for name, value in attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append((self.open[-1] if self.open else "", data))
+
+    def inside(self, tag: str) -> list[str]:
+        return [text for where, text in self.texts if where == tag]
+
+
+def read(html: str) -> Reader:
+    reader = Reader()
+    reader.feed(html)
+    reader.close()
+    assert not reader.open
+    return reader
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return page(releases.release())
+
+
+def test_the_page_is_well_formed_and_has_only_tags_of_its_own(html: str) -> None:
+    assert html.startswith("<!DOCTYPE html>")
+    assert set(read(html).tags) <= KNOWN
+
+
+def test_labels_are_texts_and_nothing_else(html: str) -> None:
+    reader = read(html)
+    cells = reader.inside("th")
+    for label in releases.NASTY:
+        assert label in cells
+    assert reader.inside("h1") == ["Break<fast> & more"]
+    assert reader.inside("h2")[0] == "dr<i>nk"
+    assert not [name for _, name, _ in reader.attributes if name.startswith("on")]
+
+
+def test_the_page_asks_for_nothing_from_elsewhere(html: str) -> None:
+    inside = html.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert not re.search(r"https?:|//\w|url\(|@import|\bsrc=\w*:", inside)
+    names = {name for _, name, _ in read(html).attributes}
+    assert not names & {"src", "href", "srcset", "action", "data", "style", "background"}
+
+
+def test_the_page_forbids_itself_everything_but_its_style(html: str) -> None:
+    attributes = read(html).attributes
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    assert ("meta", "content", policy) in attributes
+    # The policy must stand before anything it should govern.
+    assert html.index("Content-Security-Policy") < html.index("<style>")
+
+
+def test_the_page_fits_screens_paper_and_the_dark(html: str) -> None:
+    assert html.count("prefers-color-scheme:dark") == 2
+    assert html.count("@media print") == 2
+    assert "max-width:30rem" in html
+    assert 'name="viewport"' in html
+
+
+def test_charts_have_words_for_those_who_listen(html: str) -> None:
+    reader = read(html)
+    roles = [value for tag, name, value in reader.attributes if (tag, name) == ("svg", "role")]
+    assert roles == ["img", "img"]
+    ids = [value for _, name, value in reader.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    described = [v for _, name, v in reader.attributes if name == "aria-describedby"]
+    assert described == ids
+    assert all(len(text) > 40 for text in reader.inside("desc"))
+
+
+def test_the_promise_comes_first_and_everything_follows(html: str) -> None:
+    text = " ".join("".join(text for _, text in read(html).texts).split())
+    places = [
+        text.index(words)
+        for words in (
+            "in all 3 rounds together",
+            "at most 74 of 100 are right",
+            "counts on 5000 honest users",
+            "Neighbours",
+            "Estimated number of people for 14 values",
+            "Moved by <b>hand</b>.",
+            "mean: 14.56",
+            "Quantiles; all brackets hold together",
+            "How to read this",
+            "Facts",
+            "a7" * 32,
+            "chaffinch 0.1.0.dev0",
+        )
+    ]
+    assert places == sorted(places)
+
+
+def test_numbers_show_mean_sum_and_brackets(html: str) -> None:
+    cells = read(html).inside("td")
+    for cell in ("14.562", "14.362 to 14.763", "72,810", "0.0 to 6.0", "6.0 to 15.0"):
+        assert cell in cells
+
+
+def test_a_page_of_many_values_stays_small() -> None:
+    answer = releases.counted("q", [f"value {n}" for n in range(100_000)])
+    html = page(releases.release(answer))
+    assert len(html) < 200_000
+    reader = read(html)
+    assert reader.tags.count("tr") == 201
+    assert any("200 largest of 100,000" in text for text in reader.inside("p"))
+    assert any("99,960 are left out" in text for text in reader.inside("figcaption"))
+    largest = f"value {int(answer.estimates.argmax())}"
+    assert reader.inside("th")[5] == largest
+
+
+def test_few_values_stay_in_the_order_of_the_question() -> None:
+    labels = ["b", "a", "c"]
+    cells = read(page(releases.release(releases.counted("q", labels)))).inside("th")
+    assert cells[5:8] == labels
+
+
+def test_without_a_title_the_plan_names_the_page() -> None:
+    assert read(page(releases.release(title=""))).inside("h1") == [
+        "Release of plan " + ("a7" * 32)[:16]
+    ]

@@ -1,0 +1,111 @@
+"""What a release says in plain text and in notebooks."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+
+import chaffinch as cf
+from chaffinch.analysis import release_words
+from chaffinch.charts.terminal import columns_of
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.planning.protocols import Flips
+from tests.analysis import releases
+
+
+def test_text_fits_into_80_columns_and_says_what_matters() -> None:
+    text = str(releases.release())
+    assert max(map(columns_of, text.splitlines())) <= 80
+    joined = " ".join(text.split())
+    for words in (
+        "at most 74 of 100 are right",
+        "in all 3 rounds together",
+        "(1, 1e-06)-differential privacy, proven (exact)",
+        "an epsilon of 4.5 is left",
+        "5,000 reports",
+        "Moved by <b>hand</b>.",
+        "median",
+    ):
+        assert words in joined
+
+
+def test_text_rounds_intervals_outwards() -> None:
+    answer = releases.counted("q", ["a", "b"])
+    answer.estimates[:] = 100.4
+    answer.low[:] = 50.9
+    answer.high[:] = 150.1
+    row = next(line for line in str(releases.release(answer)).splitlines() if line[:3] == "  a")
+    assert row.split() == ["a", "100", "45", "50", "151"]
+
+
+def test_text_shows_thirty_of_many_the_largest_first() -> None:
+    labels = [f"v{n}" for n in range(1000)]
+    answer = releases.counted("q", labels)
+    lines = str(releases.release(answer)).splitlines()
+    rows = [line.split()[0] for line in lines if line.startswith("  v") and "value" not in line]
+    expected = sorted(labels, key=lambda label: -answer.estimates[int(label[1:])])[:30]
+    assert rows == expected
+    assert "  The 30 largest of 1,000 values." in lines
+
+
+def test_a_release_that_counts_on_nobody_says_so() -> None:
+    release = releases.release()
+    alone = cf.privacy.Guarantee(1.0, 1e-6, "replace-one", "one report", "oneself", 1.0, "exact")
+    words = release_words.trust(
+        cf.Release(
+            release.plan_id, "", alone, 1, release.reports, 0.95, release.version, release.answers
+        )
+    )
+    assert words == "This counts on nobody else: it holds even if all others collude."
+
+
+@pytest.mark.parametrize(
+    ("local", "words"),
+    [(math.inf, "nothing protects a single answer"), (4.0001, "an epsilon of 4.001 is left")],
+)
+def test_what_is_left_when_they_collude(local: float, words: str) -> None:
+    assert words in release_words.trust(releases.release(local=local))
+
+
+def test_unproven_guarantees_say_so() -> None:
+    release = releases.release()
+    guess = cf.privacy.Guarantee(1.0, 1e-6, "new", "new view", "crowd", 1.0, "published")
+    terms = dict(
+        release_words.terms(
+            cf.Release(release.plan_id, "", guess, 1, release.reports, 0.95, "1", release.answers)
+        )
+    )
+    assert terms["Method"] == "published (not proven)"
+    assert terms["Neighbours"] == "new"
+    assert terms["View"] == "new view"
+
+
+def test_notebooks_show_releases_and_plans_without_running_their_labels() -> None:
+    shown = releases.release()._repr_html_()
+    assert "differential privacy" in shown
+    assert "<script" not in shown
+    assert "<img" not in shown
+    many = releases.release(releases.counted("q", [f"v{n}" for n in range(1000)]))
+    assert many._repr_html_().count("<tr>") == 11
+
+    flips = Flips(Fraction(1, 4))
+    part = Part("<script>", cf.Bit(), flips)
+    plan = Plan("<img>", (part,), 100, 100, 100, 1, 1.0, 1e-3)
+    shown = plan._repr_html_()
+    assert "&lt;script&gt;" in shown
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert "differential privacy" in shown
+
+
+def test_a_real_release_speaks_of_its_own_plan() -> None:
+    part = Part("late", cf.Bit(), Flips(Fraction(1, 4)))
+    plan = Plan("trains", (part,), 100, 100, 100, 1, 1.5, 1e-3)
+    answers = [place % 3 == 0 for place in range(100)]
+    release = cf.analyze(cf.shuffle(cf.encode_many(answers, plan)), plan)
+    text = str(release)
+    assert text.startswith("trains\n")
+    assert f"{release.answers[0].estimates[0]:,.0f}" in text
+    assert str(plan.guarantee).split(";")[0] in " ".join(text.split())

@@ -1,0 +1,126 @@
+"""SVG is well-formed, describes itself, and puts every mark where its number is."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaffinch.charts import Figure, estimates_chart
+from chaffinch.charts.estimates import DotFigure
+from chaffinch.charts.svg import element, escape
+
+SPACE = "{http://www.w3.org/2000/svg}"
+NASTY = ["<script>alert(1)</script>", '"><img src=x onerror=y>', "]]>", "\x00\x1b\ud800", "茶" * 99]
+
+
+def parsed(text: str) -> ET.Element:
+    return ET.fromstring(text)  # noqa: S314 - our own words
+
+
+@pytest.fixture(scope="module")
+def dots() -> DotFigure:
+    return estimates_chart(
+        '<title> & "quotes"',
+        NASTY,
+        [50, 40, 30, 20, -10],
+        each=([45, 35, 25, 15, 0], [55, 45, 35, 25, 5]),
+        together=([40, 30, 20, 10, 0], [60, 50, 40, 30, 10]),
+        level=0.95,
+    )
+
+
+def test_a_picture_says_what_it_shows(dots: DotFigure, curve: Figure) -> None:
+    for figure in (dots, curve):
+        root = parsed(figure.svg(name="one"))
+        assert root.tag == f"{SPACE}svg"
+        assert root.attrib["role"] == "img"
+        assert root.attrib["aria-label"] == figure.title
+        assert root.findtext(f"{SPACE}title") == figure.title
+        words = root.find(f"{SPACE}desc")
+        assert words is not None
+        assert root.attrib["aria-describedby"] == words.attrib["id"] == "one-words"
+        assert (words.text or "").startswith(escaped_back(figure.alternative))
+
+
+def escaped_back(text: str) -> str:
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}" if c < " " or "\ud800" <= c <= "\udfff" else c for c in text
+    )
+
+
+def test_labels_are_texts(dots: DotFigure) -> None:
+    root = parsed(dots.svg())
+    tags = {part.tag.removeprefix(SPACE) for part in root.iter()}
+    assert tags == {"svg", "title", "desc", "style", "text", "line", "circle"}
+    texts = [part.text for part in root.iter(f"{SPACE}text")]
+    assert NASTY[0] in texts
+    assert NASTY[1] in texts
+    assert "茶" * 13 + "…" in texts
+
+
+def test_dots_stand_where_their_numbers_are(dots: DotFigure) -> None:
+    root = parsed(dots.svg())
+    circles = [c for c in root.iter(f"{SPACE}circle") if c.attrib["cx"].endswith("%")]
+    for circle, dot in zip(circles, dots.dots, strict=True):
+        assert float(circle.attrib["cx"][:-1]) == pytest.approx(
+            100 * dots.x.place(dot.estimate), abs=0.006
+        )
+    whiskers = [
+        line
+        for line in root.iter(f"{SPACE}line")
+        if line.attrib["class"] == "cf-each" and line.attrib["x1"].endswith("%")
+    ]
+    for line, dot in zip(whiskers, dots.dots, strict=True):
+        assert dot.each is not None
+        ends = [float(line.attrib[name][:-1]) for name in ("x1", "x2")]
+        assert ends == pytest.approx([100 * dots.x.place(end) for end in dot.each], abs=0.006)
+
+
+def test_rows_go_down_in_order(dots: DotFigure) -> None:
+    root = parsed(dots.svg())
+    heights = [
+        float(c.attrib["cy"]) for c in root.iter(f"{SPACE}circle") if c.attrib["cx"].endswith("%")
+    ]
+    assert heights == sorted(heights)
+    assert heights[-1] < float(root.attrib["height"])
+
+
+def test_looks_can_be_left_to_the_page(dots: DotFigure, curve: Figure) -> None:
+    for figure in (dots, curve):
+        assert "prefers-color-scheme:dark" in figure.svg()
+        assert "<style" not in figure.svg(styled=False)
+
+
+def test_lines_have_all_their_points_and_differ(curve: Figure) -> None:
+    root = parsed(curve.svg())
+    lines = list(root.iter(f"{SPACE}polyline"))
+    assert len(lines) == len(curve.series)
+    points = lines[0].attrib["points"].split()
+    assert len(points) == sum(y > 0 for y in curve.series[0].y)
+    first = [float(number) for number in points[0].split(",")]
+    across = 60 + curve.x.place(curve.series[0].x[0]) * (640 - 76)
+    down = 24 + (1 - curve.y.place(curve.series[0].y[0])) * (400 - 68)
+    assert first == pytest.approx([across, down], abs=0.06)
+    kinds = [line.attrib["class"] for line in lines]
+    assert len(set(kinds)) == len(kinds)
+    texts = [part.text for part in root.iter(f"{SPACE}text")]
+    for series in curve.series:
+        assert any(text and text.startswith(series.name) for text in texts)
+
+
+def test_a_tradeoff_is_drawn_too(tradeoff: Figure) -> None:
+    root = parsed(tradeoff.svg())
+    assert len(list(root.iter(f"{SPACE}polyline"))) == len(tradeoff.series)
+
+
+@given(st.text(st.characters(codec=None), max_size=30))
+def test_any_text_stays_a_text(text: str) -> None:
+    written = element("text", text, title=text)
+    root = parsed(written)
+    assert len(root) == 0
+    assert set(root.attrib) == {"title"}
+    written.encode()
+    assert "<" not in escape(text)
