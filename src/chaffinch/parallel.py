@@ -53,15 +53,19 @@ def _results(
     ahead: int,
 ) -> Iterator[Result]:
     waiting: deque[Future[Result]] = deque()
-    try:
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) >= ahead:
-                yield waiting.popleft().result()
-    except Exception:
-        # What came before the fault may hold a fault of its own, which is then the first.
-        while waiting:
-            waiting.popleft().result()
-        raise
+    source = iter(items)
+    while True:
+        try:
+            item = next(source)
+        except StopIteration:
+            break
+        except Exception:
+            # What came before this fault may hold a fault of its own, which is then the first.
+            while waiting:
+                waiting.popleft().result()
+            raise
+        waiting.append(pool.submit(function, item))
+        if len(waiting) >= ahead:
+            yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()

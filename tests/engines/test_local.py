@@ -1,0 +1,182 @@
+"""The local engine gives what one process in memory gives, from files and streams."""
+
+from __future__ import annotations
+
+import io
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from chaffinch.analysis.tally import Tally, tally
+from chaffinch.encoding import many
+from chaffinch.encoding.many import encode_many
+from chaffinch.engines import engine
+from chaffinch.engines.base import Engine
+from chaffinch.engines.local import Local, loose
+from chaffinch.errors import InvalidInput
+from chaffinch.planning.plan import Plan
+from chaffinch.planning.protocols import Encoded, FlippedDecoys, Flips
+from chaffinch.planning.questions import Bit, Choice, Flags, Number
+from chaffinch.shuffling.shuffle import shuffle
+from chaffinch.tables.messages import MessageReader
+from chaffinch.wire.messages import Rows
+from tests.engines import plans
+from tests.engines.plans import LEAST
+
+FALSE_ALARM = 1e-6
+
+
+def through_files(local: Local, source: Path, plan: Plan, folder: Path) -> Tally:
+    encoded, shuffled = folder / "encoded.parquet", folder / "shuffled.parquet"
+    facts = local.encode(source, plan, encoded)
+    assert (facts.stage, facts.reports) == ("encoded", plan.reports)
+    assert facts == MessageReader(encoded).facts
+    facts = local.shuffle([encoded], plan, shuffled)
+    assert (facts.stage, facts.reports) == ("shuffled", plan.reports)
+    assert facts == MessageReader(shuffled).facts
+    found = local.tally([shuffled], plan)
+    assert np.array_equal(np.sort(plans.read(encoded)), np.sort(plans.read(shuffled)))
+    return found
+
+
+def surprise(counts: NDArray[np.int64], truth: NDArray[np.int64], users: int, q: float) -> float:
+    """Return the chance of counts at least as far from Bin(h, 1 − q) + Bin(n − h, q)."""
+    mean = truth * (1 - q) + (users - truth) * q
+    squares = ((counts - mean) ** 2).sum() / (users * q * (1 - q))
+    return float(stats.chi2.sf(squares, len(counts)))
+
+
+@pytest.mark.parametrize(
+    ("values", "chance", "users"),
+    [(10, Fraction(1, 64), 200_000), (10, Fraction(1, 8), 100_000), (100, Fraction(1, 8), 20_000)],
+    ids=["sparse", "dense", "packed"],
+)
+def test_files_and_memory_have_the_same_law(
+    tmp_path: Path, values: int, chance: Fraction, users: int
+) -> None:
+    plan = plans.flipped(users, values, chance)
+    given = plans.answers(users, values)
+    truth = np.bincount(given, minlength=values)
+    source = plans.table(tmp_path / "answers.parquet", given)
+    by_files = through_files(Local(workers=2), source, plan, tmp_path)
+    in_memory = tally(shuffle(encode_many(source, plan)))
+    q = float(chance)
+    for found in (by_files, in_memory):
+        assert (found.plan_id, found.reports) == (plan.id, users)
+        assert surprise(found.counts, truth, users, q) > FALSE_ALARM
+        # A flip probability that is a tenth off is seen.
+        assert surprise(found.counts, truth, users, 1.1 * q) < FALSE_ALARM
+        assert surprise(found.counts, truth, users, q / 1.1) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("rows", [7, 1000, 65_536])
+def test_every_answer_of_every_kind_arrives_once(
+    tmp_path: Path, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(many, "ROWS", rows)
+    users = 1001
+    plan = plans.plan_of(
+        ("tea", Bit(), Flips(LEAST, 3)),
+        ("city", Choice(["a", "b"]), FlippedDecoys(LEAST, 1, 3)),
+        ("likes", Flags(["x", "y"]), Flips(LEAST, 2)),
+        ("age", Number(0, 4, quantiles=True), Encoded(LEAST, 4, together=False)),
+        ("sum", Number(0, 4), Encoded(LEAST, 4, together=True)),
+        users=users,
+        epsilon=1e4,
+    )
+    ages = np.arange(users) % 5
+    columns = {
+        "tea": [i % 3 == 0 for i in range(users)],
+        "city": ["a"] * users,
+        "likes": [["x"] if i % 4 else ["x", "y"] for i in range(users)],
+        "age": ages.tolist(),
+        "sum": ages.tolist(),
+    }
+    source = tmp_path / "table.arrow"
+    made = pa.table(columns)
+    with pa.OSFile(str(source), "wb") as file, pa.ipc.new_stream(file, made.schema) as writer:
+        writer.write_table(made)
+    counts = through_files(Local(workers=3), source, plan, tmp_path).counts
+    assert counts[0] == 3 * 334
+    assert counts[1] >= users
+    assert counts[1:4].sum() == 2 * users  # with one decoy each
+    assert counts[4:6].tolist() == [2 * users, 2 * 251]
+    assert counts[6:10].tolist() == [int((ages > step).sum()) for step in range(4)]
+    assert counts[10] == ages.sum()
+
+
+def test_packed_rows_become_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plans.flipped(50, 100, Fraction(1, 8))
+    given = [f"v{number}" for number in plans.answers(50, 100).tolist()]
+    reports = encode_many(given, plan)
+    block = reports.rows[0]
+    assert isinstance(block, Rows)
+    bits = np.unpackbits(block.packed, axis=1, bitorder="little")[:, :100]
+    assert np.array_equal(np.bincount(loose(reports), minlength=100), bits.sum(axis=0))
+    monkeypatch.setattr(many, "ROWS", 3)
+    assert len(loose(encode_many(given, plan))) > 50
+
+
+def test_several_files_and_streams_are_one_batch(tmp_path: Path) -> None:
+    plan = plans.clear(1000, 5)
+    local = Local(workers=2)
+    given = plans.answers(1000, 5)
+    pipe = io.BytesIO()
+    sources: list[object] = [tmp_path / "a.parquet", pipe, tmp_path / "c.arrow"]
+    for part, target in zip(np.split(given, [100, 450]), sources, strict=True):
+        names = [f"v{number}" for number in part.tolist()]
+        local.encode(names, plan, target)
+    out = io.BytesIO()
+    facts = local.shuffle(sources, plan, out)
+    assert facts.reports == 1000
+    found = local.tally([out], plan)
+    assert found.counts.tolist() == np.bincount(given, minlength=5).tolist()
+    assert found.reports == 1000
+
+
+def test_columns_and_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many, "ROWS", 100)
+    plan = plans.clear(1000, 5)
+    source = plans.table(tmp_path / "t.parquet", plans.answers(1000, 5), column="other")
+    told: list[tuple[int, int | None]] = []
+
+    def progress(done: int, total: int | None) -> None:
+        told.append((done, total))
+
+    local = Local()
+    encoded, shuffled = tmp_path / "e.parquet", tmp_path / "s.parquet"
+    local.encode(source, plan, encoded, columns={"answer": "other"}, progress=progress)
+    assert told == [(100 * (i + 1), 1000) for i in range(10)]
+    told.clear()
+    local.shuffle([encoded], plan, shuffled, progress=progress)
+    assert told[0] == (1000, None)
+    assert told[-1] == (1000, 1000)
+    told.clear()
+    local.tally([shuffled], plan, progress=progress)
+    assert told == [(1000, None)]
+
+
+def test_batches_are_small_where_reports_are_large() -> None:
+    small = plans.flipped(10, 3, Fraction(1, 8))
+    flags = plans.plan_of(("f", Flags([str(i) for i in range(50)]), Flips(LEAST, 1000)), users=10)
+    assert many.rows_per_batch(small) == many.ROWS
+    assert many.rows_per_batch(flags) == many.MESSAGES_PER_BATCH // 50_000
+
+
+def test_engines_are_found_by_name() -> None:
+    found: Engine = engine()
+    assert found == engine("local")
+    assert found.name == "local"
+    with pytest.raises(InvalidInput, match="one of 'local'"):
+        engine("spark")
+
+
+@pytest.mark.parametrize("wrong", [{"workers": 0}, {"memory": 0}, {"workers": 1.5}])
+def test_settings_are_checked(wrong: dict[str, int]) -> None:
+    with pytest.raises(InvalidInput):
+        Local(**wrong)

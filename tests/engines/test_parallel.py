@@ -1,0 +1,97 @@
+"""Threads change neither the order of results nor which error is raised."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from chaffinch.parallel import MOST_WORKERS, cores, mapped
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("count", [0, 1, 3, 50])
+def test_results_come_in_order(workers: int, count: int) -> None:
+    def slow_first(item: int) -> int:
+        time.sleep(0.002 if item % 5 == 0 else 0)
+        return item * item
+
+    with mapped(slow_first, range(count), workers) as results:
+        assert list(results) == [item * item for item in range(count)]
+
+
+def test_several_threads_work_at_once() -> None:
+    both = threading.Barrier(2, timeout=10)
+    with mapped(lambda _: both.wait() >= 0, range(4), 2) as results:
+        assert all(results)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_little_is_taken_ahead(workers: int) -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for item in range(100):
+            taken.append(item)
+            yield item
+
+    with mapped(str, items(), workers) as results:
+        for done, _ in enumerate(results):
+            assert len(taken) <= done + workers + 2
+    assert len(taken) == 100
+
+
+def test_the_first_error_is_raised_and_no_thread_stays() -> None:
+    before = threading.active_count()
+
+    def fail(item: int) -> int:
+        time.sleep(0.02 if item == 3 else 0)
+        if item in {3, 4}:
+            raise ValueError(item)
+        return item
+
+    with pytest.raises(ValueError, match="3"), mapped(fail, range(10), 3) as results:
+        list(results)
+    assert threading.active_count() == before
+
+
+def test_an_error_of_an_item_comes_before_a_later_one_of_the_source() -> None:
+    closed = []
+
+    def items() -> Iterator[int]:
+        try:
+            yield from range(3)
+            raise LookupError
+        finally:
+            closed.append(True)
+
+    def fail(item: int) -> int:
+        if item == 2:
+            raise ValueError(item)
+        return item
+
+    with pytest.raises(ValueError, match="2"), mapped(fail, items(), 4) as results:
+        list(results)
+    with pytest.raises(LookupError), mapped(str, items(), 4) as texts:
+        list(texts)
+    assert closed == [True, True]
+
+
+def test_a_consumer_that_stops_closes_the_source() -> None:
+    closed = []
+
+    def items() -> Iterator[int]:
+        try:
+            yield from range(1000)
+        finally:
+            closed.append(True)
+
+    with mapped(str, items(), 2) as results:
+        next(results)
+    assert closed == [True]
+
+
+def test_cores_are_counted() -> None:
+    assert 1 <= cores() <= MOST_WORKERS
