@@ -58,7 +58,7 @@ def test_labels_are_texts(dots: DotFigure) -> None:
     texts = [part.text for part in root.iter(f"{SPACE}text")]
     assert NASTY[0] in texts
     assert NASTY[1] in texts
-    assert "茶" * 13 + "…" in texts
+    assert "茶" * 12 + "…" in texts
 
 
 def test_dots_stand_where_their_numbers_are(dots: DotFigure) -> None:

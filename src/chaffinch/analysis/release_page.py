@@ -43,12 +43,14 @@ th,td{padding:.3rem .5rem;border-bottom:1px solid var(--line);text-align:right;
 white-space:nowrap;vertical-align:top}
 th:first-child,td:first-child{text-align:left;white-space:normal;min-width:8rem;padding-left:0}
 tbody th{font-weight:normal}
-thead th{white-space:normal;vertical-align:bottom;border-bottom:2px solid var(--line)}
+thead th{white-space:normal;overflow-wrap:normal;
+vertical-align:bottom;border-bottom:2px solid var(--line)}
 li{margin:.25rem 0}
 @media (max-width:30rem){body{padding:1rem .75rem 2rem}h1{font-size:1.4rem}
 dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.5rem}}
 @media print{:root{--ink:#000;--soft:#333;--line:#bbb;--paper:#fff;--box:#fff;--edge:#000}
-body{max-width:none;padding:0;font-size:10pt}figure,tr,.promise{break-inside:avoid}
+html{font-size:10pt}caption{break-after:avoid}
+body{max-width:none;padding:0}figure,tr,.promise{break-inside:avoid}
 h2{break-after:avoid}.wide{overflow:visible}thead{display:table-header-group}}
 """.strip()
 

@@ -40,7 +40,7 @@ def promise(release: Release) -> str:
 def unit(release: Release) -> str:
     """Return the unit of protection."""
     asked = len(release.answers)
-    answers = "the one answer" if asked == 1 else f"all {asked} answers"
+    answers = {1: "the one answer", 2: "both answers"}.get(asked, f"all {asked} answers")
     rounds = f", in all {release.rounds} rounds together" if release.rounds > 1 else ""
     return f"one person: {answers} they gave{rounds}"
 

@@ -18,7 +18,7 @@ _ROW = 38
 _LEGEND = 26
 _AXIS = 38
 _TICKS = 6
-_LABEL_COLUMNS = 28
+_LABEL_COLUMNS = 26
 _HALF_LETTER = 0.012
 """Of the width of a narrow screen."""
 
