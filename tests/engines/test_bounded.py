@@ -48,7 +48,7 @@ tally(shuffle(encode_many(folder / "all.parquet", plan)))
 print(json.dumps({"messages": messages, "engine": engine, "memory": peak() - before}))
 """
 USERS = 2_000_000
-LIMIT = 60.0
+LIMIT = 90.0
 """Mebibytes. The messages alone take 32, their order in memory 200 more."""
 
 
@@ -61,4 +61,4 @@ def test_memory_does_not_grow_with_the_crowd(tmp_path: Path) -> None:
     # 1 − q + 99·q = 4.06 messages of each.
     assert 4.0 * USERS < found["messages"] < 4.1 * USERS
     assert found["engine"] < LIMIT
-    assert found["memory"] > 3 * LIMIT  # The measure sees what holding everything takes.
+    assert found["memory"] > 2 * LIMIT  # The measure sees what holding everything takes.

@@ -1,0 +1,1 @@
+"""Whole collections, from a table to a tally."""
