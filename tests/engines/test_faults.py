@@ -271,9 +271,19 @@ def test_a_full_device(folder: Path) -> None:
         ENGINE.shuffle([folder / "encoded.parquet"], PLAN, FULL)
 
 
-def test_no_folder_to_write_to(folder: Path) -> None:
-    with pytest.raises(StorageFault, match="no such file or folder"):
-        ENGINE.shuffle([folder / "encoded.parquet"], PLAN, folder / "none" / "out.parquet")
+@pytest.mark.parametrize(
+    ("target", "words"), [("none/out.parquet", "no such file or folder"), ("", "a folder")]
+)
+def test_no_place_to_write_to_is_seen_before_reading(folder: Path, target: str, words: str) -> None:
+    def never(_done: int, _total: int | None) -> None:
+        pytest.fail("something was read")
+
+    before = plans.listing(folder)
+    for verb, source in (("shuffle", ["encoded.parquet"]), ("encode", "table.parquet")):
+        given: Any = [folder / source[0]] if isinstance(source, list) else folder / source
+        with pytest.raises(StorageFault, match=words):
+            getattr(ENGINE, verb)(given, PLAN, folder / target, progress=never)
+    assert plans.listing(folder) == before
 
 
 def test_an_error_in_a_worker_is_raised(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

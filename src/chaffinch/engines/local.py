@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from chaffinch.kernels import histogram, secure_words
 from chaffinch.parallel import cores, mapped
 from chaffinch.planning.plan import Plan
 from chaffinch.shuffling.on_disk import Buckets
+from chaffinch.tables.faults import storage_fault
 from chaffinch.tables.messages import MessageFacts, MessageReader, Messages, MessageWriter
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.messages import Codes, Counts, Reports, Rows
@@ -224,10 +226,16 @@ def _place(source: Any) -> object:
 
 
 def _beside(target: Any) -> Path:
-    """Return the folder of a target that is a file, otherwise the one for temporary files."""
+    """Return the folder of a target that is a file, otherwise the one for temporary files.
+
+    A target that cannot be is refused now, and not after everything was read.
+    """
     if isinstance(target, (str, os.PathLike)) and target != "-":
         path = Path(os.path.realpath(target))
-        if path.parent.is_dir() and (path.is_file() or not path.exists()):
+        fault = errno.EISDIR if path.is_dir() else 0 if path.parent.is_dir() else errno.ENOENT
+        if fault:
+            raise storage_fault(path.name, OSError(fault, ""), verb="write")
+        if path.is_file() or not path.exists():
             return path.parent
     return Path(tempfile.gettempdir())
 
