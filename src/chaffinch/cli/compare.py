@@ -1,0 +1,265 @@
+"""Exact parameters of every protocol beside what published formulas ask for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from itertools import groupby
+from typing import Any
+
+from chaffinch.cli.output import Output
+
+TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Line:
+    """One way to set a parameter: where it comes from, what it is, what it costs."""
+
+    protocol: str
+    source: str
+    kind: str
+    """``exact`` (proven here) or ``published`` (a claim)."""
+    parameter: str
+    value: float | None
+    """None where a formula gives nothing for this crowd."""
+    error: float | None
+    """The standard error of a count, in people."""
+    ratio: float | None = None
+    """The parameter over the exact one of the same protocol."""
+    note: str = ""
+
+
+def compare(
+    *,
+    users: int,
+    epsilon: float,
+    delta: float,
+    values: int = 10,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Set exact parameters beside published formulas, for one promise and one crowd.
+
+    Exact ones are proven for every crowd of that size. Published ones are claims: some ask
+    for too much, and some do not hold.
+
+    Parameters
+    ----------
+    users
+        The honest users a guarantee counts on.
+    epsilon
+        The epsilon to promise.
+    delta
+        The delta to promise.
+    values
+        How many values there are in a question with a choice.
+    """
+    from chaffinch import checks
+    from chaffinch.privacy import Target
+
+    checks.whole("number of users", users, least=2)
+    checks.whole("number of values", values, least=2, most=10**6)
+    lines: list[Line] = []
+    with output.thinking("calibrating") as tell:
+        for name, ways in _ways(users, values, Target(epsilon, delta)):
+            tell(name)
+            lines.extend(ways())
+    if output.json:
+        asked = {"users": users, "epsilon": epsilon, "delta": delta, "values": values}
+        output.document(asked | {"lines": [asdict(line) for line in lines]})
+        return
+    output.words(f"{users:,} users, epsilon {epsilon:g} with delta {delta:g}, {values:,} values.")
+    output.words("")
+    output.table(
+        ["protocol", "source", "label", "parameter", "error", "× exact"],
+        [
+            _shown(line, first=place == 0)
+            for _, group in groupby(lines, key=lambda one: one.protocol)
+            for place, line in enumerate(group)
+        ],
+        texts=3,
+    )
+    output.words("")
+    output.words(
+        "error: standard error of a count, in people. × exact: the parameter over the exact "
+        "one. Exact: proven for every crowd of this size. Published: a claim, never a "
+        "guarantee; 'nothing' where a formula says nothing for this crowd."
+    )
+    for note in dict.fromkeys(f"{one.source}: {one.note}." for one in lines if one.note):
+        output.words(f"note: {note}")
+
+
+Way = tuple[str, Callable[[], Iterator[Line]]]
+
+
+def _ways(users: int, values: int, target: Any) -> Iterator[Way]:
+    yield "flipped bit", lambda: _bit(users, target)
+    yield "clear with decoys", lambda: _decoys(users, values, target)
+    yield "flipped values", lambda: _values(users, values, 0, target)
+    yield "flipped values with decoys", lambda: _values(users, values, users, target)
+    yield "local", lambda: _local(users, target)
+
+
+def _bit(users: int, target: Any) -> Iterator[Line]:
+    from chaffinch import privacy
+
+    def exact() -> float | None:
+        return _smallest_flip(
+            lambda q: privacy.FlippedBits(users=users, flip_probability=q), target, users, 1.0
+        )
+
+    claims = {
+        "any_crowd_flip_probability": {"delta": target.delta},
+        "binary_sum_flip_probability": {"delta": target.delta},
+        "zero_crowd_flip_probability": {"delta": target.delta},
+        "three_sigma_flip_probability": {},
+    }
+    keywords = {"users": users, "epsilon": target.epsilon}
+    yield from _group(
+        "flipped bit", "flip", exact, {name: keywords | more for name, more in claims.items()},
+        lambda q: _flip_error(users, q),
+    )  # fmt: skip
+
+
+def _decoys(users: int, values: int, target: Any) -> Iterator[Line]:
+    from chaffinch import privacy
+
+    def exact() -> float | None:
+        return float(
+            privacy.calibrate_count(
+                lambda count: privacy.DecoyedValues(decoys=count, values=values), target
+            )
+        )
+
+    given = {"epsilon": target.epsilon, "delta": target.delta, "values": values}
+    del users
+    yield from _group(
+        "clear with decoys", "decoys", exact, {"clear_decoys": given},
+        lambda count: math.sqrt(count * (values - 1)) / values,
+    )  # fmt: skip
+
+
+def _values(users: int, values: int, decoys: int, target: Any) -> Iterator[Line]:
+    from chaffinch import privacy
+
+    def exact() -> float | None:
+        return _smallest_flip(
+            lambda q: privacy.FlippedValues(
+                users=users, values=values, decoys=decoys, flip_probability=q
+            ),
+            target,
+            users + decoys,
+            2.0,
+        )
+
+    given = {"epsilon": target.epsilon, "delta": target.delta, "decoys": decoys}
+    claims: dict[str, dict[str, Any]] = {
+        "flipped_values_flip_probability": given | {"users": users}
+    }
+    if decoys:
+        claims["decoy_cover_flip_probability"] = given
+    spread = decoys * (values - 1) / values**2
+    name = "flipped values" + (", a decoy each" if decoys else "")
+    yield from _group(
+        name, "flip", exact, claims,
+        lambda q: math.hypot(_flip_error(users + decoys, q), math.sqrt(spread)),
+    )  # fmt: skip
+
+
+def _local(users: int, target: Any) -> Iterator[Line]:
+    flip = 1.0 / (1.0 + math.exp(min(target.epsilon, 700.0)))
+    error = _flip_error(users, flip)
+    yield Line("bit, no shuffler", "randomized response", "exact", "flip", flip, error, 1.0)
+
+
+def _group(
+    protocol: str,
+    parameter: str,
+    exact: Callable[[], float | None],
+    claims: dict[str, dict[str, Any]],
+    error: Callable[[float], float],
+) -> Iterator[Line]:
+    """Yield the exact parameter of a protocol, then what each formula asks for."""
+    from chaffinch.errors import InvalidInput, NoParameterFound
+    from chaffinch.privacy.published import FORMULAS
+
+    try:
+        best = exact()
+    except NoParameterFound:
+        best = None
+    yield _line(protocol, "chaffinch", "exact", parameter, best, best, error)
+    for formula in FORMULAS:
+        if formula.name in claims:
+            try:
+                asked: float | None = float(formula.compute(**claims[formula.name]))  # type: ignore[arg-type]
+            except InvalidInput:
+                asked = None
+            source = formula.source.split(",")[0]
+            yield _line(
+                protocol, source, "published", parameter, asked, best, error, formula.defect
+            )
+
+
+def _smallest_flip(
+    make: Callable[[Fraction], Any], target: Any, records: int, moved: float
+) -> float | None:
+    """Return a flip probability proven to keep the promise, at most ``TOLERANCE`` too large."""
+    from chaffinch.planning.families import flip_for, gaussian_mu
+    from chaffinch.planning.protocols import GRAIN
+    from chaffinch.planning.settle import settle
+
+    def exact(inverse: float) -> Fraction:
+        return Fraction(min(math.ceil(GRAIN / inverse), GRAIN // 2 - 1), GRAIN)
+
+    def excess(inverse: float) -> float:
+        reached = make(exact(inverse)).delta_bound(target.epsilon)
+        return math.log(reached / target.delta) if reached > 0 else -800.0
+
+    guess = float(flip_for(gaussian_mu(target.epsilon, target.delta), records, moved))
+    inverse = settle(excess, 1.0 / guess, least=2.0, most=2.0**63, tolerance=TOLERANCE)
+    return None if inverse is None else float(exact(inverse))
+
+
+def _line(  # noqa: PLR0917 - what a line is made of
+    protocol: str,
+    source: str,
+    kind: str,
+    parameter: str,
+    value: float | None,
+    best: float | None,
+    error: Callable[[float], float],
+    note: str = "",
+) -> Line:
+    known = value is not None and (parameter != "flip" or value < 0.5)
+    return Line(
+        protocol,
+        source,
+        kind,
+        parameter,
+        value if known else None,
+        error(value) if known and value is not None else None,
+        value / best if known and value is not None and best else None,
+        note,
+    )
+
+
+def _flip_error(records: int, flip: float) -> float:
+    """Return √(n·q·(1 − q))/(1 − 2q), the standard deviation of an unbiased count."""
+    return math.sqrt(records * flip * (1.0 - flip)) / (1.0 - 2.0 * flip)
+
+
+def _shown(line: Line, *, first: bool) -> list[str]:
+    value = "nothing"
+    if line.value is not None:
+        whole = line.parameter == "decoys"
+        value = f"{math.ceil(line.value):,} decoys" if whole else f"flip {line.value:.4g}"
+    return [
+        line.protocol if first else "",
+        line.source,
+        line.kind,
+        value,
+        "" if line.error is None else f"{line.error:,.4g}",
+        "" if line.ratio is None else f"{line.ratio:.2f}",
+    ]

@@ -1,0 +1,178 @@
+"""Privacy budgets in files: make one, look at it, charge it, check it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from cyclopts import App
+
+from chaffinch.cli import places
+from chaffinch.cli.output import Output
+
+if TYPE_CHECKING:
+    from chaffinch.ledger import Entry, Ledger
+
+app = App(name="ledger", help="Make, show and charge a privacy budget.")
+
+
+@app.command(sort_key=0)
+def create(
+    path: Path,
+    *,
+    mark: Path,
+    epsilon: float,
+    delta: float,
+    role: Literal["analyzer", "client"] = "analyzer",
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Make a new, empty ledger and its high-water mark.
+
+    Parameters
+    ----------
+    path
+        The ledger, a file that does not exist yet.
+    mark
+        Its high-water mark; best on another disk, so that an old copy of one is noticed.
+    epsilon
+        The most that all charges together may cost.
+    delta
+        The delta that goes with it.
+    role
+        Whose budget it is.
+    """
+    from chaffinch import Target
+    from chaffinch.ledger import Ledger
+
+    made = Ledger.create(path, role=role, cap=Target(epsilon, delta), mark=mark)
+    output.say(f"made {path}")
+    _show(made, output)
+
+
+@app.command(sort_key=1)
+def show(path: Path, *, mark: Path, output: Output = Output()) -> None:  # noqa: B008
+    """Show what was charged and what is left.
+
+    Parameters
+    ----------
+    path
+        The ledger.
+    mark
+        Its high-water mark.
+    """
+    _show(_opened(path, mark), output)
+
+
+@app.command(sort_key=2)
+def charge(
+    path: Path,
+    *,
+    mark: Path,
+    plan: Path,
+    key: str,
+    subject: str = "",
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Charge one round of a plan; refused, with nothing charged, if it does not fit.
+
+    Parameters
+    ----------
+    path
+        The ledger.
+    mark
+        Its high-water mark.
+    plan
+        The plan file.
+    key
+        What this occasion is called; the same key is charged once.
+    subject
+        A digest of what is handed out for the charge.
+    """
+    from chaffinch.analysis.analyze import charge_of
+
+    opened = _opened(path, mark)
+    found = places.opened_plan(plan)
+    with output.thinking("composing all charges"):
+        found.verify()
+        entry = opened.charge(charge_of(found), key, subject=subject)
+    output.say("charged before; nothing was charged now" if entry.replayed else "charged")
+    _show(opened, output)
+
+
+@app.command(sort_key=3)
+def check(
+    path: Path,
+    *,
+    mark: Path,
+    plan: Path | None = None,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Read every page and row of a ledger, and say what a plan would cost on top.
+
+    Parameters
+    ----------
+    path
+        The ledger.
+    mark
+        Its high-water mark.
+    plan
+        A plan file, to see what one round of it would bring the total to.
+    """
+    opened = _opened(path, mark)
+    output.say(f"{path.name}: whole, and as far on as its mark")
+    extra: dict[str, Any] = {}
+    if plan is not None:
+        from chaffinch.analysis.analyze import charge_of
+
+        with output.thinking("composing all charges"):
+            after = opened.would_spend(charge_of(places.opened_plan(plan))).epsilon
+        extra = {"with_plan": after, "fits": after <= opened.cap.epsilon}
+    _show(opened, output, extra)
+
+
+def _opened(path: Path, mark: Path) -> Ledger:
+    from chaffinch.ledger import Ledger
+
+    return Ledger.open(path, mark=mark)
+
+
+def _show(opened: Ledger, output: Output, extra: dict[str, Any] | None = None) -> None:
+    from chaffinch.charts.rounding import at_most
+
+    with output.thinking("composing all charges"):
+        spent, entries = opened.spent().epsilon, opened.entries()
+    cap = opened.cap
+    if output.json:
+        document = {
+            "role": opened.role,
+            "cap": {"epsilon": cap.epsilon, "delta": cap.delta},
+            "spent": spent,
+            "remaining": opened.remaining(),
+            "charges": [_entry(entry) for entry in entries],
+        }
+        output.document(document | (extra or {}))
+        return
+    output.words(
+        f"Budget of the {opened.role}: epsilon {cap.epsilon:g} with delta {cap.delta:g}. "
+        f"Spent: {at_most(spent, 4)}, composed exactly over {len(entries)} charges."
+    )
+    if extra:
+        fits = "fits" if extra["fits"] else "does not fit"
+        output.words(f"With one round of the plan: {at_most(extra['with_plan'], 4)}; it {fits}.")
+    if entries:
+        output.words("")
+        rows = [
+            [str(one.sequence), one.key[:32], one.charge.plan_id[:16], str(one.charge.times)]
+            for one in entries
+        ]
+        output.table(["number", "key", "plan", "times"], rows, texts=3)
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    return {
+        "sequence": entry.sequence,
+        "key": entry.key,
+        "plan": entry.charge.plan_id,
+        "times": entry.charge.times,
+        "subject": entry.subject,
+    }

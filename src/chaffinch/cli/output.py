@@ -1,0 +1,133 @@
+"""What a verb prints: data on standard output, talk on standard error."""
+
+from __future__ import annotations
+
+import json as json_module
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Told = Callable[[int, int | None], None]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Output:
+    """How a verb speaks; every verb has these two options."""
+
+    json: Annotated[bool, Parameter(negative=(), show_default=False)] = False
+    """Print one JSON document on standard output, and nothing else there."""
+    quiet: Annotated[bool, Parameter(alias="-q", negative=(), show_default=False)] = False
+    """Say nothing on standard error except errors."""
+
+    # ------------------------------------------------------------------ standard output
+
+    def document(self, content: Any) -> None:
+        """Print one JSON document; an infinite number becomes the text ``infinite``."""
+        text = json_module.dumps(finite(content), indent=2, ensure_ascii=False, allow_nan=False)
+        sys.stdout.write(text + "\n")
+
+    def words(self, text: str) -> None:
+        """Print paragraphs, wrapped to the width of the terminal."""
+        import textwrap
+
+        for line in text.split("\n"):
+            sys.stdout.write("\n".join(textwrap.wrap(line, self.width)) + "\n")
+
+    def drawing(self, text: str) -> None:
+        """Print lines as they are."""
+        sys.stdout.write(text + "\n")
+
+    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1) -> None:
+        """Print a table: the first ``texts`` columns are words, the others numbers."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for place, head in enumerate(heads):
+            text = place < texts
+            # Words give way when a terminal is narrow; numbers stay whole.
+            table.add_column(
+                Text(head), justify="left" if text else "right", no_wrap=not text, overflow="fold"
+            )
+        for row in rows:
+            table.add_row(*map(Text, row))
+        self._console().print(table)
+
+    @property
+    def width(self) -> int:
+        """Return how many columns there are."""
+        return self._console().width
+
+    def _console(self) -> Console:
+        from rich.console import Console
+
+        return Console(
+            file=sys.stdout, highlight=False, markup=False, emoji=False, legacy_windows=False
+        )
+
+    # ------------------------------------------------------------------ standard error
+
+    def say(self, text: str) -> None:
+        """Say something that is not data."""
+        if not self.quiet:
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+
+    @property
+    def _shows_progress(self) -> bool:
+        return sys.stderr.isatty() and not self.quiet
+
+    @contextmanager
+    def thinking(self, words: str) -> Iterator[Callable[[str], None]]:
+        """Show that work goes on; yield a function that says at what."""
+        if not self._shows_progress:
+            yield lambda _: None
+            return
+        from rich.console import Console
+        from rich.text import Text
+
+        with Console(stderr=True).status(Text(f"{words} …")) as status:
+            yield lambda more: status.update(Text(f"{words}: {more} …"))
+
+    @contextmanager
+    def counting(self, words: str, unit: str) -> Iterator[Told]:
+        """Show how far work has come; yield a function that is told how much is done."""
+        if not self._shows_progress:
+            yield lambda _done, _total: None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed:,} " + unit),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(words, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def finite(content: Any) -> Any:
+    """Return JSON-ready data without infinities and NaN, which JSON does not have.
+
+    >>> finite({"epsilon": float("inf"), "shares": (0.5,)})
+    {'epsilon': 'infinite', 'shares': [0.5]}
+    """
+    if isinstance(content, dict):
+        return {str(name): finite(one) for name, one in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [finite(one) for one in content]
+    if isinstance(content, float) and not math.isfinite(content):
+        return "infinite" if content == math.inf else None
+    return content

@@ -1,0 +1,132 @@
+"""Where things come from and go to: pipes, files, and a folder that is filled in one go."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chaffinch.cli.guard import STREAM
+from chaffinch.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from chaffinch.ledger import Ledger
+    from chaffinch.planning.plan import Plan
+
+
+def place(name: str | None) -> str:
+    """Return the name of a file, or ``-`` for the pipe."""
+    return "-" if name is None or name == STREAM else name
+
+
+def source(name: str | None, what: str) -> str:
+    """Return where to read from; refuse to wait for a terminal to be typed into."""
+    found = place(name)
+    if found == "-" and sys.stdin.isatty():
+        raise InvalidInput(what, "a file, or piped in", "a terminal", hint=f"name a file of {what}")
+    return found
+
+
+def target(name: str | None, *, as_json: bool) -> str:
+    """Return where messages go; refuse a terminal, and a pipe that also carries JSON."""
+    found = place(name)
+    if found == "-" and as_json:
+        raise InvalidInput("output", "a file when --json is given", "-", hint="add -o FILE")
+    if found == "-" and sys.stdout.isatty():
+        raise InvalidInput("output", "a file or a pipe", "a terminal", hint="add -o FILE")
+    return found
+
+
+@contextmanager
+def folder(out: Path) -> Iterator[Path]:
+    """Yield an empty folder whose files move to ``out`` when all went well.
+
+    After a failure, Ctrl-C included, everything is as it was before.
+    """
+    from chaffinch.tables.faults import storage_fault
+
+    made = False
+    try:
+        if not out.is_dir():
+            out.mkdir(parents=True)
+            made = True
+        staging = Path(tempfile.mkdtemp(prefix=".chaffinch-", suffix=".part", dir=out))
+    except OSError as error:
+        if made:
+            out.rmdir()
+        raise storage_fault(out.name or str(out), error, verb="write") from None
+    try:
+        yield staging
+        for file in sorted(staging.iterdir()):
+            try:
+                os.replace(file, out / file.name)  # noqa: PTH105
+            except OSError as error:
+                raise storage_fault(file.name, error, verb="write") from None
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        if made:
+            with suppress(OSError):
+                out.rmdir()
+        raise
+    staging.rmdir()
+
+
+def pairs(given: Sequence[str]) -> dict[str, str]:
+    """Return ``question=column`` words as a mapping.
+
+    >>> pairs(["browser=b", "age=years"])
+    {'browser': 'b', 'age': 'years'}
+    """
+    found = {}
+    for word in given:
+        name, sign, column = word.partition("=")
+        if not (name and sign and column) or name in found:
+            raise InvalidInput("map", "QUESTION=COLUMN, once for each question", word)
+        found[name] = column
+    return found
+
+
+def columns(questions: Sequence[str], column: str | None, given: Sequence[str]) -> dict[str, str]:
+    """Return which column answers which question, as far as it was said."""
+    named = pairs(given)
+    unknown = [name for name in named if name not in questions]
+    if unknown:
+        listed = ", ".join(map(repr, questions))
+        raise InvalidInput("question in --map", f"one of {listed}", unknown[0])
+    if column is None:
+        return named
+    if len(questions) > 1 or named:
+        raise InvalidInput(
+            "column",
+            "given for a single question",
+            column,
+            hint="for several questions write --map QUESTION=COLUMN for each",
+        )
+    return {questions[0]: column}
+
+
+def opened_plan(path: Path | None) -> Plan:
+    """Return the plan in a file."""
+    from chaffinch.planning.plan_file import load_plan
+
+    if path is None:
+        raise InvalidInput("plan", "given", "none", hint="add --plan FILE")
+    return load_plan(path)
+
+
+def opened_ledger(path: Path | None, mark: Path | None) -> Ledger | None:
+    """Return a ledger, or nothing where none was named; ledger and mark go together."""
+    if (path is None) != (mark is None):
+        raise InvalidInput(
+            "ledger", "named together with its mark", str(path or mark), hint="add --mark FILE"
+        )
+    if path is None or mark is None:
+        return None
+    from chaffinch.ledger import Ledger
+
+    return Ledger.open(path, mark=mark)

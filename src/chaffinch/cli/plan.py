@@ -1,0 +1,202 @@
+"""Find a plan, show what was weighed, check a plan that came from elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from chaffinch.cli import places, weighed
+from chaffinch.cli.output import Output
+
+if TYPE_CHECKING:
+    from chaffinch.planning.plan import Plan
+    from chaffinch.planning.questions import Question
+    from chaffinch.planning.survey_file import SurveyFile
+
+_FLAG = Parameter(negative=(), show_default=False)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Asked:
+    """One question and what is promised, in place of a survey file."""
+
+    choice: str | None = None
+    """Ask for one of these values: a,b,c"""
+    bit: Annotated[bool, _FLAG] = False
+    """Ask yes or no."""
+    number: str | None = None
+    """Ask for a number between bounds: 0:60"""
+    flags: str | None = None
+    """Ask several yes/no questions at once: a,b,c"""
+    name: str = "answer"
+    """What the question is called."""
+    users: int | None = None
+    """How many honest people are sure to answer."""
+    epsilon: float | None = None
+    """Promise at most this epsilon."""
+    delta: float | None = None
+    """The chance that the promise may fail with [default: min(1e-8, 1/(100 users))]."""
+    error: str | None = None
+    """Or allow this error, such as 0.5% of the crowd, and get the best promise."""
+    confidence: str | None = None
+    """How surely the error is kept [default: 95%]."""
+    rounds: int = 1
+    """How often the same people are asked."""
+    max_messages: int = 64
+    """How many messages one report may hold."""
+    honest: str = "100%"
+    """The share of all reports that are expected to be honest."""
+    title: str = ""
+    """A title for people to read."""
+
+
+def plan(
+    survey: Path | None = None,
+    *,
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    asked: Asked = Asked(),  # noqa: B008 - frozen
+    explain: Annotated[bool, _FLAG] = False,
+    check: Path | None = None,
+    example: Annotated[bool, _FLAG] = False,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Find the protocol that keeps a promise with the smallest error, or check a plan.
+
+    Give a survey file, or one question by options; a promise (--epsilon) or an error.
+
+    Parameters
+    ----------
+    survey
+        A survey file; `--example` prints one.
+    out
+        Where the plan goes, such as browsers.plan.json.
+    explain
+        Say in sentences what is promised, what is sent and why this protocol.
+    check
+        Verify this plan file instead: recompute its guarantee from its parameters.
+    example
+        Print a survey file with comments, to start from.
+    """
+    from chaffinch.errors import InvalidInput
+
+    given = [survey is not None, asked != Asked(), check is not None, example]
+    if sum(given) != 1:
+        raise InvalidInput(
+            "plan",
+            "asked for in one way: a survey file, a question by options, --check or --example",
+            "none of them" if not any(given) else "several of them",
+        )
+    if example:
+        from chaffinch.planning.survey_file import EXAMPLE
+
+        if output.json:
+            output.document({"example": EXAMPLE})
+        else:
+            output.drawing(EXAMPLE.rstrip("\n"))
+        return
+    if check is not None:
+        found = places.opened_plan(check)
+        with output.thinking("recomputing the guarantee"):
+            found.verify()
+        output.say(f"{check.name}: whole, unchanged, and its guarantee holds (recomputed)")
+    else:
+        wanted = _survey(survey) if survey is not None else single(asked)
+        with output.thinking("planning") as tell:
+            found = wanted.plan(tell)
+    if out is not None:
+        found.save(out)
+        output.say(f"wrote {out}")
+    _shown(found, output, explain=explain, checked=check is not None)
+
+
+def single(asked: Asked) -> SurveyFile:
+    """Return the survey of one question that was given by options."""
+    from chaffinch import Error, Survey, Target
+    from chaffinch.errors import InvalidInput
+    from chaffinch.planning.planner import default_delta
+    from chaffinch.planning.survey_file import SurveyFile, share_of
+
+    if asked.users is None:
+        raise InvalidInput("number of users", "given", "none", hint="add --users")
+    if (asked.epsilon is None) == (asked.error is None):
+        got = "neither" if asked.epsilon is None else "both"
+        raise InvalidInput("promise", "given by --epsilon or by --error, one of the two", got)
+    if asked.confidence is not None and asked.error is None:
+        raise InvalidInput("confidence", "given with an --error", asked.confidence)
+    target = error = None
+    if asked.epsilon is not None:
+        delta = default_delta(asked.users) if asked.delta is None else asked.delta
+        target = Target(asked.epsilon, delta)
+    else:
+        error = Error(share_of(asked.error or ""), share_of(asked.confidence or "95%"))
+    return SurveyFile(
+        survey=Survey({asked.name: _question(asked)}, asked.title),
+        users=asked.users,
+        target=target,
+        error=error,
+        delta=asked.delta if error is not None else None,
+        rounds=asked.rounds,
+        honest=share_of(asked.honest),
+        max_messages=asked.max_messages,
+    )
+
+
+def _question(asked: Asked) -> Question:
+    from chaffinch import Bit, Choice, Flags, Number
+    from chaffinch.errors import InvalidInput
+
+    given = [asked.choice is not None, asked.bit, asked.number is not None, asked.flags is not None]
+    if sum(given) != 1:
+        raise InvalidInput(
+            "question", "given by one of --choice, --bit, --number and --flags", f"{sum(given)}"
+        )
+    if asked.choice is not None:
+        return Choice(_listed(asked.choice), missing="refuse")
+    if asked.flags is not None:
+        return Flags(_listed(asked.flags))
+    if asked.number is None:
+        return Bit()
+    low, _, high = asked.number.partition(":")
+    try:
+        return Number(float(low), float(high))
+    except ValueError as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput("number", "LOW:HIGH, such as 0:60", asked.number) from None
+
+
+def _listed(words: str) -> list[str]:
+    return [word.strip() for word in words.split(",")]
+
+
+def _survey(path: Path) -> SurveyFile:
+    from chaffinch.planning.survey_file import load_survey
+
+    return load_survey(path)
+
+
+def _shown(found: Plan, output: Output, *, explain: bool, checked: bool) -> None:
+    if output.json:
+        from chaffinch.planning.plan_file import plan_document
+
+        document: dict[str, Any] = {
+            "plan": plan_document(found),
+            "protocols": weighed.document(found),
+        }
+        if explain:
+            document["explanation"] = found.explain()
+        if checked:
+            document["verified"] = True
+        output.document(document)
+        return
+    output.words(found.title or f"Plan {found.id[:16]}")
+    output.words("")
+    # The first three paragraphs are the promise, the odds, and what both count on.
+    paragraphs = found.explain().split("\n\n")
+    output.words("\n\n".join(paragraphs if explain else paragraphs[:3]))
+    output.words("")
+    weighed.show(found, output)

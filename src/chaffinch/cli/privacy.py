@@ -1,0 +1,207 @@
+"""How private a mechanism is: numbers, curves, pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from chaffinch.cli.output import Output
+
+if TYPE_CHECKING:
+    from chaffinch.privacy import Bracket, Mechanism
+
+_FLAG = Parameter(negative=(), show_default=False)
+_LIST = Parameter(negative=())
+DELTAS = (1e-4, 1e-6, 1e-8, 1e-10)
+Name = Literal["bits", "decoys", "values", "vectors", "numbers", "filters"]
+
+MECHANISMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "bits": ("FlippedBits", ("users", "flip"), ("copies", "decoys")),
+    "decoys": ("DecoyedValues", ("values",), ("decoys", "users", "rate")),
+    "values": ("FlippedValues", ("users", "values", "flip"), ("decoys",)),
+    "vectors": ("FlippedVectors", ("users", "bits", "flip"), ()),
+    "numbers": ("EncodedNumbers", ("users", "resolution", "flip"), ("slots",)),
+    "filters": ("FlippedFilters", ("filters", "bits", "flip"), ()),
+}
+"""By name: the mechanism, the options it needs, and those it may have."""
+_KEYWORDS = {"flip": "flip_probability", "rate": "decoy_rate"}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters of a mechanism; each takes some of them."""
+
+    users: int | None = None
+    """The honest users a guarantee counts on, the target among them."""
+    flip: str | None = None
+    """The chance that a bit is reported wrong, such as 0.03 or 1/20."""
+    copies: int | None = None
+    """How often each bit is sent (bits)."""
+    decoys: int | None = None
+    """How many decoys there are in all (bits, decoys, values)."""
+    rate: str | None = None
+    """The chance that a user adds a decoy (decoys, with users)."""
+    values: int | None = None
+    """How many values there are to choose from (decoys, values)."""
+    resolution: int | None = None
+    """In how many bits a number is sent (numbers)."""
+    slots: Literal["separate", "together"] | None = None
+    """Whether the bits of a number are told apart (numbers)."""
+    bits: int | None = None
+    """The length of a vector or of a filter (vectors, filters)."""
+    filters: int | None = None
+    """How many filters there are (filters)."""
+
+
+def privacy(  # noqa: PLR0913 - one for each option
+    mechanism: Name,
+    *,
+    parameters: Parameters = Parameters(),  # noqa: B008 - frozen
+    times: int = 1,
+    delta: Annotated[list[float] | None, _LIST] = None,
+    epsilon: Annotated[list[float] | None, _LIST] = None,
+    curve: Annotated[bool, _FLAG] = False,
+    tradeoff: Annotated[bool, _FLAG] = False,
+    plot: Path | None = None,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Show how private a mechanism is, exactly: both ends of every number are proven.
+
+    For example: `chaffinch privacy bits --users 1000 --flip 0.03 --delta 1e-6 --curve`
+
+    Parameters
+    ----------
+    mechanism
+        bits (flipped), decoys (clear among decoys), values (flipped one-hot), vectors
+        (flipped, seen whole), numbers (in flipped bits), filters (flipped Bloom filters).
+    times
+        How often the same people are asked.
+    delta
+        Find the epsilon at this delta; may be given several times.
+    epsilon
+        Find the delta at this epsilon; may be given several times.
+    curve
+        Draw delta against epsilon, with published claims.
+    tradeoff
+        Draw the two errors of a test that tries to tell two answers apart.
+    plot
+        Draw the curve (or the trade-off) into a file: .svg, .png or .pdf.
+    """
+    from chaffinch import charts
+    from chaffinch import privacy as exact
+    from chaffinch.charts import words
+
+    made = made_from(mechanism, parameters)
+    found: Mechanism = made if times == 1 else exact.compose(made, times=times)
+    with output.thinking("computing"):
+        rows = _rows(found, tuple(delta or ()), tuple(epsilon or ()))
+    figures = []
+    if curve or (plot is not None and not tradeoff):
+        with output.thinking("the curve"):
+            figures.append(charts.privacy_curve(found))
+    if tradeoff:
+        with output.thinking("the trade-off"):
+            figures.append(charts.tradeoff(found))
+    if plot is not None:
+        figures[-1].save(plot)
+        output.say(f"wrote {plot}")
+    if output.json:
+        output.document(_document(found, words.called(found), rows, figures))
+        return
+    output.words(words.called(found))
+    output.words("")
+    output.table(
+        ["given", "found", "at least", "at most"],
+        [[row["given"], row["found"], f"{row['lower']:.6g}", _up(row["upper"])] for row in rows],
+        texts=2,
+    )
+    output.words("")
+    output.words(f"Local epsilon: {_up(found.local_epsilon)}. {words.terms(found)}")
+    for figure in figures if curve or tradeoff else []:
+        output.words("")
+        output.drawing(figure.text(width=min(output.width, 78), height=18))
+
+
+def made_from(name: str, parameters: Parameters) -> Mechanism:
+    """Return the mechanism of that name; refuse options that are not its own."""
+    from chaffinch import privacy as exact
+    from chaffinch.errors import InvalidInput
+
+    kind, needed, allowed = MECHANISMS[name]
+    given = {
+        field.name: value
+        for field in fields(parameters)
+        if (value := getattr(parameters, field.name)) is not None
+    }
+    known = (*needed, *allowed)
+    for option, value in given.items():
+        if option not in known:
+            takes = ", ".join(f"--{one}" for one in known)
+            raise InvalidInput(
+                f"option --{option}", f"left out for {name}", value, hint=f"{name} takes {takes}"
+            )
+    for option in needed:
+        if option not in given:
+            raise InvalidInput(f"option --{option}", f"given for {name}", "nothing")
+    arguments = {_KEYWORDS.get(option, option): value for option, value in given.items()}
+    made: Mechanism = getattr(exact, kind)(**arguments)
+    return made
+
+
+def _rows(
+    found: Mechanism, deltas: tuple[float, ...], epsilons: tuple[float, ...]
+) -> list[dict[str, Any]]:
+    rows = []
+    for delta in deltas or (() if epsilons else DELTAS):
+        bracket = found.epsilon(delta)
+        rows.append(_row(f"delta {delta:g}", "epsilon", bracket) | {"delta": delta})
+    for epsilon in epsilons:
+        bracket = found.delta(epsilon)
+        rows.append(_row(f"epsilon {epsilon:g}", "delta", bracket) | {"epsilon": epsilon})
+    return rows
+
+
+def _row(given: str, found: str, bracket: Bracket) -> dict[str, Any]:
+    return {"given": given, "found": found, "lower": bracket.lower, "upper": bracket.upper}
+
+
+def _up(value: float) -> str:
+    from chaffinch.charts.rounding import at_most
+
+    return at_most(value, 6)
+
+
+def _document(
+    found: Mechanism, title: str, rows: list[dict[str, Any]], figures: list[Any]
+) -> dict[str, Any]:
+    return {
+        "mechanism": title,
+        "method": found.method,
+        "neighbours": found.neighbours,
+        "view": found.view,
+        "crowd": found.crowd_words,
+        "local_epsilon": found.local_epsilon,
+        "numbers": rows,
+        "figures": [
+            {
+                "title": figure.title,
+                "x": figure.x.label,
+                "y": figure.y.label,
+                "lines": [
+                    {
+                        "name": line.name,
+                        "style": line.style,
+                        "x": line.x,
+                        "y": line.y,
+                        "other_end": line.other_end,
+                    }
+                    for line in figure.series
+                ],
+            }
+            for figure in figures
+        ],
+    }

@@ -1,0 +1,156 @@
+"""The main job: from a table of answers to a release, in one command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from chaffinch.cli import places, results
+from chaffinch.cli.output import Output
+from chaffinch.cli.stages import Adjust
+
+if TYPE_CHECKING:
+    from chaffinch.analysis.tally import Tally
+    from chaffinch.planning.plan import Plan
+
+RELEASES = ("release.html", "release.json", "release.csv")
+
+
+def run(  # noqa: PLR0913 - one for each option
+    survey: Path,
+    *,
+    data: str,
+    out: Annotated[Path, Parameter(name=["--out", "-o"])],
+    column: str | None = None,
+    map: Annotated[list[str] | None, Parameter(negative=())] = None,  # noqa: A002
+    format: str | None = None,  # noqa: A002
+    level: str = "95%",
+    adjust: Adjust = "none",
+    ledger: Path | None = None,
+    mark: Path | None = None,
+    key: str | None = None,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Plan, encode, shuffle and analyze a table of answers.
+
+    All parties run on this machine, so whoever runs this sees the table anyway; what is
+    protected is what is released.
+
+    Parameters
+    ----------
+    survey
+        A survey file (.toml; `chaffinch plan --example` prints one) or a plan file (.json).
+    data
+        The table: CSV, TSV, JSONL, Parquet or Arrow; - reads a pipe.
+    out
+        The folder for the plan and the release; it is filled only when all went well.
+    column
+        The column with the answers to a single question.
+    map
+        QUESTION=COLUMN, for each question whose column has another name.
+    format
+        csv, tsv, jsonl, parquet or arrow, where the file's name does not tell.
+    level
+        How surely an interval holds the truth, such as 95% or 0.95.
+    adjust
+        Move estimates to what is possible, which biases them.
+    ledger
+        The budget that is charged before anything is released.
+    mark
+        The ledger's high-water mark.
+    key
+        What this release is called in the ledger; without one its digest.
+    """
+    from chaffinch import analyze
+    from chaffinch.planning.survey_file import share_of
+    from chaffinch.tables.read import open_table
+
+    wanted = share_of(level)
+    budget = places.opened_ledger(ledger, mark)
+    asked = _asked(survey)
+    table = open_table(places.source(data, "answers"), format=format)
+    named = asked.columns | places.columns(asked.names, column, map or [])
+    _present(table.columns, asked.names, named)
+    plan = asked.plan or asked.made(output)
+    with places.folder(out) as folder:
+        tally = tallied(table, plan, folder, output, columns=named)
+        with output.thinking("intervals"):
+            release = analyze(tally, plan, level=wanted, adjustment=adjust, ledger=budget, key=key)
+        plan.save(folder / "survey.plan.json")
+        for name in RELEASES:
+            release.save(folder / name)
+    files = [str(out / name) for name in ("survey.plan.json", *RELEASES)]
+    if output.json:
+        output.document({"release": release.document(), "files": files})
+        return
+    results.show(release, output)
+    output.say("\nwrote " + "\n      ".join(files))
+
+
+def tallied(
+    table: Any,
+    plan: Plan,
+    folder: Path,
+    output: Output,
+    *,
+    columns: Mapping[str, str] | None = None,
+) -> Tally:
+    """Return the tally of a table: encoded, shuffled and counted through files in ``folder``."""
+    from chaffinch.engines import engine
+
+    local = engine()
+    encoded, shuffled = folder / "encoded.parquet", folder / "shuffled.parquet"
+    with output.thinking("verifying the plan"):
+        plan.verify()
+    with output.counting("encoding", "reports") as tell:
+        local.encode(table, plan, encoded, columns=columns or None, progress=tell)
+    with output.counting("shuffling", "messages") as tell:
+        local.shuffle([encoded], plan, shuffled, progress=tell)
+    encoded.unlink()
+    with output.counting("counting", "messages") as tell:
+        tally = local.tally([shuffled], plan, progress=tell)
+    shuffled.unlink()
+    return tally
+
+
+class _Asked:
+    """What is to be collected: a plan, or a survey that has yet to become one."""
+
+    def __init__(self, plan: Plan | None, survey: Any) -> None:
+        self.plan = plan
+        self._survey = survey
+        self.names = (
+            [part.name for part in plan.parts]
+            if plan is not None
+            else list(survey.survey.questions)
+        )
+        self.columns: dict[str, str] = {} if plan is not None else dict(survey.columns)
+
+    def made(self, output: Output) -> Plan:
+        """Return the plan of the survey."""
+        with output.thinking("planning") as tell:
+            plan: Plan = self._survey.plan(tell)
+        return plan
+
+
+def _asked(path: Path) -> _Asked:
+    if path.suffix.lower() == ".json":
+        return _Asked(places.opened_plan(path), None)
+    from chaffinch.planning.survey_file import load_survey
+
+    return _Asked(None, load_survey(path))
+
+
+def _present(columns: tuple[str, ...], questions: list[str], named: Mapping[str, str]) -> None:
+    """Refuse a column that is not there before a minute is spent on planning."""
+    from chaffinch.tables.read import _unknown
+
+    if len(questions) == 1 and not named and len(columns) == 1:
+        return
+    for question in questions:
+        wanted = named.get(question, question)
+        if wanted not in columns:
+            raise _unknown(wanted, columns)

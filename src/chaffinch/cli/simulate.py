@@ -1,0 +1,160 @@
+"""Made-up collections: how exact, and how private, a plan really is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.cli import places
+from chaffinch.cli.output import Output
+
+if TYPE_CHECKING:
+    from chaffinch.planning.plan import Plan
+    from chaffinch.simulate import Population, Simulation
+
+MOST_ROWS = 30
+_TRUE = ("truth", "mean")
+"""What tells the true answers; shown of made-up people only."""
+
+
+def simulate(
+    survey: Path | None = None,
+    *,
+    plan: Path | None = None,
+    runs: int = 1000,
+    population: str = "uniform",
+    seed: int | None = None,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Run a plan many times on made-up people, to see whether errors are as predicted.
+
+    Parameters
+    ----------
+    survey
+        A survey file, which is planned first.
+    plan
+        Or a plan file.
+    runs
+        How many collections.
+    population
+        The true answers: uniform, zipf, or FILE:COLUMN for those of a table. The true
+        counts of a table are not printed.
+    seed
+        Makes the result repeatable; without one a fresh seed is drawn and shown.
+    """
+    from chaffinch import simulate as made_up
+
+    found = _plan(survey, plan, output)
+    people, made = _population(population, found, seed or 0)
+    with output.thinking(f"{runs:,} collections"):
+        result = made_up.simulate(found, people, runs, seed=seed)
+    if output.json:
+        output.document(_document(result, made_up=made))
+        return
+    output.words(f"{runs:,} collections of {people.people:,} people, seed {result.seed}.")
+    output.words("")
+    rows = [_shown(row._asdict(), made_up=made) for row in result.rows()[:MOST_ROWS]]
+    truth = ["truth", "mean"] if made else []
+    output.table(
+        ["question", "value", *truth, "bias/se", "error", "seen", "coverage"], rows, texts=2
+    )
+    if len(result.rows()) > MOST_ROWS:
+        output.words(f"The first {MOST_ROWS} of {len(result.rows()):,} values.")
+    output.words("")
+    output.words(
+        "bias/se: bias in standard errors of the mean. error: predicted standard error; seen: "
+        "the one observed. coverage: how often the interval held the truth."
+    )
+    output.words(result.verdict)
+
+
+def audit(
+    *,
+    plan: Path,
+    trials: int = 20_000,
+    crowd: int | None = None,
+    seed: int | None = None,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Attack the real pipeline and bound its epsilon from below.
+
+    Were the bound above the plan's promise, something would be wrong, and this would fail.
+
+    Parameters
+    ----------
+    plan
+        The plan file.
+    trials
+        How many collections are attacked.
+    crowd
+        The size of the attacked crowd, smaller than the plan's to make attacks stronger.
+    seed
+        Makes the result repeatable; without one a fresh seed is drawn and shown.
+    """
+    from chaffinch import simulate as made_up
+
+    found = places.opened_plan(plan)
+    options: dict[str, Any] = {"trials": trials, "seed": seed}
+    if crowd is not None:
+        options["crowd"] = crowd
+    with output.thinking(f"{trials:,} attacks"):
+        result: Any = made_up.audit(found, **options)  # type: ignore[attr-defined]
+    if output.json:
+        output.document(result.document())
+    else:
+        output.words(result.verdict)
+
+
+def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:
+    from chaffinch.errors import InvalidInput
+
+    if (survey is None) == (plan is None):
+        raise InvalidInput("plan", "given by a survey file or by --plan, one of the two", "other")
+    if survey is None:
+        return places.opened_plan(plan)
+    from chaffinch.planning.survey_file import load_survey
+
+    with output.thinking("planning") as tell:
+        return load_survey(survey).plan(tell)
+
+
+def _population(words: str, plan: Plan, seed: int) -> tuple[Population, bool]:
+    """Return the people, and whether they are made up."""
+    from chaffinch import simulate as made_up
+    from chaffinch.errors import InvalidInput
+    from chaffinch.tables.read import open_table
+
+    if words in ("uniform", "zipf"):
+        drawn: Population = getattr(made_up, words)(plan, plan.reports, seed)
+        return drawn, True
+    file, sign, column = words.rpartition(":")
+    if not (sign and file and column) or len(plan.parts) > 1:
+        raise InvalidInput(
+            "population", "uniform, zipf, or FILE:COLUMN for a single question", words
+        )
+    named = {plan.parts[0].name: column}
+    return made_up.from_column(plan, open_table(file), columns=named), False
+
+
+def _shown(row: dict[str, Any], *, made_up: bool) -> list[str]:
+    true = [f"{row[name]:,.6g}" for name in _TRUE] if made_up else []
+    return [
+        row["question"],
+        row["value"],
+        *true,
+        f"{row['bias_z']:+.2f}",
+        f"{row['error_predicted']:,.4g}",
+        f"{row['error_observed']:,.4g}",
+        f"{row['coverage']:.1%}",
+    ]
+
+
+def _document(result: Simulation, *, made_up: bool) -> dict[str, Any]:
+    document = result.document()
+    if not made_up:
+        # The mean over many runs is the truth in all but name.
+        document["values"] = [
+            {name: one for name, one in row.items() if name not in _TRUE}
+            for row in document["values"]
+        ]
+    return document

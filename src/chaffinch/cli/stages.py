@@ -1,0 +1,174 @@
+"""The three steps by themselves, each what one party does: encode, shuffle, analyze."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from chaffinch.cli import places, results
+from chaffinch.cli.output import Output
+
+if TYPE_CHECKING:
+    from chaffinch.tables.facts import MessageFacts
+
+_OUT = Parameter(name=["--out", "-o"])
+_MANY = Parameter(name=["--out", "-o"], negative=())
+_MAP = Parameter(negative=())
+Adjust = Literal["none", "non-negative", "total"]
+
+
+def encode(
+    data: str | None = None,
+    *,
+    plan: Path,
+    out: Annotated[str | None, _OUT] = None,
+    column: str | None = None,
+    map: Annotated[list[str] | None, _MAP] = None,  # noqa: A002
+    format: str | None = None,  # noqa: A002
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Turn a table of answers into messages, as their senders would.
+
+    The plan is verified first. What comes out is for the shuffler only.
+
+    Parameters
+    ----------
+    data
+        The table: CSV, TSV, JSONL, Parquet or Arrow; - or nothing reads a pipe.
+    plan
+        The plan file.
+    out
+        Where the messages go: a Parquet file, or - (the default) for the next command.
+    column
+        The column with the answers to a single question.
+    map
+        QUESTION=COLUMN, for each question whose column has another name.
+    format
+        csv, tsv, jsonl, parquet or arrow, where the file's name does not tell.
+    """
+    from chaffinch.engines import engine
+    from chaffinch.tables.read import open_table
+
+    target = places.target(out, as_json=output.json)
+    found = places.opened_plan(plan)
+    named = places.columns([part.name for part in found.parts], column, map or [])
+    table = open_table(places.source(data, "answers"), format=format)
+    with output.counting("encoding", "reports") as tell:
+        facts = engine().encode(table, found, target, columns=named or None, progress=tell)
+    _done(facts, target, output)
+
+
+def shuffle(
+    messages: list[str] | None = None,
+    /,
+    *,
+    plan: Path,
+    out: Annotated[str | None, _OUT] = None,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Put the messages of a whole crowd in a uniform order, drawn with secure randomness.
+
+    A batch below the plan's number of reports is refused.
+
+    Parameters
+    ----------
+    messages
+        Files of encoded messages, together one batch; - or nothing reads a pipe.
+    plan
+        The plan file.
+    out
+        Where the messages go: a Parquet file, or - (the default) for the next command.
+    """
+    from chaffinch.engines import engine
+
+    target = places.target(out, as_json=output.json)
+    found = places.opened_plan(plan)
+    sources = [places.source(one, "messages") for one in messages or ["-"]]
+    with output.counting("shuffling", "messages") as tell:
+        facts = engine().shuffle(sources, found, target, progress=tell)
+    _done(facts, target, output)
+
+
+def analyze(  # noqa: PLR0913 - one for each option
+    messages: list[str] | None = None,
+    /,
+    *,
+    plan: Path,
+    out: Annotated[list[Path] | None, _MANY] = None,
+    level: str = "95%",
+    adjust: Adjust = "none",
+    ledger: Path | None = None,
+    mark: Path | None = None,
+    key: str | None = None,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Turn shuffled messages into estimates with intervals.
+
+    Parameters
+    ----------
+    messages
+        Files of shuffled messages, together one batch; - or nothing reads a pipe.
+    plan
+        The plan file.
+    out
+        A file for the release: .html, .json, .csv or .parquet; may be given several times.
+    level
+        How surely an interval holds the truth, such as 95% or 0.95.
+    adjust
+        Move estimates to what is possible, which biases them: at least 0 (non-negative),
+        or adding up to the number of reports as well (total).
+    ledger
+        The budget that is charged before anything is released.
+    mark
+        The ledger's high-water mark.
+    key
+        What this release is called in the ledger; without one its digest.
+    """
+    from chaffinch import analyze as analyzed
+    from chaffinch.engines import engine
+    from chaffinch.planning.survey_file import share_of
+
+    targets = release_files(out or [])
+    found = places.opened_plan(plan)
+    sources = [places.source(one, "messages") for one in messages or ["-"]]
+    budget = places.opened_ledger(ledger, mark)
+    with output.counting("counting", "messages") as tell:
+        tally = engine().tally(sources, found, progress=tell)
+    with output.thinking("intervals"):
+        release = analyzed(
+            tally, found, level=share_of(level), adjustment=adjust, ledger=budget, key=key
+        )
+    for path in targets:
+        release.save(path)
+        output.say(f"wrote {path}")
+    if output.json:
+        output.document(release.document())
+    else:
+        results.show(release, output)
+
+
+def release_files(out: list[Path]) -> list[Path]:
+    """Refuse a file of a format that no release has, before anything is charged or counted."""
+    from chaffinch.analysis.release_files import FORMATS
+    from chaffinch.errors import InvalidInput
+
+    for path in out:
+        if path.suffix.lower() not in FORMATS:
+            raise InvalidInput("file name", "one that ends in " + ", ".join(FORMATS), path.name)
+    return out
+
+
+def _done(facts: MessageFacts, target: str, output: Output) -> None:
+    if output.json:
+        document: dict[str, Any] = {
+            "plan": facts.plan_id,
+            "stage": facts.stage,
+            "reports": facts.reports,
+            "file": target,
+        }
+        output.document(document)
+    else:
+        where = "" if target == "-" else f", written to {target}"
+        output.say(f"{facts.reports:,} reports {facts.stage}{where}")

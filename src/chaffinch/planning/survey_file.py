@@ -1,0 +1,336 @@
+"""Surveys as files: what is asked, of how many people, and what is promised. TOML, for hands.
+
+All faults of a file are reported at once, each with its place; unknown keys are refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+
+from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
+from chaffinch.planning.documents import (
+    BitModel,
+    ChoiceModel,
+    FlagsModel,
+    NumberModel,
+    Range,
+    Strict,
+)
+from chaffinch.planning.plan import Plan
+from chaffinch.planning.planner import MOST_MESSAGES, Error, default_delta, plan
+from chaffinch.planning.questions import Question, Survey
+from chaffinch.privacy import Target
+
+LARGEST_FILE = 64 << 20
+_RULE = "a survey"
+_HINT = "`chaffinch plan --example` prints a survey to start from"
+Share = Annotated[float, Field(gt=0, le=1)] | Annotated[str, Field(pattern=r"^[0-9.]+ ?%$")]
+"""A share such as 0.005 or "0.5%"."""
+
+EXAMPLE = """\
+# A survey: what is asked, of how many people, and what is promised to them.
+title = "Browsers and reading time"
+
+# How many honest people are sure to answer. Nothing is released before they have.
+users = 20000
+
+# The promise to each of them, for all questions and rounds together. Small is private.
+epsilon = 1.0
+delta = 1e-8
+
+# Or the other way round: the error you can live with; the best promise is then found.
+# error = "0.5%"        # of the crowd
+# confidence = "95%"
+
+# rounds = 1            # how often the same people are asked
+# honest = 1.0          # the share of all reports that you expect to be honest
+# max_messages = 64     # how many messages one report may hold
+
+[questions.browser]
+kind = "choice"
+# Fixed beforehand, never taken from the answers. A long list may be in a file of its own,
+# one value per line: values_file = "browsers.txt". Whole numbers: {first = 1, last = 100}.
+values = ["chrome", "firefox", "safari", "other"]
+unknown = "other"       # what an unlisted answer counts as; without this it is refused
+missing = "other"       # what a gap counts as: a value, "count" (of its own) or "refuse"
+# column = "Browser"    # the column of the table, where it has another name
+
+[questions.reading]
+kind = "number"
+low = 0
+high = 60
+unit = "minutes"
+clip = true             # move numbers beyond the bounds to the nearest bound
+# quantiles = true      # also tell how the numbers are spread; the mean gets less exact
+
+# Other kinds:
+# [questions.member]
+# kind = "bit"          # yes or no
+# missing = "no"
+#
+# [questions.settings]
+# kind = "flags"        # several yes/no answers; in a cell they are joined by ";"
+# names = ["dark mode", "large text"]
+"""
+
+
+class _Bit(BitModel):
+    column: str | None = None
+
+
+class _Choice(ChoiceModel):
+    values: list[str] | Range = Field(default_factory=list)
+    values_file: str | None = None
+    column: str | None = None
+
+
+class _Number(NumberModel):
+    column: str | None = None
+
+
+class _Flags(FlagsModel):
+    column: str | None = None
+
+
+_Entry = _Bit | _Choice | _Number | _Flags
+_ENTRIES: dict[str, type[BaseModel]] = {
+    "bit": _Bit,
+    "choice": _Choice,
+    "number": _Number,
+    "flags": _Flags,
+}
+_QUESTION: TypeAdapter[_Entry] = TypeAdapter(Annotated[_Entry, Field(discriminator="kind")])
+
+
+class _File(Strict):
+    """What stands in a survey file besides the questions themselves."""
+
+    title: str = ""
+    users: Annotated[int, Field(ge=1)]
+    epsilon: Annotated[float, Field(gt=0)] | None = None
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    error: Share | None = None
+    confidence: Share | None = None
+    rounds: Annotated[int, Field(ge=1)] = 1
+    honest: Share = 1.0
+    max_messages: Annotated[int, Field(ge=1)] = MOST_MESSAGES
+    questions: Annotated[dict[str, Any], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class SurveyFile:
+    """A survey with everything that a plan needs."""
+
+    survey: Survey
+    users: int
+    target: Target | None
+    error: Error | None
+    delta: float | None = None
+    rounds: int = 1
+    honest: float = 1.0
+    max_messages: int = MOST_MESSAGES
+    columns: dict[str, str] = field(default_factory=dict)
+    """The column that answers a question, where it has another name."""
+
+    def plan(self, progress: Callable[[str], None] | None = None) -> Plan:
+        """Return the plan that fits best."""
+        return plan(
+            self.survey,
+            users=self.users,
+            target=self.target,
+            error=self.error,
+            delta=self.delta,
+            rounds=self.rounds,
+            honest=self.honest,
+            max_messages=self.max_messages,
+            progress=progress,
+        )
+
+
+def load_survey(path: str | Path) -> SurveyFile:
+    """Return the survey in a file, or raise InvalidFile with all its faults."""
+    place = Path(path)
+    try:
+        if place.stat().st_size > LARGEST_FILE:
+            raise InvalidFile(f"file {place.name}", _RULE, ["a file too large to be one"])
+        text = place.read_bytes().decode()
+    except UnicodeDecodeError:
+        raise InvalidFile(f"file {place.name}", _RULE, ["bytes that are not UTF-8"]) from None
+    except OSError as fault:
+        raise StorageFault(
+            f"The file {place.name} must be readable. Got: {fault.strerror}."
+        ) from None
+    return survey_from(text, name=place.name, folder=place.parent)
+
+
+def survey_from(text: str, *, name: str = "survey", folder: Path | None = None) -> SurveyFile:
+    """Return the survey in a text; files of values are looked for in ``folder``.
+
+    >>> survey_from(EXAMPLE).users
+    20000
+    """
+    try:
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as fault:
+        raise InvalidFile(f"file {name}", "TOML", [str(fault)], hint=_HINT) from None
+    faults: list[str] = []
+    questions, columns = _questions(document.get("questions"), folder or Path(), faults)
+    try:
+        head = _File.model_validate(document)
+    except ValidationError as fault:
+        faults[:0] = _told(fault, _File)
+        raise _refused(name, faults) from None
+    found = None
+    if not faults:
+        try:
+            found = _built(head, questions, columns)
+        except ChaffinchError as fault:
+            faults.append(fault.message)
+    faults.extend(_wishes(head))
+    if faults or found is None:
+        raise _refused(name, faults)
+    return found
+
+
+def share_of(value: float | str) -> float:
+    """Return a share given as a number or in percent.
+
+    >>> share_of("0.5%"), share_of(0.25), share_of("0.25")
+    (0.005, 0.25, 0.25)
+    """
+    if not isinstance(value, str):
+        return value
+    number, percent, _ = value.partition("%")
+    try:
+        return float(number) / (100.0 if percent else 1.0)
+    except ValueError:
+        raise InvalidInput("share", "a number such as 0.005, or 0.5%", value) from None
+
+
+def _questions(
+    given: Any, folder: Path, faults: list[str]
+) -> tuple[dict[str, Question], dict[str, str]]:
+    questions: dict[str, Question] = {}
+    columns: dict[str, str] = {}
+    for name, entry in given.items() if isinstance(given, dict) else ():
+        place = f"questions.{name}"
+        kind = entry.get("kind") if isinstance(entry, dict) else None
+        try:
+            model = _QUESTION.validate_python(entry)
+            if model.column is not None:
+                columns[name] = model.column
+            questions[name] = _filled(model, folder).build()
+        except ValidationError as fault:
+            known = _ENTRIES.get(kind) if isinstance(kind, str) else None
+            faults.extend(_told(fault, known, place=place, tag=kind))
+        except ChaffinchError as fault:
+            faults.append(f"{place}: {fault.message}")
+    return questions, columns
+
+
+def _filled(model: _Entry, folder: Path) -> _Entry:
+    """Return a question whose values have been read from their file, if that is where they are."""
+    if not isinstance(model, _Choice):
+        return model
+    if (model.values_file is None) == (model.values == []):
+        raise InvalidInput("values", "given, or a values_file, but not both", "other than that")
+    if model.values_file is None:
+        return model
+    path = folder / model.values_file
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as fault:
+        raise StorageFault(
+            f"The file {path.name} must be readable. Got: {fault.strerror}."
+        ) from None
+    except UnicodeDecodeError:
+        raise InvalidInput("values_file", "UTF-8", path.name) from None
+    listed = [line.strip() for line in lines if line.strip()]
+    return model.model_copy(update={"values": listed})
+
+
+def _wishes(head: _File) -> list[str]:
+    """Return what is wrong with the promise and the error taken together."""
+    faults = []
+    if (head.epsilon is None) == (head.error is None):
+        got = "neither" if head.epsilon is None else "both"
+        faults.append(f"epsilon: give epsilon or error, one of the two (got {got})")
+    if head.confidence is not None and head.error is None:
+        faults.append("confidence: belongs to an error, and there is none")
+    return faults
+
+
+def _built(head: _File, questions: dict[str, Question], columns: dict[str, str]) -> SurveyFile:
+    target = error = None
+    if head.epsilon is not None:
+        target = Target(head.epsilon, head.delta or default_delta(head.users))
+    elif head.error is not None:
+        error = Error(share_of(head.error), share_of(head.confidence or 0.95))
+    return SurveyFile(
+        survey=Survey(questions, head.title),
+        users=head.users,
+        target=target,
+        error=error,
+        delta=head.delta if error is not None else None,
+        rounds=head.rounds,
+        honest=share_of(head.honest),
+        max_messages=head.max_messages,
+        columns=columns,
+    )
+
+
+_SAYINGS: dict[str, Callable[[dict[str, Any], str], str]] = {
+    "missing": lambda _one, _place: "must be there",
+    "extra_forbidden": lambda _one, _place: "is not known here",
+    "union_tag_not_found": lambda _one, _place: "needs a kind: bit, choice, number or flags",
+    "union_tag_invalid": lambda _one, _place: "kind must be bit, choice, number or flags",
+}
+
+
+def _told(
+    fault: ValidationError,
+    model: type[BaseModel] | None,
+    *,
+    place: str = "",
+    tag: object = None,
+) -> list[str]:
+    """Return every fault as "place: what is wrong", with a guess for a misspelled key."""
+    told: dict[str, str] = {}
+    for one in fault.errors(include_url=False, include_input=True):
+        steps = [str(step) for step in one["loc"] if isinstance(step, int) or _is_key(step, model)]
+        steps = [step for step in steps if step != tag]
+        path = ".".join([*([place] if place else []), *steps]) or "file"
+        saying = _SAYINGS.get(one["type"])
+        words = saying(dict(one), path) if saying else one["msg"]
+        guess = ""
+        if one["type"] == "extra_forbidden" and model is not None:
+            guess = _guess(str(one["loc"][-1]), list(model.model_fields))
+        if one["type"] == "union_tag_invalid" and isinstance(tag, str):
+            guess = _guess(tag, list(_ENTRIES))
+        told.setdefault(path, f"{path}: {words}{guess}")
+    return list(told.values())
+
+
+def _is_key(step: object, model: type[BaseModel] | None) -> bool:
+    """Return whether a step is a key of the file and not the name of a branch of a type."""
+    del model
+    return isinstance(step, str) and not step.startswith(("constrained-", "list[", "literal"))
+
+
+def _guess(word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(known)})"
+
+
+def _refused(name: str, faults: list[str]) -> InvalidFile:
+    return InvalidFile(f"file {name}", _RULE, faults, hint=_HINT)
+
+
+__all__ = ["EXAMPLE", "SurveyFile", "load_survey", "share_of", "survey_from"]
