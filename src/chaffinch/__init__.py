@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from chaffinch import charts, checks, errors, privacy, simulate
     from chaffinch.analysis.analyze import analyze
     from chaffinch.analysis.release import Release
+    from chaffinch.analysis.release_documents import load_release
     from chaffinch.encoding.many import encode_many
     from chaffinch.encoding.one import encode
     from chaffinch.ledger import Ledger
@@ -45,6 +46,7 @@ __all__ = [
     "encode_many",
     "errors",
     "load_plan",
+    "load_release",
     "plan",
     "privacy",
     "shuffle",
@@ -67,6 +69,7 @@ _NAMES = {
     "encode": "encoding.one",
     "encode_many": "encoding.many",
     "load_plan": "planning.plan_file",
+    "load_release": "analysis.release_documents",
     "plan": "planning.planner",
     "shuffle": "shuffling.shuffle",
 }

@@ -22,7 +22,8 @@ def test_printed_numbers_are_rounded_to_the_safe_side(
     found = re.match(r"\((\S+), (\S+)\)-.*collude: (\S+)$", str(promise))
     assert found
     for text, value in zip(found.groups(), (epsilon, delta, local), strict=True):
-        assert Fraction(text) >= Fraction(value)
+        # A short decimal stands for itself: 1e-8 is what was asked for, not its nearest float.
+        assert Fraction(text) >= Fraction(value) or float(text) == value
         assert float(text) <= value * 1.01
 
 
@@ -37,3 +38,8 @@ def test_a_printed_bracket_holds_the_bracket(one: float, two: float) -> None:
 def test_no_local_protection_is_said_in_words() -> None:
     promise = Guarantee(1.0, 1e-6, "replace-one", "messages", "somebody", math.inf, "exact")
     assert str(promise).endswith("infinite (no protection)")
+
+
+def test_a_promise_reads_as_it_was_asked_for() -> None:
+    promise = Guarantee(0.1, 1e-8, "replace-one", "messages", "somebody", 2.0, "exact")
+    assert str(promise).startswith("(0.1, 1e-08)-")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.analysis.release import Release, Row
-from chaffinch.errors import InvalidInput, MissingExtra
+from chaffinch.errors import InvalidInput
 from chaffinch.tables.write import atomic
 
 METADATA = b"chaffinch.release"
@@ -76,11 +76,9 @@ def harmless(text: str) -> str:
 
 def parquet_file(release: Release) -> bytes:
     """Return the rows as Parquet, with plan, guarantee and version in the metadata."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtra("reader and writer of Parquet files", "parquet") from None
+    import pyarrow as pa
+    from pyarrow import parquet
+
     kinds = {"question": pa.string(), "value": pa.string()}
     fields = [pa.field(name, kinds.get(name, pa.float64()), nullable=False) for name in Row._fields]
     facts = {name: part for name, part in release.document().items() if name != "questions"}

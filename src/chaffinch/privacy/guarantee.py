@@ -84,11 +84,21 @@ class Guarantee:
         if math.isinf(self.local_epsilon):
             local = "infinite (no protection)"
         return (
-            f"({_shown(self.epsilon, 6, up=True)}, {_shown(self.delta, 3, up=True)})"
+            f"({_promised(self.epsilon, 6)}, {_promised(self.delta, 3)})"
             f"-differential privacy, {kind} "
             f"({self.method}); neighbours: {self.neighbours}; view: {self.view}; "
             f"crowd: {self.crowd}; local epsilon if shuffler and analyzer collude: {local}"
         )
+
+
+def _promised(value: float, digits: int) -> str:
+    """Return a promised number: as it was written if it is short, else rounded up.
+
+    The float for 0.1 lies a hair above 0.1, and what was asked for is 0.1.
+    """
+    if len(Decimal(repr(float(value))).normalize().as_tuple().digits) <= digits:
+        return f"{value:.{digits}g}"
+    return _shown(value, digits, up=True)
 
 
 def _shown(value: float, digits: int, *, up: bool) -> str:

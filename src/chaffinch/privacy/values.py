@@ -120,9 +120,9 @@ class FlippedValues(Mechanism):
         if epsilon >= self.local_epsilon:
             return 0.0
         if self.decoys:
-            return up(self._upper_with_decoys(epsilon, COARSE, FEW_CROWDS))
-        search = self._worst(epsilon, self.users - 1, COARSE, FEW_CROWDS)
-        return min(float(search.upper[0]), 1.0)
+            return min(up(self._upper_with_decoys(epsilon, COARSE, FEW_CROWDS)), 1.0)
+        # Without decoys only two values matter, and whether there is a third.
+        return _short_search(self.users, min(self.values, 3), self.flip_probability, epsilon)
 
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon that holds with ``delta``.
@@ -163,6 +163,13 @@ class FlippedValues(Mechanism):
         """Return both ends of delta at many epsilons."""
         ends = [self.delta(float(epsilon), relative_width=None) for epsilon in epsilons]
         return np.array([e.lower for e in ends]), np.array([e.upper for e in ends])
+
+    def nodes(self) -> Floats:
+        """Return epsilons up to where the profile ends for a crowd that is often the worst."""
+        if self.decoys:
+            return super().nodes()
+        last = self._crowd_epsilon((self.users - 1, 0), self.profile_floor)
+        return 1.02 * last * np.linspace(0.0, 1.0, self.profile_nodes) ** 1.5
 
     def profile_bound(self, epsilons: Floats) -> Floats:
         """Return what short searches prove of delta at many epsilons."""
@@ -288,6 +295,14 @@ class FlippedValues(Mechanism):
                 high = self._bound(point, self.decoys, epsilon, Wide(1e-40))[1][0]
                 total += mass * weight * (1 + first.relative + second.relative + 1e-15) * high
         return total
+
+
+@lru_cache(maxsize=4096)
+def _short_search(users: int, values: int, flip: Fraction, epsilon: float) -> float:
+    """Return the upper end of delta that a few crowds prove; asked again by every plan."""
+    mechanism = FlippedValues(users=users, values=values, flip_probability=flip)
+    search = mechanism._worst(epsilon, users - 1, COARSE, FEW_CROWDS)  # noqa: SLF001
+    return min(float(search.upper[0]), 1.0)
 
 
 @lru_cache(maxsize=512)
