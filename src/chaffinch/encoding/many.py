@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from chaffinch.encoding.one import numerator, origin_of
 from chaffinch.errors import InvalidInput
-from chaffinch.kernels import Words, below, flip, positions, secure_words
+from chaffinch.kernels import (
+    Words,
+    below,
+    flip_one_hot,
+    flip_packed,
+    histogram,
+    positions,
+    secure_words,
+)
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.planning.protocols import GRAIN, Decoys, Encoded, FlippedDecoys, Flips
 from chaffinch.tables.answers import numbers_of
@@ -27,7 +35,6 @@ from chaffinch.wire.messages import Codes, Reports, Rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BITS_PER_BATCH = 1 << 30
 MESSAGES_PER_BATCH = 1 << 21
 PACKED_ABOVE = Fraction(1, 32)
 """A code takes 32 bits: with more set bits than this share, packed rows are smaller."""
@@ -92,10 +99,13 @@ def answer_batches(
 
 
 def rows_per_batch(plan: Plan) -> int:
-    """Return how many answers at once keep their bits and their messages few."""
+    """Return how many answers at once keep a batch small.
+
+    Memory follows the number of messages: of bits that are next to never set only the set
+    ones are held, and packed rows take less than their messages would.
+    """
     sent = sum(part.protocol.expected_messages(part.question) for part in plan.parts)
-    widest = max(len(part.labels) for part in plan.parts)
-    return max(1, min(ROWS, BITS_PER_BATCH // widest, int(MESSAGES_PER_BATCH / max(sent, 1.0))))
+    return max(1, min(ROWS, int(MESSAGES_PER_BATCH / max(sent, 1.0))))
 
 
 def encode_batch(
@@ -215,67 +225,8 @@ def _flipped_values(
 ) -> Coded:
     """Flip one-hot records of which only the place of the one is given."""
     if chance > PACKED_ABOVE and bits >= LEAST_PACKED:
-        return _packed_values(values, bits, chance, slots, words)
-    truths = np.arange(len(values), dtype=np.int64) * bits + values
-    flipped = positions(words, numerator(chance), len(values) * bits)
-    # A flipped truth is a zero, a flipped zero is a one.
-    places = np.searchsorted(flipped, truths)
-    hidden = np.zeros(len(truths), np.bool_)
-    inside = places < len(flipped)
-    hidden[inside] = flipped[places[inside]] == truths[inside]
-    risen = np.ones(len(flipped), np.bool_)
-    risen[places[hidden]] = False
-    if slots < bits:
-        _cut(truths, flipped, (hidden, risen), bits, slots)
-    noise = (flipped[risen] % bits).astype(np.uint32)
-    return Coded(np.concatenate([values[~hidden].astype(np.uint32), noise]))
-
-
-def _cut(
-    truths: NDArray[np.int64],
-    flipped: NDArray[np.int64],
-    marks: tuple[NDArray[np.bool_], NDArray[np.bool_]],
-    bits: int,
-    slots: int,
-) -> None:
-    """Drop the last set bits of records that have more of them than slots.
-
-    Only records with at least ``slots`` flips can have too many, and they are next to never
-    there: the plan chose the slots so.
-    """
-    hidden, risen = marks
-    senders = flipped // bits
-    apart = senders[slots - 1 :], senders[: max(len(senders) - slots + 1, 0)]
-    many = np.unique(apart[1][apart[0] == apart[1]])
-    for sender in many.tolist():
-        start, stop = np.searchsorted(flipped, [sender * bits, (sender + 1) * bits])
-        ones = flipped[start:stop][risen[start:stop]]
-        if not hidden[sender]:
-            ones = np.sort(np.append(ones, truths[sender]))
-        for place in ones[slots:].tolist():
-            if place == truths[sender]:
-                hidden[sender] = True
-            else:
-                risen[start + int(np.searchsorted(flipped[start:stop], place))] = False
-
-
-def _packed_values(
-    values: NDArray[Any], bits: int, chance: Fraction, slots: int, words: Words
-) -> Coded:
-    """Flip one-hot records as packed rows of whole 64-bit words."""
-    width = -(-bits // 64)
-    rows = np.zeros((len(values), width), np.uint64)
-    places = values.astype(np.int64)
-    rows[np.arange(len(values)), places // 64] = np.uint64(1) << (places % 64).astype(np.uint64)
-    flat = rows.reshape(-1)
-    flip(words, flat, numerator(chance), len(flat) * 64)
-    if bits % 64:
-        rows[:, -1] &= np.uint64((1 << (bits % 64)) - 1)
-    if slots < bits:
-        counts = np.bitwise_count(rows).sum(axis=1, dtype=np.int64)
-        for sender in np.flatnonzero(counts > slots).tolist():
-            loose = np.unpackbits(rows[sender].view(np.uint8), bitorder="little")
-            loose[np.flatnonzero(loose)[slots:]] = 0
-            rows[sender] = np.packbits(loose, bitorder="little").view(np.uint64)
-    packed = rows.view(np.uint8)[:, : -(-bits // 8)]
-    return Coded(np.empty(0, np.uint32), Rows(0, bits, packed))
+        rows = flip_packed(words, numerator(chance), values.astype(np.int64), bits, slots)
+        return Coded(np.empty(0, np.uint32), Rows(0, bits, rows))
+    held = histogram(values.astype(np.uint32), bits)
+    sent = flip_one_hot(words, numerator(chance), held, slots)
+    return Coded(np.repeat(np.arange(bits, dtype=np.uint32), sent))

@@ -12,6 +12,7 @@ from chaffinch.kernels.bitslice import flip_mask
 from chaffinch.kernels.flips import flip
 from chaffinch.kernels.gaps import position_chunks, positions
 from chaffinch.kernels.native import backend
+from chaffinch.kernels.one_hot import flip_one_hot, flip_packed
 from chaffinch.kernels.tally import histogram, positional_popcount
 from chaffinch.kernels.uniform import below, permutation
 from chaffinch.kernels.words import SecureWords, Words, secure_words
@@ -24,6 +25,8 @@ __all__ = [
     "bernoulli",
     "flip",
     "flip_mask",
+    "flip_one_hot",
+    "flip_packed",
     "histogram",
     "permutation",
     "position_chunks",

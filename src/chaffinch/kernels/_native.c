@@ -346,6 +346,122 @@ static PyObject *xor_positions(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* ------------------------------------------------------------------ one-hot records */
+
+/* Close columns until one ends after ``position``; returns it, or -1 for bounds that are not
+ * those of so many records. A record's own bit takes its slot in the order of the codes. */
+static Py_ssize_t close_columns(int64_t position, const int64_t *bounds, const uint8_t *hidden,
+                                uint32_t *used, int64_t *sent, Py_ssize_t column,
+                                Py_ssize_t values, Py_ssize_t records, uint32_t slots)
+{
+    for (; column < values && position >= bounds[column + 1]; column++) {
+        const int64_t first = records * (int64_t)column - bounds[column];
+        const int64_t stop = records * (int64_t)(column + 1) - bounds[column + 1];
+        int64_t kept = 0;
+        if (first < 0 || stop < first || stop > records)
+            return -1;
+        for (int64_t record = first; record < stop; record++) {
+            const uint32_t before = used[record];
+            const int keep = !hidden[record] && before < slots;
+            used[record] = before + (uint32_t)keep;
+            kept += keep;
+        }
+        sent[column] += kept;
+    }
+    return column;
+}
+
+/* Returns the column reached, or -1 for a position or bounds out of order. */
+static Py_ssize_t place_all(const int64_t *restrict positions, Py_ssize_t size,
+                            const int64_t *restrict bounds, const uint8_t *restrict hidden,
+                            uint32_t *restrict used, int64_t *restrict sent, Py_ssize_t column,
+                            Py_ssize_t values, Py_ssize_t records, uint32_t slots)
+{
+    for (Py_ssize_t i = 0; i < size;) {
+        column = close_columns(positions[i], bounds, hidden, used, sent, column, values, records,
+                               slots);
+        if (column < 0 || column == values)
+            return column;
+        const int64_t start = bounds[column], end = bounds[column + 1];
+        const int64_t own = records * (int64_t)column - start, width = records - (end - start);
+        int64_t kept = 0;
+        if (positions[i] < start || own < 0 || width < 0 || own > records - width)
+            return -1;
+        for (; i < size; i++) {
+            const int64_t place = positions[i] - start;
+            if ((uint64_t)place >= (uint64_t)(end - start)) /* the next column, or backwards */
+                break;
+            const int64_t record = place + (place >= own ? width : 0);
+            const uint32_t before = used[record];
+            const int keep = before < slots;
+            used[record] = before + (uint32_t)keep;
+            kept += keep;
+        }
+        sent[column] += kept;
+    }
+    return column;
+}
+
+static PyObject *place(PyObject *self, PyObject *args)
+{
+    Py_buffer b[5];
+    Py_ssize_t column;
+    unsigned int slots;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*y*(y*w*w*)nI", &b[0], &b[1], &b[2], &b[3], &b[4], &column,
+                          &slots))
+        return NULL;
+    const Py_ssize_t size = items(&b[0], 8), values = items(&b[4], 8), records = b[2].len;
+    if (size < 0 || values < 1 || items(&b[1], 8) != values + 1 || items(&b[3], 4) != records
+        || column < 0 || column > values || records > LONGEST / (values + 1))
+        return refuse(b, 5);
+    Py_BEGIN_ALLOW_THREADS
+    column = place_all(b[0].buf, size, b[1].buf, b[2].buf, b[3].buf, b[4].buf, column, values,
+                       records, slots);
+    Py_END_ALLOW_THREADS
+    if (column < 0)
+        return refuse(b, 5);
+    release(b, 5);
+    return PyLong_FromSsize_t(column);
+}
+
+/* Sums of bits, of pairs, of fours, of bytes: no processor is without these. */
+static inline uint64_t ones(uint64_t word)
+{
+    word -= word >> 1 & UINT64_C(0x5555555555555555);
+    word = (word & UINT64_C(0x3333333333333333)) + (word >> 2 & UINT64_C(0x3333333333333333));
+    word = (word + (word >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return word * UINT64_C(0x0101010101010101) >> 56;
+}
+
+CLONES
+static void count_rows(const uint64_t *restrict words, Py_ssize_t rows, Py_ssize_t width,
+                       int64_t *restrict counts)
+{
+    for (Py_ssize_t row = 0; row < rows; row++) {
+        uint64_t sum = 0;
+        for (Py_ssize_t i = 0; i < width; i++)
+            sum += ones(words[row * width + i]);
+        counts[row] = (int64_t)sum;
+    }
+}
+
+static PyObject *row_ones(PyObject *self, PyObject *args)
+{
+    Py_buffer b[2];
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*w*", &b[0], &b[1]))
+        return NULL;
+    const Py_ssize_t size = items(&b[0], 8), rows = items(&b[1], 8);
+    if (size < 0 || rows < 0 || (rows ? size % rows : size))
+        return refuse(b, 2);
+    Py_BEGIN_ALLOW_THREADS
+    count_rows(b[0].buf, rows, rows ? size / rows : 0, b[1].buf);
+    Py_END_ALLOW_THREADS
+    release(b, 2);
+    Py_RETURN_NONE;
+}
+
 /* ------------------------------------------------------------------ histogram */
 
 #define SMALL 2048      /* bins that are counted four times over, to break chains of stores */
@@ -630,6 +746,8 @@ static PyMethodDef methods[] = {
     {"lookup", lookup, METH_VARARGS, "Count the thresholds above each word."},
     {"walk", walk, METH_VARARGS, "Turn gaps into positions."},
     {"xor_positions", xor_positions, METH_VARARGS, "Flip the bits at positions."},
+    {"place", place, METH_VARARGS, "Give flipped zeros of one-hot records their slots."},
+    {"row_ones", row_ones, METH_VARARGS, "Count the ones in each row."},
     {"histogram", histogram, METH_VARARGS, "Count codes."},
     {"popcount", popcount, METH_VARARGS, "Count ones per bit position."},
     {NULL, NULL, 0, NULL},

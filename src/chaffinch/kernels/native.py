@@ -74,6 +74,22 @@ class Loops(Protocol):
         """Flip the bits at positions."""
         ...
 
+    def place(
+        self,
+        positions: NDArray[np.int64],
+        bounds: NDArray[np.int64],
+        state: tuple[NDArray[np.bool_], NDArray[np.uint32], NDArray[np.int64]],
+        column: int,
+        slots: int,
+        /,
+    ) -> int:
+        """Give flipped zeros of one-hot records their slots."""
+        ...
+
+    def row_ones(self, rows: NDArray[np.uint64], counts: NDArray[np.int64], /) -> None:
+        """Count the ones in each row."""
+        ...
+
     def histogram(self, codes: NDArray[np.uint32], counts: NDArray[np.int64], /) -> int:
         """Count codes."""
         ...

@@ -119,6 +119,59 @@ def xor_positions(bits: NDArray[np.uint64], positions: NDArray[np.int64]) -> Non
     np.bitwise_xor.at(bits, positions >> 6, ones)
 
 
+def place(
+    positions: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    state: tuple[NDArray[np.bool_], NDArray[np.uint32], NDArray[np.int64]],
+    column: int,
+    slots: int,
+) -> int:
+    """Give flipped zeros of one-hot records their slots; return the column reached.
+
+    Records are sorted by value; the zeros of column c are numbered from ``bounds[c]`` on. A
+    record sends the first ``slots`` of its ones. The state says which records have lost
+    their own one, and counts what each record and each column has sent so far.
+    """
+    hidden, used, sent = state
+    if not len(positions):
+        return column
+    last = int(np.searchsorted(bounds, positions[-1], side="right")) - 1
+    edges = np.searchsorted(positions, bounds[column : last + 2])
+    tops = bounds[column : last + 2]
+    owners = len(hidden) * np.arange(column, column + len(tops)) - tops
+    which = np.repeat(np.arange(len(tops) - 1), np.diff(edges))
+    records = positions[: len(which)] - tops[which]
+    records += np.where(records >= owners[which], np.diff(owners)[which], 0)
+    own = slice(int(owners[0]), int(owners[last - column]))
+    shown = ~hidden[own]
+    np.add.at(used, records, np.uint32(1))
+    used[own] += shown
+    if max(int(used[records].max(initial=0)), int(used[own].max(initial=0))) <= slots:
+        ones = np.append(0, np.cumsum(shown))
+        sent[column:last] += np.diff(ones[owners[: last - column + 1] - owners[0]])
+        sent[column : column + len(edges) - 1] += np.diff(edges)
+        return last
+    np.subtract.at(used, records, np.uint32(1))  # Someone runs out: go column by column.
+    used[own] -= shown
+    for place in range(len(tops) - 1):
+        part = records[edges[place] : edges[place + 1]]
+        if column + place < last:
+            ones = np.arange(owners[place], owners[place + 1])
+            part = np.append(part, ones[~hidden[ones]])
+        part = part[used[part] < slots]
+        used[part] += np.uint32(1)
+        sent[column + place] += len(part)
+    return last
+
+
+def row_ones(rows: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+    """Count the ones in each of as many rows of whole words as there are counts."""
+    table = np.bitwise_count(rows.reshape(len(counts), len(rows) // max(len(counts), 1)))
+    counts[:] = 0
+    for column in table.T:  # Few columns, many rows: adding columns is faster than rows.
+        counts += column
+
+
 def histogram(codes: NDArray[np.uint32], counts: NDArray[np.int64]) -> int:
     """Add how often each code occurs; return 0, or 1 and nothing added if one is too large."""
     size = len(counts)

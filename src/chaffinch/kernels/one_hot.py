@@ -1,0 +1,87 @@
+"""One-hot records, flipped: how often each code is sent, when a record has few slots.
+
+Which record is which plays no part, so they are taken in the order of their values. Then the
+records that hold code c are one run, and the zeros of column c are two. All zeros, column by
+column, are one long row of trials; what flips is placed in its record, whose ones arrive in
+the order of the codes, so that the slots can be given out as they come.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput
+from chaffinch.kernels import native
+from chaffinch.kernels.flips import flip
+from chaffinch.kernels.gap_table import LONGEST
+from chaffinch.kernels.gaps import position_chunks, positions
+from chaffinch.kernels.words import Words
+
+_WORD = 64
+
+
+def flip_one_hot(
+    words: Words, numerator: int, held: NDArray[np.int64], slots: int
+) -> NDArray[np.int64]:
+    """Return how many messages there are of each code, after every bit was flipped.
+
+    ``held`` says how many records hold each code; a bit is flipped with chance
+    ``numerator`` / 2⁶⁴, and of a record with more ones than ``slots`` the first are sent.
+
+    >>> from chaffinch.kernels.words import secure_words
+    >>> flip_one_hot(secure_words(), 2**64, np.array([2, 1]), 1).tolist()
+    [1, 2]
+    """
+    slots = checks.whole("number of slots", slots, least=1, most=(1 << 32) - 2)
+    held = np.asarray(held, dtype=np.int64)
+    values, records = len(held), int(held.sum())
+    if not values or int(held.min()) < 0 or records * (values + 1) > LONGEST:
+        rule = f"at least one, none below 0, with at most {LONGEST} bits in all"
+        raise InvalidInput("records of each code", rule, "others")
+    owners = np.concatenate([np.zeros(1, np.int64), np.cumsum(held)])
+    bounds = records * np.arange(values + 1) - owners
+    hidden = np.zeros(records, np.bool_)
+    hidden[positions(words, numerator, records)] = True
+    sent = np.zeros(values, np.int64)
+    state = (hidden, np.zeros(records, np.uint32), sent)
+    column, zeros = 0, records * (values - 1)
+    for flipped in position_chunks(words, numerator, zeros):
+        column = native.LOOPS.place(flipped, bounds, state, column, slots)
+    # Past the last zero: the records of the columns that are left show their own ones.
+    native.LOOPS.place(np.array([zeros]), bounds, state, column, slots)
+    return sent
+
+
+def flip_packed(
+    words: Words, numerator: int, held: NDArray[np.int64], bits: int, slots: int
+) -> NDArray[np.uint8]:
+    """Return the records as packed rows, after every bit was flipped and the rest cut off.
+
+    ``held`` says which code each record holds. Bit j of a row is bit j % 8 of byte j // 8.
+
+    >>> from chaffinch.kernels.words import secure_words
+    >>> flip_packed(secure_words(), 0, np.array([1, 8]), 9, 9).tolist()
+    [[2, 0], [0, 1]]
+    """
+    width = -(-bits // _WORD)
+    flat = np.zeros(len(held) * width, np.uint64)
+    native.LOOPS.xor_positions(flat, np.arange(len(held)) * (_WORD * width) + held)
+    flip(words, flat, numerator, len(flat) * _WORD)
+    rows = flat.reshape(-1, width)
+    if bits % _WORD:
+        rows[:, -1] &= np.uint64((1 << (bits % _WORD)) - 1)
+    if slots < bits:
+        _cut(flat, rows, slots)
+    return rows.view(np.uint8)[:, : -(-bits // 8)]
+
+
+def _cut(flat: NDArray[np.uint64], rows: NDArray[np.uint64], slots: int) -> None:
+    """Clear the last ones of rows with too many: next to never there, as slots are chosen."""
+    counts = np.empty(len(rows), np.int64)
+    native.LOOPS.row_ones(flat, counts)
+    for place in np.flatnonzero(counts > slots):
+        loose = np.unpackbits(rows[place].view(np.uint8), bitorder="little")
+        loose[np.flatnonzero(loose)[slots:]] = 0
+        rows[place] = np.packbits(loose, bitorder="little").view(np.uint64)
