@@ -165,6 +165,8 @@ def test_batches_are_small_where_reports_are_large() -> None:
     small = plans.flipped(10, 3, Fraction(1, 8))
     flags = plans.plan_of(("f", Flags([str(i) for i in range(50)]), Flips(LEAST, 1000)), users=10)
     assert many.rows_per_batch(small) == many.ROWS
+    sparse = plans.flipped(10, 100_000, LEAST)
+    assert many.rows_per_batch(sparse) == many.ROWS
     assert many.rows_per_batch(flags) == many.MESSAGES_PER_BATCH // 50_000
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -121,6 +124,29 @@ def test_buckets_hold_the_smallest_type_and_every_message(tmp_path: Path) -> Non
             assert len(buckets) == 300
             found = np.concatenate(list(buckets.ordered()))
         assert np.array_equal(np.sort(found), np.sort(codes))
+
+
+@settings(max_examples=25)
+@given(
+    batches=st.lists(st.lists(st.integers(0, 299), max_size=30), max_size=8),
+    memory=st.integers(1, 2000),
+    block=st.integers(1, 50),
+    workers=st.integers(1, 3),
+)
+def test_no_message_is_lost_or_made(
+    batches: list[list[int]], memory: int, block: int, workers: int
+) -> None:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory() as name,
+        Buckets(300, secure_words(), folder=Path(name), memory=memory, workers=workers) as buckets,
+    ):
+        patch.setattr(on_disk, "BUCKETS", 8)
+        patch.setattr(on_disk, "BLOCK", block)
+        buckets.sizes = np.zeros(8, np.int64)
+        buckets.fill([np.array(batch, np.uint32) for batch in batches])
+        found = [code for piece in buckets.ordered() for code in piece.tolist()]
+    assert sorted(found) == sorted(itertools.chain(*batches))
 
 
 def test_nothing_is_an_order_too(tmp_path: Path) -> None:
