@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+import chaffinch
 from chaffinch import errors
+from chaffinch.planning.documents import PlanModel
 from tests.meta import repository
 
 FOLDER = repository.ROOT / "docs" / "reference"
@@ -22,9 +25,27 @@ NOTE = "*Written by `make docs` from the code; edit the docstrings instead.*"
 def written() -> dict[Path, str]:
     """Return every generated page with the text it should have."""
     return {
+        FOLDER / "pipeline.md": "\n".join(pipeline_page()) + "\n",
+        FOLDER / "plan.schema.json": plan_schema() + "\n",
         FOLDER / "privacy.md": "\n".join(privacy_page()) + "\n",
         FOLDER / "errors.md": "\n".join(errors_page()) + "\n",
     }
+
+
+def pipeline_page() -> Iterator[str]:
+    """Yield the lines of the page on the names that chaffinch itself offers."""
+    yield from ["# The pipeline", "", NOTE, "", first_paragraph(chaffinch), ""]
+    yield "A plan file follows [this JSON Schema](plan.schema.json)."
+    for name in chaffinch.__all__:
+        yield from entry(f"chaffinch.{name}", getattr(chaffinch, name), level=2)
+    for name in chaffinch.simulate.__all__:
+        thing = getattr(chaffinch.simulate, name)
+        yield from entry(f"chaffinch.simulate.{name}", thing, level=2)
+
+
+def plan_schema() -> str:
+    """Return the JSON Schema of plan files."""
+    return json.dumps(PlanModel.model_json_schema(), indent=2, sort_keys=True)
 
 
 def privacy_page() -> Iterator[str]:

@@ -6,7 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chaffinch.planning.families import Family, Setting, families, gaussian_mu, local
+from chaffinch.planning.families import (
+    Family,
+    Setting,
+    families,
+    gaussian_mu,
+    gaussian_slope,
+    local,
+)
 from chaffinch.planning.plan import Part, total_of
 from chaffinch.planning.protocols import Encoded
 from chaffinch.planning.questions import Question
@@ -134,9 +141,15 @@ def for_target(
         reached = total_of(parts, task.users, task.rounds).delta_bound(epsilon)
         return math.log(reached / delta) if reached > 0 else -800.0
 
-    guess = gaussian_mu(epsilon, delta) / math.sqrt(task.exposures)
-    tolerance = 5e-4 if task.exposures == 1 else 3e-3
-    mu = settle(excess, guess, least=_LEAST_MU, most=_MOST_MU, tolerance=tolerance)
+    total = gaussian_mu(epsilon, delta)
+    mu = settle(
+        excess,
+        total / math.sqrt(task.exposures),
+        least=_LEAST_MU,
+        most=_MOST_MU,
+        tolerance=5e-4 if task.exposures == 1 else 2e-3,
+        slope=gaussian_slope(epsilon, total),
+    )
     if mu is None:
         return None
     parts = made(chosen, mu, promise, task.users, task)
@@ -184,7 +197,8 @@ def smallest_epsilon(
         reached = mechanism.delta_bound(rounded_up(1.0 / inverse))
         return math.log(reached / delta) if reached > 0 else -800.0
 
-    inverse = settle(excess, 1.0 / guess, least=1.0 / 700.0, most=1e9, tolerance=1e-3)
+    slope = gaussian_slope(guess, gaussian_mu(guess, delta))
+    inverse = settle(excess, 1.0 / guess, least=1.0 / 700.0, most=1e9, tolerance=2e-3, slope=slope)
     return math.inf if inverse is None else rounded_up(1.0 / inverse)
 
 

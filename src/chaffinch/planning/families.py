@@ -149,14 +149,27 @@ def local_flip(epsilon: float) -> Fraction:
     return Fraction(min(max(math.ceil(GRAIN * flip), 1), GRAIN // 2 - 1), GRAIN)
 
 
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """Return the delta of the Gaussian mechanism: it steers searches and proves nothing."""
+    here = special.log_ndtr(-epsilon / mu + mu / 2)
+    there = epsilon + special.log_ndtr(-epsilon / mu - mu / 2)
+    return float(math.exp(here) * -math.expm1(min(there - here, 0.0)))
+
+
+def gaussian_slope(epsilon: float, mu: float) -> float:
+    """Return by how much ln(delta) rises with ln(mu), or falls with ln(epsilon), about."""
+    small, large = gaussian_delta(epsilon, mu), gaussian_delta(epsilon, 1.01 * mu)
+    if not 0 < small < large:
+        return 1.0
+    return max(math.log(large / small) / math.log(1.01), 1.0)
+
+
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the mu whose Gaussian mechanism just meets (epsilon, delta): a first guess only."""
     low, high = 1e-9, 100.0
     for _ in range(100):
         middle = math.sqrt(low * high)
-        here = special.ndtr(-epsilon / middle + middle / 2)
-        there = math.exp(min(epsilon, 700.0)) * special.ndtr(-epsilon / middle - middle / 2)
-        low, high = (middle, high) if here - there <= delta else (low, middle)
+        low, high = (middle, high) if gaussian_delta(epsilon, middle) <= delta else (low, middle)
     return low
 
 

@@ -74,7 +74,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     protocol before it is calibrated.
 
     >>> from chaffinch.planning.questions import Bit
-    >>> one = plan(Bit(), users=10_000, target=Target(1.0, 1e-6))
+    >>> one = plan(Bit(), users=10_000, target=Target(1.0, 1e-6), max_messages=1)
     >>> one.guarantee.epsilon, one.guarantee.neighbours
     (1.0, 'replace-one')
     """
@@ -233,7 +233,8 @@ def _works(task: Task, target: Target | None, error: Error | None) -> bool:
 
 def _with_more_users(task: Task, target: Target | None, error: Error | None) -> str:
     users = task.users
-    while users < checks.LARGEST_CROWD // 10:
+    most = checks.LARGEST_CROWD // 10 if target is not None else 64 * task.users
+    while users < most:
         users *= 4
         reports = math.ceil(Fraction(task.reports, task.users) * users)
         if _works(replace(task, users=users, reports=reports), target, error):

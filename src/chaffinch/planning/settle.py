@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from chaffinch.errors import GuaranteeNotProven
 
+_MOST_STEPS = 60
+_LONGEST_STEP = 0.5
 _FIRST_STEP = 0.02
-_MOST_STEPS = 80
 
 
 def settle(
@@ -18,11 +19,14 @@ def settle(
     least: float,
     most: float,
     tolerance: float = 5e-4,
+    slope: float | None = None,
 ) -> float | None:
     """Return a number near ``guess`` with excess ≤ 0 such that a little more has excess > 0.
 
-    ``excess`` rises with the number and is expensive, so steps follow its slope in the
-    logarithm. What could not be proven counts as too much. None: not even ``least`` will do.
+    ``excess`` rises with the logarithm of the number, about by ``slope`` per unit where that
+    is known beforehand, and is expensive: each step aims just below the root, and a number
+    that is seen to be that close is taken. What could not be proven counts as too much. None:
+    not even ``least`` will do.
 
     >>> round(settle(lambda x: x * x - 2, 1.0, least=0.01, most=100, tolerance=1e-6), 5)
     1.41421
@@ -34,48 +38,62 @@ def settle(
         except GuaranteeNotProven:
             return math.inf
 
-    ends = _around(value, math.log(guess), math.log(least), math.log(most))
-    if ends is None:
-        return None
-    low, below, high, above = ends
+    floor, ceiling = math.log(least), math.log(most)
+    place = min(max(math.log(guess), floor), ceiling)
+    low = high = None
+    reached = value(place)
     for count in range(_MOST_STEPS):
-        if high - low <= tolerance:
-            break
-        share = 0.5
-        if count % 3 < 2 and math.isfinite(above - below) and above > below:
-            # Aim a little to the safe side, so that the last step is one that counts.
-            share = min(max(-below / (above - below), 0.0), 1.0)
-            margin = 0.4 * tolerance / (high - low)
-            share = min(max(share - margin if count % 2 == 0 else share + margin, 0.02), 0.98)
-        middle = low + share * (high - low)
-        reached = value(middle)
         if reached <= 0:
-            low, below = middle, reached
+            low = (place, reached)
         else:
-            high, above = middle, reached
-    return math.exp(low)
-
-
-def _around(
-    value: Callable[[float], float], guess: float, floor: float, ceiling: float
-) -> tuple[float, float, float, float] | None:
-    """Return a place with value ≤ 0, its value, a place above it, and that one's value.
-
-    Both places are the ceiling where even that is not too much.
-    """
-    low = high = min(max(guess, floor), ceiling)
-    below = above = value(low)
-    step = _FIRST_STEP
-    while below > 0:
-        if low <= floor:
+            high = (place, reached)
+        if _close(low, high, slope, tolerance, ceiling):
+            break
+        if low is None and place <= floor:
             return None
-        high, above = low, below
-        low = max(low - step, floor)
-        below, step = value(low), 3 * step
-    while above <= 0:
-        if high >= ceiling:
-            return high, above, high, above
-        low, below = high, above
-        high = min(high + step, ceiling)
-        above, step = value(high), 3 * step
-    return low, below, high, above
+        place = min(max(_next(low, high, slope, tolerance, count), floor), ceiling)
+        reached = value(place)
+    return None if low is None else math.exp(low[0])
+
+
+Seen = tuple[float, float] | None
+"""A place, as a logarithm, and the excess there."""
+
+
+def _close(low: Seen, high: Seen, slope: float | None, tolerance: float, ceiling: float) -> bool:
+    """Return whether the best place so far is close enough below the root."""
+    if low is None:
+        return False
+    if low[0] >= ceiling:
+        return True
+    if high is not None and high[0] - low[0] <= tolerance:
+        return True
+    rise = _rise(low, high) or slope
+    return rise is not None and -low[1] <= rise * tolerance
+
+
+def _rise(low: Seen, high: Seen) -> float | None:
+    """Return the slope between the two places around the root, if both are known."""
+    if low is None or high is None or not math.isfinite(high[1] - low[1]):
+        return None
+    return (high[1] - low[1]) / (high[0] - low[0])
+
+
+def _next(low: Seen, high: Seen, slope: float | None, tolerance: float, count: int) -> float:
+    """Return the next place: where the excess should be just below zero."""
+    if low is not None and high is not None:
+        rise = _rise(low, high)
+        middle = 0.5 * (low[0] + high[0])
+        if rise is None or count % 4 == 3:
+            return middle
+        aim = low[0] - low[1] / rise - 0.4 * tolerance
+        return min(max(aim, low[0] + 0.2 * tolerance), high[0] - 0.2 * tolerance)
+    seen = low or high
+    if seen is None:  # pragma: no cover - one place has always been looked at
+        raise AssertionError
+    known = slope if slope and math.isfinite(seen[1]) else None
+    step = _FIRST_STEP * 3**count if known is None else abs(seen[1]) / known + 0.4 * tolerance
+    step = min(step, _LONGEST_STEP * 2**count)
+    if low is None:
+        return seen[0] - step
+    return seen[0] + step - (0.0 if known is None else 0.8 * tolerance)
