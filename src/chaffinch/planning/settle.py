@@ -92,8 +92,8 @@ def _next(low: Seen, high: Seen, slope: float | None, tolerance: float, count: i
     if seen is None:  # pragma: no cover - one place has always been looked at
         raise AssertionError
     known = slope if slope and math.isfinite(seen[1]) else None
-    step = _FIRST_STEP * 3**count if known is None else abs(seen[1]) / known + 0.4 * tolerance
-    step = min(step, _LONGEST_STEP * 2**count)
+    step = _FIRST_STEP * 3.0**count if known is None else abs(seen[1]) / known + 0.4 * tolerance
+    step = min(step, _LONGEST_STEP * 2.0**count)
     if low is None:
         return seen[0] - step
     return seen[0] + step - (0.0 if known is None else 0.8 * tolerance)
