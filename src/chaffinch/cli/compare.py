@@ -40,9 +40,9 @@ def compare(
     values: int = 10,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Set exact parameters beside published formulas, for one promise and one crowd.
+    """Set exact parameters beside published formulas.
 
-    Exact ones are proven for every crowd of that size. Published ones are claims: some ask
+    For one promise and one crowd. Exact ones are proven for every crowd of that size. Published ones are claims: some ask
     for too much, and some do not hold.
 
     Parameters

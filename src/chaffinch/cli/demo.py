@@ -26,7 +26,7 @@ def demo(
     out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("demo-output"),
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Show the whole pipeline on made-up people: plan, encode, shuffle, analyze.
+    """Show the whole pipeline on made-up people.
 
     Parameters
     ----------

@@ -32,13 +32,23 @@ BY_ERROR = {
     "budget-exhausted": REFUSED,
     "guarantee-not-proven": REFUSED,
     "ledger-rolled-back": REFUSED,
-    "audit-failed": REFUSED,
     "storage-fault": STORAGE,
     "randomness-unavailable": STORAGE,
     "unexpected": UNEXPECTED,
-    "interrupted": INTERRUPTED,
 }
 """The code of an error, by the error's own word."""
+
+
+class Usage(ChaffinchError):
+    """Words on the command line that mean nothing."""
+
+    code = "usage"
+
+
+class Unexpected(ChaffinchError):
+    """A fault in chaffinch itself; what it says of its cause is only the kind."""
+
+    code = "unexpected"
 
 
 def exit_code(error: ChaffinchError) -> int:

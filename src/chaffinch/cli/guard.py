@@ -7,8 +7,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.cli import exits
@@ -23,16 +24,23 @@ STREAM = "<->"
 """Stands for ``-`` while words are taken apart, because a hyphen looks like an option."""
 
 
-def guarded(words: list[str]) -> int:  # noqa: PLR0911 - one for each way to end
+def guarded(words: list[str]) -> int:
     """Run a command; return its exit code, with one message on standard error if it failed."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a letter shows a question mark instead of failing.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    with _stoppable():
+        return _caught(words, as_json="--json" in words)
+
+
+def _caught(words: list[str], *, as_json: bool) -> int:  # noqa: PLR0911 - one for each way to end
     from cyclopts import CycloptsError
 
     from chaffinch.cli.app import app
 
-    as_json = "--json" in words
-    _prepare()
     try:
-        app([STREAM if word == "-" else word for word in words])
+        code = app([STREAM if word == "-" else word for word in words])
         sys.stdout.flush()
     except CycloptsError as error:
         return _failed(_usage(error), as_json=as_json)
@@ -54,19 +62,20 @@ def guarded(words: list[str]) -> int:  # noqa: PLR0911 - one for each way to end
         return _failed(storage_fault(name, error, verb="use"), as_json=as_json)
     except Exception as error:  # noqa: BLE001 - the last net: nobody else is there to catch it
         return _unexpected(error, as_json=as_json)
-    return exits.OK
+    return code if isinstance(code, int) else exits.OK
 
 
-def _prepare() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that lacks a letter shows a question mark instead of failing.
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
-    if hasattr(signal, "SIGTERM"):
-        try:
-            signal.signal(signal.SIGTERM, _stop)  # so that unfinished files are removed
-        except ValueError:
-            return  # not in the main thread: whoever runs us there stops us in another way
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let a polite request to end remove unfinished files, as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _stop(_signal: int, _frame: object) -> None:
@@ -75,9 +84,7 @@ def _stop(_signal: int, _frame: object) -> None:
 
 def _usage(error: CycloptsError) -> ChaffinchError:
     words = " ".join(str(error).replace(STREAM, "-").split())
-    found = ChaffinchError(words, hint="see `chaffinch --help`, or `chaffinch VERB --help`")
-    found.code = "usage"
-    return found
+    return exits.Usage(words, hint="see `chaffinch --help`, or `chaffinch VERB --help`")
 
 
 def _failed(error: ChaffinchError, *, as_json: bool) -> int:
@@ -107,11 +114,10 @@ def _failed(error: ChaffinchError, *, as_json: bool) -> int:
 
 def _unexpected(error: BaseException, *, as_json: bool) -> int:
     # The text of an unforeseen error may hold anything, private answers included.
-    found = ChaffinchError(
+    found = exits.Unexpected(
         f"Something unexpected happened ({type(error).__name__}); this is a fault in chaffinch.",
         hint=f"set {TRACE}=1 to see where; the trace may hold private data",
     )
-    found.code = "unexpected"
     found.__cause__ = error
     return _failed(found, as_json=as_json)
 

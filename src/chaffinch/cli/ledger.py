@@ -13,7 +13,7 @@ from chaffinch.cli.output import Output
 if TYPE_CHECKING:
     from chaffinch.ledger import Entry, Ledger
 
-app = App(name="ledger", help="Make, show and charge a privacy budget.")
+app = App(name="ledger", help="Make, show and charge a privacy budget.", sort_key=100)
 
 
 @app.command(sort_key=0)

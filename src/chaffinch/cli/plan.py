@@ -25,13 +25,13 @@ class Asked:
     """One question and what is promised, in place of a survey file."""
 
     choice: str | None = None
-    """Ask for one of these values: a,b,c"""
+    """Ask for one of these values: a,b,c (a gap is refused)."""
     bit: Annotated[bool, _FLAG] = False
     """Ask yes or no."""
     number: str | None = None
-    """Ask for a number between bounds: 0:60"""
+    """Ask for a number between bounds: 0:60."""
     flags: str | None = None
-    """Ask several yes/no questions at once: a,b,c"""
+    """Ask several yes/no questions at once: a,b,c."""
     name: str = "answer"
     """What the question is called."""
     users: int | None = None
@@ -50,7 +50,7 @@ class Asked:
     """How many messages one report may hold."""
     honest: str = "100%"
     """The share of all reports that are expected to be honest."""
-    title: str = ""
+    title: Annotated[str, Parameter(show_default=False)] = ""
     """A title for people to read."""
 
 
@@ -64,9 +64,10 @@ def plan(
     example: Annotated[bool, _FLAG] = False,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Find the protocol that keeps a promise with the smallest error, or check a plan.
+    """Find the protocol that keeps a promise, or check a plan.
 
-    Give a survey file, or one question by options; a promise (--epsilon) or an error.
+    Give a survey file, or one question by options; a promise (--epsilon) or an error. Among
+    those near the smallest error, the best protected one is chosen.
 
     Parameters
     ----------

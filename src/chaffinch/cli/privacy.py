@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
+from decimal import ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -69,9 +71,9 @@ def privacy(  # noqa: PLR0913 - one for each option
     plot: Path | None = None,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Show how private a mechanism is, exactly: both ends of every number are proven.
+    """Show how private a mechanism is, exactly.
 
-    For example: `chaffinch privacy bits --users 1000 --flip 0.03 --delta 1e-6 --curve`
+    Both ends of every number are proven. For example: `chaffinch privacy bits --users 1000 --flip 0.03 --delta 1e-6 --curve`
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ def privacy(  # noqa: PLR0913 - one for each option
     output.words("")
     output.table(
         ["given", "found", "at least", "at most"],
-        [[row["given"], row["found"], f"{row['lower']:.6g}", _up(row["upper"])] for row in rows],
+        [[row["given"], row["found"], _down(row["lower"]), _up(row["upper"])] for row in rows],
         texts=2,
     )
     output.words("")
@@ -172,7 +174,13 @@ def _row(given: str, found: str, bracket: Bracket) -> dict[str, Any]:
 def _up(value: float) -> str:
     from chaffinch.charts.rounding import at_most
 
-    return at_most(value, 6)
+    return "infinite" if math.isinf(value) else at_most(value, 6)
+
+
+def _down(value: float) -> str:
+    if value == 0 or math.isinf(value):
+        return "0" if value == 0 else "infinite"
+    return f"{float(Context(prec=6, rounding=ROUND_FLOOR).create_decimal(Decimal(value))):.6g}"
 
 
 def _document(

@@ -15,6 +15,7 @@ from chaffinch.cli.stages import Adjust
 if TYPE_CHECKING:
     from chaffinch.analysis.tally import Tally
     from chaffinch.planning.plan import Plan
+    from chaffinch.tables.read import Table
 
 RELEASES = ("release.html", "release.json", "release.csv")
 
@@ -73,7 +74,7 @@ def run(  # noqa: PLR0913 - one for each option
     asked = _asked(survey)
     table = open_table(places.source(data, "answers"), format=format)
     named = asked.columns | places.columns(asked.names, column, map or [])
-    _present(table.columns, asked.names, named)
+    _looked_at(table, asked, named)
     plan = asked.plan or asked.made(output)
     with places.folder(out) as folder:
         tally = tallied(table, plan, folder, output, columns=named)
@@ -127,6 +128,7 @@ class _Asked:
             if plan is not None
             else list(survey.survey.questions)
         )
+        self.users: int = plan.reports if plan is not None else survey.users
         self.columns: dict[str, str] = {} if plan is not None else dict(survey.columns)
 
     def made(self, output: Output) -> Plan:
@@ -144,13 +146,11 @@ def _asked(path: Path) -> _Asked:
     return _Asked(None, load_survey(path))
 
 
-def _present(columns: tuple[str, ...], questions: list[str], named: Mapping[str, str]) -> None:
-    """Refuse a column that is not there before a minute is spent on planning."""
-    from chaffinch.tables.read import _unknown
+def _looked_at(table: Table, asked: _Asked, named: Mapping[str, str]) -> None:
+    """Refuse a table that cannot do before a minute is spent on planning."""
+    from chaffinch.errors import BatchTooSmall
 
-    if len(questions) == 1 and not named and len(columns) == 1:
-        return
-    for question in questions:
-        wanted = named.get(question, question)
-        if wanted not in columns:
-            raise _unknown(wanted, columns)
+    if len(asked.names) > 1 or named or len(table.columns) > 1:
+        table.batches([named.get(name, name) for name in asked.names])
+    if table.rows is not None and table.rows < asked.users:
+        raise BatchTooSmall(have=table.rows, need=asked.users)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.cli import places
+from chaffinch.cli import exits, places
 from chaffinch.cli.output import Output
 
 if TYPE_CHECKING:
@@ -25,8 +25,10 @@ def simulate(
     population: str = "uniform",
     seed: int | None = None,
     output: Output = Output(),  # noqa: B008 - frozen
-) -> None:
-    """Run a plan many times on made-up people, to see whether errors are as predicted.
+) -> int:
+    """Run a plan many times on made-up people.
+
+    Are bias, errors and intervals as predicted? If not, this fails.
 
     Parameters
     ----------
@@ -48,9 +50,10 @@ def simulate(
     people, made = _population(population, found, seed or 0)
     with output.thinking(f"{runs:,} collections"):
         result = made_up.simulate(found, people, runs, seed=seed)
+    code = exits.OK if result.ok else exits.REFUSED
     if output.json:
         output.document(_document(result, made_up=made))
-        return
+        return code
     output.words(f"{runs:,} collections of {people.people:,} people, seed {result.seed}.")
     output.words("")
     rows = [_shown(row._asdict(), made_up=made) for row in result.rows()[:MOST_ROWS]]
@@ -66,6 +69,7 @@ def simulate(
         "the one observed. coverage: how often the interval held the truth."
     )
     output.words(result.verdict)
+    return code
 
 
 def audit(
@@ -75,7 +79,7 @@ def audit(
     crowd: int | None = None,
     seed: int | None = None,
     output: Output = Output(),  # noqa: B008 - frozen
-) -> None:
+) -> int:
     """Attack the real pipeline and bound its epsilon from below.
 
     Were the bound above the plan's promise, something would be wrong, and this would fail.
@@ -91,18 +95,35 @@ def audit(
     seed
         Makes the result repeatable; without one a fresh seed is drawn and shown.
     """
-    from chaffinch import simulate as made_up
+    from chaffinch.simulate.audits import audit as attacked
 
     found = places.opened_plan(plan)
-    options: dict[str, Any] = {"trials": trials, "seed": seed}
-    if crowd is not None:
-        options["crowd"] = crowd
-    with output.thinking(f"{trials:,} attacks"):
-        result: Any = made_up.audit(found, **options)  # type: ignore[attr-defined]
+    with output.counting("attacking", "attacks") as tell:
+        result = attacked(
+            found, trials=trials, crowd=crowd, seed=seed, progress=lambda done: tell(done, None)
+        )
     if output.json:
         output.document(result.document())
     else:
+        output.words(f"{result.trials:,} collections, seed {result.seed}, delta {result.delta:g}.")
+        output.words("")
+        output.table(
+            ["question", "attacked", "crowd", "epsilon at least", "claimed"],
+            [
+                [
+                    one.question,
+                    one.path,
+                    f"{one.crowd:,}",
+                    f"{one.lower_bound:.4g}",
+                    f"{one.claimed:.4g}",
+                ]
+                for one in result.rows()
+            ],
+            texts=2,
+        )
+        output.words("")
         output.words(result.verdict)
+    return exits.OK if result.ok else exits.REFUSED
 
 
 def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -68,9 +70,9 @@ def shuffle(
     out: Annotated[str | None, _OUT] = None,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Put the messages of a whole crowd in a uniform order, drawn with secure randomness.
+    """Put the messages of a whole crowd in a uniform order.
 
-    A batch below the plan's number of reports is refused.
+    The order is drawn with secure randomness. A batch below the plan's number of reports is refused.
 
     Parameters
     ----------
@@ -86,7 +88,7 @@ def shuffle(
     target = places.target(out, as_json=output.json)
     found = places.opened_plan(plan)
     sources = [places.source(one, "messages") for one in messages or ["-"]]
-    with output.counting("shuffling", "messages") as tell:
+    with _piped(sources), output.counting("shuffling", "messages") as tell:
         facts = engine().shuffle(sources, found, target, progress=tell)
     _done(facts, target, output)
 
@@ -134,7 +136,7 @@ def analyze(  # noqa: PLR0913 - one for each option
     found = places.opened_plan(plan)
     sources = [places.source(one, "messages") for one in messages or ["-"]]
     budget = places.opened_ledger(ledger, mark)
-    with output.counting("counting", "messages") as tell:
+    with _piped(sources), output.counting("counting", "messages") as tell:
         tally = engine().tally(sources, found, progress=tell)
     with output.thinking("intervals"):
         release = analyzed(
@@ -158,6 +160,24 @@ def release_files(out: list[Path]) -> list[Path]:
         if path.suffix.lower() not in FORMATS:
             raise InvalidInput("file name", "one that ends in " + ", ".join(FORMATS), path.name)
     return out
+
+
+@contextmanager
+def _piped(sources: list[str]) -> Iterator[None]:
+    """Say of a broken pipe what broke it: the command before, not a file."""
+    from chaffinch.errors import InvalidFile
+
+    try:
+        yield
+    except InvalidFile as error:
+        if "-" not in sources or "intact" not in error.message:
+            raise
+        raise InvalidFile(
+            "standard input",
+            "a whole stream of chaffinch messages",
+            ["one that is empty, cut off, or something else"],
+            hint="the command before this one in the pipe failed, or sent something else",
+        ) from None
 
 
 def _done(facts: MessageFacts, target: str, output: Output) -> None:

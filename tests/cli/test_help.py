@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+import chaffinch
+from chaffinch.cli.app import VERBS
+from tests.cli.conftest import Done
+
+HEAVY = {"numpy", "scipy", "pyarrow", "pydantic", "cryptography", "matplotlib"}
+
+
+def test_help_lists_every_verb_with_a_sentence(cli: Callable[..., Done]) -> None:
+    done = cli("--help")
+    assert done.code == 0
+    rows = [line.strip("│ ").split(maxsplit=1) for line in done.out.splitlines() if "│" in line]
+    said = dict(row for row in rows if len(row) == 2)
+    assert {*VERBS, "ledger"} <= set(said)
+    assert "--version" in said
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "ledger"])
+def test_every_verb_has_json_and_quiet(verb: str, cli: Callable[..., Done]) -> None:
+    words = [verb, "show"] if verb == "ledger" else [verb]
+    done = cli(*words, "--help")
+    assert done.code == 0
+    assert "--json" in done.out
+    assert "--quiet" in done.out
+
+
+def test_no_words_at_all_are_help(cli: Callable[..., Done]) -> None:
+    assert "Usage: chaffinch" in cli().out
+
+
+def test_version(cli: Callable[..., Done]) -> None:
+    assert cli("--version").out.strip() == chaffinch.__version__
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["--version"], ["nonsense"]])
+def test_asking_for_help_imports_nothing_heavy(words: list[str]) -> None:
+    code = (
+        "import sys\nfrom chaffinch.cli import main\n"
+        f"main({words!r})\nprint('@', *({HEAVY!r} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1].split() == ["@"]
+
+
+def test_a_misspelled_verb_is_guessed(cli: Callable[..., Done]) -> None:
+    done = cli("encdoe")
+    assert done.code == 2
+    assert done.err.startswith("error: ")
+    assert 'Did you mean "encode"?' in done.err
+
+
+def test_a_misspelled_option_is_guessed(cli: Callable[..., Done]) -> None:
+    done = cli("plan", "--usres", "3")
+    assert done.code == 2
+    assert "--users" in done.err

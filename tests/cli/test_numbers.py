@@ -1,0 +1,164 @@
+"""The verbs that compute: privacy, compare, simulate, audit, ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import chaffinch as cf
+from chaffinch import privacy
+from chaffinch.cli.privacy import MECHANISMS, Parameters, made_from
+from chaffinch.privacy import published
+from tests.cli.conftest import YES, Done
+
+BITS = ("privacy", "bits", "--users", 200, "--flip", "0.1")
+
+
+def test_privacy_tells_both_ends(cli: Callable[..., Done]) -> None:
+    document = json.loads(cli(*BITS, "--delta", 1e-6, "--epsilon", 0.5, "--json").out)
+    own = privacy.FlippedBits(users=200, flip_probability="0.1")
+    first, second = document["numbers"]
+    assert (first["lower"], first["upper"]) == (own.epsilon(1e-6).lower, own.epsilon(1e-6).upper)
+    assert (second["lower"], second["upper"]) == (own.delta(0.5).lower, own.delta(0.5).upper)
+    assert document["method"] == "exact"
+
+
+def test_privacy_as_a_table_and_a_drawing(cli: Callable[..., Done], tmp_path: Path) -> None:
+    done = cli(*BITS, "--curve", "--tradeoff", "--plot", tmp_path / "t.svg")
+    assert done.code == 0, done.err
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "exact, worst crowd" in done.out
+    assert done.out.count("Neighbours: replace-one") >= 2
+    assert (tmp_path / "t.svg").read_text().startswith("<")
+
+
+def test_the_table_rounds_outwards(cli: Callable[..., Done]) -> None:
+    done = cli(*BITS, "--delta", 1e-6)
+    row = next(line for line in done.out.splitlines() if line.startswith("delta 1e-06"))
+    bracket = privacy.FlippedBits(users=200, flip_probability="0.1").epsilon(1e-6)
+    low, high = map(float, row.split()[-2:])
+    assert low <= bracket.lower <= bracket.upper <= high
+
+
+def test_rounds_cost_more(cli: Callable[..., Done]) -> None:
+    def epsilon(*more: object) -> float:
+        document = json.loads(cli(*BITS, "--delta", 1e-6, "--json", *more).out)
+        return float(document["numbers"][0]["upper"])
+
+    assert epsilon("--times", 3) > epsilon()
+
+
+def test_every_mechanism_can_be_made() -> None:
+    given = Parameters(users=50, flip="1/5", decoys=40, values=3, bits=2, filters=2, resolution=4)
+    for name, (kind, needed, _) in MECHANISMS.items():
+        only = {one: getattr(given, one) for one in needed}
+        if name == "decoys":
+            only["decoys"] = 40
+        assert type(made_from(name, Parameters(**only))).__name__ == kind
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("privacy", "bits", "--users", 10), "--flip must be given"),
+        ((*BITS, "--values", 3), "bits takes --users, --flip, --copies, --decoys"),
+        (("privacy", "bits", "--users", 10, "--flip", "0.7"), "flip probability"),
+        (("privacy", "bitts"), "Did you mean"),
+        ((*BITS, "--plot", "figure.txt"), "file name"),
+    ],
+)
+def test_wrong_parameters(words: tuple[object, ...], part: str, cli: Callable[..., Done]) -> None:
+    done = cli(*words)
+    assert done.code == 2
+    assert part in done.err
+
+
+def test_compare_labels_proofs_and_claims(cli: Callable[..., Done]) -> None:
+    words = ("compare", "--users", 400, "--epsilon", 1, "--delta", 1e-4, "--values", 3)
+    document = json.loads(cli(*words, "--json").out)
+    lines = document["lines"]
+    exact = next(one for one in lines if one["protocol"] == "flipped bit")
+    assert exact["kind"] == "exact"
+    found = privacy.FlippedBits(users=400, flip_probability=exact["value"])
+    assert found.delta(1.0).upper <= 1e-4
+    claimed = next(one for one in lines if one["source"].startswith("S0 (4.48)"))
+    assert claimed["kind"] == "published"
+    asked = published.any_crowd_flip_probability(users=400, epsilon=1.0, delta=1e-4)
+    assert claimed["value"] == asked
+    assert claimed["ratio"] == pytest.approx(asked / exact["value"])
+    assert {one["kind"] for one in lines} == {"exact", "published"}
+    out = cli(*words).out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_simulate_is_repeatable_and_as_predicted(cli: Callable[..., Done], folder: Path) -> None:
+    words = ("simulate", "--plan", folder / "members.plan.json", "--runs", 200, "--seed", 7)
+    first, second = cli(*words, "--json"), cli(*words, "--json")
+    assert first.code == 0
+    assert first.out == second.out
+    assert json.loads(first.out)["faults"] == []
+    assert "as predicted" in " ".join(cli(*words, "--population", "zipf").out.split())
+
+
+def test_simulating_a_table_does_not_tell_its_counts(
+    cli: Callable[..., Done], folder: Path
+) -> None:
+    words = ("simulate", "--plan", folder / "members.plan.json", "--runs", 200)
+    column = ("--population", f"{folder / 'people.csv'}:member")
+    document = json.loads(cli(*words, *column, "--json").out)
+    assert not {"truth", "mean"} & set(document["values"][0])
+    out = cli(*words, *column).out
+    assert f"{YES:,}" not in out
+    assert str(YES) not in out
+    assert cli(*words, "--population", "gauss").code == 2
+
+
+def test_audit(cli: Callable[..., Done], folder: Path) -> None:
+    words = ("audit", "--plan", folder / "members.plan.json", "--trials", 1000, "--seed", 3)
+    done = cli(*words, "--crowd", 10, "--json")
+    assert done.code == 0, done.out
+    document = json.loads(done.out)
+    assert document["ok"] is True
+    assert all(one["lower_bound"] <= one["claimed"] for one in document["findings"])
+    assert "No violation found" in cli(*words, "--crowd", 10).out
+
+
+def test_a_ledger_from_making_to_refusing(cli: Callable[..., Done], folder: Path) -> None:
+    place = (folder / "ledger.db", "--mark", folder / "ledger.mark")
+    plan = ("--plan", folder / "members.plan.json")
+    made = cli("ledger", "create", *place, "--epsilon", 1, "--delta", 1e-5)
+    assert made.code == 0
+    assert cli("ledger", "create", *place, "--epsilon", 1, "--delta", 1e-5).code == 2
+    before = json.loads(cli("ledger", "check", *place, *plan, "--json").out)
+    assert (before["spent"], before["fits"]) == (0, True)
+    document = json.loads(cli("ledger", "charge", *place, *plan, "--key", "one", "--json").out)
+    assert document["spent"] == pytest.approx(before["with_plan"])
+    assert [one["key"] for one in document["charges"]] == ["one"]
+    refused = cli("ledger", "charge", *place, *plan, "--key", "two", "--json")
+    assert refused.code == 4
+    assert json.loads(refused.out)["error"]["code"] == "budget-exhausted"
+    shown = cli("ledger", "show", *place)
+    assert "composed exactly over 1 charges" in " ".join(shown.out.split())
+
+
+def test_a_ledger_that_was_rolled_back(cli: Callable[..., Done], folder: Path) -> None:
+    ledger = folder / "ledger.db"
+    place = (ledger, "--mark", folder / "ledger.mark")
+    cli("ledger", "create", *place, "--epsilon", 3, "--delta", 1e-5)
+    old = ledger.read_bytes()
+    plan = ("--plan", folder / "members.plan.json")
+    assert cli("ledger", "charge", *place, *plan, "--key", "one").code == 0
+    ledger.write_bytes(old)
+    assert cli("ledger", "show", *place).code == 4
+
+
+def test_adjusted_estimates_say_so(cli: Callable[..., Done], folder: Path) -> None:
+    words = ("run", folder / "members.plan.json", "--data", folder / "people.csv")
+    done = cli(*words, "--out", folder / "o", "--adjust", "non-negative", "--level", "99%")
+    assert done.code == 0
+    assert "note: Negative estimates were set to 0" in done.out
+    assert "99%" in done.out
+    assert cf.load_plan(folder / "o" / "survey.plan.json").title == "Members"

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chaffinch.cli import main
+from tests.cli.conftest import USERS
+from tests.meta import repository
+
+Shell = Callable[..., subprocess.CompletedProcess[str]]
+P = "--plan members.plan.json"
+
+
+def test_three_parties_in_a_pipe(shell: Shell, folder: Path) -> None:
+    line = f"chaffinch encode people.csv {P} | chaffinch shuffle {P} | chaffinch analyze {P} --json"
+    done = shell(line, folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["reports"] == USERS
+    quiet = line.replace("encode", "encode -q").replace("shuffle -", "shuffle -q -")
+    assert shell(quiet, folder).stderr == ""
+
+
+def test_when_the_first_fails_all_fail(shell: Shell, folder: Path) -> None:
+    (folder / "people.csv").write_text("member\n" + "yes\n" * 3000 + "CANARY\n")
+    line = (
+        f"chaffinch encode people.csv {P} | chaffinch shuffle {P} | chaffinch analyze {P} --json;"
+        ' echo "${PIPESTATUS[@]}"'
+    )
+    done = shell(line, folder)
+    *document, codes = done.stdout.splitlines()
+    assert codes == "2 2 2"
+    assert json.loads("\n".join(document))["error"]["code"] == "invalid-file"
+    assert done.stderr.count("error: ") == 2  # the third told it as JSON
+    assert "CANARY" not in done.stderr
+
+
+def test_when_the_second_fails_the_third_does(shell: Shell, folder: Path) -> None:
+    (folder / "people.csv").write_text("member\nyes\nno\n")
+    line = (
+        f"chaffinch encode people.csv {P} | chaffinch shuffle {P} | chaffinch analyze {P};"
+        ' echo "${PIPESTATUS[@]}"'
+    )
+    assert shell(line, folder).stdout == "0 4 2\n"
+
+
+def test_a_table_from_a_pipe(shell: Shell, folder: Path) -> None:
+    line = f"cat people.csv | chaffinch encode - --format csv {P} -o - | chaffinch shuffle {P} -o s"
+    done = shell(line, folder)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "s").exists()
+
+
+def test_a_reader_that_leaves_early(shell: Shell, folder: Path) -> None:
+    done = shell('chaffinch plan --example | true; echo "${PIPESTATUS[0]}"', folder)
+    assert done.stdout.strip() in {"0", "141"}  # the text may fit into the pipe
+    assert done.stderr == ""
+
+
+def test_a_full_disk_behind_standard_output(shell: Shell, folder: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    for line in (
+        "chaffinch plan --check members.plan.json -q > /dev/full",
+        f"chaffinch encode people.csv {P} > /dev/full",
+    ):
+        done = shell(line, folder)
+        assert done.returncode == 5
+        assert done.stderr.count("error: ") == 1
+        assert "no space left" in done.stderr
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "200"])
+def test_lines_fit_the_width_and_have_no_colour(columns: str, shell: Shell, folder: Path) -> None:
+    line = "chaffinch run members.plan.json --data people.csv --out o -q && "
+    line += "chaffinch plan --check members.plan.json --explain -q"
+    done = shell(line, folder, COLUMNS=columns)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= int(columns)
+
+
+def on_a_terminal(words: list[str], folder: Path, **environment: str) -> str:
+    """Return what a command says on a terminal that is its standard error."""
+    above, below = pty.openpty()
+    variables = {name: one for name, one in os.environ.items() if name != "NO_COLOR"}
+    variables |= {"PYTHONPATH": str(repository.SOURCE.parent), "TERM": "xterm-256color"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "chaffinch", *words],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=below,
+        env=variables | environment,
+    ) as process:
+        os.close(below)
+        said = b""
+        try:
+            while chunk := os.read(above, 4096):
+                said += chunk
+        except OSError:
+            pass  # how a terminal says that the other side is gone
+        assert process.wait(60) == 0
+    os.close(above)
+    return said.decode()
+
+
+RUN = ["run", "members.plan.json", "--data", "people.csv", "--out", "o"]
+
+
+def test_progress_is_shown_on_a_terminal_only(folder: Path) -> None:
+    said = on_a_terminal(RUN, folder)
+    assert "encoding" in said
+    assert "shuffling" in said
+
+
+def test_quiet_is_quiet_on_a_terminal(folder: Path) -> None:
+    assert on_a_terminal([*RUN, "--quiet"], folder) == ""
+
+
+def test_no_color_is_respected(folder: Path) -> None:
+    coloured = on_a_terminal(RUN, folder)
+    plain = on_a_terminal(RUN, folder, NO_COLOR="1")
+    assert "\x1b[38;5;" in coloured or "\x1b[3" in coloured
+    assert "\x1b[38;5;" not in plain
+    assert "\x1b[32m" not in plain
+
+
+def test_quiet_when_piped(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    os.chdir(folder)
+    assert main(RUN) == 0
+    said = capfd.readouterr().err
+    assert said.split()[0] == "wrote"
+    assert "encoding" not in said

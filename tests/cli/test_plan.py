@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import chaffinch as cf
+from chaffinch.planning.survey_file import EXAMPLE, survey_from
+from tests.cli.conftest import Done
+
+BIT = ("plan", "--bit", "--users", 2000, "--delta", 1e-6, "--max-messages", 2)
+
+
+def test_protocols_side_by_side(cli: Callable[..., Done], tmp_path: Path) -> None:
+    done = cli(*BIT, "--epsilon", 1, "-o", tmp_path / "b.plan.json")
+    assert done.code == 0
+    for part in ("flips", "clear with decoys", "local", "slots", "ops", "90% honest", "50% honest"):
+        assert part in done.out
+    chosen = [line for line in done.out.splitlines() if line.startswith("→  ")]
+    assert len(chosen) == 1
+    assert max(map(len, done.out.splitlines())) <= 80
+    cf.load_plan(tmp_path / "b.plan.json").verify()
+
+
+def test_json_holds_what_every_protocol_costs(cli: Callable[..., Done]) -> None:
+    document = json.loads(cli(*BIT, "--epsilon", 1, "--json", "--explain").out)
+    assert document["plan"]["format"] == "chaffinch/plan@1"
+    assert "Protected is" in document["explanation"]
+    first, *rest = document["protocols"]
+    assert first["chosen"]
+    assert not any(one["chosen"] for one in rest)
+    assert {one["protocol"] for one in rest} >= {"flips", "clear with decoys", "local"}
+    wanted = {
+        "standard_error", "slots", "messages", "report_bytes", "shuffler_operations",
+        "analyzer_operations", "local_epsilon", "epsilon", "delta",
+    }  # fmt: skip
+    assert all(wanted <= set(one) for one in document["protocols"])
+    assert {one["local_epsilon"] for one in rest} >= {"infinite"}
+
+
+def test_the_other_way_round(cli: Callable[..., Done]) -> None:
+    done = cli(*BIT, "--error", "1%", "--confidence", "90%", "--json")
+    promise = json.loads(done.out)["plan"]["guarantee"]
+    assert promise["delta"] == "1e-06"
+    tighter = cli(*BIT, "--error", "0.8%", "--confidence", "90%", "--json")
+    assert float(json.loads(tighter.out)["plan"]["guarantee"]["epsilon"]) > float(
+        promise["epsilon"]
+    )
+
+
+@pytest.mark.parametrize(
+    "question",
+    [("--number", "0:60"), ("--flags", "dark mode, large text")],
+)
+def test_other_questions(question: tuple[str, str], cli: Callable[..., Done]) -> None:
+    done = cli("plan", *question, "--users", 500, "--epsilon", 2, "--max-messages", 2, "--json")
+    assert done.code == 0, done.out
+    assert json.loads(done.out)["plan"]["questions"][0]["question"]["kind"] == question[0][2:]
+
+
+def test_the_example_can_be_saved_and_loaded(cli: Callable[..., Done]) -> None:
+    done = cli("plan", "--example")
+    assert done.out == EXAMPLE
+    assert survey_from(done.out).users == 20_000
+    assert json.loads(cli("plan", "--example", "--json").out) == {"example": EXAMPLE}
+
+
+@pytest.mark.long
+def test_the_example_can_be_planned() -> None:
+    survey_from(EXAMPLE).plan().verify()
+
+
+def test_checking_a_plan(cli: Callable[..., Done], folder: Path) -> None:
+    path = folder / "members.plan.json"
+    done = cli("plan", "--check", path)
+    assert (done.code, "its guarantee holds" in done.err) == (0, True)
+    assert json.loads(cli("plan", "--check", path, "--json").out)["verified"] is True
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["plan"], 2),
+        (["plan", "--bit"], 2),
+        (["plan", "--bit", "--users", 100], 2),
+        (["plan", "--bit", "--users", 100, "--epsilon", 1, "--error", "1%"], 2),
+        (["plan", "--bit", "--users", 100, "--epsilon", 1, "--confidence", "90%"], 2),
+        (["plan", "--bit", "--number", "0:1", "--users", 100, "--epsilon", 1], 2),
+        (["plan", "--number", "5", "--users", 100, "--epsilon", 1], 2),
+        (["plan", "--number", "5:1", "--users", 100, "--epsilon", 1], 2),
+        (["plan", "--number", "nan:1", "--users", 100, "--epsilon", 1], 2),
+        (["plan", "--choice", "a,a", "--users", 100, "--epsilon", 1], 2),
+        (["plan", "--choice", "a,,b", "--users", 100, "--epsilon", 1], 2),
+        (["plan", "--bit", "--users", 100, "--epsilon", "nan"], 2),
+        (["plan", "--bit", "--users", 100, "--epsilon", 0], 2),
+        (["plan", "--bit", "--users", 100, "--epsilon", -1], 2),
+        (["plan", "--bit", "--users", 100, "--epsilon", 1, "--delta", 2], 2),
+        (["plan", "--bit", "--users", 100, "--epsilon", 1, "--honest", "x"], 2),
+        (["plan", "--bit", "--users", 100, "--epsilon", 1, "--honest", "200%"], 2),
+        (["plan", "--bit", "--users", 100, "--error", "-1%"], 2),
+        (["plan", "--bit", "--users", "many", "--epsilon", 1], 2),
+        (["plan", "--bit", "--example"], 2),
+        (["plan", "none.toml"], 5),
+    ],
+)
+def test_wrong_wishes(words: list[object], code: int, cli: Callable[..., Done]) -> None:
+    done = cli(*words)
+    assert done.code == code, done
+    assert done.out == ""
+    assert done.err.count("error: ") == 1

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import chaffinch as cf
+from chaffinch.cli import demo
+from chaffinch.ledger import Ledger
+from tests.cli.conftest import USERS, YES, Done
+
+FILES = {"survey.plan.json", "release.html", "release.json", "release.csv"}
+
+
+def test_from_a_survey_to_a_release(cli: Callable[..., Done], folder: Path) -> None:
+    out = folder / "results"
+    done = cli("run", folder / "survey.toml", "--data", folder / "people.csv", "--out", out)
+    assert done.code == 0, done.err
+    assert {path.name for path in out.iterdir()} == FILES
+    for part in ("Guarantee: epsilon 1 with delta 1e-06 (proven", "member", "estimate", "low"):
+        assert part in done.out
+    assert "release.html" in done.err
+    assert "truth " not in done.out.replace("the truth ", "")
+    cf.load_plan(out / "survey.plan.json").verify()
+    document = json.loads((out / "release.json").read_text())
+    assert document["reports"] == USERS
+    with (out / "release.csv").open(newline="") as file:
+        row = next(csv.DictReader(file))
+    # 12 standard errors: a fair run is further off with chance below 1e-6.
+    assert abs(float(row["estimate"]) - YES) < 12 * float(row["standard_error"])
+
+
+def test_from_a_plan_as_json(cli: Callable[..., Done], folder: Path) -> None:
+    words = ("run", folder / "members.plan.json", "--data", folder / "people.csv")
+    done = cli(*words, "--out", folder / "out", "--json")
+    assert done.code == 0
+    assert done.err == ""
+    document = json.loads(done.out)
+    assert document["release"]["format"] == "chaffinch/release@1"
+    assert all(Path(file).exists() for file in document["files"])
+
+
+def test_columns_by_option_and_by_survey(cli: Callable[..., Done], folder: Path) -> None:
+    text = (folder / "people.csv").read_text().replace("member", "Member?", 1)
+    (folder / "people.csv").write_text(text)
+    words = ("run", folder / "members.plan.json", "--data", folder / "people.csv", "--out")
+    assert cli(*words, folder / "a").code == 2
+    assert cli(*words, folder / "b", "--column", "Member?").code == 0
+    assert cli(*words, folder / "c", "--map", "member=Member?").code == 0
+    survey = folder / "survey.toml"
+    survey.write_text(survey.read_text() + 'column = "Member?"\n')
+    assert cli("run", survey, *words[2:], folder / "d").code == 0
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["b", "c", "d"]
+
+
+def test_what_was_in_the_folder_stays(cli: Callable[..., Done], folder: Path) -> None:
+    out = folder / "out"
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    (out / "release.csv").write_text("old")
+    words = ("run", folder / "members.plan.json", "--out", out, "--data")
+    shutil.copy(folder / "people.csv", folder / "bad.csv")
+    with (folder / "bad.csv").open("a") as file:
+        file.write("1,perhaps,3\n")
+    assert cli(*words, folder / "bad.csv").code == 2
+    assert {path.name: path.read_text() for path in out.iterdir()} == {
+        "notes.txt": "mine",
+        "release.csv": "old",
+    }
+    assert cli(*words, folder / "people.csv").code == 0
+    assert {path.name for path in out.iterdir()} == FILES | {"notes.txt"}
+
+
+def test_a_budget_is_charged_once_and_then_refuses(cli: Callable[..., Done], folder: Path) -> None:
+    ledger, mark = folder / "ledger.db", folder / "ledger.mark"
+    budget = ("--ledger", ledger, "--mark", mark)
+    made = cli("ledger", "create", ledger, "--mark", mark, "--epsilon", 1, "--delta", 1e-5)
+    assert made.code == 0
+    words = ("run", folder / "members.plan.json", "--data", folder / "people.csv", *budget)
+    assert cli(*words, "--out", folder / "one", "--key", "first").code == 0
+    assert len(Ledger.open(ledger, mark=mark).entries()) == 1
+    done = cli(*words, "--out", folder / "two", "--key", "second")
+    assert done.code == 4
+    assert "nothing was charged" in done.err
+    assert not (folder / "two").exists()
+    alone = cli(*words[:-2], "--out", folder / "three")
+    assert (alone.code, (folder / "three").exists()) == (2, False)
+
+
+def test_the_demo(
+    cli: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "PEOPLE", 300)
+    monkeypatch.chdir(tmp_path)
+    done = cli("demo")
+    assert done.code == 0, done.err
+    names = {path.name for path in (tmp_path / "demo-output").iterdir()}
+    assert names == FILES - {"survey.plan.json"} | {"browsers.plan.json"}
+    assert "only because these people are made up" in " ".join(done.out.split())
+    assert "demo-output/release.html" in done.out
+    last = done.out.strip().splitlines()[-1]
+    assert last == "Then try  chaffinch plan --check demo-output/browsers.plan.json --explain"
+    checked = cli("plan", "--check", "demo-output/browsers.plan.json", "--explain")
+    assert checked.code == 0
+
+
+def test_the_people_of_the_demo_are_always_the_same() -> None:
+    question = cf.Choice(demo.BROWSERS, missing="refuse")
+    answers, counts = demo.people(question)
+    assert demo.people(question) == (answers, counts)
+    assert [answers.count(name) for name in demo.BROWSERS] == counts
+    assert sum(counts) == demo.PEOPLE

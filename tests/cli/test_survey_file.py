@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import chaffinch as cf
+from chaffinch.errors import InvalidFile, StorageFault
+from chaffinch.planning.survey_file import EXAMPLE, load_survey, share_of, survey_from
+
+GOOD = 'users = 100\nepsilon = 1\n[questions.a]\nkind = "bit"\n'
+
+
+def test_the_example_is_a_survey() -> None:
+    found = survey_from(EXAMPLE)
+    assert found.survey.title == "Browsers and reading time"
+    assert found.survey.questions == {
+        "browser": cf.Choice(
+            ["chrome", "firefox", "safari", "other"], unknown="other", missing="other"
+        ),
+        "reading": cf.Number(0, 60, unit="minutes", clip=True),
+    }
+    assert (found.users, found.target, found.error) == (20_000, cf.Target(1.0, 1e-8), None)
+
+
+def test_what_the_example_comments_out_works_too() -> None:
+    lines = []
+    for line in EXAMPLE.splitlines():
+        bare = line.removeprefix("# ")
+        option = line.startswith("# ") and (" = " in bare or bare.startswith("[")) and "#" in bare
+        flat = line.startswith(("# [questions", "# kind", "# names", "# missing"))
+        lines.append(bare if option or flat else line)
+    text = "\n".join(lines).replace("epsilon = 1.0", "").replace("# confidence", "confidence")
+    found = survey_from(text)
+    assert found.error == cf.Error(0.005, 0.95)
+    assert set(found.survey.questions) == {"browser", "reading", "member", "settings"}
+    assert found.columns == {"browser": "Browser"}
+
+
+def test_all_faults_are_told_at_once() -> None:
+    text = """
+title = 3
+usres = 2000
+epsilon = -1
+[questions.a]
+kind = "chioce"
+[questions.b]
+kind = "choice"
+valeus = ["a", "b"]
+[questions.c]
+kind = "number"
+low = 5
+high = 2
+[questions.d]
+missing = "no"
+[questions.e]
+kind = "bit"
+missing = "maybe"
+"""
+    with pytest.raises(InvalidFile) as caught:
+        survey_from(text)
+    told = "\n".join(caught.value.faults)
+    for part in (
+        "title:",
+        "users: must be there",
+        "usres: is not known here; did you mean 'users'?",
+        "epsilon:",
+        "questions.a: kind must be bit, choice, number or flags; did you mean 'choice'?",
+        "questions.b.valeus: is not known here; did you mean 'values'?",
+        "questions.c: The upper bound must be above",
+        "questions.d: needs a kind",
+        "questions.e: The missing answer must be one of",
+    ):
+        assert part in told
+    assert len(caught.value.faults) == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("users = 100\n[questions.a]\nkind = 'bit'\n", "epsilon or error"),
+        (GOOD.replace("epsilon = 1", "epsilon = 1\nerror = '1%'"), "epsilon or error"),
+        (GOOD.replace("epsilon = 1", "epsilon = 1\nconfidence = '95%'"), "confidence"),
+        (GOOD.replace("epsilon = 1", "epsilon = true"), "epsilon"),
+        (GOOD.replace("epsilon = 1", "epsilon = nan"), "epsilon"),
+        (GOOD.replace("epsilon = 1", "epsilon = inf"), "epsilon"),
+        (GOOD.replace("users = 100", "users = 1.5"), "users"),
+        (GOOD.replace("users = 100", "users = 0"), "users"),
+        (GOOD + "values = ['a']\n", "questions.a.values"),
+        ("users = 100\nepsilon = 1\nquestions = {}\n", "questions"),
+        ("users = 100\nepsilon = 1\nquestions = 3\n", "questions"),
+        ("users = 100\nepsilon = 1\n[questions]\na = 3\n", "questions.a"),
+        ("users = 1\nusers = 2\n", "line 2"),
+        (GOOD + "[questions.a]\n", "(at line 5"),
+    ],
+)
+def test_a_fault_names_its_place(text: str, part: str) -> None:
+    with pytest.raises(InvalidFile) as caught:
+        survey_from(text)
+    assert part in str(caught.value)
+
+
+def test_values_may_be_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "values.txt").write_text("tea\n\n coffee \n", encoding="utf-8")
+    text = 'users = 9\nepsilon = 1\n[questions.a]\nkind = "choice"\nvalues_file = "values.txt"\n'
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+    assert load_survey(path).survey.questions["a"] == cf.Choice(["tea", "coffee"])
+    path.write_text(text + 'values = ["x", "y"]\n')
+    with pytest.raises(InvalidFile, match="but not both"):
+        load_survey(path)
+    path.write_text(text.replace("values.txt", "none.txt"))
+    with pytest.raises(InvalidFile, match=r"questions\.a.*none\.txt"):
+        load_survey(path)
+
+
+def test_ranges_of_whole_numbers() -> None:
+    text = "users = 9\nepsilon = 1\n[questions.a]\nkind = 'choice'\nvalues = {first = 1, last = 9}"
+    assert survey_from(text).survey.questions["a"] == cf.Choice(range(1, 10))
+
+
+def test_shares() -> None:
+    assert (share_of("0.5%"), share_of("95 %"), share_of(0.9)) == (0.005, 0.95, 0.9)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(StorageFault):
+        load_survey(tmp_path / "none.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidFile, match="UTF-8"):
+        load_survey(tmp_path / "bytes.toml")
