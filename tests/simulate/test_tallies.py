@@ -1,20 +1,17 @@
 """The sampler of tallies has the law of the real path: encode, shuffle, tally.
 
 Two samples are compared by chi-square on the histograms of every tally and of sums and
-differences of neighbouring tallies, which see the covariances. The false-alarm rate of one
-comparison is 1e-6, shared out over its statistics; a chi-square needs cells with enough in
-them, so sparse ones are pooled.
+differences of neighbouring tallies, which see the covariances (`judging.same_law`). The
+false-alarm rate of one comparison is 1e-6.
 """
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import special
 
 from chaffinch.analysis.tally import tally
 from chaffinch.encoding.many import encode_numbers
@@ -22,14 +19,13 @@ from chaffinch.encoding.one import encode_with
 from chaffinch.planning.plan import Plan
 from chaffinch.planning.questions import Flags, Number, Question
 from chaffinch.shuffling.shuffle import shuffle_with
-from chaffinch.simulate import SeededWords, Truth, uniform, zipf
+from chaffinch.simulate import SeededWords, Truth, judging, uniform, zipf
 from chaffinch.simulate.seeded import generator
 from chaffinch.simulate.tallies import sample, thermometer
 from tests.simulate.settings import ALARM, SMALL, changed, planned
 
 PEOPLE = 20
 REAL, DRAWN = 4000, 50_000
-LEAST = 25
 Tallies = NDArray[np.int64]
 
 
@@ -71,43 +67,8 @@ def drawn(plan: Plan, truth: Truth, runs: int = DRAWN) -> Tallies:
     return sample(plan.parts[0], truth, runs, generator(9, "tallies"))
 
 
-def statistics(tallies: Tallies) -> list[Tallies]:
-    """Return every tally, and sums and differences of some pairs."""
-    columns = list(tallies.T[:8])
-    pairs = list(itertools.pairwise(columns))
-    return columns + [a + b for a, b in pairs] + [a - b for a, b in pairs]
-
-
-def p_values(first: Tallies, second: Tallies) -> list[float]:
-    return [two_samples(a, b) for a, b in zip(statistics(first), statistics(second), strict=True)]
-
-
-def two_samples(first: Tallies, second: Tallies) -> float:
-    """Return the p-value of the chi-square test that two samples have one law."""
-    low = int(min(first.min(), second.min()))
-    size = int(max(first.max(), second.max())) - low + 1
-    seen = np.array([np.bincount(s - low, minlength=size) for s in (first, second)], dtype=float)
-    cells, kept = [], np.zeros(2)
-    share = len(first) / (len(first) + len(second))
-    for column in seen.T:
-        kept = kept + column
-        if kept.sum() * share >= LEAST:
-            cells.append(kept)
-            kept = np.zeros(2)
-    if not cells:
-        return 1.0
-    cells[-1] = cells[-1] + kept
-    table = np.array(cells).T
-    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
-    if table.shape[1] == 1:
-        return 1.0
-    value = float(((table - expected) ** 2 / expected).sum())
-    return float(special.chdtrc(table.shape[1] - 1, value))
-
-
 def same_law(first: Tallies, second: Tallies) -> bool:
-    found = p_values(first, second)
-    return min(found) > ALARM / len(found)
+    return judging.same_law(first, second) > ALARM
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -9,15 +9,21 @@ True
 
 from __future__ import annotations
 
+from chaffinch.simulate.audits import Audit, Finding, audit
+from chaffinch.simulate.pipeline import Pipeline
 from chaffinch.simulate.populations import Population, Truth, from_column, uniform, zipf
 from chaffinch.simulate.runs import Simulation, simulate
 from chaffinch.simulate.seeded import SeededWords
 
 __all__ = [
+    "Audit",
+    "Finding",
+    "Pipeline",
     "Population",
     "SeededWords",
     "Simulation",
     "Truth",
+    "audit",
     "from_column",
     "simulate",
     "uniform",

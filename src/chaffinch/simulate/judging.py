@@ -8,6 +8,7 @@ the chi-square law with the degrees of freedom that the kurtosis of the tally le
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+_LEAST_CELL = 25.0
+_MOST_COLUMNS = 8
 
 
 def mean_room(variance: Floats, runs: int, alarm: float) -> Floats:
@@ -65,3 +69,42 @@ def clopper_pearson(hits: Any, trials: int, alpha: float) -> tuple[Floats, Float
         low = special.betaincinv(seen, trials - seen + 1.0, alpha)
         high = special.betainccinv(seen + 1.0, trials - seen, alpha)
     return np.where(seen > 0, low, 0.0), np.where(seen < trials, high, 1.0)
+
+
+def same_law(first: Counts, second: Counts) -> float:
+    """Return a p-value that two samples of tallies, a row each, have one joint law.
+
+    Every tally is compared, and sums and differences of neighbours, which see covariances
+    (the first few columns stand for the rest). Small where the laws differ: no larger than
+    x with chance at most x, by the union bound, if they do not.
+    """
+    pairs = list(zip(_views(first), _views(second), strict=True))
+    return min(1.0, len(pairs) * min(two_samples(one, other) for one, other in pairs))
+
+
+def two_samples(first: Counts, second: Counts) -> float:
+    """Return the p-value of Pearson's chi-square that two samples of numbers have one law.
+
+    Neighbouring outcomes are pooled until each cell is expected to hold enough for the
+    chi-square to be near its limit.
+    """
+    low = int(min(first.min(), second.min()))
+    size = int(max(first.max(), second.max())) - low + 1
+    seen = [np.bincount(sample - low, minlength=size) for sample in (first, second)]
+    total = np.cumsum(seen[0] + seen[1])
+    share = min(len(first), len(second)) / (len(first) + len(second))
+    filled = np.floor(total * (share / _LEAST_CELL))
+    edges = np.flatnonzero(np.diff(filled, prepend=0.0)) + 1
+    if len(edges) < 2:
+        return 1.0
+    starts = np.concatenate([[0], edges[:-1]])
+    table = np.array([np.add.reduceat(counts, starts) for counts in seen], dtype=np.float64)
+    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
+    value = float((np.square(table - expected) / expected).sum())
+    return float(special.chdtrc(table.shape[1] - 1, value))
+
+
+def _views(tallies: Counts) -> list[Counts]:
+    columns = list(tallies.T[:_MOST_COLUMNS])
+    pairs = list(pairwise(columns))
+    return columns + [a + b for a, b in pairs] + [a - b for a, b in pairs]

@@ -4,7 +4,7 @@ Given how many people hold each answer, flips of different bits are independent,
 multinomial, and what a number is rounded to is a coin per person. So the tallies of any
 number of people can be drawn without drawing anybody's report. What the sampler leaves out
 is cutting, the loss of messages that do not fit into the slots of a report: it happens with
-a chance that the plan bounds (``plan.cutting``) and charges to delta.
+a chance that the plan bounds and charges to delta.
 """
 
 from __future__ import annotations

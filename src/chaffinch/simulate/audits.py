@@ -1,0 +1,279 @@
+"""Attack a plan's own pipeline, and see whether it leaks more than the accountant says.
+
+A lower bound above the claim proves that something is broken. One below it proves nothing:
+that is what the exact accounting is for. Audits are sharp for a large delta and for small
+crowds, and blunt for a tiny delta, which no number of trials would ever show.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from chaffinch import checks
+from chaffinch.errors import GuaranteeNotProven
+from chaffinch.planning.candidates import smallest_epsilon
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.simulate.attacks import Attack, Floats, worst_attack
+from chaffinch.simulate.judging import clopper_pearson, same_law
+from chaffinch.simulate.pipeline import Pipeline, Seen, collect, collect_alone
+from chaffinch.simulate.seeded import chosen, generator
+from chaffinch.simulate.tallies import sample
+
+SMALL_CROWD = 20
+LARGEST_REAL_CROWD = 100
+"""Larger crowds are attacked through the sampler of tallies, which has the same law."""
+SAMPLED = 20
+"""The sampler is so much cheaper that it gets so many times the trials."""
+LIMIT = 6.5
+"""Standard deviations that order and freshness may be off: a chance below 1e-10 each."""
+UNLIKELY = 1e-8
+"""A smaller p-value of the law of the tallies is no chance any more."""
+_THRESHOLDS = 2000
+_RARE = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One attack: what it proved and what it was set against."""
+
+    question: str
+    path: str
+    """``one device``, ``real path`` (encode, shuffle, tally) or ``sampler``."""
+    crowd: int
+    trials: int
+    """How many collections of each of the two worlds."""
+    claimed: float
+    """The accountant's epsilon for this crowd with the plan's randomizer, at the audit's delta."""
+    lower_bound: float
+    """Epsilon is at least this, with the audit's confidence."""
+
+    @property
+    def ok(self) -> bool:
+        """Return whether the claim stands."""
+        return self.lower_bound <= self.claimed
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What attacks on a plan's pipeline showed."""
+
+    plan_id: str
+    seed: int
+    delta: float
+    confidence: float
+    """That no lower bound is above the truth, all findings and both directions together."""
+    findings: tuple[Finding, ...]
+    order: float
+    """How far the shuffled order is from uniform, in standard deviations."""
+    repeats: float
+    """How alike the noise of different collections is, in standard deviations."""
+    law: float
+    """A p-value: that the tallies of the real path have the law that was proven private."""
+
+    @property
+    def ok(self) -> bool:
+        """Return whether nothing was found to be broken."""
+        watched = max(self.order, self.repeats) <= LIMIT and self.law >= UNLIKELY
+        return watched and all(one.ok for one in self.findings)
+
+    @property
+    def sharpest(self) -> Finding | None:
+        """Return the finding that comes closest to its claim, or goes furthest beyond."""
+        if not self.findings:
+            return None
+        return max(self.findings, key=lambda one: one.lower_bound / max(one.claimed, 1e-9))
+
+    @property
+    def lower_bound(self) -> float:
+        """Return the lower bound of the sharpest finding."""
+        return self.sharpest.lower_bound if self.sharpest else 0.0
+
+    @property
+    def claimed(self) -> float:
+        """Return the claim that the sharpest finding was set against."""
+        return self.sharpest.claimed if self.sharpest else math.inf
+
+    @property
+    def trials(self) -> int:
+        """Return how many collections were made in all."""
+        return sum(2 * one.trials for one in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        """Return the result in one sentence."""
+        if self.order > LIMIT:
+            return "Broken: the order of the shuffled messages is not uniform."
+        if self.repeats > LIMIT:
+            return "Broken: different collections share their noise."
+        best = self.sharpest
+        if self.law < UNLIKELY and (best is None or best.ok):
+            return "Broken: the tallies do not have the law that the guarantee is about."
+        if best is None:
+            return "Nothing to test: no epsilon is claimed at this delta for such crowds."
+        said = (
+            f"epsilon is at least {best.lower_bound:.4g} and claimed to be {best.claimed:.4g} "
+            f"at delta {self.delta:g} for a crowd of {best.crowd} ({best.path}, "
+            f"{best.trials} trials of each world, confidence 1 − {1 - self.confidence:.1g})."
+        )
+        return f"No violation found: {said}" if best.ok else f"Broken: {said}"
+
+    def rows(self) -> list[Finding]:
+        """Return all findings."""
+        return list(self.findings)
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as JSON-ready data."""
+        document = asdict(self)
+        document["findings"] = list(document["findings"])
+        result = {"ok": self.ok, "trials": self.trials, "verdict": self.verdict}
+        return {"format": "chaffinch/audit@1", **document, **result}
+
+
+def audit(
+    plan: Plan,
+    *,
+    trials: int = 20_000,
+    crowd: int | None = None,
+    delta: float = 1e-3,
+    confidence: float = 1 - 1e-6,
+    seed: int | None = None,
+    progress: Callable[[int], None] | None = None,
+    broken: Pipeline | None = None,
+) -> Audit:
+    """Return what the best attacks on a plan's pipeline prove about its epsilon.
+
+    Every question is attacked on one device alone, in a small crowd on the real path, and in
+    the plan's own crowd through the sampler of tallies; with ``crowd``, in that crowd only.
+    Each finding is set against the accountant's number for *its* crowd with the plan's
+    randomizer, at the audit's ``delta``, which is not the plan's. ``trials`` collections are
+    made of each world on the real path, and many more by the sampler. What an attack on
+    tallies cannot see is watched too: that the order of messages is uniform, that no noise is
+    used twice, and that the tallies have the law that was proven private.
+    ``broken`` replaces a step of the pipeline, to see that the audit notices.
+    """
+    trials = checks.whole("number of trials", trials, least=1000, most=10**9)
+    delta = checks.delta(delta)
+    confidence = checks.real("confidence", confidence, least=0.5, most=1 - 1e-12)
+    sizes = {1, min(plan.crowd, SMALL_CROWD), plan.crowd} if crowd is None else {crowd}
+    root = chosen(seed)
+    jobs = [
+        (part, checks.whole("crowd", size, least=1))
+        for part in plan.parts
+        for size in sorted(sizes)
+    ]
+    # Two directions, and two ends of a bound in each.
+    alpha = (1 - confidence) / (4 * len(jobs))
+    pipeline = broken or Pipeline()
+    findings, watched, laws = [], [Seen(np.empty((0, 0), np.int64))], [1.0]
+    for place, (part, size) in enumerate(jobs):
+        claimed = claim(part, size, delta)
+        attack = worst_attack(part, size, min(claimed, 300.0))
+        path, worlds = _worlds(attack, trials, pipeline, (root, place))
+        watched.extend(worlds)
+        if path != "sampler" and _uncut(part, size):
+            laws.extend(
+                _law(attack, world, seen, (root, place)) for world, seen in enumerate(worlds)
+            )
+        if math.isfinite(claimed):
+            scores = [attack.score(seen.tallies) for seen in worlds]
+            bound = lower_bound(scores[1], scores[0], delta, alpha)
+            count = len(scores[0])
+            findings.append(Finding(part.name, path, size, count, claimed, bound))
+        if progress is not None:
+            progress(place + 1)
+    return Audit(
+        plan_id=plan.id,
+        seed=root,
+        delta=delta,
+        confidence=confidence,
+        findings=tuple(findings),
+        order=max(seen.order for seen in watched),
+        repeats=max(seen.repeats for seen in watched),
+        law=min(1.0, len(laws) * min(laws)),
+    )
+
+
+def claim(part: Part, crowd: int, delta: float) -> float:
+    """Return the accountant's epsilon for a crowd with the part's randomizer; may be infinite.
+
+    In a large crowd it is rounded up to four digits, which is much quicker to prove.
+    """
+    try:
+        if crowd > LARGEST_REAL_CROWD:
+            return smallest_epsilon([part], crowd, 1, delta, guess=1.0)
+        return part.mechanism(crowd).epsilon(delta).upper
+    except GuaranteeNotProven:
+        return math.inf
+
+
+def lower_bound(one: Floats, zero: Floats, delta: float, alpha: float) -> float:
+    """Return an epsilon that is surely exceeded, from the scores of two worlds.
+
+    The threshold is chosen on the first half of the trials and judged on the second, so the
+    choice costs no confidence. Both directions: a high score speaks for world 1, a low one
+    for world 0. Wrong with chance at most 4·alpha.
+    """
+    half = len(one) // 2
+    best = 0.0
+    for likely, other in ((one, zero), (-zero, -one)):
+        places = np.unique(likely[:half])
+        if len(places) > _THRESHOLDS:
+            places = np.unique(np.quantile(places, np.linspace(0, 1, _THRESHOLDS)))
+        found = _bounds(likely[:half], other[:half], places, delta, alpha)
+        chosen_place = places[[int(np.argmax(found))]]
+        best = max(best, float(_bounds(likely[half:], other[half:], chosen_place, delta, alpha)[0]))
+    return best
+
+
+def _bounds(likely: Floats, other: Floats, places: Floats, delta: float, alpha: float) -> Floats:
+    """Return ln((P − delta)/Q) at the safe ends of P and Q, for each threshold; 0 if negative."""
+    hits, false = (
+        len(scores) - np.searchsorted(np.sort(scores), places) for scores in (likely, other)
+    )
+    low, _ = clopper_pearson(hits, len(likely), alpha)
+    _, high = clopper_pearson(false, len(other), alpha)
+    gain = np.maximum(low - delta, 0.0) / high
+    return np.log(np.maximum(gain, 1.0))
+
+
+def _law(attack: Attack, world: int, seen: Seen, seed: tuple[int, int]) -> float:
+    """Return a p-value that the real path and the sampler have one law."""
+    root, place = seed
+    draws = generator(root, "tallies", place, world)
+    runs = 2 * len(seen.tallies)
+    return same_law(
+        seen.tallies, sample(attack.part, attack.truth(world), runs, draws, attack.codes)
+    )
+
+
+def _uncut(part: Part, crowd: int) -> bool:
+    """Return whether slots are so ample that the sampler, which has no limit, has the same law."""
+    protocol = part.protocol
+    return crowd * protocol.records * protocol.overflow(part.question) < _RARE
+
+
+def _worlds(
+    attack: Attack, trials: int, pipeline: Pipeline, seed: tuple[int, int]
+) -> tuple[str, list[Seen]]:
+    """Return both worlds, each from its own branch of the seed."""
+    root, place = seed
+    if attack.crowd > LARGEST_REAL_CROWD:
+        worlds = []
+        for world in (0, 1):
+            draws = generator(root, "other world", place, world)
+            truth = attack.truth(world)
+            found = sample(attack.part, truth, SAMPLED * trials, draws, attack.codes)
+            worlds.append(Seen(found))
+        return "sampler", worlds
+    alone = attack.crowd == 1
+    collector = collect_alone if alone else collect
+    key = int(generator(root, "encode", place).integers(1 << 62))
+    return (
+        "one device" if alone else "real path",
+        [collector(attack, world, trials, pipeline, key) for world in (0, 1)],
+    )

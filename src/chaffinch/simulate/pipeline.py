@@ -1,0 +1,123 @@
+"""Many small collections through the real path: encode, shuffle, tally.
+
+A batch is a survey that asks the same question again and again, so one pass of the encoder,
+the shuffler and the tally makes many independent collections at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.analysis.tally import tally
+from chaffinch.encoding.many import encode_numbers
+from chaffinch.encoding.one import encode_with
+from chaffinch.kernels import Words
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.shuffling.shuffle import shuffle_with
+from chaffinch.simulate.attacks import Attack
+from chaffinch.simulate.seeded import SeededWords, branch
+from chaffinch.wire.messages import EMPTY, Codes, Counts, Report, Reports, Shuffled
+
+BATCH = 250
+_MOST_CODES = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The three steps that an audit attacks; tests replace one by a broken one."""
+
+    encode: Callable[[Plan, list[NDArray[Any]], int, Words], Reports] = encode_numbers
+    device: Callable[[object, Plan, Words], Report] = encode_with
+    shuffle: Callable[[Reports, Words], Shuffled] = shuffle_with
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """The tallies of the attacked codes, a row per collection, and what else was watched."""
+
+    tallies: Counts
+    order: float = 0.0
+    """How far the order of messages is from uniform, in standard deviations."""
+    repeats: float = 0.0
+    """How alike the noise of one collection and of a later one is, in standard deviations."""
+
+
+def collect(attack: Attack, world: int, trials: int, pipeline: Pipeline, seed: int) -> Seen:
+    """Return what the analyzer sees in ``trials`` collections of one world."""
+    size = max(1, min(BATCH, _MOST_CODES // len(attack.part.labels)))
+    plan = survey(attack.part, attack.crowd, size)
+    numbers = [attack.numbers(world)] * size
+    encoding = SeededWords(branch(seed, "encode", world))
+    shuffling = SeededWords(branch(seed, "shuffle", world))
+    found, orders = [], []
+    for _ in range(-(-trials // size)):
+        reports = pipeline.encode(plan, numbers, attack.crowd, encoding)
+        shuffled = pipeline.shuffle(reports, shuffling)
+        orders.append(disorder(reports.messages, shuffled.messages))
+        found.append(tally(shuffled).counts.reshape(size, -1)[:, attack.codes])
+    order = np.abs(np.sum(orders, axis=0)).max() / math.sqrt(len(orders))
+    tallies = np.concatenate(found)
+    repeats = max(likeness(tallies, lag) for lag in {1, size} if 2 * lag < len(tallies))
+    return Seen(tallies[:trials], float(order), repeats)
+
+
+def collect_alone(attack: Attack, world: int, trials: int, pipeline: Pipeline, seed: int) -> Seen:
+    """Return the reports of one device as tallies: a crowd of one."""
+    plan = survey(attack.part, 1, 1)
+    words = SeededWords(branch(seed, "one device", world))
+    answer, size = attack.answer(world), plan.codes
+    found = np.empty((trials, size), np.int64)
+    for row in found:
+        codes = np.array(pipeline.device(answer, plan, words).codes, dtype=np.int64)
+        row[:] = np.bincount(codes[codes != EMPTY], minlength=size)
+    return Seen(found[:, attack.codes], repeats=likeness(found[:, attack.codes], 1))
+
+
+def survey(part: Part, crowd: int, size: int) -> Plan:
+    """Return a plan that asks one question of a small crowd ``size`` times over.
+
+    Its promise plays no part: what is audited is computed from the protocol.
+    """
+    parts = tuple(Part(f"{place}", part.question, part.protocol) for place in range(size))
+    return Plan("audit", parts, crowd, crowd, crowd, 1, 0.0, 1.0)
+
+
+def disorder(arrived: Codes, left: Codes) -> tuple[float, float]:
+    """Return two scores of an order of messages, of mean 0 and variance 1 if it is uniform.
+
+    The first counts the places whose message is the one that arrived there, the second is
+    the trend of the codes. For a sum of a(i, π(i)) over a uniform π of m places the variance
+    is Σ d²/(m − 1), with d what is left of a without the means of its rows and columns
+    [Hoeffding 1951].
+    """
+    m = len(arrived)
+    if m < 2 or len(left) != m:
+        return (0.0, 0.0) if len(left) == m else (math.inf, math.inf)
+    counts = np.unique(left, return_counts=True)[1].astype(np.float64)
+    squares = float(counts @ counts)
+    spread = (squares - 2.0 * float(counts**2 @ counts) / m + squares**2 / m**2) / (m - 1)
+    kept = float(np.count_nonzero(arrived == left)) - squares / m
+    places = np.arange(m) - 0.5 * (m - 1)
+    codes = left - left.mean(dtype=np.float64)
+    trend, scale = float(places @ codes), float(places @ places) * float(codes @ codes) / (m - 1)
+    return (
+        kept / math.sqrt(spread) if spread > 1e-9 else 0.0,
+        trend / math.sqrt(scale) if scale > 0 else 0.0,
+    )
+
+
+def likeness(tallies: Counts, lag: int) -> float:
+    """Return the correlation with the collection ``lag`` later, in standard deviations."""
+    totals = tallies @ np.arange(1, tallies.shape[1] + 1)
+    away = totals - totals.mean()
+    power = float(away @ away) / len(away)
+    if power == 0:
+        return 0.0
+    count = len(away) - lag
+    return abs(float(away[:-lag] @ away[lag:])) / (power * math.sqrt(count))

@@ -1,0 +1,269 @@
+"""The parts of an audit, each against an exact law or an enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from chaffinch import privacy
+from chaffinch.analysis.tally import tally
+from chaffinch.encoding.many import encode_numbers
+from chaffinch.encoding.one import encode_with
+from chaffinch.errors import InvalidInput
+from chaffinch.planning.noise import Noise
+from chaffinch.planning.plan import Part
+from chaffinch.planning.protocols import Decoys, Flips
+from chaffinch.planning.questions import Bit
+from chaffinch.shuffling.shuffle import shuffle_with
+from chaffinch.simulate import SeededWords, audit
+from chaffinch.simulate.attacks import Attack, crowds, law, worst_attack
+from chaffinch.simulate.audits import claim, lower_bound
+from chaffinch.simulate.pipeline import Pipeline, collect, disorder, likeness, survey
+from tests.simulate.settings import SMALL, chance, choice, planned
+
+BIT = Part("bit", Bit(), Flips(chance(0.2)))
+
+
+def part_of(name: str) -> Part:
+    return planned(20, SMALL[name]).parts[0]
+
+
+# ------------------------------------------------------------------------------- laws
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        Noise.flips(Fraction(1, 5), copies=2),
+        Noise.clear(decoy_slots=2, rate=Fraction(1, 2), values=3),
+        Noise.flips_with_decoys(Fraction(1, 5), decoy_slots=1, rate=Fraction(1), values=3),
+    ],
+)
+@pytest.mark.parametrize("held", [0, 2, 5])
+def test_laws_have_the_moments_of_the_noise(noise: Noise, held: int) -> None:
+    start, mass = law(noise, held, 5)
+    outcomes = start + np.arange(len(mass))
+    mean = float(noise.base(5) + noise.slope * held)
+    assert mass.sum() == pytest.approx(1, abs=1e-12)
+    assert mass @ outcomes == pytest.approx(mean)
+    assert mass @ np.square(outcomes - mean) == pytest.approx(float(noise.tally_variance(held, 5)))
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("world", [0, 1])
+def test_people_and_their_counts_agree(name: str, world: int) -> None:
+    part = part_of(name)
+    for attack in itertools.islice(crowds(part, 20), 0, None, 3):
+        numbers, truth = attack.numbers(world), attack.truth(world)
+        assert sorted(numbers.ravel().tolist()) == sorted(truth.numbers().ravel().tolist())
+        assert len(numbers) == 20
+        # What the target says on its own device is the first of them, but for the noise.
+        quiet = planned(1, (part.question, part.protocol))
+        report = encode_with(attack.answer(world), quiet, SeededWords(1))
+        assert len(report.codes) == quiet.slots
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_target_says_on_its_device_what_the_batch_says(name: str) -> None:
+    attack = Attack(part_of(name), 1, 0, 0)
+    plan = survey(attack.part, 1, 1)
+    draws = 600
+    for world in (0, 1):
+        words = SeededWords(2)
+        alone = [encode_with(attack.answer(world), plan, words) for _ in range(draws)]
+        numbers = [attack.numbers(world)]
+        batches = [encode_numbers(plan, numbers, 1, words) for _ in range(draws)]
+        means = [
+            np.mean([tally(shuffle_with(one, words)).counts for one in found], axis=0)
+            for found in ([[report] for report in alone], batches)
+        ]
+        # Six standard deviations of a difference of means of at most 5 bits of variance 1/4.
+        assert np.abs(means[0] - means[1]).max() < 6 * math.sqrt(2 * 5 / 4 / draws)
+
+
+# ------------------------------------------------------------------------------- attacks
+
+
+@pytest.mark.parametrize("users", [2, 7, 20])
+def test_the_worst_crowd_of_a_bit_leaks_what_is_claimed(users: int) -> None:
+    epsilon = claim(BIT, users, 1e-2)
+    worst = worst_attack(BIT, users, epsilon)
+    assert worst.leak(epsilon) == pytest.approx(1e-2, rel=1e-6)
+    assert all(attack.leak(epsilon) <= 1e-2 * (1 + 1e-6) for attack in crowds(BIT, users))
+
+
+def test_the_worst_crowd_of_a_choice_leaks_what_is_claimed() -> None:
+    part = part_of("choice flips")
+    mechanism = privacy.FlippedValues(users=6, values=5, flip_probability=chance(0.2))
+    for attack in crowds(part, 6):
+        one_way = mechanism.crowd_delta(first=attack.joined, second=attack.opposed, epsilon=0.7)
+        back = mechanism.crowd_delta(first=attack.opposed, second=attack.joined, epsilon=0.7)
+        assert attack.leak(0.7) == pytest.approx(max(one_way.upper, back.upper), rel=1e-6)
+    epsilon = claim(part, 6, 1e-2)
+    assert 0.99e-2 < worst_attack(part, 6, epsilon).leak(epsilon) <= 1e-2
+
+
+def test_scores_are_likelihood_ratios() -> None:
+    attack = Attack(BIT, 3, 1, 1)
+    worlds = [law(attack.noise, 1 + world, 3)[1] for world in (0, 1)]
+    scores = attack.score(np.arange(4)[:, None])
+    assert scores.tolist() == pytest.approx(np.log(worlds[1] / worlds[0]).tolist())
+
+
+def test_scores_of_clear_values_see_the_impossible() -> None:
+    attack = Attack(Part("bit", Bit(), Decoys(1, chance(0.5))), 4, 2, 1)
+    # With fewer than three yes (two others and the target) the target said no.
+    assert attack.score(np.array([[2, 3]]))[0] < -50
+    assert attack.score(np.array([[5, 1]]))[0] > 50
+
+
+def test_scores_of_large_crowds_are_linear_and_rise() -> None:
+    attack = worst_attack(Part("bit", Bit(), Flips(chance(0.4))), 10**8, 0.1)
+    scores = attack.score(np.array([[10**7], [10**7 + 1], [10**7 + 2]]))
+    assert np.diff(scores) == pytest.approx([scores[1] - scores[0]] * 2, rel=1e-6)
+    assert scores[1] > scores[0]
+
+
+# ------------------------------------------------------------------------------- bounds
+
+
+def test_bounds_stay_below_the_truth() -> None:
+    # Randomized response with epsilon ln 4; each bound errs with chance at most 0.02.
+    draws = np.random.default_rng(1)
+    wrong, close = 0, 0
+    for _ in range(500):
+        zero, one = draws.random((2, 2000)) < np.array([[0.2], [0.8]])
+        found = lower_bound(one.astype(float), zero.astype(float), 1e-9, 0.005)
+        wrong += found > math.log(4)
+        close += found > 0.7 * math.log(4)
+    assert wrong <= 30, "500 at 0.02 is 10, and 30 is more than six standard deviations above"
+    assert close == 500
+
+
+def test_disjoint_worlds_prove_as_much_as_so_many_trials_can() -> None:
+    found = lower_bound(np.ones(4000), np.zeros(4000), 1e-3, 1e-6)
+    assert found == pytest.approx(math.log(2000 / -math.log(1e-6)), abs=0.02)
+    assert lower_bound(np.zeros(4000), np.ones(4000), 1e-3, 1e-6) == 0.0
+
+
+def test_equal_worlds_prove_nothing() -> None:
+    draws = np.random.default_rng(2)
+    one, zero = draws.normal(size=(2, 20_000))
+    assert lower_bound(one, zero, 1e-3, 1e-6) == 0.0
+
+
+def test_many_different_scores_are_thinned() -> None:
+    draws = np.random.default_rng(3)
+    found = lower_bound(draws.normal(1.0, 1.0, 40_000), draws.normal(size=40_000), 0.05, 1e-4)
+    # The hockey-stick of two Gaussians one apart is 0.05 at epsilon 1.55.
+    assert 1.2 < found < 1.55
+
+
+# ------------------------------------------------------------------------------- order, freshness
+
+
+@pytest.mark.parametrize("codes", [[0, 1, 2, 3], [0, 0, 1, 2, 2], [5, 5, 5, 1]])
+def test_order_scores_have_mean_zero_and_variance_one(codes: list[int]) -> None:
+    arrived = np.array(codes, np.uint32)
+    scores = np.array([disorder(arrived, np.array(p)) for p in itertools.permutations(arrived)])
+    assert scores.mean(axis=0) == pytest.approx([0, 0], abs=1e-12)
+    assert np.square(scores).mean(axis=0) == pytest.approx([1, 1])
+
+
+def test_order_of_nothing_to_order() -> None:
+    none, same = np.empty(0, np.uint32), np.zeros(4, np.uint32)
+    assert disorder(none, none) == disorder(same, same) == (0.0, 0.0)
+    assert disorder(same, none) == (math.inf, math.inf), "a message was lost"
+
+
+def test_likeness_of_fresh_and_of_repeated_noise() -> None:
+    draws = np.random.default_rng(4).integers(0, 10, (4000, 2))
+    assert likeness(draws, 1) < 5
+    assert likeness(np.repeat(draws, 2, axis=0), 1) > 20
+    assert likeness(np.concatenate([draws, draws]), 4000) > 20
+    assert likeness(np.zeros((10, 1), np.int64), 1) == 0.0
+
+
+# ------------------------------------------------------------------------------- the whole
+
+
+def test_an_audit_is_a_document_and_repeats_from_its_seed() -> None:
+    plan = planned(20, SMALL["bit flips"], SMALL["choice decoys"])
+    told: list[int] = []
+    found = audit(plan, trials=1000, delta=0.01, progress=told.append)
+    assert audit(plan, trials=1000, delta=0.01, seed=found.seed) == found
+    assert told == [1, 2, 3, 4]
+    # A clear value alone has no epsilon at all: there is no claim to test.
+    paths = [(one.question, one.path, one.crowd) for one in found.findings]
+    assert paths == [("q0", "one device", 1), ("q0", "real path", 20), ("q1", "real path", 20)]
+    document = found.document()
+    assert document["seed"] == found.seed
+    assert document["verdict"].startswith("No violation found")
+    assert len(document["findings"]) == len(found.rows()) == 3
+    assert found.trials == 6000
+
+
+def test_nothing_claimed_is_nothing_tested() -> None:
+    plan = planned(1, (choice(3), Decoys(1, chance(0.5))))
+    found = audit(plan, trials=1000, seed=1)
+    assert found.ok
+    assert found.findings == ()
+    assert (found.lower_bound, found.claimed) == (0.0, math.inf)
+    assert found.verdict.startswith("Nothing to test")
+
+
+def test_the_plans_own_crowd_is_attacked_through_the_sampler() -> None:
+    plan = planned(1000, (Bit(), Flips(chance(0.02))))
+    found = audit(plan, trials=20_000, crowd=1000, seed=1, confidence=0.999)
+    assert found.findings[0].path == "sampler"
+    assert found.findings[0].trials == 400_000
+    assert 0.6 * found.claimed < found.lower_bound <= found.claimed
+
+
+def test_batches_make_collections_of_their_own() -> None:
+    attack = Attack(BIT, 5, 2, 2)
+    seen = collect(attack, 1, 3000, Pipeline(), 1)
+    assert seen.tallies.shape == (3000, 1)
+    start, mass = law(attack.noise, 3, 5)
+    expected = 3000 * mass
+    counts = np.bincount(seen.tallies[:, 0] - start, minlength=6)
+    # Six standard deviations in each cell.
+    assert (np.abs(counts - expected) < 6 * np.sqrt(expected) + 1).all()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"trials": 10}, {"delta": 2.0}, {"confidence": 1.0}, {"crowd": 0}]
+)
+def test_what_cannot_be_audited_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(InvalidInput):
+        audit(planned(20, SMALL["bit flips"]), **{"trials": 1000, **wrong})  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------- the nightly tier
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("users", "flip"), [(1000, 0.02), (400, 0.05)])
+def test_ten_million_trials_come_close_to_the_claim(users: int, flip: float) -> None:
+    plan = planned(users, (Bit(), Flips(chance(flip))))
+    found = audit(plan, trials=500_000, crowd=users, seed=1)
+    assert found.findings[0].trials == 10_000_000
+    assert 0.93 * found.claimed < found.lower_bound <= found.claimed
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["bit flips", "choice flips", "choice decoys", "flags"])
+def test_a_million_real_collections_stay_below_the_claim(name: str) -> None:
+    found = audit(planned(20, SMALL[name]), trials=1_000_000, crowd=20, delta=0.01, seed=2)
+    assert found.ok
+    assert found.lower_bound > 0.8 * found.claimed
+
+
+@pytest.mark.long
+def test_a_million_reports_of_one_device_see_two_percent() -> None:
+    found = audit(planned(1, SMALL["bit flips"]), trials=1_000_000, crowd=1, seed=3)
+    assert 0.985 * found.claimed < found.lower_bound <= found.claimed
