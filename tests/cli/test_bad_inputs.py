@@ -171,7 +171,13 @@ def test_messages_of_another_plan_or_stage(cli: Callable[..., Done], folder: Pat
     encoded, shuffled = folder / "encoded.parquet", folder / "shuffled.parquet"
     mine = ("--plan", folder / "members.plan.json")
     other = ("--plan", folder / "other.plan.json")
-    assert cli("encode", folder / "people.csv", *mine, "-o", encoded).code == 0
+    done = cli("encode", folder / "people.csv", *mine, "-o", encoded, "--json")
+    assert json.loads(done.out) == {
+        "plan": plan.id,
+        "stage": "encoded",
+        "reports": USERS,
+        "file": str(encoded),
+    }
     assert cli("shuffle", encoded, *other, "-o", shuffled).code == 4
     assert cli("analyze", encoded, *mine).code == 2
     assert cli("shuffle", encoded, encoded, *mine, "-o", shuffled).code == 2

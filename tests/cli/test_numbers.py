@@ -10,6 +10,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch import privacy
+from chaffinch.cli import compare
 from chaffinch.cli.privacy import MECHANISMS, Parameters, made_from
 from chaffinch.privacy import published
 from tests.cli.conftest import YES, Done
@@ -90,8 +91,15 @@ def test_compare_labels_proofs_and_claims(cli: Callable[..., Done]) -> None:
     assert claimed["value"] == asked
     assert claimed["ratio"] == pytest.approx(asked / exact["value"])
     assert {one["kind"] for one in lines} == {"exact", "published"}
+
+
+def test_compare_as_a_table(cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "_values", lambda *_: iter(()))  # which takes the longest
+    words = ("compare", "--users", 20, "--epsilon", 1, "--delta", 1e-4, "--values", 3)
     out = cli(*words).out
     assert max(map(len, out.splitlines())) <= 80
+    for part in ("exact", "published", "nothing", "note: S1 (4.45)"):
+        assert part in out
 
 
 def test_simulate_is_repeatable_and_as_predicted(cli: Callable[..., Done], folder: Path) -> None:

@@ -103,6 +103,7 @@ def test_checking_a_plan(cli: Callable[..., Done], folder: Path) -> None:
         (["plan", "--bit", "--users", "many", "--epsilon", 1], 2),
         (["plan", "--bit", "--example"], 2),
         (["plan", "none.toml"], 5),
+        (["plan", "--bit", "--users", 10, "--error", "0.001%", "--max-messages", 1], 3),
     ],
 )
 def test_wrong_wishes(words: list[object], code: int, cli: Callable[..., Done]) -> None:

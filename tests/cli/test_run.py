@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,37 @@ def test_what_was_in_the_folder_stays(cli: Callable[..., Done], folder: Path) ->
     }
     assert cli(*words, folder / "people.csv").code == 0
     assert {path.name for path in out.iterdir()} == FILES | {"notes.txt"}
+
+
+def test_results_go_into_a_folder(cli: Callable[..., Done], folder: Path) -> None:
+    data = folder / "people.csv"
+    before = data.read_bytes()
+    done = cli("run", folder / "members.plan.json", "--data", data, "--out", data)
+    assert done.code == 2
+    assert "must be a folder" in done.err
+    assert data.read_bytes() == before
+
+
+def test_two_questions_from_one_table(cli: Callable[..., Done], folder: Path) -> None:
+    (folder / "two.toml").write_text(
+        f"users = {USERS}\nepsilon = 2\ndelta = 1e-6\nmax_messages = 2\n"
+        '[questions.member]\nkind = "bit"\n'
+        '[questions.minutes]\nkind = "number"\nlow = 0\nhigh = 60\ncolumn = "age"\n'
+    )
+    words = ("run", folder / "two.toml", "--data", folder / "people.csv", "--out", folder / "o")
+    document = json.loads(cli(*words, "--json").out)["release"]
+    assert [one["question"] for one in document["questions"]] == ["member", "minutes"]
+    mean = document["questions"][1]["values"][0]
+    assert abs(mean["estimate"] - 29.4) < 12 * mean["standard_error"]
+
+
+def test_a_title_cannot_steer_the_terminal(cli: Callable[..., Done], folder: Path) -> None:
+    plan = cf.load_plan(folder / "members.plan.json")
+    replace(plan, title="\x1b[2Jgone").save(folder / "sly.plan.json")
+    done = cli("plan", "--check", folder / "sly.plan.json")
+    assert done.code == 0
+    assert "\x1b" not in done.out
+    assert "gone" in done.out
 
 
 def test_a_budget_is_charged_once_and_then_refuses(cli: Callable[..., Done], folder: Path) -> None:

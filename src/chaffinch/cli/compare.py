@@ -12,6 +12,7 @@ from typing import Any
 from chaffinch.cli.output import Output
 
 TOLERANCE = 1e-3
+COPIES = 8
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def compare(
 ) -> None:
     """Set exact parameters beside published formulas.
 
-    For one promise and one crowd. Exact ones are proven for every crowd of that size. Published ones are claims: some ask
+    Exact ones are proven for every crowd of that size. Published ones are claims: some ask
     for too much, and some do not hold.
 
     Parameters
@@ -83,9 +84,9 @@ def compare(
     )
     output.words("")
     output.words(
-        "error: standard error of a count, in people. × exact: the parameter over the exact "
-        "one. Exact: proven for every crowd of this size. Published: a claim, never a "
-        "guarantee; 'nothing' where a formula says nothing for this crowd."
+        "error: standard error of a count, in people (of a sum, in ranges). × exact: the "
+        "parameter over the exact one. Exact: proven for every crowd of this size. Published: a "
+        "claim, never a guarantee; 'nothing' where a formula says nothing for this crowd."
     )
     for note in dict.fromkeys(f"{one.source}: {one.note}." for one in lines if one.note):
         output.words(f"note: {note}")
@@ -96,9 +97,11 @@ Way = tuple[str, Callable[[], Iterator[Line]]]
 
 def _ways(users: int, values: int, target: Any) -> Iterator[Way]:
     yield "flipped bit", lambda: _bit(users, target)
+    yield f"flipped bit, {COPIES} copies", lambda: _copies(users, target)
     yield "clear with decoys", lambda: _decoys(users, values, target)
     yield "flipped values", lambda: _values(users, values, 0, target)
     yield "flipped values with decoys", lambda: _values(users, values, users, target)
+    yield f"number in {COPIES} bits", lambda: _number(users, target)
     yield "local", lambda: _local(users, target)
 
 
@@ -121,6 +124,51 @@ def _bit(users: int, target: Any) -> Iterator[Line]:
         "flipped bit", "flip", exact, {name: keywords | more for name, more in claims.items()},
         lambda q: _flip_error(users, q),
     )  # fmt: skip
+
+
+def _copies(users: int, target: Any) -> Iterator[Line]:
+    from chaffinch import privacy
+
+    def exact() -> float | None:
+        return _smallest_flip(
+            lambda q: privacy.FlippedBits(users=users, flip_probability=q, copies=COPIES),
+            target,
+            users,
+            float(COPIES),
+        )
+
+    given = {"users": users, "epsilon": target.epsilon, "copies": COPIES}
+    yield from _group(
+        f"flipped bit, {COPIES} copies",
+        "flip",
+        exact,
+        {"three_sigma_copies_flip_probability": given},
+        lambda q: _flip_error(users * COPIES, q) / COPIES,
+    )
+
+
+def _number(users: int, target: Any) -> Iterator[Line]:
+    from chaffinch import privacy
+
+    def exact() -> float | None:
+        return _smallest_flip(
+            lambda q: privacy.EncodedNumbers(
+                users=users, flip_probability=q, resolution=COPIES, slots="together"
+            ),
+            target,
+            users,
+            float(COPIES),
+        )
+
+    # Rounding to bits adds at most half a step per person.
+    rounding = math.sqrt(users) / (2 * COPIES)
+    yield from _group(
+        f"number in {COPIES} bits",
+        "flip",
+        exact,
+        {},
+        lambda q: math.hypot(_flip_error(users * COPIES, q) / COPIES, rounding),
+    )
 
 
 def _decoys(users: int, values: int, target: Any) -> Iterator[Line]:

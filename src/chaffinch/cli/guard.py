@@ -36,11 +36,13 @@ def guarded(words: list[str]) -> int:
 
 def _caught(words: list[str], *, as_json: bool) -> int:  # noqa: PLR0911 - one for each way to end
     from cyclopts import CycloptsError
+    from rich.console import Console
 
     from chaffinch.cli.app import app
 
     try:
-        code = app([STREAM if word == "-" else word for word in words])
+        # The console for help is a fresh one, so that it knows the width of today.
+        code = app([STREAM if word == "-" else word for word in words], console=Console())
         sys.stdout.flush()
     except CycloptsError as error:
         return _failed(_usage(error), as_json=as_json)
@@ -128,9 +130,10 @@ def _plain(details: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _tell(words: str) -> None:
-    shown = "".join(one if one.isprintable() or one == "\n" else "?" for one in words)
+    from chaffinch.cli.output import printable
+
     try:
-        sys.stderr.write(shown + "\n")
+        sys.stderr.write(printable(words) + "\n")
         sys.stderr.flush()
     except OSError:
         return  # nobody listens; the exit code still tells

@@ -39,7 +39,7 @@ class Output:
         """Print paragraphs, wrapped to the width of the terminal."""
         import textwrap
 
-        for line in text.split("\n"):
+        for line in printable(text).split("\n"):
             sys.stdout.write("\n".join(textwrap.wrap(line, self.width)) + "\n")
 
     def drawing(self, text: str) -> None:
@@ -59,7 +59,7 @@ class Output:
                 Text(head), justify="left" if text else "right", no_wrap=not text, overflow="fold"
             )
         for row in rows:
-            table.add_row(*map(Text, row))
+            table.add_row(*(Text(printable(cell)) for cell in row))
         self._console().print(table)
 
     @property
@@ -116,6 +116,15 @@ class Output:
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(words, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def printable(text: str) -> str:
+    r"""Return a text that cannot steer a terminal: titles and names come from files.
+
+    >>> printable("tea\x1b[2J")
+    'tea?[2J'
+    """
+    return "".join(one if one.isprintable() or one == "\n" else "?" for one in text)
 
 
 def finite(content: Any) -> Any:

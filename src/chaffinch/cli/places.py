@@ -51,6 +51,8 @@ def folder(out: Path) -> Iterator[Path]:
     from chaffinch.tables.faults import storage_fault
 
     made = False
+    if out.exists() and not out.is_dir():
+        raise InvalidInput("output", "a folder", out.name, hint="name a folder for the results")
     try:
         if not out.is_dir():
             out.mkdir(parents=True)

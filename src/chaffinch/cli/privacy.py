@@ -73,7 +73,8 @@ def privacy(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Show how private a mechanism is, exactly.
 
-    Both ends of every number are proven. For example: `chaffinch privacy bits --users 1000 --flip 0.03 --delta 1e-6 --curve`
+    Both ends of every number are proven. For example:
+    `chaffinch privacy bits --users 1000 --flip 0.03 --delta 1e-6 --curve`
 
     Parameters
     ----------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,7 +130,9 @@ class _Asked:
             if plan is not None
             else list(survey.survey.questions)
         )
-        self.users: int = plan.reports if plan is not None else survey.users
+        self.reports = (
+            plan.reports if plan is not None else math.ceil(survey.users / Fraction(survey.honest))
+        )
         self.columns: dict[str, str] = {} if plan is not None else dict(survey.columns)
 
     def made(self, output: Output) -> Plan:
@@ -152,5 +156,5 @@ def _looked_at(table: Table, asked: _Asked, named: Mapping[str, str]) -> None:
 
     if len(asked.names) > 1 or named or len(table.columns) > 1:
         table.batches([named.get(name, name) for name in asked.names])
-    if table.rows is not None and table.rows < asked.users:
-        raise BatchTooSmall(have=table.rows, need=asked.users)
+    if table.rows is not None and table.rows < asked.reports:
+        raise BatchTooSmall(have=table.rows, need=asked.reports)

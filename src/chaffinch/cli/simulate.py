@@ -45,11 +45,13 @@ def simulate(
         Makes the result repeatable; without one a fresh seed is drawn and shown.
     """
     from chaffinch import simulate as made_up
+    from chaffinch.simulate.seeded import chosen
 
     found = _plan(survey, plan, output)
-    people, made = _population(population, found, seed or 0)
+    root = chosen(seed)
+    people, made = _population(population, found, root)
     with output.thinking(f"{runs:,} collections"):
-        result = made_up.simulate(found, people, runs, seed=seed)
+        result = made_up.simulate(found, people, runs, seed=root)
     code = exits.OK if result.ok else exits.REFUSED
     if output.json:
         output.document(_document(result, made_up=made))

@@ -72,7 +72,8 @@ def shuffle(
 ) -> None:
     """Put the messages of a whole crowd in a uniform order.
 
-    The order is drawn with secure randomness. A batch below the plan's number of reports is refused.
+    The order is drawn with secure randomness. A batch below the plan's number of reports is
+    refused.
 
     Parameters
     ----------
