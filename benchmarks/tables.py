@@ -6,6 +6,7 @@ import json
 import math
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import metadata
 
@@ -14,12 +15,12 @@ from benchmarks.harness import Case, Row
 PACKAGES = ("numpy", "scipy", "dp-accounting", "prv-accountant")
 
 
-def surroundings() -> dict[str, str]:
+def surroundings(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
     """Return what the numbers depend on besides the code."""
     load = ", ".join(f"{part:.1f}" for part in os.getloadavg())
     return {
         "python": platform.python_version(),
-        **{name: metadata.version(name) for name in PACKAGES},
+        **{name: metadata.version(name) for name in packages},
         "cores": str(os.cpu_count()),
         "load average": load,
     }
