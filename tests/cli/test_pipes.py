@@ -58,6 +58,32 @@ def test_a_table_from_a_pipe(shell: Shell, folder: Path) -> None:
     assert (folder / "s").exists()
 
 
+def test_plans_and_surveys_through_pipes(shell: Shell, folder: Path) -> None:
+    done = shell("chaffinch plan - -o - < survey.toml | chaffinch plan --check - --json", folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["plan"]["title"] == "Members"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "members.plan.json", "--data", "people.csv", "--out", "-"],
+        ["ledger", "create", "-", "--mark", "mark", "--epsilon", "1", "--delta", "1e-6"],
+        ["privacy", "bits", "--users", "9", "--flip", "0.1", "--plot", "-"],
+        ["analyze", "x.parquet", "--plan", "members.plan.json", "-o", "-"],
+    ],
+)
+def test_where_a_pipe_will_not_do(
+    words: list[str], cli: Callable[..., Done], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    before = sorted(folder.iterdir())
+    done = cli(*words)
+    assert done.code == 2
+    assert "Got '-'" in done.err
+    assert sorted(folder.iterdir()) == before
+
+
 def test_a_reader_that_leaves_early(shell: Shell, folder: Path) -> None:
     done = shell('chaffinch plan --example | true; echo "${PIPESTATUS[0]}"', folder)
     assert done.stdout.strip() in {"0", "141"}  # the text may fit into the pipe
@@ -100,6 +126,7 @@ def on_a_terminal(words: list[str], folder: Path, **environment: str) -> str:
     above, below = pty.openpty()
     variables = {name: one for name, one in os.environ.items() if name != "NO_COLOR"}
     variables |= {"PYTHONPATH": str(repository.SOURCE.parent), "TERM": "xterm-256color"}
+    variables["CHAFFINCH_TRACE"] = "1"  # seen only when something goes wrong
     with subprocess.Popen(
         [sys.executable, "-m", "chaffinch", *words],
         cwd=folder,
@@ -114,7 +141,7 @@ def on_a_terminal(words: list[str], folder: Path, **environment: str) -> str:
                 said += chunk
         except OSError:
             pass  # how a terminal says that the other side is gone
-        assert process.wait(60) == 0
+        assert process.wait(60) == 0, said.decode()
     os.close(above)
     return said.decode()
 

@@ -44,7 +44,8 @@ def create(
     from chaffinch import Target
     from chaffinch.ledger import Ledger
 
-    made = Ledger.create(path, role=role, cap=Target(epsilon, delta), mark=mark)
+    files = places.named(path), places.named(mark)
+    made = Ledger.create(files[0], role=role, cap=Target(epsilon, delta), mark=files[1])
     output.say(f"made {path}")
     _show(made, output)
 
@@ -133,7 +134,7 @@ def check(
 def _opened(path: Path, mark: Path) -> Ledger:
     from chaffinch.ledger import Ledger
 
-    return Ledger.open(path, mark=mark)
+    return Ledger.open(places.named(path), mark=places.named(mark))
 
 
 def _show(opened: Ledger, output: Output, extra: dict[str, Any] | None = None) -> None:

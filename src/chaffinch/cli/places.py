@@ -17,6 +17,7 @@ from chaffinch.errors import InvalidInput
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger
     from chaffinch.planning.plan import Plan
+    from chaffinch.planning.survey_file import SurveyFile
 
 
 def place(name: str | None) -> str:
@@ -42,6 +43,18 @@ def target(name: str | None, *, as_json: bool) -> str:
     return found
 
 
+def named(path: Path) -> Path:
+    """Return a path that is a name; refuse the pipe where only a file will do."""
+    if is_pipe(path):
+        raise InvalidInput("file", "one with a name", "-", hint="a pipe will not do here")
+    return path
+
+
+def is_pipe(path: Path) -> bool:
+    """Return whether a path stands for the pipe."""
+    return str(path) == STREAM
+
+
 @contextmanager
 def folder(out: Path) -> Iterator[Path]:
     """Yield an empty folder whose files move to ``out`` when all went well.
@@ -51,6 +64,7 @@ def folder(out: Path) -> Iterator[Path]:
     from chaffinch.tables.faults import storage_fault
 
     made = False
+    named(out)
     if out.exists() and not out.is_dir():
         raise InvalidInput("output", "a folder", out.name, hint="name a folder for the results")
     try:
@@ -114,11 +128,29 @@ def columns(questions: Sequence[str], column: str | None, given: Sequence[str]) 
 
 def opened_plan(path: Path | None) -> Plan:
     """Return the plan in a file."""
-    from chaffinch.planning.plan_file import load_plan
+    from chaffinch.planning.plan_file import load_plan, plan_from
 
     if path is None:
         raise InvalidInput("plan", "given", "none", hint="add --plan FILE")
+    if is_pipe(path):
+        source(STREAM, "plan")
+        return plan_from(sys.stdin.buffer.read(), name="standard input")
     return load_plan(path)
+
+
+def opened_survey(path: Path) -> SurveyFile:
+    """Return the survey in a file, or in what is piped in."""
+    from chaffinch.errors import InvalidFile
+    from chaffinch.planning.survey_file import load_survey, survey_from
+
+    if not is_pipe(path):
+        return load_survey(path)
+    source(STREAM, "survey")
+    try:
+        text = sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise InvalidFile("standard input", "a survey", ["bytes that are not UTF-8"]) from None
+    return survey_from(text, name="standard input")
 
 
 def opened_ledger(path: Path | None, mark: Path | None) -> Ledger | None:
@@ -131,4 +163,4 @@ def opened_ledger(path: Path | None, mark: Path | None) -> Ledger | None:
         return None
     from chaffinch.ledger import Ledger
 
-    return Ledger.open(path, mark=mark)
+    return Ledger.open(named(path), mark=named(mark))

@@ -74,7 +74,7 @@ def plan(
     survey
         A survey file; `--example` prints one.
     out
-        Where the plan goes, such as browsers.plan.json.
+        Where the plan goes, such as browsers.plan.json; - for a pipe, which gets only that.
     explain
         Say in sentences what is promised, what is sent and why this protocol.
     check
@@ -105,9 +105,15 @@ def plan(
             found.verify()
         output.say(f"{check.name}: whole, unchanged, and its guarantee holds (recomputed)")
     else:
-        wanted = _survey(survey) if survey is not None else single(asked)
+        wanted = places.opened_survey(survey) if survey is not None else single(asked)
         with output.thinking("planning") as tell:
             found = wanted.plan(tell)
+    if out is not None and places.is_pipe(out):
+        # The plan itself, for the next command.
+        from chaffinch.planning.plan_file import plan_document
+
+        output.document(plan_document(found))
+        return
     if out is not None:
         found.save(out)
         output.say(f"wrote {out}")
@@ -172,12 +178,6 @@ def _question(asked: Asked) -> Question:
 
 def _listed(words: str) -> list[str]:
     return [word.strip() for word in words.split(",")]
-
-
-def _survey(path: Path) -> SurveyFile:
-    from chaffinch.planning.survey_file import load_survey
-
-    return load_survey(path)
 
 
 def _shown(found: Plan, output: Output, *, explain: bool, checked: bool) -> None:

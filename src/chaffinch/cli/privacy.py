@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from chaffinch.cli import places
 from chaffinch.cli.output import Output
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ def privacy(  # noqa: PLR0913 - one for each option
     from chaffinch.charts import words
 
     made = made_from(mechanism, parameters)
+    if plot is not None:
+        places.named(plot)
     found: Mechanism = made if times == 1 else exact.compose(made, times=times)
     with output.thinking("computing"):
         rows = _rows(found, tuple(delta or ()), tuple(epsilon or ()))

@@ -145,9 +145,7 @@ class _Asked:
 def _asked(path: Path) -> _Asked:
     if path.suffix.lower() == ".json":
         return _Asked(places.opened_plan(path), None)
-    from chaffinch.planning.survey_file import load_survey
-
-    return _Asked(None, load_survey(path))
+    return _Asked(None, places.opened_survey(path))
 
 
 def _looked_at(table: Table, asked: _Asked, named: Mapping[str, str]) -> None:

@@ -135,10 +135,9 @@ def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:
         raise InvalidInput("plan", "given by a survey file or by --plan, one of the two", "other")
     if survey is None:
         return places.opened_plan(plan)
-    from chaffinch.planning.survey_file import load_survey
-
+    wanted = places.opened_survey(survey)
     with output.thinking("planning") as tell:
-        return load_survey(survey).plan(tell)
+        return wanted.plan(tell)
 
 
 def _population(words: str, plan: Plan, seed: int) -> tuple[Population, bool]:

@@ -157,7 +157,7 @@ def release_files(out: list[Path]) -> list[Path]:
     from chaffinch.analysis.release_files import FORMATS
     from chaffinch.errors import InvalidInput
 
-    for path in out:
+    for path in map(places.named, out):
         if path.suffix.lower() not in FORMATS:
             raise InvalidInput("file name", "one that ends in " + ", ".join(FORMATS), path.name)
     return out
