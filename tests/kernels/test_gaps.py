@@ -12,7 +12,7 @@ from scipy import special
 from chaffinch.errors import InvalidInput
 from chaffinch.kernels import flip, gaps, native, position_chunks, positions, secure_words
 from chaffinch.kernels.gap_table import LONGEST, gap_table
-from tests.kernels.sources import SIGMAS, SeededWords, chance, with_each
+from tests.kernels.sources import SIGMAS, SeededWords, available, chance, with_each
 
 numerators = st.one_of(
     st.integers(1, 2**64), st.integers(0, 63).map(lambda power: 2**power), st.just(0)
@@ -241,3 +241,62 @@ def test_flipping_refuses_what_it_cannot_change() -> None:
     ):
         with pytest.raises(InvalidInput):
             flip(SeededWords(1), packed, 1, count)  # type: ignore[arg-type]
+
+
+@given(
+    st.sampled_from([2**56, 2**58, 2**62, 2**63 + 1]),
+    st.integers(0, 3000),
+    st.integers(0, 2**22),
+    st.integers(0, 2**32),
+)
+def test_leaping_is_looking_up_and_walking(numerator: int, size: int, room: int, seed: int) -> None:
+    table = gap_table(numerator)
+    thresholds, guide = table.thresholds[0], table.guides[0]
+    drawn = SeededWords(seed).take(size)
+    counts = np.empty(size, np.int64)
+    span = (5, 5 + room)
+
+    def leaped() -> tuple[int, int, list[int]]:
+        found = np.empty(size, np.int64)
+        kept, at = native.LOOPS.leap(drawn, thresholds, guide, span, found)
+        return kept, at, found[: max(kept, 0)].tolist()
+
+    assert native.LOOPS.lookup(drawn, thresholds, guide, counts) == 0
+    found = np.empty(size, np.int64)
+    kept, at = native.LOOPS.walk(counts, table.weights, table.escape, span, found)
+    expected = (kept, at, found[:kept].tolist())
+    if size > room // len(thresholds):
+        expected = (-1, 5, [])
+    assert all(result == expected for result in with_each(leaped))
+
+
+def test_a_tied_word_is_left_to_the_slow_path() -> None:
+    table = gap_table(2**58)
+    drawn = np.array([1 << 40, int(table.thresholds[0][3])], dtype=np.uint64)
+
+    def leaped() -> int:
+        found = np.empty(2, np.int64)
+        return native.LOOPS.leap(drawn, table.thresholds[0], table.guides[0], (0, 10**6), found)[0]
+
+    assert set(with_each(leaped)) == {-1}
+
+
+def test_leaping_refuses_buffers_that_do_not_fit() -> None:
+    if "native" not in available():
+        pytest.skip("the C extension is not built here")
+    leap = native.choose("native")[1].leap
+    table = gap_table(2**58)
+    thresholds, guide = table.thresholds[0], table.guides[0]
+    drawn, found = np.zeros(4, np.uint64), np.empty(4, np.int64)
+    beyond = np.full_like(guide, len(thresholds))
+    for arguments in (
+        (drawn, thresholds[:-1].copy(), guide, (0, 10**6), found),  # no 0 where searches stop
+        (drawn, thresholds, guide[1:].copy(), (0, 10**6), found),
+        (drawn, thresholds, beyond, (0, 10**6), found),
+        (drawn, thresholds, guide, (0, 10**6), found[1:].copy()),
+        (drawn, thresholds, guide, (-1, 10**6), found),
+        (drawn, thresholds, guide, (7, 6), found),
+        (drawn, thresholds, guide, (0, LONGEST + 1), found),
+    ):
+        with pytest.raises(ValueError, match="must fit"):
+            leap(*arguments)

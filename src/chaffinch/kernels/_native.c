@@ -318,6 +318,54 @@ static PyObject *walk(PyObject *self, PyObject *args)
     return Py_BuildValue("nL", kept, (long long)at);
 }
 
+/* Look up and walk at once, far from the end, where a gap is one digit. */
+static Py_ssize_t stride_looked_up(const uint64_t *restrict drawn, Py_ssize_t size,
+                                   const uint64_t *restrict thresholds,
+                                   const uint16_t *restrict guide, int64_t escape, int64_t *at,
+                                   int64_t *restrict found)
+{
+    int64_t here = *at;
+    Py_ssize_t kept = 0, ties = 0;
+    for (Py_ssize_t i = 0; i < size; i++) {
+        const uint64_t word = drawn[i];
+        int64_t j = guide[word >> 52];
+        j += word < thresholds[j];
+        while (word < thresholds[j])
+            j++;
+        ties += word == thresholds[j];
+        here += j;
+        found[kept] = here;
+        kept += j < escape;
+        here += j < escape;
+    }
+    *at = here;
+    return ties ? -1 : kept;
+}
+
+static PyObject *leap(PyObject *self, PyObject *args)
+{
+    Py_buffer b[4];
+    long long start, end;
+    Py_ssize_t kept = -1;
+    int64_t at;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*y*y*(LL)w*", &b[0], &b[1], &b[2], &start, &end, &b[3]))
+        return NULL;
+    const Py_ssize_t size = items(&b[0], 8), length = items(&b[1], 8);
+    if (size < 0 || length < 1 || length > LARGEST_DIGIT + 1 || items(&b[2], 2) != GUIDE
+        || items(&b[3], 8) < size || ((const uint64_t *)b[1].buf)[length - 1] != 0
+        || (Py_ssize_t)largest(b[2].buf) >= length || start < 0 || start > end || end > LONGEST)
+        return refuse(b, 4);
+    at = start;
+    if (size <= (end - start) / length) { /* a gap and its success are at most that long */
+        Py_BEGIN_ALLOW_THREADS
+        kept = stride_looked_up(b[0].buf, size, b[1].buf, b[2].buf, length - 1, &at, b[3].buf);
+        Py_END_ALLOW_THREADS
+    }
+    release(b, 4);
+    return Py_BuildValue("nL", kept, (long long)at);
+}
+
 static PyObject *xor_positions(PyObject *self, PyObject *args)
 {
     Py_buffer b[2];
@@ -371,6 +419,25 @@ static Py_ssize_t close_columns(int64_t position, const int64_t *bounds, const u
     return column;
 }
 
+/* Take the positions from ``start`` on, as long as they are less than ``width`` further;
+ * returns the first that is not, or is before the start. */
+static inline Py_ssize_t place_run(const int64_t *restrict positions, Py_ssize_t i,
+                                   Py_ssize_t size, int64_t start, int64_t width,
+                                   uint32_t *restrict used, uint32_t slots, Py_ssize_t *lost)
+{
+    Py_ssize_t over = 0;
+    for (; i < size; i++) {
+        const uint64_t at = (uint64_t)(positions[i] - start);
+        if (at >= (uint64_t)width)
+            break;
+        const uint32_t before = used[at];
+        used[at] = before + (before < slots);
+        over += before >= slots;
+    }
+    *lost += over;
+    return i;
+}
+
 /* Returns the column reached, or -1 for a position or bounds out of order. */
 static Py_ssize_t place_all(const int64_t *restrict positions, Py_ssize_t size,
                             const int64_t *restrict bounds, const uint8_t *restrict hidden,
@@ -384,20 +451,15 @@ static Py_ssize_t place_all(const int64_t *restrict positions, Py_ssize_t size,
             return column;
         const int64_t start = bounds[column], end = bounds[column + 1];
         const int64_t own = records * (int64_t)column - start, width = records - (end - start);
-        int64_t kept = 0;
         if (positions[i] < start || own < 0 || width < 0 || own > records - width)
             return -1;
-        for (; i < size; i++) {
-            const int64_t place = positions[i] - start;
-            if ((uint64_t)place >= (uint64_t)(end - start)) /* the next column, or backwards */
-                break;
-            const int64_t record = place + (place >= own ? width : 0);
-            const uint32_t before = used[record];
-            const int keep = before < slots;
-            used[record] = before + (uint32_t)keep;
-            kept += keep;
-        }
-        sent[column] += kept;
+        /* The zeros before the records that hold this code, and those after them. */
+        const Py_ssize_t first = i;
+        Py_ssize_t lost = 0;
+        i = place_run(positions, i, size, start, own, used, slots, &lost);
+        i = place_run(positions, i, size, start + own, end - start - own, used + own + width,
+                      slots, &lost);
+        sent[column] += i - first - lost;
     }
     return column;
 }
@@ -745,6 +807,7 @@ static PyMethodDef methods[] = {
     {"refine", refine, METH_VARARGS, "Compare one more digit of the open words."},
     {"lookup", lookup, METH_VARARGS, "Count the thresholds above each word."},
     {"walk", walk, METH_VARARGS, "Turn gaps into positions."},
+    {"leap", leap, METH_VARARGS, "Turn words into positions, far from the end."},
     {"xor_positions", xor_positions, METH_VARARGS, "Flip the bits at positions."},
     {"place", place, METH_VARARGS, "Give flipped zeros of one-hot records their slots."},
     {"row_ones", row_ones, METH_VARARGS, "Count the ones in each row."},

@@ -14,8 +14,8 @@ from chaffinch.kernels.bernoulli import chance
 from chaffinch.kernels.gap_table import LONGEST, Table, gap_table, resolve
 from chaffinch.kernels.words import Words
 
-MOST_ROWS = 8000
-"""Gaps drawn together; so few that their sum, each up to 2⁵⁰ + 1, stays below 2⁶³."""
+MOST_ROWS = 1 << 14
+"""Gaps drawn together: so few that they stay in a close cache."""
 
 
 def positions(words: Words, numerator: int, length: int) -> NDArray[np.int64]:
@@ -51,20 +51,36 @@ def walk(words: Words, table: Table, length: int, rows: int) -> Iterator[NDArray
     """
     at = 0
     failure, width = table.levels[0].base, table.levels[0].width
+    # No sum of a batch's gaps, each cut off at the end, may pass 2⁶³.
+    rows = min(rows, (1 << 62) // (length + 2))
     while at < length:
         expected = (length - at) * ((1 << width) - failure) >> width
         batch = min(rows, expected + 3 * math.isqrt(expected) + 2)
-        counts = _draw(words, table, batch)
-        found = np.empty(batch, dtype=np.int64)
-        kept, at = native.LOOPS.walk(counts, table.weights, table.escape, (at, length), found)
+        kept, at, found = _positions(words, table, batch, (at, length))
         if kept:
             yield found[:kept]
 
 
-def _draw(words: Words, table: Table, batch: int) -> NDArray[np.int64]:
-    """Return ``batch`` values of every digit of the gap, one digit after the other."""
-    counts = np.empty(len(table.levels) * batch, dtype=np.int64)
-    drawn = words.take(len(counts))
+def _positions(
+    words: Words, table: Table, batch: int, span: tuple[int, int]
+) -> tuple[int, int, NDArray[np.int64]]:
+    """Draw ``batch`` gaps; return how many positions there are, where they end, and they."""
+    loops = native.LOOPS
+    found = np.empty(batch, dtype=np.int64)
+    drawn = words.take(len(table.levels) * batch)
+    kept = -1
+    if len(table.levels) == 1:
+        kept, at = loops.leap(drawn, table.thresholds[0], table.guides[0], span, found)
+    if kept < 0:  # Ties, several digits, or the end is near.
+        counts = _looked_up(words, table, drawn)
+        kept, at = loops.walk(counts, table.weights, table.escape, span, found)
+    return kept, at, found
+
+
+def _looked_up(words: Words, table: Table, drawn: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the values of every digit of the gaps, one digit after the other."""
+    batch = len(drawn) // len(table.levels)
+    counts = np.empty(len(drawn), dtype=np.int64)
     for place, level in enumerate(table.levels):
         part = slice(place * batch, (place + 1) * batch)
         ties = native.LOOPS.lookup(

@@ -70,6 +70,18 @@ class Loops(Protocol):
         """Turn gaps into positions."""
         ...
 
+    def leap(
+        self,
+        drawn: NDArray[np.uint64],
+        thresholds: NDArray[np.uint64],
+        guide: NDArray[np.uint16],
+        span: tuple[int, int],
+        found: NDArray[np.int64],
+        /,
+    ) -> tuple[int, int]:
+        """Turn words into positions, far from the end."""
+        ...
+
     def xor_positions(self, bits: NDArray[np.uint64], positions: NDArray[np.int64], /) -> None:
         """Flip the bits at positions."""
         ...

@@ -113,6 +113,25 @@ def walk(
     return len(kept), min(int(after[-1]), end + 1) if len(after) else start
 
 
+def leap(
+    drawn: NDArray[np.uint64],
+    thresholds: NDArray[np.uint64],
+    guide: NDArray[np.uint16],
+    span: tuple[int, int],
+    found: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Look up gaps of one digit and walk them at once, as far as no gap can pass the end.
+
+    Return −1 and no positions where one could, or where a word is tied.
+    """
+    if len(drawn) > (span[1] - span[0]) // len(thresholds):
+        return -1, span[0]
+    counts = np.empty(len(drawn), np.int64)
+    if lookup(drawn, thresholds, guide, counts):
+        return -1, span[0]
+    return walk(counts, np.ones(1, np.int64), len(thresholds) - 1, span, found)
+
+
 def xor_positions(bits: NDArray[np.uint64], positions: NDArray[np.int64]) -> None:
     """Flip the packed bits at ``positions``."""
     ones = np.left_shift(np.uint64(1), (positions & 63).astype(np.uint64))
