@@ -47,7 +47,7 @@ LEAKS: dict[str, tuple[Setting, Pipeline]] = {
     "half of the decoys": (DECOYS._replace(trials=10_000), plants.less_noise(0.5)),
     "decoys missing": (CHOICE._replace(trials=4000), plants.no_decoys()),
     "decoys marked": (CHOICE._replace(trials=4000), plants.decoys_in_wrong_range(3)),
-    "decoys not uniform": (CHOICE, plants.lopsided_decoys(3)),
+    "decoys not uniform": (CHOICE._replace(trials=6000), plants.lopsided_decoys(3)),
     "one person fewer": (PAIR, plants.only(slice(0, 0))),
     "choice never flips": (
         Setting(SMALL["choice flips"], 20, 1e-3, 4000),
