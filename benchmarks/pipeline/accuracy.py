@@ -46,8 +46,8 @@ class Claim:
     mechanism: Callable[[Fraction], privacy.Mechanism]
     promises_delta: bool = True
 
-    def line(self, exact: float) -> Line:
-        """Return the row, to be compared with an exact calibration of the same protocol."""
+    def line(self, exact: float, *, judged: bool = True) -> Line:
+        """Return the row; it has a goal where it calibrates what chaffinch offers too."""
         tell(self.source)
         name = f"  {self.source}"
         try:
@@ -56,7 +56,7 @@ class Claim:
             return Line(name, ("impossible", None, "q ≥ 1/2", None), Goal(AIM, None))
         error = self.error(found)
         true = self.mechanism(found).delta_bound(EPSILON)
-        goal = Goal(AIM, error / exact) if self.promises_delta else None
+        goal = Goal(AIM, error / exact) if self.promises_delta and judged else None
         note = "" if self.promises_delta else "speaks of no delta: no match for one that holds"
         return Line(name, (error, error / exact, float(found), true), goal, note)
 
@@ -81,7 +81,7 @@ def _bits(users: int) -> Finding:
         lines.append(_three_sigma(users, copies).line(error))
     decoyed = _calibrated(Bit(), families.decoys(), users)
     fixed = _fixed_decoys(2)
-    lines += [fixed, _decoy_claim(2).line(_cell(fixed))]
+    lines += [fixed, _decoy_claim(2).line(_cell(fixed), judged=False)]
     lines += [_exact(decoyed), _decoy_claim(2).line(decoyed.error)]
     best = min(_cell(line) for line in lines if line.name.startswith("exact"))
     chance = families.local_flip(EPSILON)
@@ -103,7 +103,7 @@ def _choices(users: int) -> Finding:
         _exact(flips),
         _value_claim(users, 0).line(flips.error),
         fixed,
-        _decoy_claim(VALUES).line(_cell(fixed)),
+        _decoy_claim(VALUES).line(_cell(fixed), judged=False),
         _exact(decoyed),
         _decoy_claim(VALUES).line(decoyed.error),
         _exact(both),
@@ -134,14 +134,15 @@ def _numbers(users: int) -> Finding:
         exact = _calibrated(Number(0, 1), families.encoded(bits, together=True), users)
         protocol = exact.parts[0].protocol
         assert isinstance(protocol, Encoded)
-        noise = _error(protocol.noise(exact.parts[0].question), users * bits) / bits
         best = min(best, exact.error)
-        name = f"exact: number in {bits} bits"
-        cells = (noise, 1.0, float(protocol.flip_probability), exact.delta)
-        lines.append(Line(name, cells, note=f"with rounding to bits at most {exact.error:.3g}"))
+        noise = _error(Noise.flips(protocol.flip_probability, copies=bits), users)
+        cells = (exact.error, 1.0, float(protocol.flip_probability), exact.delta)
+        lines.append(
+            Line(f"exact: number in {bits} bits", cells, note=f"of which flips: {noise:.3g}")
+        )
         lines += [
-            _per_bit(users, bits).line(noise),
-            _three_sigma(users, bits).line(noise),
+            _per_bit(users, bits).line(exact.error),
+            _three_sigma(users, bits, rounded=True).line(exact.error),
         ]
     others = {
         "local randomized response, one bit": math.hypot(
@@ -153,8 +154,10 @@ def _numbers(users: int) -> Finding:
     found = _finding("The sum of numbers from 0 to 1", users, lines, others, best)
     found.notes.append(
         "S3 has no (epsilon, delta) formula, and its Gaussian parameter is infinite as printed; "
-        "so Cheu's bound for one bit at epsilon/r and delta/r (basic composition) stands in"
+        "so Cheu's bound for one bit at epsilon/r and delta/r (basic composition) stands in: "
+        "a comparison made up here, not one that was published"
     )
+    found.notes.append("standard errors contain the rounding to bits, which no calibration changes")
     return found
 
 
@@ -180,14 +183,17 @@ def _bit_claims(users: int) -> list[Claim]:
     return [claim(source, formula) for source, formula in named.items()]
 
 
-def _three_sigma(users: int, copies: int) -> Claim:
+def _three_sigma(users: int, copies: int, *, rounded: bool = False) -> Claim:
     return Claim(
         "S1 (4.45)" if copies == 1 else f"S1 (5.24), k = {copies}",
         lambda: published.three_sigma_copies_flip_probability(
             epsilon=EPSILON, users=users, copies=copies
         ),
         # The bits of a number are copies of one bit where everybody holds 0 or 1.
-        lambda q: _error(Noise.flips(q, copies=copies), users),
+        lambda q: math.hypot(
+            _error(Noise.flips(q, copies=copies), users),
+            _rounding(users, copies) if rounded else 0.0,
+        ),
         lambda q: privacy.FlippedBits(users=users, flip_probability=q, copies=copies),
         promises_delta=False,
     )
@@ -199,7 +205,7 @@ def _per_bit(users: int, bits: int) -> Claim:
         lambda: published.binary_sum_flip_probability(
             epsilon=EPSILON / bits, delta=DELTA / bits, users=users
         ),
-        lambda q: _error(Noise.flips(q, copies=bits), users),
+        lambda q: math.hypot(_error(Noise.flips(q, copies=bits), users), _rounding(users, bits)),
         lambda q: privacy.EncodedNumbers(
             users=users, resolution=bits, flip_probability=q, slots="together"
         ),
@@ -247,7 +253,9 @@ def _fixed_decoys(values: int) -> Line:
         enough = privacy.DecoyedValues(values=values, decoys=middle).delta_bound(EPSILON) <= DELTA
         low, high = (low, middle) if enough else (middle, high)
     cells = (_scatter(high, values), 1.0, float(high), DELTA)
-    return Line("exact: a fixed number of decoys", cells)
+    return Line(
+        "exact: fixed number of decoys, as S0", cells, note="for comparison: not offered here"
+    )
 
 
 def _scatter(decoys: int, values: int) -> float:
@@ -284,6 +292,11 @@ def _error(noise: Noise, reports: int) -> float:
     return float(np.sqrt(noise.variance(reports / VALUES, reports)))
 
 
+def _rounding(users: int, bits: int) -> float:
+    """Return the most that rounding numbers to so many bits scatters their sum."""
+    return math.sqrt(users) / (2.0 * bits)
+
+
 def _laplace(sensitivity: int) -> float:
     """Return the standard deviation of the two-sided geometric law: √(2a)/(1 − a)."""
     a = math.exp(-EPSILON / sensitivity)
@@ -303,7 +316,13 @@ def _finding(
         *lines,
         *(Line(name, (error, error / best, None, None)) for name, error in others.items()),
     ]
-    notes = ["x exact: over the exact one above; without a goal, over the best exact one"]
+    notes = [
+        "x exact: over the exact one above it; local and central ones: over the best exact one"
+    ]
+    if any(line.cells[0] == "impossible" for line in lines):
+        notes.append("impossible: the formula has no answer for this crowd; counted as beaten")
+    if any("copies" in line.name for line in lines):
+        notes.append("copies: nothing published promises a delta for them, so there is no goal")
     if any("decoys" in line.name for line in lines):
         who = "sent by the users by chance, they scatter more than S0's fixed number"
         notes.append(f"clear with decoys: {who}, and nobody is trusted to send them")

@@ -23,7 +23,7 @@ from benchmarks.pipeline.findings import (
     processor_seconds,
     ratio,
 )
-from chaffinch.encoding.many import encode_numbers
+from chaffinch.encoding.many import PACKED_ABOVE, encode_numbers
 from chaffinch.kernels import histogram, native, secure_words
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.planning.protocols import GRAIN, Flips
@@ -91,7 +91,18 @@ def _finding(values: int, chance: float) -> Finding:
         [
             "a part of the reports is made where the column says so, and the time scaled up",
             f"at most {plan.slots} messages per report, the rest is cut off (chaffinch only)",
+            _form(chance),
         ],
+    )
+
+
+def _form(chance: float) -> str:
+    """Say what chaffinch's reports look like when they are counted."""
+    if chance > PACKED_ABOVE:
+        return "chaffinch: a row of packed bits for each report, as the others have rows"
+    return (
+        "chaffinch: every flip has its report and its slot, but what is kept is one list of "
+        "messages in the order of the codes; the others keep a row for each report"
     )
 
 

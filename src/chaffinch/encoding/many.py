@@ -2,7 +2,8 @@
 
 All bits of a batch are one long row. The flipped ones are drawn by their positions, so the
 work follows the number of set bits; only where a report has so many that packed bits are
-smaller are rows of bits drawn instead.
+smaller are rows of bits drawn instead. Messages of a choice leave in the order of their codes,
+which says nothing about who sent them.
 """
 
 from __future__ import annotations
