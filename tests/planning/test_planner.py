@@ -117,6 +117,19 @@ def test_what_cannot_be_planned_says_what_can() -> None:
 
 
 @pytest.mark.parametrize(
+    "question",
+    [
+        cf.Flags(["a", "b", "c"]),
+        cf.Number(0, 1, quantiles=True),
+        cf.Survey({"one": cf.Bit(), "two": cf.Flags(["a", "b"])}),
+    ],
+)
+def test_too_few_messages_for_any_protocol_is_no_plan(question: cf.Flags) -> None:
+    with pytest.raises(NoPlanFound, match="at most 1 messages"):
+        cf.plan(question, users=30, target=TARGET, max_messages=1)
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         {"users": 0},

@@ -109,18 +109,20 @@ def encoded(resolution: int, *, together: bool) -> Family:
 
 
 def families(question: Question, most_messages: int) -> Sequence[Family]:
-    """Return every way to protect a question within a number of messages per report."""
+    """Return every way to protect a question within a number of messages per report.
+
+    The shortest way is always there, even if it is too long: somebody has to say so.
+    """
     copies = [flips(count) for count in COPIES if count <= most_messages]
     if question.shape == "bit":
         return [flips(1), *copies, decoys()]
     if question.shape == "flags":
         bits = len(labels_of(question))
-        return [flips(count) for count in (1, *COPIES) if count * bits <= most_messages]
+        return [flips(1), *(flips(count) for count in COPIES if count * bits <= most_messages)]
     if isinstance(question, Number):
-        sizes = [count for count in RESOLUTIONS if count <= most_messages]
-        if question.quantiles:
-            return [encoded(count, together=False) for count in sizes if count >= FEWEST_STEPS]
-        return [encoded(count, together=True) for count in sizes]
+        least = FEWEST_STEPS if question.quantiles else 1
+        fitting = [c for c in RESOLUTIONS if least <= c <= max(most_messages, least)]
+        return [encoded(count, together=not question.quantiles) for count in fitting]
     return [flips(1), decoys(), flipped_decoys(1)]
 
 
