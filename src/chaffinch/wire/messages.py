@@ -1,7 +1,7 @@
 """Reports before the shuffle and messages after it.
 
 A message is a *code*: the number of a set bit in the plan's list of codes. Before the
-shuffle codes stand in the order of their senders; after it the order says nothing, and the
+shuffle the order of codes may tell who sent what; after it the order says nothing, and the
 number of times each code was sent is all there is to know.
 """
 
@@ -57,12 +57,12 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reports:
-    """Many reports as their senders sent them: for the shuffler's eyes only."""
+    """Many reports before the shuffle: for the shuffler's eyes only."""
 
     origin: Origin
     count: int
     messages: Codes
-    """Codes of the filled slots, report by report or question by question."""
+    """Codes of the filled slots, in whatever order encoding left them."""
     rows: tuple[Rows, ...] = ()
     """Answers with many set bits, which are smaller packed."""
 
