@@ -16,7 +16,6 @@ from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy import (
     Composition,
-    EncodedNumbers,
     Guarantee,
     Mechanism,
     Target,
@@ -89,8 +88,7 @@ def charge_from(plan_id: str, document: str, times: int) -> Charge:
 def total(charges: Iterable[Charge]) -> Mechanism:
     """Return everything charged as one mechanism: the same one whatever the order.
 
-    A single mechanism asked once is itself; all else is composed exactly. Numbers sent bit by
-    bit are compositions already and are opened, which keeps the lower end tight too.
+    A single mechanism asked once is itself; all else is composed exactly.
     """
     counted = sorted(Counter(charges).items(), key=lambda pair: (pair[0].document, pair[0].times))
     _one_kind({charge.neighbours for charge, _ in counted} or {Mechanism.neighbours})
@@ -98,7 +96,7 @@ def total(charges: Iterable[Charge]) -> Mechanism:
         return counted[0][0].mechanism
     parts: Counter[Mechanism] = Counter()
     for charge, count in counted:
-        for part, rounds in compose(_opened(charge.mechanism), times=charge.times).parts:
+        for part, rounds in compose(charge.mechanism, times=charge.times).parts:
             parts[part] += rounds * count
     return Composition(tuple(parts.items()))
 
@@ -135,12 +133,6 @@ def promised(everything: Mechanism, cap: Target, neighbours: str) -> Guarantee:
         local_epsilon=everything.local_epsilon,
         method=everything.method,
     )
-
-
-def _opened(mechanism: Mechanism) -> Mechanism:
-    if isinstance(mechanism, EncodedNumbers) and isinstance(mechanism.inner, Composition):
-        return mechanism.inner
-    return mechanism
 
 
 def _one_kind(kinds: set[str]) -> str:

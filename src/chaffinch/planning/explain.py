@@ -39,9 +39,9 @@ def _promise(plan: Plan) -> str:
     rounds = f", in all {plan.rounds} rounds together" if plan.rounds > 1 else ""
     return (
         f"Protected is {answers} of one person{rounds}: changing it (neighbours: "
-        f"{plan.guarantee.neighbours}) changes the chance of anything that is seen by a factor "
-        f"of at most e^{plan.epsilon:g} = {math.exp(min(plan.epsilon, 700)):.3g}, except with "
-        f"probability {plan.delta:g}. Method: {plan.guarantee.method}."
+        f"{plan.guarantee.neighbours}) changes the chance of anything that can be seen by a "
+        f"factor of at most e^{plan.epsilon:g} = {math.exp(min(plan.epsilon, 700)):.3g}, plus "
+        f"{plan.delta:g} at most. Method: {plan.guarantee.method}."
     )
 
 
@@ -68,7 +68,8 @@ def _trust(plan: Plan) -> str:
     )
     return (
         f"This counts on {plan.crowd} honest users and on a shuffler that does not collude with "
-        f"the analyzer; if it does, {alone}. If fewer of the {plan.crowd} are honest: {left}. "
+        f"the analyzer; if it does, {alone}. If fewer of the {plan.crowd} are honest, as stated in "
+        f"the plan and checked by `plan --check`: {left}. "
         f"Nothing is released before {plan.reports} reports are there."
     )
 

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING
 from chaffinch import checks, privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.planning.protocols import Protocol
-from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question
+from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question, label
 from chaffinch.planning.slots import distance
-from chaffinch.wire.messages import EMPTY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from chaffinch.planning.candidates import Candidate
 
+MOST_QUESTIONS = 100
+MOST_CODES = 10_000_000
+MOST_SLOTS = 1_000_000
 HONEST_SHARES = (Fraction(9, 10), Fraction(7, 10), Fraction(1, 2))
 """A plan says what is left of its guarantee when only so many of the users are honest."""
 
@@ -35,6 +37,7 @@ class Part:
     protocol: Protocol
 
     def __post_init__(self) -> None:
+        label("name of a question", self.name)
         if not isinstance(self.question, (Bit, Choice, Number, Flags)):
             raise InvalidInput("question", "a Bit, Choice, Number or Flags", self.question)
         self.protocol.check(self.question)
@@ -84,14 +87,27 @@ class Plan:
         checks.whole("number of reports", self.reports, least=self.users)
         checks.whole("crowd", self.crowd, least=1, most=self.users)
         checks.whole("number of rounds", self.rounds, least=1, most=10**6)
-        checks.epsilon(self.epsilon)
-        checks.delta(self.delta)
+        checks.real("epsilon", self.epsilon, least=1e-9)
+        checks.probability("delta", self.delta, below=Fraction(1))
+        label("title", self.title, empty=True)
+        checks.whole("number of questions", len(self.parts), most=MOST_QUESTIONS)
+        self._check_shares()
         if not self.parts or len({part.name for part in self.parts}) < len(self.parts):
             raise InvalidInput(
                 "questions", "at least one, all with different names", [p.name for p in self.parts]
             )
-        if self.codes >= EMPTY:
-            raise InvalidInput("number of codes", f"below {EMPTY}", self.codes)
+        checks.whole("number of codes", self.codes, least=1, most=MOST_CODES)
+        checks.whole("number of slots", self.slots, least=1, most=MOST_SLOTS)
+
+    def _check_shares(self) -> None:
+        """Refuse shares that cannot be true: fewer honest users never protect better."""
+        before, least = Fraction(1), self.epsilon
+        for share, epsilon in self.shares:
+            if not (0 < share < before and epsilon >= least):
+                raise InvalidInput(
+                    "honest shares", "falling, with rising epsilons", f"{share}: {epsilon:g}"
+                )
+            before, least = share, epsilon
 
     # -------------------------------------------------------------------- what is sent
 
@@ -147,12 +163,19 @@ class Plan:
             method=mechanism.method,
         )
 
-    def verify(self, *, shares: bool = False) -> None:
+    def verify(self, *, within: privacy.Target | None = None, shares: bool = False) -> None:
         """Recompute the guarantee from the parameters; raise if it does not hold.
 
-        Once per plan: the result is remembered, so that encoding stays cheap. With ``shares``
-        also what is said of smaller honest shares.
+        Once per plan: the result is remembered, so that encoding stays cheap. ``within`` is
+        the most that this party accepts, whatever the plan promises. With ``shares`` also
+        what is said of smaller honest shares is recomputed.
         """
+        if within and not (self.epsilon <= within.epsilon and self.delta <= within.delta):
+            raise InvalidInput(
+                "promise of a plan",
+                f"within epsilon {within.epsilon:g} and delta {within.delta:g}",
+                f"epsilon {self.epsilon:g} and delta {self.delta:g}",
+            )
         _ = self._verified
         for share, epsilon in self.shares if shares else ():
             self._prove(share, epsilon)

@@ -193,7 +193,7 @@ class Number:
             raise InvalidInput("upper bound", f"above the lower bound {low:g}", high)
         for name, value in (("low", low), ("high", high)):
             object.__setattr__(self, name, value)
-        _label("unit", self.unit, empty=True)
+        label("unit", self.unit, empty=True)
         if self.missing is None:
             object.__setattr__(self, "missing", low)
         elif self.missing != REFUSE:
@@ -302,11 +302,11 @@ class Survey:
         if not (isinstance(given, Mapping) and given):
             raise InvalidInput("questions", "a mapping from names to questions", self.questions)
         for name, question in self.questions.items():
-            _label("name of a question", name)
+            label("name of a question", name)
             if not isinstance(question, (Bit, Choice, Number, Flags)):
                 raise InvalidInput(f"question {name!r}", "a Bit, Choice, Number or Flags", question)
         _size("questions", len(self.questions), 100, least=1)
-        _label("title", self.title, empty=True)
+        label("title", self.title, empty=True)
 
 
 def is_missing(answer: object) -> bool:
@@ -338,14 +338,15 @@ def _named(parameter: str, names: Any) -> tuple[str, ...]:
         raise InvalidInput(parameter, "a list of names", names)
     listed = tuple(names)
     for name in listed:
-        _label(f"name among the {parameter}", name)
+        label(f"name among the {parameter}", name)
     if len(set(listed)) < len(listed):
         twice = Counter(listed).most_common(1)[0][0]
         raise InvalidInput(parameter, "all different", f"{twice!r} twice")
     return listed
 
 
-def _label(parameter: str, name: object, *, empty: bool = False) -> None:
+def label(parameter: str, name: object, *, empty: bool = False) -> None:
+    """Refuse a name that cannot be shown: too long, empty, or with control characters."""
     rule = f"a text of at most {MOST_LABEL} characters, without control characters"
     fits = isinstance(name, str) and len(name) <= MOST_LABEL and name.isprintable()
     if not (fits and (empty or (name and name == name.strip() and name != MISSING))):  # type: ignore[attr-defined]

@@ -57,7 +57,8 @@ def compose(
     for part in parts:
         if not isinstance(part, Mechanism):
             raise InvalidInput("mechanisms", "a mechanism or a list of mechanisms", part)
-        inner = part.parts if isinstance(part, Composition) else ((part, 1),)
+        whole = part.opened
+        inner = whole.parts if isinstance(whole, Composition) else ((whole, 1),)
         for mechanism, count in inner:
             counts[mechanism] += count * rounds
     if resolution is not None:

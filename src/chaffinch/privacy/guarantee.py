@@ -51,7 +51,11 @@ class Bracket:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is to be promised: at most ``epsilon`` of loss except with probability ``delta``."""
+    """What is to be promised: chances change by a factor e^``epsilon`` and ``delta`` at most.
+
+    For anything that can be seen, P ≤ e^epsilon·P′ + delta, whichever of two neighbours P
+    belongs to. That is less than "a loss of at most epsilon except with probability delta".
+    """
 
     epsilon: float
     delta: float

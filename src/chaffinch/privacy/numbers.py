@@ -65,6 +65,11 @@ class EncodedNumbers(Mechanism):
         return bit if self.resolution == 1 else compose(bit, times=self.resolution)
 
     @property
+    def opened(self) -> Mechanism:
+        """Return the single bits, where they are seen apart."""
+        return self.inner if isinstance(self.inner, Composition) else self
+
+    @property
     def method(self) -> Method:  # type: ignore[override]
         """Return ``exact`` for the total; separate sums are bounded by composition."""
         return self.inner.method

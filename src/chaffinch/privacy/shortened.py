@@ -94,13 +94,22 @@ class Shortened(Mechanism):
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon that holds with ``delta``."""
         target = checks.delta(delta)
-        start = self.inner.epsilon(target)
-        upper = start.upper
-        for room in (0.999, 0.99, 0.9):
-            if self.delta(upper).upper <= target:
-                return Bracket(min(start.lower * (1 - 1e-3), upper), upper)
+        upper = min(self._upper_epsilon(target), self.local_epsilon)
+        lower = self.inner.epsilon(target).lower
+        # Cutting may also help; walk down until delta is proven to be too large still.
+        for _ in range(200):
+            if lower < 1e-9 or self.delta(lower).lower > target:
+                return Bracket(min(lower, upper), upper)
+            lower *= 0.999
+        return Bracket(0.0, upper)
+
+    def _upper_epsilon(self, target: float) -> float:
+        """Return an epsilon that holds, from the inner one at a little less than ``target``."""
+        for room in (1.0, 0.999, 0.99, 0.9, 0.5):
             upper = self.inner.epsilon(room * target).upper
-        return solve_epsilon(self.delta, target, most=self.local_epsilon)
+            if self.delta(upper).upper <= target:
+                return upper
+        return solve_epsilon(self.delta, target, most=self.local_epsilon).upper
 
 
 def cost(distance: Fraction, epsilon: float) -> float:

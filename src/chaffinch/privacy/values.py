@@ -119,10 +119,10 @@ class FlippedValues(Mechanism):
         epsilon = checks.epsilon(epsilon)
         if epsilon >= self.local_epsilon:
             return 0.0
-        if self.decoys:
-            return min(up(self._upper_with_decoys(epsilon, COARSE, FEW_CROWDS)), 1.0)
-        # Without decoys only two values matter, and whether there is a third.
-        return _short_search(self.users, min(self.values, 3), self.flip_probability, epsilon)
+        # Given where the decoys fell they are users of some value, and every crowd is covered.
+        # Only two values matter then, and whether there is a third.
+        records = self.users + self.decoys
+        return _short_search(records, min(self.values, 3), self.flip_probability, epsilon)
 
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon that holds with ``delta``.
@@ -166,9 +166,8 @@ class FlippedValues(Mechanism):
 
     def nodes(self) -> Floats:
         """Return epsilons up to where the profile ends for a crowd that is often the worst."""
-        if self.decoys:
-            return super().nodes()
-        last = self._crowd_epsilon((self.users - 1, 0), self.profile_floor)
+        others = self.users - 1 + self.decoys
+        last = self._crowd_epsilon((others, 0), self.profile_floor)
         return 1.02 * last * np.linspace(0.0, 1.0, self.profile_nodes) ** 1.5
 
     def profile_bound(self, epsilons: Floats) -> Floats:
@@ -249,19 +248,15 @@ class FlippedValues(Mechanism):
             [root], bound, width=width / 2, floor=1e-300, most_evaluations=most, clip=clip
         )
 
-    def _upper_with_decoys(self, epsilon: float, width: float, most: int) -> Any:
-        """Return E[worst delta given how many decoys fell on the two values]."""
-        if self.users == 1:
-            return self._spread_decoys(epsilon)
-        law = binomial(self.decoys, Fraction(2, self.values), Wide(1e-20))
-        upper = Wide(law.missing)
-        for count, share in _groups(law):
-            search = self._worst(epsilon, self.users - 1 + count, width, most)
-            upper += Wide(share) * search.upper[0]
-        return upper
-
     def _with_decoys(self, epsilon: float, width: float) -> Bracket:
-        upper = self._upper_with_decoys(epsilon, width, _MOST_CROWDS)
+        if self.users == 1:
+            upper = self._spread_decoys(epsilon)
+        else:
+            law = binomial(self.decoys, Fraction(2, self.values), Wide(1e-20))
+            upper = Wide(law.missing)
+            for count, share in _groups(law):
+                search = self._worst(epsilon, self.users - 1 + count, width)
+                upper += Wide(share) * search.upper[0]
         lower = max(
             mixture_delta(
                 first=first,
