@@ -71,6 +71,7 @@ def release(*answers: Answer, title: str = "Break<fast> & more", local: float = 
         guarantee=replace(GUARANTEE, local_epsilon=local),
         rounds=3,
         reports=5000,
+        batch="0" * 32,
         level=0.95,
         version="0.1.0.dev0",
         answers=answers or (counted("dr<i>nk", NASTY, ["Moved by <b>hand</b>."]), number()),

@@ -55,7 +55,15 @@ def test_a_release_that_counts_on_nobody_says_so() -> None:
     alone = cf.privacy.Guarantee(1.0, 1e-6, "replace-one", "one report", "oneself", 1.0, "exact")
     words = release_words.trust(
         cf.Release(
-            release.plan_id, "", alone, 1, release.reports, 0.95, release.version, release.answers
+            release.plan_id,
+            "",
+            alone,
+            1,
+            release.reports,
+            "",
+            0.95,
+            release.version,
+            release.answers,
         )
     )
     assert words == "This counts on nobody else: it holds even if all others collude."
@@ -74,7 +82,9 @@ def test_unproven_guarantees_say_so() -> None:
     guess = cf.privacy.Guarantee(1.0, 1e-6, "new", "new view", "crowd", 1.0, "published")
     terms = dict(
         release_words.terms(
-            cf.Release(release.plan_id, "", guess, 1, release.reports, 0.95, "1", release.answers)
+            cf.Release(
+                release.plan_id, "", guess, 1, release.reports, "", 0.95, "1", release.answers
+            )
         )
     )
     assert terms["Method"] == "published (not proven)"

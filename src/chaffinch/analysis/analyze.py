@@ -13,6 +13,7 @@ from chaffinch.analysis.intervals import intervals, simultaneous
 from chaffinch.analysis.numbers import Scale, mean, survival
 from chaffinch.analysis.release import Answer, Release, Summary
 from chaffinch.analysis.tally import Tally, checked, possible, tally
+from chaffinch.errors import InvalidInput
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.planning.noise import Floats
 from chaffinch.planning.plan import Part, Plan
@@ -40,7 +41,7 @@ def analyze(
     values of a question together. ``adjustment`` may move the estimates to what is possible
     (``non-negative``, or ``total``: they also add up to the number of reports), which biases
     them and is said in the release. With a ``ledger`` the release is charged before it is
-    handed out; ``key`` names it, so that the same release is charged once.
+    handed out; ``key`` names it, so that the same release of the same batch is charged once.
     """
     checks.choice("adjustment", adjustment, ADJUSTMENTS)
     found = checked(batch if isinstance(batch, Tally) else tally(batch), plan)
@@ -51,7 +52,9 @@ def analyze(
     release = Release.of(plan, found, level, answers)
     if ledger is None:
         return release
-    with ledger.charging(charge_of(plan), key or release.digest, subject=release.digest):
+    if not found.batch:
+        raise InvalidInput("batch", "one that was shuffled, to be charged to a ledger", "a tally")
+    with ledger.charging(Charge.of(plan), key or found.batch, subject=found.batch):
         return release
 
 
@@ -60,11 +63,6 @@ class _Asked:
     level: float
     adjustment: str
     quantiles: tuple[float, ...]
-
-
-def charge_of(plan: Plan) -> Charge:
-    """Return what one round of a plan costs a ledger."""
-    return Charge(plan.id, plan.round_mechanism())
 
 
 def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:

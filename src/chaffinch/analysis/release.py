@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -86,6 +85,8 @@ class Release:
     guarantee: Guarantee
     rounds: int
     reports: int
+    batch: str
+    """The random name of the batch: two collections never share it, even with equal counts."""
     level: float
     version: str
     answers: tuple[Answer, ...]
@@ -99,6 +100,7 @@ class Release:
             guarantee=plan.guarantee,
             rounds=plan.rounds,
             reports=tally.reports,
+            batch=tally.batch,
             level=level,
             version=chaffinch.__version__,
             answers=tuple(answers),
@@ -128,17 +130,10 @@ class Release:
             },
             "rounds": self.rounds,
             "reports": self.reports,
+            "batch": self.batch,
             "level": self.level,
             "questions": [_document(answer) for answer in self.answers],
         }
-
-    @property
-    def digest(self) -> str:
-        """Return the SHA-256 of what was counted: the same batch gives the same digest."""
-        seen = hashlib.sha256(f"{self.plan_id} {self.reports}".encode())
-        for answer in self.answers:
-            seen.update(answer.tallies.astype("<i8").tobytes())
-        return seen.hexdigest()
 
     def save(self, path: str | Path) -> None:
         """Write the release; the suffix says how: .json, .csv, .parquet or .html."""

@@ -120,6 +120,7 @@ class ReleaseModel(Strict):
     guarantee: GuaranteeModel
     rounds: Count
     reports: Count
+    batch: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")]
     level: Annotated[float, Field(gt=0, lt=1)]
     questions: Annotated[list[AnswerModel], Field(min_length=1)]
 
@@ -131,6 +132,7 @@ class ReleaseModel(Strict):
             guarantee=self.guarantee.build(),
             rounds=self.rounds,
             reports=self.reports,
+            batch=self.batch,
             level=self.level,
             version=self.version,
             answers=tuple(one.build() for one in self.questions),

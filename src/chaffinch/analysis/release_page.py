@@ -184,7 +184,7 @@ def _facts(release: Release) -> str:
         ("Method", release.guarantee.method),
         ("Level", percent(release.level)),
         ("Rounds", f"{release.rounds:,}"),
-        ("Digest of the tally", release.digest),
+        ("Batch", release.batch),
         ("Made with", f"chaffinch {release.version}"),
     ]
     return f"<footer><h2>Facts</h2>\n{_list(facts)}</footer>\n"

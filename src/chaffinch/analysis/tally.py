@@ -20,6 +20,8 @@ class Tally:
     plan_id: str
     reports: int
     counts: Counts
+    batch: str = ""
+    """The random name of the batch that was counted; without one nothing can be charged."""
 
     def __post_init__(self) -> None:
         checks.whole("number of reports", self.reports, most=10**12)
@@ -32,7 +34,7 @@ def tally(batch: Shuffled) -> Tally:
     counts = histogram(batch.messages, batch.origin.codes)
     if batch.counts is not None:
         counts = counts + batch.counts
-    return Tally(batch.origin.plan_id, batch.reports, counts)
+    return Tally(batch.origin.plan_id, batch.reports, counts, batch.batch)
 
 
 def checked(found: Tally, plan: Plan) -> Tally:

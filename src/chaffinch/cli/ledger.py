@@ -89,13 +89,13 @@ def charge(
     subject
         A digest of what is handed out for the charge.
     """
-    from chaffinch.analysis.analyze import charge_of
+    from chaffinch.ledger import Charge
 
     opened = _opened(path, mark)
     found = places.opened_plan(plan)
     with output.thinking("composing all charges"):
         found.verify()
-        entry = opened.charge(charge_of(found), key, subject=subject)
+        entry = opened.charge(Charge.of(found), key, subject=subject)
     output.say("charged before; nothing was charged now" if entry.replayed else "charged")
     _show(opened, output)
 
@@ -123,10 +123,10 @@ def check(
     output.say(f"{path.name}: whole, and as far on as its mark")
     extra: dict[str, Any] = {}
     if plan is not None:
-        from chaffinch.analysis.analyze import charge_of
+        from chaffinch.ledger import Charge
 
         with output.thinking("composing all charges"):
-            after = opened.would_spend(charge_of(places.opened_plan(plan))).epsilon
+            after = opened.would_spend(Charge.of(places.opened_plan(plan))).epsilon
         extra = {"with_plan": after, "fits": after <= opened.cap.epsilon}
     _show(opened, output, extra)
 

@@ -65,7 +65,7 @@ def run(  # noqa: PLR0913 - one for each option
     mark
         The ledger's high-water mark.
     key
-        What this release is called in the ledger; without one its digest.
+        What this release is called in the ledger; without one the name of its batch.
     """
     from chaffinch import analyze
     from chaffinch.planning.survey_file import share_of

@@ -127,7 +127,7 @@ def analyze(  # noqa: PLR0913 - one for each option
     mark
         The ledger's high-water mark.
     key
-        What this release is called in the ledger; without one its digest.
+        What this release is called in the ledger; without one the name of its batch.
     """
     from chaffinch import analyze as analyzed
     from chaffinch.engines import engine

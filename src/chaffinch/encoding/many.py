@@ -179,7 +179,8 @@ def _decoys(part: Part, answers: NDArray[Any], words: Words) -> Coded:
     slots = len(answers) * protocol.decoy_slots
     sent = len(positions(words, numerator(protocol.decoy_rate), slots))
     fakes = below(words, len(part.labels), sent).astype(np.uint32)
-    return Coded(np.concatenate([answers.astype(np.uint32), fakes]))
+    # Sorted: which of them are decoys must not show.
+    return Coded(np.sort(np.concatenate([answers.astype(np.uint32), fakes])))
 
 
 def _flipped_decoys(part: Part, answers: NDArray[Any], words: Words) -> Coded:

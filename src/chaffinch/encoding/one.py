@@ -15,24 +15,39 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidAnswer, InvalidInput
 from chaffinch.kernels import Words, below, bernoulli, secure_words
+from chaffinch.ledger import Charge, Ledger
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.planning.protocols import GRAIN, Decoys, Encoded, FlippedDecoys, Flips, labels_of
 from chaffinch.planning.questions import Flags, Number
+from chaffinch.privacy import Target
 from chaffinch.wire.messages import EMPTY, Origin, Report
 
 Coder = Callable[[Part, Any, Words], NDArray[np.int64]]
 """Turns the answer to one question into codes, counted from that question's first."""
 
 
-def encode(answer: object, plan: Plan) -> Report:
+def encode(
+    answer: object,
+    plan: Plan,
+    *,
+    within: Target | None = None,
+    ledger: Ledger | None = None,
+    key: str | None = None,
+) -> Report:
     """Return the report of one person, randomized with secure randomness.
 
     ``answer`` is the answer to the plan's question, or, for a survey, a mapping from the
     names of its questions to answers; a name that is not there is a missing answer. The
-    plan's guarantee is recomputed first, once.
+    plan's guarantee is recomputed first, once; a plan that promises less than ``within`` is
+    refused. With a ``ledger`` of this device the report is charged before it is made;
+    ``key`` names the round ("week 3"), and the same key never makes a second report: send
+    the first one again.
     """
-    plan.verify()
-    return encode_with(answer, plan, secure_words())
+    plan.verify(within=within)
+    if ledger is None:
+        return encode_with(answer, plan, secure_words())
+    with ledger.charging(Charge.of(plan), key or plan.id):
+        return encode_with(answer, plan, secure_words())
 
 
 def encode_with(answer: object, plan: Plan, words: Words) -> Report:

@@ -156,7 +156,7 @@ class Local:
         total = partial.get()
         for _ in range(most - 1):
             total += partial.get()
-        return checked(Tally(plan.id, reports, total), plan)
+        return checked(Tally(plan.id, reports, total, messages.facts.batch), plan)
 
 
 def loose(reports: Reports) -> Codes:

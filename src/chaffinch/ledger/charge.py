@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.planning.plan import Plan
 from chaffinch.privacy import (
     Composition,
     Guarantee,
@@ -54,6 +55,11 @@ class Charge:
         times = checks.whole("number of times", self.times, least=1, most=MOST_TIMES)
         object.__setattr__(self, "times", times)
         _ = self.document, self.neighbours
+
+    @classmethod
+    def of(cls, plan: Plan) -> Charge:
+        """Return what one round of a plan costs each person who takes part."""
+        return cls(plan.id, plan.round_mechanism())
 
     @cached_property
     def document(self) -> str:

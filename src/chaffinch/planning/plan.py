@@ -88,7 +88,7 @@ class Plan:
         checks.whole("crowd", self.crowd, least=1, most=self.users)
         checks.whole("number of rounds", self.rounds, least=1, most=10**6)
         checks.real("epsilon", self.epsilon, least=1e-9)
-        checks.probability("delta", self.delta, below=Fraction(1))
+        checks.delta(self.delta)
         label("title", self.title, empty=True)
         checks.whole("number of questions", len(self.parts), most=MOST_QUESTIONS)
         self._check_shares()

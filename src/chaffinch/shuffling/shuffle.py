@@ -32,6 +32,7 @@ def shuffle_with(reports: Reports | Iterable[Report], words: Words) -> Shuffled:
         batch.count,
         batch.messages[order],
         counted(batch.origin, batch.rows) if batch.rows else None,
+        words.take(2).tobytes().hex(),
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from chaffinch import checks
 from chaffinch.errors import InvalidFile, InvalidInput
@@ -26,12 +27,16 @@ class MessageFacts:
     stage: str
     reports: int
     space: int
+    batch: str = field(default="", compare=False)
+    """A random name of this file's content: two batches never have the same one."""
 
     def __post_init__(self) -> None:
         plan: object = self.plan_id
         if not (isinstance(plan, str) and plan.isascii() and plan.isprintable() and plan):
             raise InvalidInput("plan id", "a text of printable ASCII characters", plan)
         checks.choice("stage of the messages", self.stage, STAGES)
+        if not re.fullmatch(r"([0-9a-f]{32})?", self.batch):
+            raise InvalidInput("batch", "32 hexadecimal digits", self.batch)
         checks.whole("number of reports", self.reports, most=LARGEST_REPORTS)
         checks.whole("number of possible messages", self.space, least=1, most=LARGEST_SPACE)
 
@@ -52,7 +57,9 @@ def facts_from(name: str, metadata: Mapping[bytes, bytes] | None) -> MessageFact
         fault = "no mark of one" if version is None else "one of another version"
         raise InvalidFile(_title(name), "a file of chaffinch messages", [f"{fault}."])
     faults = [
-        f"no {fact!r}" for fact in ("plan_id", "stage", "reports", "space") if fact not in texts
+        f"no {fact!r}"
+        for fact in ("plan_id", "stage", "reports", "space", "batch")
+        if fact not in texts
     ]
     faults += [
         f"a {fact!r} that is no number"
@@ -62,7 +69,11 @@ def facts_from(name: str, metadata: Mapping[bytes, bytes] | None) -> MessageFact
     if not faults:
         try:
             return MessageFacts(
-                texts["plan_id"], texts["stage"], int(texts["reports"]), int(texts["space"])
+                texts["plan_id"],
+                texts["stage"],
+                int(texts["reports"]),
+                int(texts["space"]),
+                texts["batch"],
             )
         except InvalidInput as error:
             faults = [f"another {error.parameter}"]

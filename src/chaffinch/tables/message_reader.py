@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -74,7 +75,9 @@ class Messages:
     @property
     def facts(self) -> MessageFacts:
         """Return the facts with the reports of all files together."""
-        return replace(self.start, reports=sum(reader.facts.reports for reader in self._readers))
+        found = [reader.facts for reader in self._readers]
+        reports = sum(facts.reports for facts in found)
+        return replace(found[0], reports=reports, batch=_together([f.batch for f in found]))
 
     def batches(self) -> Iterator[_Numbers]:
         """Yield the messages of one file after the other."""
@@ -90,6 +93,13 @@ def open_messages(paths: Sequence[str | os.PathLike[str]]) -> Messages:
     if len(set(places)) < len(places):
         raise InvalidInput("message files", "all different", "one of them twice")
     return Messages([MessageReader(path) for path in paths])
+
+
+def _together(batches: Sequence[str]) -> str:
+    """Return one name for several batches, whatever their order; none if one has none."""
+    if len(batches) == 1 or not all(batches):
+        return batches[0] if all(batches) else ""
+    return hashlib.sha256(" ".join(sorted(batches)).encode()).hexdigest()[:32]
 
 
 def _source(source: Any) -> Source:

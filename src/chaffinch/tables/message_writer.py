@@ -8,6 +8,7 @@ that batch was cut off, and is refused.
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -48,7 +49,7 @@ class MessageWriter:
         space: int,
         format: str | None = None,  # noqa: A002
     ) -> None:
-        self.facts = MessageFacts(plan_id, stage, 0, space)
+        self.facts = MessageFacts(plan_id, stage, 0, space, secrets.token_hex(16))
         self._target = target
         self._format = checks.choice("format", format or _usual(target), tuple(_SINKS))
         self._context: AbstractContextManager[None] | None = None

@@ -85,3 +85,5 @@ class Shuffled:
     reports: int
     messages: Codes
     counts: Counts | None = None
+    batch: str = ""
+    """A random name of this batch, which a ledger knows its release by."""

@@ -1,0 +1,75 @@
+"""A ledger knows a release by its batch, not by what was counted."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chaffinch as cf
+from chaffinch.analysis.tally import Tally, tally
+from chaffinch.errors import BudgetExhausted, InvalidInput
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.planning.protocols import Decoys, Flips
+
+PLAN = Plan(
+    "", (Part("q", cf.Bit(), Flips(Fraction(1, 16))),), 500, 500, 500, 1, epsilon=1.0, delta=1e-6
+)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> cf.Ledger:
+    cap = cf.Target(1.0, 1e-6)
+    return cf.Ledger.create(tmp_path / "l.db", role="analyzer", cap=cap, mark=tmp_path / "m")
+
+
+def batch() -> object:
+    return cf.shuffle(cf.encode_many([True] * 250 + [False] * 250, PLAN))
+
+
+def test_two_batches_with_equal_counts_are_two_charges(ledger: cf.Ledger) -> None:
+    """Ten thousand collections would meet again by chance; here they meet on purpose."""
+    first = tally(batch())  # type: ignore[arg-type]
+    second = Tally(first.plan_id, first.reports, first.counts, "ab" * 16)
+    assert cf.analyze(first, PLAN, ledger=ledger).batch == first.batch
+    cf.analyze(first, PLAN, ledger=ledger)  # the same one again is free
+    before = ledger.spent().epsilon
+    try:
+        cf.analyze(second, PLAN, ledger=ledger)
+    except BudgetExhausted:
+        return
+    assert ledger.spent().epsilon > before
+
+
+def test_a_key_belongs_to_one_batch(ledger: cf.Ledger) -> None:
+    one, two = tally(batch()), tally(batch())  # type: ignore[arg-type]
+    cf.analyze(one, PLAN, ledger=ledger, key="november")
+    with pytest.raises(InvalidInput):
+        cf.analyze(two, PLAN, ledger=ledger, key="november")
+
+
+def test_what_was_not_shuffled_cannot_be_charged(ledger: cf.Ledger) -> None:
+    made_up = Tally(PLAN.id, 500, np.array([300]))
+    with pytest.raises(InvalidInput, match="shuffled"):
+        cf.analyze(made_up, PLAN, ledger=ledger)
+    assert not ledger.entries()
+
+
+def test_a_device_answers_once_per_key(tmp_path: Path) -> None:
+    cap = cf.Target(1.0, 1e-6)
+    mine = cf.Ledger.create(tmp_path / "c.db", role="client", cap=cap, mark=tmp_path / "m")
+    cf.encode("yes", PLAN, ledger=mine, key="week 1")
+    with pytest.raises(InvalidInput):
+        cf.encode("no", PLAN, ledger=mine, key="week 1")
+    assert len(mine.entries()) == 1
+
+
+def test_decoys_do_not_stand_after_answers() -> None:
+    """Where a message stands before the shuffle must not say whether it is a decoy."""
+    question = cf.Choice(["a", "b", "c"], missing="refuse")
+    part = Part("q", question, Decoys(1, Fraction(1, 2)))
+    plan = Plan("", (part,), 1000, 1000, 1000, 1, epsilon=2.0, delta=1e-6)
+    sent = cf.encode_many(["c"] * 1000, plan).messages
+    assert (np.diff(sent.astype(int)) >= 0).all()
