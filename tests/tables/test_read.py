@@ -50,6 +50,14 @@ def arrow_bytes(kind: Callable[..., Any] = pa.ipc.new_file) -> bytes:
     return sink.getvalue()
 
 
+def twins_bytes() -> bytes:
+    batch = pa.record_batch([pa.array([1]), pa.array([2])], names=["a", "a"])
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
 FILES = {
     "t.csv": csv_bytes(),
     "T.CSV": csv_bytes().replace(b"\n", b"\r\n"),
@@ -265,7 +273,12 @@ FAULTS: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
     "empty zip": ("t.csv.gz", gzip.compress(b""), ("empty",)),
     "header only": ("t.csv", b"a,b\n", ("row",)),
     "header without end": ("t.csv", b"a,b", ("row",)),
-    "duplicates": ("t.csv", b"a,b,a\n1,2,3\n", ("2 columns named 'a'",)),
+    "duplicates": (
+        "t.csv",
+        f"{CANARY},b,{CANARY}\n1,2,3\n".encode(),
+        ("columns 1 and 3 of the same name", "first line"),
+    ),
+    "duplicate fields": ("t.arrow", twins_bytes(), ("2 columns named 'a'",)),
     "ragged": ("t.csv", f"a,b\n1,2\n{CANARY}\n".encode(), ("2 cells", "row 2")),
     "ragged late": ("t.csv", LONG + f"{CANARY},2,3\n".encode(), ("2 cells", "row 70001")),
     "late bytes": ("t.csv", LONG + CANARY.encode() + b"\xff,2\n", ("UTF-8", "row 70001", "'a'")),
@@ -401,7 +414,20 @@ def test_a_wrong_column_is_met_with_the_nearest(tmp_path: Path) -> None:
     path.write_text(f"browser,age\n{CANARY},1\n", encoding="utf-8")
     error = refused(lambda: open_table(path).batches(["brwser"]), "'brwser'")
     assert "did you mean 'browser'?" in error.hint
+    error = refused(lambda: open_table({"browser": [1], "age": [2]}).batches(["brwser"]))
+    assert "did you mean 'browser'?" in error.hint
     assert "'browser', 'age'" in error.hint
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_a_first_line_of_answers_is_not_repeated(name: str, tmp_path: Path) -> None:
+    # Without a header line the names of the columns are somebody's answers.
+    path = tmp_path / name
+    path.write_text(f"alice,{CANARY},7\nbob,x,8\n".replace(",", "\t" if "tsv" in name else ","))
+    error = refused(lambda: open_table(path).batches(["illness"]), "'illness'")
+    assert "alice" not in str(error)
+    assert "3 columns" in error.hint
+    assert "first line" in error.hint
 
 
 def test_columns_must_be_a_list_of_names() -> None:

@@ -34,6 +34,7 @@ FORMATS: dict[str, Callable[[Source], Opened]] = {
     "parquet": binary.open_parquet,
     "arrow": binary.open_arrow,
 }
+_FIRST_LINE = "the first line is read as the names of the columns"
 _SUFFIXES = {f".{name}": name for name in FORMATS} | {
     ".ndjson": "jsonl",
     ".feather": "arrow",
@@ -58,12 +59,13 @@ class Table:
     rows: int | None
     size: int | None
     _stream: Stream
+    _first_line: bool = False
+    """Whether the names are a first line of text, which may be somebody's answers."""
 
     def __post_init__(self) -> None:
         name, times = Counter(self.columns).most_common(1)[0] if self.columns else ("", 0)
         if times != 1:
-            got = f"{times} columns named {_short(name)}" if times else "none"
-            raise InvalidTable("one with columns of different names", got, hint="rename one")
+            raise self._alike(name, times)
 
     def batches(self, columns: Sequence[str], *, rows: int = ROWS) -> Iterator[pa.RecordBatch]:
         """Return the chosen columns in order, at most ``rows`` rows at a time."""
@@ -72,7 +74,7 @@ class Table:
         rows = checks.whole("number of rows in a batch", rows, least=1)
         for column in columns:
             if column not in self.columns:
-                raise _unknown(column, self.columns)
+                raise self._unknown(column)
         return self._checked(tuple(dict.fromkeys(columns)), rows)
 
     def _checked(self, columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
@@ -84,6 +86,25 @@ class Table:
                 yield part
         if not seen:
             raise InvalidTable("one with at least one row", "no rows", hint="check the file")
+
+    def _alike(self, name: str, times: int) -> InvalidTable:
+        got, hint = f"{times} columns named {_short(name)}" if times else "none", "rename one"
+        if self._first_line:
+            first, second, *_ = (at for at, one in enumerate(self.columns, 1) if one == name)
+            got, hint = f"columns {first} and {second} of the same name", _FIRST_LINE
+        return InvalidTable("one with columns of different names", got, hint=hint)
+
+    def _unknown(self, column: object) -> InvalidTable:
+        # A name from a first line is shown only where who asked knows it but for a slip.
+        near = difflib.get_close_matches(str(column), self.columns, n=1)
+        guess = f"did you mean {_short(near[0])}? " if near else ""
+        listed = ", ".join(map(_short, self.columns[:20])) + ", …" * (len(self.columns) > 20)
+        known = f"The columns are {listed}"
+        if self._first_line:
+            known = f"The table has {len(self.columns)} columns; {_FIRST_LINE}"
+        return InvalidTable(
+            "in the table", "no column of that name", column=str(column), hint=guess + known
+        )
 
 
 def open_table(source: Any, *, format: str | None = None) -> Table:  # noqa: A002
@@ -102,12 +123,14 @@ def open_table(source: Any, *, format: str | None = None) -> Table:  # noqa: A00
         found = sources.from_stream(source)
     else:
         return _table(memory.open_object(source), getattr(source, "nbytes", None))
-    return _table(FORMATS[format or _format(found)](found), found.size)
+    kind = format or _format(found)
+    return _table(FORMATS[kind](found), found.size, first_line=kind in ("csv", "tsv"))
 
 
-def _table(opened: Opened, size: Any) -> Table:
+def _table(opened: Opened, size: Any, *, first_line: bool = False) -> Table:
     columns, rows, stream = opened
-    return Table(tuple(columns), rows, size if isinstance(size, int) else None, stream)
+    known = size if isinstance(size, int) else None
+    return Table(tuple(columns), rows, known, stream, first_line)
 
 
 def _format(source: Source) -> str:
@@ -122,18 +145,6 @@ def _format(source: Source) -> str:
         "of a format that its name tells",
         f"{source.name!r}",
         hint="give the format: " + ", ".join(FORMATS),
-    )
-
-
-def _unknown(column: object, columns: Sequence[str]) -> InvalidTable:
-    near = difflib.get_close_matches(str(column), columns, n=1)
-    listed = ", ".join(map(_short, columns[:20])) + (", …" if len(columns) > 20 else "")
-    guess = f"did you mean {_short(near[0])}? " if near else ""
-    return InvalidTable(
-        "in the table",
-        "no column of that name",
-        column=str(column),
-        hint=f"{guess}The columns are {listed}",
     )
 
 
