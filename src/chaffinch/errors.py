@@ -230,5 +230,8 @@ class MissingExtra(ChaffinchError):
 
 def _shown(value: object) -> str:
     """Return a short, one-line picture of a refused value."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python shows no number of more than a few thousand digits.
+        text = f"something without end ({type(value).__name__})"
     return text if len(text) <= 80 else f"{text[:77]}..."

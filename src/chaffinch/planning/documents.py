@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from chaffinch.planning.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
-from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question
+from chaffinch.planning.questions import LARGEST_VALUE, Bit, Choice, Flags, Number, Question
 
 PLAN_FORMAT = "chaffinch/plan@1"
 _EXACT = r"^(0|[1-9][0-9]*)(\.[0-9]+)?$"
@@ -21,6 +21,7 @@ _REAL = r"^([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|infinite)$"
 Exact = Annotated[str, Field(pattern=_EXACT, max_length=80)]
 """A decimal text, exact to the last digit."""
 RealNumber = Annotated[str, Field(pattern=r"^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?$", max_length=40)]
+End = Annotated[int, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 RealText = Annotated[str, Field(pattern=_REAL, max_length=40)]
 
 
@@ -33,8 +34,8 @@ class Strict(BaseModel):
 class Range(Strict):
     """Whole numbers from ``first`` to ``last``, both included."""
 
-    first: int
-    last: int
+    first: End
+    last: End
 
 
 class BitModel(Strict):

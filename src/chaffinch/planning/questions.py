@@ -28,9 +28,17 @@ REFUSE = "refuse"
 MOST_VALUES = 10**6
 MOST_FLAGS = 64
 MOST_LABEL = 200
+LARGEST_VALUE = 10**15
+"""How far from 0 a range of values may lie: its labels stay short, and floats hold it."""
 
 Shape = Literal["bit", "choice", "number", "flags"]
 """What an answer looks like to a protocol: a bit, one of d, a number, or several bits."""
+
+NUMBERS = (int, float, np.integer, np.float16, np.float32)
+"""What answers as a number: what a column can hold too, so that one answer is read alike."""
+
+_UNNAMED = 10**MOST_LABEL
+"""Whole numbers from here on have more digits than a label."""
 
 _YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
@@ -68,7 +76,7 @@ class Bit:
             word = _YES.get(answer.strip().lower())
             if word is not None:
                 return int(word)
-        elif isinstance(answer, (numbers.Real, np.bool_)) and answer in (0, 1):
+        elif isinstance(answer, (*NUMBERS, np.bool_)) and answer in (0, 1):
             return int(answer == 1)
         raise InvalidAnswer("yes or no (true or false, 1 or 0)")
 
@@ -156,7 +164,9 @@ class Choice:
         if isinstance(answer, str):
             return self.places.get(answer.strip())
         whole = _whole(answer)
-        return None if whole is None else self.places.get(str(whole))
+        if whole is None or abs(whole) >= _UNNAMED:
+            return None
+        return self.places.get(str(whole))
 
     @cached_property
     def places(self) -> Mapping[str, int]:
@@ -214,7 +224,7 @@ class Number:
                 answer = float(answer)
             except ValueError:
                 raise InvalidAnswer("a number") from None
-        if isinstance(answer, bool) or not isinstance(answer, (numbers.Real, Decimal)):
+        if isinstance(answer, bool) or not isinstance(answer, (*NUMBERS, Decimal)):
             raise InvalidAnswer("a number")
         try:
             value = float(answer)
@@ -313,6 +323,8 @@ def is_missing(answer: object) -> bool:
     """Return whether an answer is a gap: None, NaN, or nothing but white space."""
     if answer is None or (isinstance(answer, str) and not answer.strip()):
         return True
+    if isinstance(answer, Decimal):
+        return answer.is_nan()
     if isinstance(answer, numbers.Real) and not isinstance(answer, numbers.Rational):
         return math.isnan(answer)
     # What pandas writes for a gap, known by name so that pandas need not be there.
@@ -329,6 +341,9 @@ def _values(values: Iterable[str] | range) -> tuple[str, ...] | range:
     if isinstance(values, range):
         if values.step != 1:
             raise InvalidInput("range of values", "one with step 1", values)
+        if any(abs(end) > LARGEST_VALUE for end in (values.start, values.stop - 1)):
+            rule = f"one from at least -{LARGEST_VALUE} to at most {LARGEST_VALUE}"
+            raise InvalidInput("range of values", rule, values)
         return values
     return _named("values", values)
 
@@ -373,8 +388,13 @@ def _place_in_range(values: range, answer: object) -> int | None:
 
 def _whole(answer: object) -> int | None:
     """Return a whole number, kept as an integer or as a float, or None for anything else."""
-    if isinstance(answer, bool) or not isinstance(answer, numbers.Real):
+    if isinstance(answer, bool):
         return None
-    if isinstance(answer, numbers.Rational):
-        return int(answer.numerator) if answer.denominator == 1 else None
-    return int(float(answer)) if float(answer).is_integer() else None
+    if isinstance(answer, (int, np.integer)):
+        return int(answer)
+    if isinstance(answer, NUMBERS):
+        return int(answer) if float(answer).is_integer() else None
+    if isinstance(answer, numbers.Number) and not isinstance(answer, Decimal):
+        # Refused, not unknown: a column cannot hold it either.
+        raise InvalidAnswer("text, or a number as columns hold them")
+    return None

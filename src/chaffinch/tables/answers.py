@@ -95,7 +95,7 @@ def _bits(question: Bit, array: pa.Array) -> NDArray[Any]:
 
 def _choices(question: Choice, array: pa.Array) -> NDArray[np.uint32]:
     values = question.values
-    whole = _whole(array) if isinstance(values, range) and abs(values.start) < 2**62 else None
+    whole = _whole(array) if isinstance(values, range) else None
     if whole is None or (whole.null_count and question.missing == REFUSE):
         return _looked_up(_listed(question), array, np.uint32)
     places: NDArray[np.int64] = whole.fill_null(values[0]).to_numpy() - np.int64(values[0])
