@@ -128,6 +128,22 @@ def test_a_key_is_replaced_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(keys) == 3
 
 
+def test_one_long_request_is_split_between_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = [bytes([number, *range(47)]) for number in range(9)]
+    given = iter(secrets)
+    monkeypatch.setattr(os, "urandom", lambda _count: next(given))
+    monkeypatch.setattr(words, "KEY_LIFE", 100)
+    source = SecureWords()
+    taken = np.concatenate([source.take(30), source.take(350), source.take(20)])
+    first = []
+    for secret in secrets[:4]:
+        stream = Cipher(algorithms.AES256(secret[:32]), modes.CTR(secret[32:])).encryptor()
+        first.append(np.frombuffer(stream.update(bytes(8 * 2 * words.POOL)), dtype=np.uint64))
+    lives = [np.isin(taken, stream).sum() for stream in first]
+    assert lives == [100, 100, 100, 100]
+    assert len(np.unique(taken)) == 400
+
+
 def test_a_pickled_source_shares_no_key() -> None:
     source = SecureWords()
     source.take(1)

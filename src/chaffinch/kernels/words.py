@@ -28,7 +28,6 @@ KEY_LIFE = 1 << 32
 
 MOST_WORDS = 1 << 40
 
-_BYTES = 8
 _ZEROS = bytes(32 * POOL)
 
 
@@ -61,7 +60,18 @@ class SecureWords:
         if stream is None or stream.stale():
             # Without entropy this raises, and the old stream stays stale: the next call raises too.
             stream = self._local.stream = _Stream()
-        return stream.take(count)
+        return stream.take(count) if count <= stream.left else self._split(count)
+
+    def _split(self, count: int) -> NDArray[np.uint64]:
+        """Return more words than one key has left, from as many keys as that takes."""
+        words = np.empty(count, dtype=np.uint64)
+        done = 0
+        while done < count:
+            stream = self._local.stream
+            if stream is None or stream.stale():
+                stream = self._local.stream = _Stream()
+            done += stream.fill(words[done : done + stream.left])
+        return words
 
     def __reduce__(self) -> tuple[type[SecureWords], tuple[()]]:
         return (SecureWords, ())  # A copy in another process shares no key.
@@ -73,15 +83,15 @@ class _Stream:
     def __init__(self) -> None:
         self._born = _process()
         self._cipher = _keyed_cipher()
-        self._left = KEY_LIFE
+        self.left = KEY_LIFE
         self._pool = np.empty(POOL, dtype=np.uint64)
         self._next = POOL  # An empty pool.
 
     def stale(self) -> bool:
-        return self._left <= 0 or self._born != _process()
+        return self.left <= 0 or self._born != _process()
 
     def take(self, count: int) -> NDArray[np.uint64]:
-        self._left -= count
+        self.left -= count
         if count >= DIRECT:
             return self._fill(np.empty(count, dtype=np.uint64))
         if count > POOL - self._next:
@@ -91,6 +101,10 @@ class _Stream:
         start = self._next
         self._next = start + count
         return self._pool[start : self._next].copy()
+
+    def fill(self, words: NDArray[np.uint64]) -> int:
+        self.left -= len(words)
+        return len(self._fill(words))
 
     def _fill(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Overwrite ``words`` with key stream: the encryption of zeros."""
