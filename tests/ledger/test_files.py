@@ -355,6 +355,40 @@ def test_a_mark_reaches_the_disk_before_its_name_does(
     assert steps == ["fsync", "replace", "fsync"]
 
 
+def test_a_mark_is_never_written_through_a_link(folder: Path, tmp_path_factory: Any) -> None:
+    precious = tmp_path_factory.mktemp("other") / "precious"
+    precious.write_text("kept", encoding="utf-8")
+    (folder / "mark.new").symlink_to(precious)
+    made.reopen(folder).charge(ONE, "d")
+    assert precious.read_text(encoding="utf-8") == "kept"
+    assert not (folder / "mark").is_symlink()
+    assert made.keys(made.reopen(folder)) == ["a", "b", "c", "d"]
+
+
+def test_what_a_crash_left_beside_the_mark_is_removed(folder: Path) -> None:
+    left = folder / f"mark.{'0a' * 8}.new"
+    left.symlink_to(folder / "mark")
+    others = [folder / name for name in ("mark.new", "mark.old.new", "other.0a0a0a0a0a0a0a0a.new")]
+    for other in others:
+        other.touch()
+    made.reopen(folder).charge(ONE, "d")
+    assert not left.is_symlink()
+    assert all(other.exists() for other in others)
+    assert made.keys(made.reopen(folder)) == ["a", "b", "c", "d"]
+
+
+def test_a_mark_that_cannot_be_moved_leaves_nothing_behind(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "full")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(StorageFault):
+        made.reopen(folder).charge(ONE, "d")
+    assert sorted(path.name for path in folder.iterdir()) == ["ledger", "mark"]
+
+
 def test_the_chain_is_what_it_always_was() -> None:
     # Files hold these hashes: a change here is a new format.
     head = schema.Head("0" * 32, "client", privacy.Target(1.0, 1e-6))

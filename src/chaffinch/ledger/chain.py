@@ -91,10 +91,16 @@ class Mark:
 
     def replace(self, path: Path) -> None:
         """Put this mark in the place of the one in ``path``: all of it or nothing, durably."""
-        # One name is enough: only the holder of the ledger's write lock comes here.
-        beside = path.with_name(path.name + ".new")
-        _write_durably(beside, self._text())
-        beside.replace(path)
+        # Only the holder of the ledger's write lock comes here: others beside it are left over.
+        for left in path.parent.iterdir():
+            if _is_beside(left, path):
+                left.unlink(missing_ok=True)
+        beside = _beside(path)
+        try:
+            _write_durably(beside, self._text())
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
         sync_folder(path)
 
     def create(self, path: Path) -> None:
@@ -112,7 +118,7 @@ def published(path: Path) -> Iterator[Path]:
 
     Linking fails where a file exists, so two creators cannot both succeed.
     """
-    beside = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
+    beside = _beside(path)
     try:
         yield beside
         os.link(beside, path)
@@ -121,8 +127,17 @@ def published(path: Path) -> Iterator[Path]:
     sync_folder(path)
 
 
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
+
+
+def _is_beside(found: Path, path: Path) -> bool:
+    return bool(re.fullmatch(re.escape(path.name) + r"\.[0-9a-f]{16}\.new", found.name))
+
+
 def _write_durably(path: Path, text: str) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    # Exclusive, so whatever has the name already, a link included, is neither used nor followed.
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
