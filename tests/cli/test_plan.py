@@ -60,6 +60,20 @@ def test_other_questions(question: tuple[str, str], cli: Callable[..., Done]) ->
     assert json.loads(done.out)["plan"]["questions"][0]["question"]["kind"] == question[0][2:]
 
 
+def test_a_number_with_all_its_options(cli: Callable[..., Done]) -> None:
+    words = ("--unit", "minutes", "--clip", "--quantiles", "--max-messages", 16, "--json")
+    done = cli("plan", "--number", "0:60", *words, "--users", 2000, "--epsilon", 2)
+    assert done.code == 0, done
+    question = json.loads(done.out)["plan"]["questions"][0]["question"]
+    assert (question["unit"], question["clip"], question["quantiles"]) == ("minutes", True, True)
+
+
+@pytest.mark.parametrize("option", [["--unit", "minutes"], ["--clip"], ["--quantiles"]])
+def test_what_belongs_to_a_number_needs_one(option: list[str], cli: Callable[..., Done]) -> None:
+    done = cli("plan", "--bit", *option, "--users", 100, "--epsilon", 1)
+    assert (done.code, "--number" in done.err) == (2, True)
+
+
 def test_the_example_can_be_saved_and_loaded(cli: Callable[..., Done]) -> None:
     done = cli("plan", "--example")
     assert done.out == EXAMPLE

@@ -37,6 +37,14 @@ def test_what_the_example_comments_out_works_too() -> None:
     assert found.columns == {"browser": "Browser"}
 
 
+@pytest.mark.parametrize("zeros", [16, 4000, 5000])
+def test_a_range_beyond_any_count_is_a_fault(zeros: int) -> None:
+    ends = f"first = 1{'0' * zeros}, last = 1{'0' * (zeros - 1)}9"
+    text = f'{GOOD}[questions.b]\nkind = "choice"\nvalues = {{{ends}}}\n'
+    with pytest.raises(InvalidFile):
+        survey_from(text)
+
+
 def test_all_faults_are_told_at_once() -> None:
     text = """
 title = 3

@@ -2,6 +2,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import sys
+import threading
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,7 +15,14 @@ from hypothesis import strategies as st
 
 import chaffinch as cf
 from chaffinch import privacy
-from chaffinch.errors import GuaranteeNotProven, InvalidFile, InvalidInput, NoPlanFound
+from chaffinch.analysis.release_documents import load_release
+from chaffinch.errors import (
+    GuaranteeNotProven,
+    InvalidFile,
+    InvalidInput,
+    NoPlanFound,
+    StorageFault,
+)
 from chaffinch.planning.candidates import rounded_up, standard_error
 from chaffinch.planning.explain import right_guesses
 from chaffinch.planning.families import flip_for, gaussian_mu
@@ -20,6 +31,7 @@ from chaffinch.planning.plan_file import canonical, plan_document, plan_from
 from chaffinch.planning.protocols import Decoys, Flips
 from chaffinch.planning.settle import settle
 from chaffinch.planning.slots import overflow
+from chaffinch.planning.survey_file import load_survey
 
 TARGET = cf.Target(1.0, 1e-6)
 
@@ -205,6 +217,41 @@ def test_all_faults_of_a_plan_file_show_at_once(choice_plan: Plan) -> None:
     with pytest.raises(InvalidFile) as caught:
         plan_from(json.dumps(document))
     assert len(caught.value.faults) == 3
+
+
+def test_half_a_character_makes_no_plan(choice_plan: Plan) -> None:
+    for change in ({"title": "\ud800"}, {"\ud800": 1}, {"\x1b[2J": 1}):
+        with pytest.raises(InvalidFile) as caught:
+            plan_from(json.dumps(plan_document(choice_plan) | change))
+        # Whoever prints the message must be able to.
+        assert str(caught.value).replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("first", [10**15, -(10**15) - 1, 10**4000], ids=["above", "below", "far"])
+def test_a_range_beyond_any_count_makes_no_plan(choice_plan: Plan, first: int) -> None:
+    document = plan_document(choice_plan)
+    document["questions"][0]["question"]["values"] = {"first": first, "last": first + 10**6 - 1}
+    with pytest.raises(InvalidFile, match=r"questions\.0\.question\.choice\.values"):
+        plan_from(json.dumps(document))
+
+
+@pytest.mark.parametrize("load", [cf.load_plan, load_survey, load_release])
+def test_a_file_too_large_or_not_there_is_refused(
+    load: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(StorageFault, match=r"'none' must be possible to read\. Got no such file"):
+        load(tmp_path / "none")
+    monkeypatch.setattr(sys.modules[load.__module__], "LARGEST_FILE", 10)
+    (tmp_path / "large").write_bytes(b"x" * 11)
+    with pytest.raises(InvalidFile, match="too large"):
+        load(tmp_path / "large")
+    # A pipe says that its size is 0.
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(b"x" * 11,))
+    writer.start()
+    with pytest.raises(InvalidFile, match="too large"):
+        load(tmp_path / "pipe")
+    writer.join()
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"format": "chaffinch/plan@2"}', b"\xff\xfe"])

@@ -14,7 +14,7 @@ from chaffinch.analysis.release import FORMAT, Answer, Release, Summary
 from chaffinch.errors import InvalidFile
 from chaffinch.planning.plan_file import faults_of
 from chaffinch.privacy import Guarantee
-from chaffinch.tables.faults import storage_fault
+from chaffinch.tables.small import read_small
 
 LARGEST_FILE = 1 << 30
 _RULE = f"a release in the format {FORMAT}"
@@ -144,14 +144,8 @@ def load_release(path: str | Path) -> Release:
 
     That it is the release of a plan cannot be seen from the file: compare ``plan_id``.
     """
-    place = Path(path)
-    try:
-        if place.stat().st_size > LARGEST_FILE:
-            raise InvalidFile(f"file {place.name}", _RULE, ["a file too large to be one"])
-        text = place.read_bytes()
-    except OSError as fault:
-        raise storage_fault(place.name, fault, verb="read") from None
-    return release_from(text, name=place.name)
+    text = read_small(path, most=LARGEST_FILE, must_be=_RULE)
+    return release_from(text, name=Path(path).name)
 
 
 def release_from(text: str | bytes, *, name: str = "release") -> Release:

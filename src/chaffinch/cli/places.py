@@ -140,17 +140,12 @@ def opened_plan(path: Path | None) -> Plan:
 
 def opened_survey(path: Path) -> SurveyFile:
     """Return the survey in a file, or in what is piped in."""
-    from chaffinch.errors import InvalidFile
     from chaffinch.planning.survey_file import load_survey, survey_from
 
     if not is_pipe(path):
         return load_survey(path)
     source(STREAM, "survey")
-    try:
-        text = sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError:
-        raise InvalidFile("standard input", "a survey", ["bytes that are not UTF-8"]) from None
-    return survey_from(text, name="standard input")
+    return survey_from(sys.stdin.buffer.read(), name="standard input")
 
 
 def opened_ledger(path: Path | None, mark: Path | None) -> Ledger | None:

@@ -30,6 +30,12 @@ class Asked:
     """Ask yes or no."""
     number: str | None = None
     """Ask for a number between bounds: 0:60."""
+    unit: Annotated[str, Parameter(show_default=False)] = ""
+    """What the number counts, such as minutes."""
+    clip: Annotated[bool, _FLAG] = False
+    """Move numbers beyond the bounds to the nearest bound; otherwise they are refused."""
+    quantiles: Annotated[bool, _FLAG] = False
+    """Also tell how the numbers are spread; the mean gets less exact."""
     flags: str | None = None
     """Ask several yes/no questions at once: a,b,c."""
     name: str = "answer"
@@ -161,6 +167,8 @@ def _question(asked: Asked) -> Question:
         raise InvalidInput(
             "question", "given by one of --choice, --bit, --number and --flags", f"{sum(given)}"
         )
+    if asked.number is None and (asked.unit or asked.clip or asked.quantiles):
+        raise InvalidInput("unit, clip or quantiles", "given with a --number", "another question")
     if asked.choice is not None:
         return Choice(_listed(asked.choice), missing="refuse")
     if asked.flags is not None:
@@ -169,7 +177,13 @@ def _question(asked: Asked) -> Question:
         return Bit()
     low, _, high = asked.number.partition(":")
     try:
-        return Number(float(low), float(high))
+        return Number(
+            float(low),
+            float(high),
+            unit=asked.unit,
+            clip=asked.clip,
+            quantiles=asked.quantiles,
+        )
     except ValueError as error:
         if isinstance(error, InvalidInput):
             raise

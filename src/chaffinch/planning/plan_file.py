@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from chaffinch.errors import ChaffinchError, InvalidFile, StorageFault
+from chaffinch.errors import ChaffinchError, InvalidFile
 from chaffinch.planning.documents import (
     PLAN_FORMAT,
     PlanModel,
@@ -20,6 +20,7 @@ from chaffinch.planning.documents import (
     real_text,
 )
 from chaffinch.planning.plan import Part, Plan
+from chaffinch.tables.small import read_small
 from chaffinch.tables.write import atomic
 
 LARGEST_FILE = 256 << 20
@@ -50,16 +51,8 @@ def load_plan(path: str | Path) -> Plan:
     Whether its guarantee holds is another question: ``plan.verify()`` recomputes it, and
     encoding does so by itself.
     """
-    place = Path(path)
-    try:
-        if place.stat().st_size > LARGEST_FILE:
-            raise InvalidFile(f"file {place.name}", _RULE, ["a file too large to be one"])
-        text = place.read_bytes()
-    except OSError as fault:
-        raise StorageFault(
-            f"The file {place.name} must be readable. Got: {fault.strerror}."
-        ) from None
-    return plan_from(text, name=place.name)
+    text = read_small(path, most=LARGEST_FILE, must_be=_RULE)
+    return plan_from(text, name=Path(path).name)
 
 
 def plan_from(text: str | bytes, *, name: str = "plan") -> Plan:
@@ -73,7 +66,7 @@ def plan_from(text: str | bytes, *, name: str = "plan") -> Plan:
         raise InvalidFile(
             f"file {name}",
             _RULE,
-            [f"format {found!r}"],
+            [f"format {found!r:.80}"],
             hint="a plan of another version needs the chaffinch that wrote it",
         )
     try:
@@ -86,9 +79,14 @@ def plan_from(text: str | bytes, *, name: str = "plan") -> Plan:
 def faults_of(fault: ValidationError) -> list[str]:
     """Return every fault as "place: what is wrong"."""
     return [
-        f"{'.'.join(str(step) for step in one['loc']) or 'document'}: {one['msg']}"
+        f"{'.'.join(map(_step, one['loc'])) or 'document'}: {one['msg']}"
         for one in fault.errors(include_url=False, include_context=False, include_input=False)
     ]
+
+
+def _step(step: int | str) -> str:
+    # A key that nobody can print must not be what stops the message from being printed.
+    return str(step) if str(step).isprintable() else ascii(step)
 
 
 def canonical(document: object) -> bytes:
@@ -142,7 +140,11 @@ def _digest(body: dict[str, Any]) -> str:
 def _build(model: PlanModel, document: dict[str, Any], name: str) -> Plan:
     """Return the plan, after checking that the document says nothing else about it."""
     body = {key: value for key, value in document.items() if key not in ("format", "id")}
-    if _digest(body) != model.id:
+    try:
+        unchanged = _digest(body) == model.id
+    except UnicodeEncodeError:
+        raise InvalidFile(f"file {name}", _RULE, ["a text with half a character"]) from None
+    if not unchanged:
         raise InvalidFile(
             f"file {name}",
             "unchanged since it was written",

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
+from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
 from chaffinch.planning.documents import (
     BitModel,
     ChoiceModel,
@@ -27,6 +27,7 @@ from chaffinch.planning.plan import Plan
 from chaffinch.planning.planner import MOST_MESSAGES, Error, default_delta, plan
 from chaffinch.planning.questions import Question, Survey
 from chaffinch.privacy import Target
+from chaffinch.tables.small import read_small
 
 LARGEST_FILE = 64 << 20
 _RULE = "a survey"
@@ -157,28 +158,22 @@ class SurveyFile:
 def load_survey(path: str | Path) -> SurveyFile:
     """Return the survey in a file, or raise InvalidFile with all its faults."""
     place = Path(path)
-    try:
-        if place.stat().st_size > LARGEST_FILE:
-            raise InvalidFile(f"file {place.name}", _RULE, ["a file too large to be one"])
-        text = place.read_bytes().decode()
-    except UnicodeDecodeError:
-        raise InvalidFile(f"file {place.name}", _RULE, ["bytes that are not UTF-8"]) from None
-    except OSError as fault:
-        raise StorageFault(
-            f"The file {place.name} must be readable. Got: {fault.strerror}."
-        ) from None
+    text = read_small(place, most=LARGEST_FILE, must_be=_RULE)
     return survey_from(text, name=place.name, folder=place.parent)
 
 
-def survey_from(text: str, *, name: str = "survey", folder: Path | None = None) -> SurveyFile:
+def survey_from(
+    text: str | bytes, *, name: str = "survey", folder: Path | None = None
+) -> SurveyFile:
     """Return the survey in a text; files of values are looked for in ``folder``.
 
     >>> survey_from(EXAMPLE).users
     20000
     """
+    decoded = _decoded(text, f"file {name}", _RULE)
     try:
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as fault:
+        document = tomllib.loads(decoded)
+    except (ValueError, RecursionError) as fault:
         raise InvalidFile(f"file {name}", "TOML", [str(fault)], hint=_HINT) from None
     faults: list[str] = []
     questions, columns = _questions(document.get("questions"), folder or Path(), faults)
@@ -244,16 +239,18 @@ def _filled(model: _Entry, folder: Path) -> _Entry:
     if model.values_file is None:
         return model
     path = folder / model.values_file
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as fault:
-        raise StorageFault(
-            f"The file {path.name} must be readable. Got: {fault.strerror}."
-        ) from None
-    except UnicodeDecodeError:
-        raise InvalidInput("values_file", "UTF-8", path.name) from None
+    rule = "a list of values"
+    text = read_small(path, most=LARGEST_FILE, must_be=rule)
+    lines = _decoded(text, f"file {path.name}", rule).splitlines()
     listed = [line.strip() for line in lines if line.strip()]
     return model.model_copy(update={"values": listed})
+
+
+def _decoded(text: str | bytes, file: str, must_be: str) -> str:
+    try:
+        return text if isinstance(text, str) else text.decode()
+    except UnicodeDecodeError:
+        raise InvalidFile(file, must_be, ["bytes that are not UTF-8"]) from None
 
 
 def _wishes(head: _File) -> list[str]:
