@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 import chaffinch as cf
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.planning.protocols import Decoys, FlippedDecoys, Flips
 
@@ -75,3 +77,57 @@ def test_a_mean_with_quantiles_composes_bit_by_bit() -> None:
     twice = cf.privacy.compose(numbers, times=2)
     assert twice.parts == ((cf.privacy.FlippedBits(users=20_000, flip_probability="0.05"), 16),)
     assert twice.delta_bound(1.0) < 1e-9
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: cf.encode("yes", "small.plan.json"),  # type: ignore[arg-type]
+        lambda: cf.encode(PLAN, "yes"),  # type: ignore[arg-type]
+        lambda: cf.encode_many(PLAN, ["yes"]),  # type: ignore[arg-type]
+        lambda: cf.encode_many({"q": ["yes"]}, PLAN, columns="q"),  # type: ignore[arg-type]
+        lambda: cf.analyze(cf.encode_many(["yes"] * 100, PLAN), PLAN),  # type: ignore[arg-type]
+        lambda: cf.analyze(
+            cf.shuffle(cf.encode_many(["yes"] * 100, PLAN)),
+            PLAN,
+            ledger="b.ledger",  # type: ignore[arg-type]
+        ),
+        lambda: cf.plan(cf.Bit(), users=100, target=cf.Target(1e-6, 1.0)),
+        lambda: cf.plan(cf.Bit(), users=-5, error=cf.Error(0.1)),
+    ],
+)
+def test_likely_mistakes_get_a_helpful_refusal(call: Callable[[], object]) -> None:
+    with pytest.raises(InvalidInput):
+        call()
+
+
+@pytest.mark.parametrize("header", ["yes", "1", "message"])
+def test_a_first_line_that_is_an_answer_is_no_name(header: str, tmp_path: Path) -> None:
+    """Otherwise the first person's answer would be lost without a word."""
+    table = tmp_path / "answers.csv"
+    table.write_text(f"{header}\nyes\nno\n")
+    with pytest.raises(InvalidTable) as caught:
+        cf.encode_many(table, PLAN)
+    assert "'yes'" not in str(caught.value)
+
+
+def test_a_survey_answer_names_every_question() -> None:
+    survey = replace(PLAN, parts=(PART, replace(PART, name="r")), delta=0.5, epsilon=3.0)
+    assert len(cf.encode({"q": "yes", "r": None}, survey).codes) == 2
+    for wrong in ({"q": "yes"}, {"q": "yes", "r": "no", "s": "no"}, {"q": "yes", "R": "no"}):
+        with pytest.raises(InvalidInput, match="'q', 'r'"):
+            cf.encode(wrong, survey)
+
+
+def test_where_an_error_leads_the_choice_is_among_the_most_private() -> None:
+    plan = cf.plan(cf.Bit(), users=20_000, error=cf.Error(0.005), max_messages=2)
+    assert all(one.epsilon >= plan.epsilon / 1.15 for one in plan.alternatives)
+    assert plan.guarantee.local_epsilon < 100  # flips, not clear answers among decoys
+    assert "Why not another protocol:" in plan.explain()
+
+
+def test_no_promise_is_weaker_than_the_local_one() -> None:
+    plan = cf.plan(cf.Bit(), users=200, error=cf.Error(0.0001), max_messages=1)
+    local = plan.guarantee.local_epsilon
+    assert plan.epsilon <= local * 1.001
+    assert all(epsilon <= local * 1.001 for _, epsilon in plan.shares)

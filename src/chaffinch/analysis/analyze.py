@@ -16,7 +16,7 @@ from chaffinch.analysis.tally import Tally, checked, possible, tally
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.planning.noise import Floats
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.planning.plan import Part, Plan, checked_plan
 from chaffinch.planning.protocols import Encoded
 from chaffinch.planning.questions import Number
 from chaffinch.wire.messages import Counts, Shuffled
@@ -44,6 +44,15 @@ def analyze(
     handed out; ``key`` names it, so that the same release of the same batch is charged once.
     """
     checks.choice("adjustment", adjustment, ADJUSTMENTS)
+    checked_plan(plan)
+    if not isinstance(batch, (Shuffled, Tally)):
+        raise InvalidInput(
+            "batch", "one that was shuffled", type(batch).__name__, hint="call chaffinch.shuffle"
+        )
+    if not (ledger is None or isinstance(ledger, Ledger)):
+        raise InvalidInput("ledger", "a Ledger", type(ledger).__name__, hint="use Ledger.open")
+    if isinstance(quantiles, (int, float, str)):
+        raise InvalidInput("quantiles", "a list of shares such as [0.25, 0.5]", quantiles)
     found = checked(batch if isinstance(batch, Tally) else tally(batch), plan)
     plan.verify()
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.encoding.one import numerator, origin_of
-from chaffinch.errors import InvalidInput
+from chaffinch.encoding.one import numerator, origin_of, prepared
+from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.kernels import (
     Words,
     below,
@@ -27,9 +27,10 @@ from chaffinch.kernels import (
     positions,
     secure_words,
 )
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.planning.plan import Part, Plan, checked_plan
 from chaffinch.planning.protocols import GRAIN, Decoys, Encoded, FlippedDecoys, Flips
 from chaffinch.tables.answers import numbers_of
+from chaffinch.tables.message_writer import COLUMN
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.messages import Codes, Reports, Rows
 
@@ -67,7 +68,7 @@ def encode_many(
     path to a file; ``columns`` says which column answers which question where the names
     differ. Each report has the law of ``encode``. ``progress`` is told how many are done.
     """
-    plan.verify()
+    checked_plan(plan).verify()
     batches = list(encoded_batches(answers, plan, secure_words(), columns, progress))
     return joined(plan, batches)
 
@@ -127,13 +128,32 @@ def encode_batch(
 
 def columns_of(plan: Plan, table: Table, columns: Mapping[str, str] | None) -> dict[str, str]:
     """Return the column that answers each question."""
+    if columns is not None and not isinstance(columns, Mapping):
+        raise InvalidInput(
+            "columns", "a mapping from questions to columns", columns, hint="{'question': 'column'}"
+        )
     given = dict(columns or {})
     names = [part.name for part in plan.parts]
     if not set(given) <= set(names):
         raise InvalidInput("columns", f"given for questions of the plan ({names})", list(given))
     if len(names) == 1 and not given and len(table.columns) == 1:
-        return {names[0]: table.columns[0]}
+        return {names[0]: _sole_column(plan.parts[0], table.columns[0])}
     return {name: given.get(name, name) for name in names}
+
+
+def _sole_column(part: Part, name: str) -> str:
+    """Return the only column, unless it is no column of answers or its name is an answer."""
+    if name == COLUMN and part.name != COLUMN:
+        raise InvalidTable("one of answers", "messages that were encoded already")
+    try:
+        prepared(part, name)
+    except InvalidAnswer:
+        return name
+    raise InvalidTable(
+        "one with a name in its first line",
+        "a first line that is itself an answer",
+        hint="add a line with the name of the column",
+    )
 
 
 def encode_numbers(plan: Plan, numbers: list[NDArray[Any]], count: int, words: Words) -> Reports:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from chaffinch.errors import InvalidAnswer, InvalidInput
 from chaffinch.kernels import Words, below, bernoulli, secure_words
 from chaffinch.ledger import Charge, Ledger
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.planning.plan import Part, Plan, checked_plan
 from chaffinch.planning.protocols import GRAIN, Decoys, Encoded, FlippedDecoys, Flips, labels_of
 from chaffinch.planning.questions import Flags, Number
 from chaffinch.privacy import Target
@@ -37,13 +37,13 @@ def encode(
     """Return the report of one person, randomized with secure randomness.
 
     ``answer`` is the answer to the plan's question, or, for a survey, a mapping from the
-    names of its questions to answers; a name that is not there is a missing answer. The
+    names of its questions to answers; None is a missing answer. The
     plan's guarantee is recomputed first, once; a plan that promises less than ``within`` is
     refused. With a ``ledger`` of this device the report is charged before it is made;
     ``key`` names the round ("week 3"), and the same key never makes a second report: send
     the first one again.
     """
-    plan.verify(within=within)
+    checked_plan(plan).verify(within=within)
     if ledger is None:
         return encode_with(answer, plan, secure_words())
     with ledger.charging(Charge.of(plan), key or plan.id):
@@ -91,9 +91,13 @@ def _answers(answer: object, plan: Plan) -> list[object]:
     names = {part.name for part in plan.parts}
     if len(plan.parts) == 1 and not names >= set(answer):
         return [answer]  # A mapping is one of the forms an answer about flags may take.
-    if not names >= set(answer):
-        raise InvalidInput("names of the questions", "those of the plan", "others")
-    return [answer.get(part.name) for part in plan.parts]
+    if names != set(answer):
+        # Silence must be meant: a forgotten name would count as a missing answer.
+        listed = ", ".join(repr(part.name) for part in plan.parts)
+        raise InvalidInput(
+            "names of the questions", f"exactly {listed} (None for a missing answer)", list(answer)
+        )
+    return [answer[part.name] for part in plan.parts]
 
 
 def _flips(part: Part, answer: Any, words: Words) -> NDArray[np.int64]:

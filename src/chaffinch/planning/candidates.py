@@ -192,6 +192,8 @@ def smallest_epsilon(
 ) -> float:
     """Return an epsilon of four digits that holds with ``delta``; infinite if none is found."""
     mechanism = total_of(parts, crowd, rounds)
+    if guess >= mechanism.local_epsilon:
+        return rounded_up(mechanism.local_epsilon)
 
     def excess(inverse: float) -> float:
         reached = mechanism.delta_bound(rounded_up(1.0 / inverse))
@@ -199,11 +201,15 @@ def smallest_epsilon(
 
     slope = gaussian_slope(guess, gaussian_mu(guess, delta))
     inverse = settle(excess, 1.0 / guess, least=1.0 / 700.0, most=1e9, tolerance=2e-3, slope=slope)
-    return math.inf if inverse is None else rounded_up(1.0 / inverse)
+    if inverse is None:
+        return rounded_up(mechanism.local_epsilon)
+    return min(rounded_up(1.0 / inverse), rounded_up(mechanism.local_epsilon))
 
 
 def rounded_up(epsilon: float) -> float:
     """Return the next number with four significant digits: short to read, safe to promise."""
+    if math.isinf(epsilon):
+        return epsilon
     digits = 3 - math.floor(math.log10(epsilon))
     short = round(epsilon, digits)
     if short < epsilon:
@@ -228,6 +234,12 @@ def best(candidates: Sequence[Candidate]) -> Candidate:
     least = min(one.error for one in candidates)
     near = [one for one in candidates if one.error <= WORTH * least]
     return min(near, key=lambda one: (one.local_epsilon, one.slots, one.error))
+
+
+def most_private(candidates: Sequence[Candidate]) -> Candidate:
+    """Return the choice where an error led: near the smallest epsilon, chosen as ever."""
+    least = min(one.epsilon for one in candidates)
+    return best([one for one in candidates if one.epsilon <= WORTH * least])
 
 
 def choose_families(task: Task, promise: tuple[float, float]) -> list[Family]:

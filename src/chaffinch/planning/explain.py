@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from chaffinch.planning.candidates import Candidate, standard_error
+from chaffinch.planning.candidates import Candidate, rounded_up, standard_error
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.planning.protocols import Decoys, Encoded, FlippedDecoys, Flips
 
@@ -60,7 +60,7 @@ def _trust(plan: Plan) -> str:
     alone = (
         "nothing protects the answer"
         if math.isinf(local)
-        else f"an epsilon of {math.ceil(local * 100) / 100:g} is left"
+        else f"an epsilon of {rounded_up(local):g} is left"
     )
     left = "; ".join(
         f"{float(share):.0%} honest: epsilon {'unlimited' if math.isinf(e) else f'{e:g}'}"
@@ -122,11 +122,12 @@ def _sending(plan: Plan, part: Part) -> str:
             f"each count has a standard error of {error:.3g} people "
             f"({error / plan.reports:.2%} of the reports)"
         )
+    slots = "1 slot" if part.slots == 1 else f"{part.slots} slots"
     useless = ""
     if error > plan.reports / 4:
         useless = " Beware: that is a large part of the crowd; the answer will say little."
     return (
-        f"{part.name}: {_WORDS[part.protocol.kind](part)}; a report has {part.slots} slots. "
+        f"{part.name}: {_WORDS[part.protocol.kind](part)}; a report has {slots} for it. "
         f"With {plan.reports} reports {exact}.{useless}"
     )
 
@@ -135,12 +136,13 @@ def _choice(plan: Plan) -> str:
     if not plan.alternatives:
         return ""
     own = max(standard_error(part, plan.reports) for part in plan.parts)
-    lines = [_compared(one, own) for one in sorted(plan.alternatives, key=lambda one: one.error)]
-    return "Why not another protocol with the same promise:\n" + "\n".join(lines)
+    ordered = sorted(plan.alternatives, key=lambda one: (one.epsilon, one.error))
+    lines = [_compared(one, own, plan.epsilon) for one in ordered]
+    return "Why not another protocol:\n" + "\n".join(lines)
 
 
-def _compared(one: Candidate, own: float) -> str:
-    reasons = []
+def _compared(one: Candidate, own: float, epsilon: float) -> str:
+    reasons = [] if one.epsilon == epsilon else [f"epsilon {one.epsilon:g}"]
     if one.too_many_messages:
         reasons.append(f"needs {one.slots} slots")
     ratio = one.error / own
@@ -148,5 +150,5 @@ def _compared(one: Candidate, own: float) -> str:
     if math.isinf(one.local_epsilon):
         reasons.append("no protection if shuffler and analyzer collude")
     elif one.crowd > 1:
-        reasons.append(f"epsilon {one.local_epsilon:.3g} if they collude")
+        reasons.append(f"epsilon {rounded_up(one.local_epsilon):g} if they collude")
     return f"- {one.name}: " + ", ".join(reasons)

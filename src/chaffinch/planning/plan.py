@@ -237,6 +237,15 @@ class Plan:
         )
 
 
+def checked_plan(plan: object) -> Plan:
+    """Return a plan, or refuse what is none: a path, an answer, arguments in another order."""
+    if not isinstance(plan, Plan):
+        raise InvalidInput(
+            "plan", "a Plan", type(plan).__name__, hint="load a file with chaffinch.load_plan"
+        )
+    return plan
+
+
 def total_of(parts: Sequence[Part], crowd: int, rounds: int) -> privacy.Mechanism:
     """Return the exact composition of all parts in all rounds, or the one mechanism there is."""
     mechanisms = [part.mechanism(crowd) for part in parts]

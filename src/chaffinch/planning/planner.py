@@ -20,6 +20,7 @@ from chaffinch.planning.candidates import (
     for_local_target,
     for_target,
     made,
+    most_private,
     smallest_epsilon,
 )
 from chaffinch.planning.families import families, gaussian_mu
@@ -29,6 +30,8 @@ from chaffinch.privacy import Target
 
 MOST_MESSAGES = 64
 """By default a report has at most so many slots: what a small device can seal in a blink."""
+LARGEST_DELTA = 0.01
+"""A larger delta would let one answer in a hundred stand open; it is mostly a swapped epsilon."""
 Progress = Callable[[str], None]
 
 
@@ -70,8 +73,9 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
 
     ``users`` is the number of honest people who are sure to answer. With ``honest`` below 1
     the release waits for ``users / honest`` reports. The target covers everything one person
-    sends: all questions of a survey, in all ``rounds``. ``progress`` is told the name of each
-    protocol before it is calibrated.
+    sends: all questions of a survey, in all ``rounds``. An ``error`` so loose that it allows
+    an epsilon below 0.1 gets a plan near 0.1, which is more exact than asked for. ``progress``
+    is told the name of each protocol before it is calibrated.
 
     >>> from chaffinch.planning.questions import Bit
     >>> one = plan(Bit(), users=10_000, target=Target(1.0, 1e-6), max_messages=1)
@@ -86,6 +90,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
         promise = (_target(target).epsilon, target.delta)
         if promise[0] == 0:
             raise InvalidInput("epsilon", "above 0", 0.0, hint="0 leaves no answer at all")
+        checks.real("delta of the target", target.delta, least=1e-300, most=LARGEST_DELTA)
         found = _meeting_target(task, promise, tell)
     else:
         allowed = default_delta(task.users) if delta is None else checks.delta(delta)
@@ -95,7 +100,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
         within = [one for one in found if not one.too_many_messages]
     if not within:
         raise _nothing(task, target, error, found)
-    chosen = best(within) if target is not None else min(within, key=lambda one: one.epsilon)
+    chosen = best(within) if target is not None else most_private(within)
     name = title or (question.title if isinstance(question, Survey) else "")
     tell("honest shares")
     return _plan(chosen, task, found, name)
@@ -103,6 +108,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
 
 def default_delta(users: int) -> float:
     """Return min(1e-8, 1/(100·users)): the delta that is promised unless another is asked for."""
+    users = checks.whole("number of users", users, least=1)
     return min(1e-8, 1.0 / (100 * users))
 
 
@@ -207,7 +213,9 @@ def _nothing(
     return NoPlanFound(
         f"The plan must meet {wish} with {task.users} users and at most {task.max_messages} "
         f"messages per report. Got no protocol that does.",
-        hint="these would work: " + "; ".join(hints) if hints else "ask for less, of more people",
+        hint="any one of these would work: " + "; ".join(hints)
+        if hints
+        else "ask for less, of more people",
         details={"users": task.users, "max_messages": task.max_messages},
     )
 
