@@ -9,12 +9,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import chaffinch
 from chaffinch import errors
+from chaffinch.analysis.release_documents import release_schema
 from chaffinch.planning.documents import PlanModel
 from tests.meta import repository
 
@@ -26,7 +28,8 @@ def written() -> dict[Path, str]:
     """Return every generated page with the text it should have."""
     return {
         FOLDER / "pipeline.md": "\n".join(pipeline_page()) + "\n",
-        FOLDER / "plan.schema.json": plan_schema() + "\n",
+        FOLDER / "plan.schema.json": schema(PlanModel.model_json_schema()) + "\n",
+        FOLDER / "release.schema.json": schema(release_schema()) + "\n",
         FOLDER / "privacy.md": "\n".join(privacy_page()) + "\n",
         FOLDER / "errors.md": "\n".join(errors_page()) + "\n",
     }
@@ -35,7 +38,8 @@ def written() -> dict[Path, str]:
 def pipeline_page() -> Iterator[str]:
     """Yield the lines of the page on the names that chaffinch itself offers."""
     yield from ["# The pipeline", "", NOTE, "", first_paragraph(chaffinch), ""]
-    yield "A plan file follows [this JSON Schema](plan.schema.json)."
+    yield "A plan file follows [this JSON Schema](plan.schema.json),"
+    yield "a release in JSON [this one](release.schema.json)."
     for name in chaffinch.__all__:
         yield from entry(f"chaffinch.{name}", getattr(chaffinch, name), level=2)
     for name in chaffinch.simulate.__all__:
@@ -43,9 +47,9 @@ def pipeline_page() -> Iterator[str]:
         yield from entry(f"chaffinch.simulate.{name}", thing, level=2)
 
 
-def plan_schema() -> str:
-    """Return the JSON Schema of plan files."""
-    return json.dumps(PlanModel.model_json_schema(), indent=2, sort_keys=True)
+def schema(document: dict[str, object]) -> str:
+    """Return a JSON Schema as it stands in its file."""
+    return json.dumps(document, indent=2, sort_keys=True)
 
 
 def privacy_page() -> Iterator[str]:
@@ -99,7 +103,8 @@ def call(name: str, thing: object) -> str:
         for parameter in inspect.signature(thing).parameters.values()
         if parameter.name != "self"
     ]
-    return f"{name}{inspect.Signature(parameters)}"
+    # A function has an address in its picture, another one in every run.
+    return re.sub(r"<function (\w+) at \w+>", r"\1", f"{name}{inspect.Signature(parameters)}")
 
 
 def first_paragraph(thing: object) -> str:
