@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from chaffinch.cli import places
 from chaffinch.cli.output import Output
@@ -16,24 +17,43 @@ if TYPE_CHECKING:
 app = App(name="ledger", help="Make, show and charge a privacy budget.", sort_key=100)
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Files:
+    """What a ledger is kept in."""
+
+    path: Path
+    """The ledger."""
+    _: KW_ONLY
+    mark: Path
+    """Its high-water mark; best on another disk, so that an old copy of one is noticed."""
+
+    @property
+    def named(self) -> tuple[Path, Path]:
+        """Return both, neither of them the pipe."""
+        return places.named(self.path), places.named(self.mark)
+
+    def opened(self) -> Ledger:
+        """Return the ledger in the files."""
+        from chaffinch.ledger import Ledger
+
+        path, mark = self.named
+        return Ledger.open(path, mark=mark)
+
+
 @app.command(sort_key=0)
 def create(
-    path: Path,
+    files: Files,
     *,
-    mark: Path,
     epsilon: float,
     delta: float,
     role: Literal["analyzer", "client"] = "analyzer",
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Make a new, empty ledger and its high-water mark.
+    """Make a new, empty ledger and its high-water mark: two files that do not exist yet.
 
     Parameters
     ----------
-    path
-        The ledger, a file that does not exist yet.
-    mark
-        Its high-water mark; best on another disk, so that an old copy of one is noticed.
     epsilon
         The most that all charges together may cost.
     delta
@@ -44,31 +64,22 @@ def create(
     from chaffinch import Target
     from chaffinch.ledger import Ledger
 
-    files = places.named(path), places.named(mark)
-    made = Ledger.create(files[0], role=role, cap=Target(epsilon, delta), mark=files[1])
+    path, mark = files.named
+    made = Ledger.create(path, role=role, cap=Target(epsilon, delta), mark=mark)
     output.say(f"made {path}")
     _show(made, output)
 
 
 @app.command(sort_key=1)
-def show(path: Path, *, mark: Path, output: Output = Output()) -> None:  # noqa: B008
-    """Show what was charged and what is left.
-
-    Parameters
-    ----------
-    path
-        The ledger.
-    mark
-        Its high-water mark.
-    """
-    _show(_opened(path, mark), output)
+def show(files: Files, *, output: Output = Output()) -> None:  # noqa: B008 - frozen
+    """Show what was charged and what is left."""
+    _show(files.opened(), output)
 
 
 @app.command(sort_key=2)
 def charge(
-    path: Path,
+    files: Files,
     *,
-    mark: Path,
     plan: Path,
     key: str,
     subject: str = "",
@@ -78,10 +89,6 @@ def charge(
 
     Parameters
     ----------
-    path
-        The ledger.
-    mark
-        Its high-water mark.
     plan
         The plan file.
     key
@@ -91,7 +98,7 @@ def charge(
     """
     from chaffinch.ledger import Charge
 
-    opened = _opened(path, mark)
+    opened = files.opened()
     found = places.opened_plan(plan)
     with output.thinking("composing all charges"):
         found.verify()
@@ -102,9 +109,8 @@ def charge(
 
 @app.command(sort_key=3)
 def check(
-    path: Path,
+    files: Files,
     *,
-    mark: Path,
     plan: Path | None = None,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
@@ -112,15 +118,11 @@ def check(
 
     Parameters
     ----------
-    path
-        The ledger.
-    mark
-        Its high-water mark.
     plan
         A plan file, to see what one round of it would bring the total to.
     """
-    opened = _opened(path, mark)
-    output.say(f"{path.name}: whole, and as far on as its mark")
+    opened = files.opened()
+    output.say(f"{files.path.name}: whole, and as far on as its mark")
     extra: dict[str, Any] = {}
     if plan is not None:
         from chaffinch.ledger import Charge
@@ -129,12 +131,6 @@ def check(
             after = opened.would_spend(Charge.of(places.opened_plan(plan))).epsilon
         extra = {"with_plan": after, "fits": after <= opened.cap.epsilon}
     _show(opened, output, extra)
-
-
-def _opened(path: Path, mark: Path) -> Ledger:
-    from chaffinch.ledger import Ledger
-
-    return Ledger.open(places.named(path), mark=places.named(mark))
 
 
 def _show(opened: Ledger, output: Output, extra: dict[str, Any] | None = None) -> None:

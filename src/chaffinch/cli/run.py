@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from chaffinch.cli import places, results
 from chaffinch.cli.output import Output
-from chaffinch.cli.stages import Adjust
+from chaffinch.cli.stages import Wanted
 
 if TYPE_CHECKING:
     from chaffinch.analysis.tally import Tally
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RELEASES = ("release.html", "release.json", "release.csv")
 
 
-def run(  # noqa: PLR0913 - one for each option
+def run(
     survey: Path,
     *,
     data: str,
@@ -30,11 +30,7 @@ def run(  # noqa: PLR0913 - one for each option
     column: str | None = None,
     map: Annotated[list[str] | None, Parameter(negative=())] = None,  # noqa: A002
     format: str | None = None,  # noqa: A002
-    level: str = "95%",
-    adjust: Adjust = "none",
-    ledger: Path | None = None,
-    mark: Path | None = None,
-    key: str | None = None,
+    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Plan, encode, shuffle and analyze a table of answers.
@@ -56,23 +52,10 @@ def run(  # noqa: PLR0913 - one for each option
         QUESTION=COLUMN, for each question whose column has another name.
     format
         csv, tsv, jsonl, parquet or arrow, where the file's name does not tell.
-    level
-        How surely an interval holds the truth, such as 95% or 0.95.
-    adjust
-        Move estimates to what is possible, which biases them.
-    ledger
-        The budget that is charged before anything is released.
-    mark
-        The ledger's high-water mark.
-    key
-        What this release is called in the ledger; without one the name of its batch.
     """
-    from chaffinch import analyze
-    from chaffinch.planning.survey_file import share_of
     from chaffinch.tables.read import open_table
 
-    wanted = share_of(level)
-    budget = places.opened_ledger(ledger, mark)
+    released = wanted.ready()
     asked = _asked(survey)
     table = open_table(places.source(data, "answers"), format=format)
     named = asked.columns | places.columns(asked.names, column, map or [])
@@ -81,7 +64,7 @@ def run(  # noqa: PLR0913 - one for each option
     with places.folder(out) as folder:
         tally = tallied(table, plan, folder, output, columns=named)
         with output.thinking("intervals"):
-            release = analyze(tally, plan, level=wanted, adjustment=adjust, ledger=budget, key=key)
+            release = released(tally, plan)
         plan.save(folder / "survey.plan.json")
         for name in RELEASES:
             release.save(folder / name)

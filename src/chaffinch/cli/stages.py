@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,12 +15,45 @@ from chaffinch.cli import places, results
 from chaffinch.cli.output import Output
 
 if TYPE_CHECKING:
+    from chaffinch.analysis.release import Release
+    from chaffinch.analysis.tally import Tally
+    from chaffinch.planning.plan import Plan
     from chaffinch.tables.facts import MessageFacts
 
 _OUT = Parameter(name=["--out", "-o"])
 _MANY = Parameter(name=["--out", "-o"], negative=())
 _MAP = Parameter(negative=())
-Adjust = Literal["none", "non-negative", "total"]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Wanted:
+    """What a release says, and which budget pays for it."""
+
+    level: str = "95%"
+    """How surely an interval holds the truth, such as 95% or 0.95."""
+    adjust: Literal["none", "non-negative", "total"] = "none"
+    """Move estimates to what is possible, which biases them: at least 0 (non-negative), or
+    adding up to the number of reports as well (total)."""
+    ledger: Path | None = None
+    """The budget that is charged before anything is released."""
+    mark: Path | None = None
+    """The ledger's high-water mark."""
+    key: str | None = None
+    """What this release is called in the ledger; without one the name of its batch."""
+
+    def ready(self) -> Callable[[Tally, Plan], Release]:
+        """Return what makes the release; a wish that cannot be met is refused right here."""
+        from chaffinch import analyze
+        from chaffinch.planning.survey_file import share_of
+
+        return partial(
+            analyze,
+            level=share_of(self.level),
+            adjustment=self.adjust,
+            ledger=places.opened_ledger(self.ledger, self.mark),
+            key=self.key,
+        )
 
 
 def encode(
@@ -94,17 +129,13 @@ def shuffle(
     _done(facts, target, output)
 
 
-def analyze(  # noqa: PLR0913 - one for each option
+def analyze(
     messages: list[str] | None = None,
     /,
     *,
     plan: Path,
     out: Annotated[list[Path] | None, _MANY] = None,
-    level: str = "95%",
-    adjust: Adjust = "none",
-    ledger: Path | None = None,
-    mark: Path | None = None,
-    key: str | None = None,
+    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Turn shuffled messages into estimates with intervals.
@@ -117,32 +148,17 @@ def analyze(  # noqa: PLR0913 - one for each option
         The plan file.
     out
         A file for the release: .html, .json, .csv or .parquet; may be given several times.
-    level
-        How surely an interval holds the truth, such as 95% or 0.95.
-    adjust
-        Move estimates to what is possible, which biases them: at least 0 (non-negative),
-        or adding up to the number of reports as well (total).
-    ledger
-        The budget that is charged before anything is released.
-    mark
-        The ledger's high-water mark.
-    key
-        What this release is called in the ledger; without one the name of its batch.
     """
-    from chaffinch import analyze as analyzed
     from chaffinch.engines import engine
-    from chaffinch.planning.survey_file import share_of
 
     targets = release_files(out or [])
     found = places.opened_plan(plan)
     sources = [places.source(one, "messages") for one in messages or ["-"]]
-    budget = places.opened_ledger(ledger, mark)
+    made = wanted.ready()
     with _piped(sources), output.counting("counting", "messages") as tell:
         tally = engine().tally(sources, found, progress=tell)
     with output.thinking("intervals"):
-        release = analyzed(
-            tally, found, level=share_of(level), adjustment=adjust, ledger=budget, key=key
-        )
+        release = made(tally, found)
     for path in targets:
         release.save(path)
         output.say(f"wrote {path}")
