@@ -18,13 +18,14 @@ from chaffinch.analysis.tally import tally
 from chaffinch.encoding.many import encode_numbers
 from chaffinch.encoding.one import encode_with
 from chaffinch.kernels import Words
-from chaffinch.planning.plan import Part, Plan
+from chaffinch.planning.plan import MOST_QUESTIONS, Part, Plan
 from chaffinch.shuffling.shuffle import shuffle_with
 from chaffinch.simulate.attacks import Attack
 from chaffinch.simulate.seeded import SeededWords, branch
 from chaffinch.wire.messages import EMPTY, Codes, Counts, Report, Reports, Shuffled
 
-BATCH = 250
+BATCH = MOST_QUESTIONS
+"""Collections are made side by side, as the questions of one plan."""
 _MOST_CODES = 1 << 14
 
 
@@ -85,7 +86,7 @@ def survey(part: Part, crowd: int, size: int) -> Plan:
     Its promise plays no part: what is audited is computed from the protocol.
     """
     parts = tuple(Part(f"{place}", part.question, part.protocol) for place in range(size))
-    return Plan("audit", parts, crowd, crowd, crowd, 1, 0.0, 1.0)
+    return Plan("audit", parts, crowd, crowd, crowd, 1, 1.0, 1.0)
 
 
 def disorder(arrived: Codes, left: Codes) -> tuple[float, float]:
