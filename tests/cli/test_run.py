@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 import chaffinch as cf
 from chaffinch.cli import demo
 from chaffinch.ledger import Ledger
+from chaffinch.planning.plan_file import canonical
 from tests.cli.conftest import USERS, YES, Done
 
 FILES = {"survey.plan.json", "release.html", "release.json", "release.csv"}
@@ -99,12 +100,15 @@ def test_two_questions_from_one_table(cli: Callable[..., Done], folder: Path) ->
 
 
 def test_a_title_cannot_steer_the_terminal(cli: Callable[..., Done], folder: Path) -> None:
-    plan = cf.load_plan(folder / "members.plan.json")
-    replace(plan, title="\x1b[2Jgone").save(folder / "sly.plan.json")
+    text = (folder / "members.plan.json").read_text(encoding="utf-8")
+    document = json.loads(text) | {"title": "\x1b[2Jgone"}
+    body = {key: value for key, value in document.items() if key != "id"}
+    document["id"] = hashlib.sha256(canonical(body)).hexdigest()
+    (folder / "sly.plan.json").write_text(json.dumps(document), encoding="utf-8")
     done = cli("plan", "--check", folder / "sly.plan.json")
-    assert done.code == 0
-    assert "\x1b" not in done.out
-    assert "gone" in done.out
+    assert done.code != 0
+    assert "\x1b" not in done.out + done.err
+    assert "gone" in done.err
 
 
 def test_a_budget_is_charged_once_and_then_refuses(cli: Callable[..., Done], folder: Path) -> None:
