@@ -131,3 +131,11 @@ def test_no_promise_is_weaker_than_the_local_one() -> None:
     local = plan.guarantee.local_epsilon
     assert plan.epsilon <= local * 1.001
     assert all(epsilon <= local * 1.001 for _, epsilon in plan.shares)
+
+
+def test_a_cell_read_as_a_name_is_not_shown(tmp_path: Path) -> None:
+    table = tmp_path / "answers.csv"
+    table.write_text("secret-diagnosis\nnonsense\n")
+    with pytest.raises(InvalidTable, match="row 1") as caught:
+        cf.encode_many(table, PLAN)
+    assert "secret" not in str(caught.value)

@@ -118,7 +118,7 @@ def encode_batch(
         numbers_of(
             part.question,
             batch.column(names[part.name]),
-            name=names[part.name],
+            name=part.name if isinstance(names[part.name], Sole) else names[part.name],
             first_row=first,
         )
         for part in plan.parts
@@ -141,14 +141,20 @@ def columns_of(plan: Plan, table: Table, columns: Mapping[str, str] | None) -> d
     return {name: given.get(name, name) for name in names}
 
 
-def _sole_column(part: Part, name: str) -> str:
+class Sole(str):
+    """The name of the only column, which nobody asked for: it may be a cell, so it is not shown."""
+
+    __slots__ = ()
+
+
+def _sole_column(part: Part, name: str) -> Sole:
     """Return the only column, unless it is no column of answers or its name is an answer."""
     if name == COLUMN and part.name != COLUMN:
         raise InvalidTable("one of answers", "messages that were encoded already")
     try:
         prepared(part, name)
     except InvalidAnswer:
-        return name
+        return Sole(name)
     raise InvalidTable(
         "one with a name in its first line",
         "a first line that is itself an answer",
