@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 import pytest
 
 import chaffinch as cf
 from chaffinch.analysis import release_words
+from chaffinch.analysis.release_page import page
 from chaffinch.charts.terminal import columns_of
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.planning.protocols import Flips
@@ -37,7 +39,30 @@ def test_text_rounds_intervals_outwards() -> None:
     answer.low[:] = 50.9
     answer.high[:] = 150.1
     row = next(line for line in str(releases.release(answer)).splitlines() if line[:3] == "  a")
-    assert row.split() == ["a", "100", "45", "50", "151"]
+    assert row.split() == ["a", "100", "44", "50", "151"]
+
+
+@pytest.mark.parametrize(("error", "shown"), [(9.03, "9.0"), (18.06, "18"), (415.2, "415")])
+def test_standard_errors_have_two_digits_in_text_and_on_the_page(error: float, shown: str) -> None:
+    answer = releases.counted("q", ["a", "b"])
+    answer.standard_errors[:] = error
+    release = releases.release(answer)
+    row = next(line for line in str(release).splitlines() if line[:3] == "  a")
+    assert row.split()[2] == shown
+    assert f"<td>{shown}</td>" in page(release)
+
+
+def test_text_says_which_intervals_hold_together() -> None:
+    alone = " ".join(str(releases.release(releases.counted("q", ["a", "b"]))).split())
+    assert "with probability 95% for each value by itself." in alone
+    both = " ".join(str(releases.release(releases.number())).split())
+    assert "by itself; those of the quantiles of one question hold" in both
+
+
+def test_the_local_epsilon_is_one_number_everywhere() -> None:
+    release = releases.release(releases.counted("q", ["a", "b"]), local=7.4313)
+    for said in (str(release), page(release)):
+        assert set(re.findall(r"\b7\.4[0-9]*", said)) == {"7.432"}
 
 
 def test_text_shows_thirty_of_many_the_largest_first() -> None:

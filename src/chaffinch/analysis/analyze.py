@@ -12,6 +12,7 @@ from chaffinch.analysis import adjust
 from chaffinch.analysis.intervals import intervals, simultaneous
 from chaffinch.analysis.numbers import Scale, mean, survival
 from chaffinch.analysis.release import Answer, Release, Summary
+from chaffinch.analysis.release_treatment import CONSERVATIVE, treated
 from chaffinch.analysis.tally import Tally, checked, possible, tally
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger import Charge, Ledger
@@ -85,7 +86,8 @@ def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
     errors = np.broadcast_to(noise.standard_error(found.reports, estimates), estimates.shape)
     low, high = intervals(noise, counts, found.reports, asked.level)
     low_all, high_all = simultaneous(noise, counts, found.reports, asked.level)
-    estimates, notes = _adjusted(asked.adjustment, part, estimates, found.reports)
+    estimates, moved = _adjusted(asked.adjustment, part, estimates, found.reports)
+    notes = treated(part.question) + moved
     if lowered:
         notes.append("Some codes were sent more often than honest reports can; they were lowered.")
     return Answer(
@@ -126,7 +128,9 @@ def _number(part: Part, counts: Counts, reports: int, asked: _Asked) -> Answer:
     each = protocol.resolution if protocol.together else 1
     counts, lowered = possible(counts, reports * each)
     found = mean(scale, counts, reports, asked.level)
-    notes = ["Some codes were sent too often; they were lowered."] if lowered else []
+    notes = [*treated(question), CONSERVATIVE]
+    if lowered:
+        notes.append("Some codes were sent too often; they were lowered.")
     spread: tuple[tuple[float, float, float, float], ...] = ()
     if not protocol.together:
         steps = survival(scale, counts, reports, asked.level)

@@ -28,7 +28,8 @@ class Row(NamedTuple):
     question: str
     value: str
     estimate: float
-    standard_error: float
+    standard_error: float | None
+    """None for a quantile, which has a bracket only."""
     low: float
     high: float
     low_together: float
@@ -64,16 +65,26 @@ class Answer:
 
     def rows(self) -> Iterator[Row]:
         """Yield one row for each value."""
-        columns = (
-            self.estimates,
-            self.standard_errors,
-            self.low,
-            self.high,
-            self.low_together,
-            self.high_together,
-        )
+        columns = (self.estimates, *self._spans)
         for label, *numbers in zip(self.labels, *(c.tolist() for c in columns), strict=True):
             yield Row(self.question, label, *numbers)
+
+    def summary_rows(self, reports: int) -> Iterator[Row]:
+        """Yield the sum of a number, which is the mean times all, and its quantiles."""
+        if self.summary is None:
+            return
+        from chaffinch.charts.estimates import quantile_name
+
+        spans = (reports * float(column[0]) for column in self._spans)
+        yield Row(self.question, "sum", self.summary.total, *spans)
+        for chance, low, middle, high in self.summary.quantiles:
+            yield Row(self.question, quantile_name(chance), middle, None, low, high, low, high)
+
+    @property
+    def _spans(self) -> tuple[Floats, ...]:
+        """Return the columns of a row after the estimate."""
+        ends = (self.low, self.high, self.low_together, self.high_together)
+        return (self.standard_errors, *ends)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,8 +125,15 @@ class Release:
         raise KeyError(question)
 
     def table(self) -> list[Row]:
-        """Return all rows: question, value, estimate, standard error and both intervals."""
-        return [row for answer in self.answers for row in answer.rows()]
+        """Return all rows: question, value, estimate, standard error and both intervals.
+
+        A number has a row for its mean, one for its sum, and one for each quantile.
+        """
+        return [
+            row
+            for answer in self.answers
+            for row in (*answer.rows(), *answer.summary_rows(self.reports))
+        ]
 
     def document(self) -> dict[str, Any]:
         """Return the release as JSON-ready data; an infinite local epsilon is ``"infinite"``."""
@@ -140,6 +158,14 @@ class Release:
         from chaffinch.analysis.release_files import save_release
 
         save_release(self, path)
+
+    def __eq__(self, other: object) -> bool:
+        # Arrays have no equality of their own; the document holds everything.
+        if not isinstance(other, Release):
+            return NotImplemented
+        return self.document() == other.document()
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
         from chaffinch.analysis.release_text import text

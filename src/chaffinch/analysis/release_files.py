@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -52,16 +50,18 @@ def json_file(release: Release) -> bytes:
 def csv_file(release: Release) -> bytes:
     """Return the rows as CSV: UTF-8, one header, texts in quotes, numbers to the last digit.
 
+    The standard error of a quantile is empty: there is none.
+
     A text that a spreadsheet would run as a formula (it begins with = + - @) gets an
     apostrophe in front, and so does one that begins with an apostrophe: take one off to
     have the text again. Texts that are plain numbers, such as -5, stay as they are.
     """
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-    writer.writerow(Row._fields)
+    lines = [",".join(map(_quoted, Row._fields))]
     for question, value, *numbers in release.table():
-        writer.writerow([harmless(question), harmless(value), *numbers])
-    return out.getvalue().encode()
+        texts = (_quoted(harmless(text)) for text in (question, value))
+        # Not in quotes: some readers would take the whole column for text.
+        lines.append(",".join([*texts, *("" if one is None else repr(one) for one in numbers)]))
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def harmless(text: str) -> str:
@@ -80,7 +80,10 @@ def parquet_file(release: Release) -> bytes:
     from pyarrow import parquet
 
     kinds = {"question": pa.string(), "value": pa.string()}
-    fields = [pa.field(name, kinds.get(name, pa.float64()), nullable=False) for name in Row._fields]
+    fields = [
+        pa.field(name, kinds.get(name, pa.float64()), nullable=name == "standard_error")
+        for name in Row._fields
+    ]
     facts = {name: part for name, part in release.document().items() if name != "questions"}
     facts["sentence"] = str(release.guarantee)
     schema = pa.schema(fields, {METADATA: json.dumps(facts, allow_nan=False).encode()})
@@ -104,6 +107,11 @@ FORMATS: dict[str, Callable[[Release], bytes]] = {
     ".parquet": parquet_file,
     ".html": html_file,
 }
+
+
+def _quoted(text: str) -> str:
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def _lines(value: Any, margin: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from chaffinch.analysis import release_words as words
 from chaffinch.analysis.release import Answer, Release, Summary
 from chaffinch.charts.estimates import DotFigure, estimates_chart, number_chart, quantile_name
-from chaffinch.charts.rounding import downwards, nearest, percent, upwards
+from chaffinch.charts.rounding import downwards, nearest, percent, two_digits, upwards
 from chaffinch.charts.svg import STYLE, escape
 
 MOST_ROWS = 200
@@ -138,7 +138,7 @@ def _table(release: Release, answer: Answer, most: int) -> Iterator[str]:
             [
                 answer.labels[place],
                 nearest(estimate, digits),
-                upwards(float(answer.standard_errors[place]), digits),
+                two_digits(float(answer.standard_errors[place])),
                 _between(low, high, digits),
                 _between(low_all, high_all, digits),
             ]

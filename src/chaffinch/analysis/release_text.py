@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from chaffinch.analysis import release_words as words
 from chaffinch.analysis.release import Answer, Release, Summary
 from chaffinch.charts.estimates import quantile_name
-from chaffinch.charts.rounding import downwards, nearest, percent, upwards
+from chaffinch.charts.rounding import downwards, nearest, two_digits, upwards
 from chaffinch.charts.terminal import columns_of, shortened
 
 WIDTH = 80
@@ -21,16 +21,12 @@ _HEAD: Cells = ("value", "estimate", "±", "low", "high")
 
 def text(release: Release) -> str:
     """Return the release as plain text."""
-    level = percent(release.level)
     paragraphs = [
         release.title or f"Release of plan {release.plan_id[:16]}",
         words.promise(release),
         words.trust(release),
         str(release.guarantee) + ".",
-        (
-            f"{release.reports:,} reports. ± is one standard error; low and high are the ends of "
-            f"an interval that holds with probability {level} for each value by itself."
-        ),
+        f"{release.reports:,} reports. {words.columns(release)}",
     ]
     lines = [line for one in paragraphs for line in [*textwrap.wrap(one, WIDTH), ""]]
     for answer in release.answers:
@@ -46,7 +42,7 @@ def _question(answer: Answer, reports: int) -> Iterator[str]:
         (
             answer.labels[place],
             nearest(float(answer.estimates[place]), digits),
-            upwards(float(answer.standard_errors[place]), digits),
+            two_digits(float(answer.standard_errors[place])),
             downwards(float(answer.low[place]), digits),
             upwards(float(answer.high[place]), digits),
         )

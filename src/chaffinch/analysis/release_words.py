@@ -7,7 +7,15 @@ import math
 import numpy as np
 
 from chaffinch.analysis.release import Answer, Release, Summary
-from chaffinch.charts.rounding import at_most, decimals, downwards, nearest, percent, upwards
+from chaffinch.charts.rounding import (
+    at_most,
+    decimals,
+    downwards,
+    nearest,
+    percent,
+    two_digits,
+    upwards,
+)
 from chaffinch.planning.explain import right_guesses
 
 _NEIGHBOURS = {
@@ -109,6 +117,18 @@ def reading(release: Release) -> list[str]:
     ]
 
 
+def columns(release: Release) -> str:
+    """Return what stands in the columns of a table of plain text."""
+    level = percent(release.level)
+    said = (
+        "± is one standard error; low and high are the ends of an interval that holds with "
+        f"probability {level} for each value by itself"
+    )
+    if any(answer.summary and answer.summary.quantiles for answer in release.answers):
+        said += "; those of the quantiles of one question hold with that probability all together"
+    return f"{said}."
+
+
 def leading(answer: Answer, most: int) -> list[int]:
     """Return which values to show: all in their order, or the largest where there are more."""
     count = len(answer.labels)
@@ -141,7 +161,7 @@ def sum_row(answer: Answer, reports: int) -> tuple[str, ...]:
     return (
         "sum",
         nearest(total, digits),
-        upwards(error, digits),
+        two_digits(error),
         downwards(low, digits),
         upwards(high, digits),
     )

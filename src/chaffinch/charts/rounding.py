@@ -50,6 +50,15 @@ def upwards(value: float, places: int) -> str:
     return _written(value, places, ROUND_CEILING)
 
 
+def two_digits(error: float) -> str:
+    """Return a standard error in two digits, or in all before the point if they are more.
+
+    >>> two_digits(9.03), two_digits(18.06), two_digits(415.2), two_digits(0.0742)
+    ('9.0', '18', '415', '0.074')
+    """
+    return nearest(error, decimals(error))
+
+
 def at_most(value: float, digits: int) -> str:
     """Return a promise, such as an epsilon, in so many digits and never less than it is.
 

@@ -1,0 +1,63 @@
+"""A release says how gaps, and answers that do not fit, were treated."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+import chaffinch as cf
+from chaffinch.analysis.release_page import page
+from chaffinch.analysis.release_treatment import CONSERVATIVE, treated
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.planning.protocols import Encoded, Flips
+from chaffinch.planning.questions import Question
+
+REFUSED = "Missing answers were refused"
+MOVED = "were moved to the nearest bound"
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (cf.Bit(), ["Missing answers count as 'no'."]),
+        (cf.Bit(missing="count"), []),
+        (cf.Bit(missing="refuse"), [f"{REFUSED}."]),
+        (cf.Choice(["tea", "other"]), []),
+        (
+            cf.Choice(["tea", "other"], missing="tea", unknown="other"),
+            ["Missing answers count as 'tea'.", "Answers that are not listed count as 'other'."],
+        ),
+        (cf.Choice(range(3), missing="refuse"), [f"{REFUSED}."]),
+        (
+            cf.Number(0, 90, unit="minutes", clip=True),
+            [f"Missing answers count as 0 minutes; numbers beyond 0 to 90 {MOVED}."],
+        ),
+        (
+            cf.Number(-1.5, 2, missing="refuse"),
+            [f"{REFUSED}; numbers beyond -1.5 to 2 were refused."],
+        ),
+        (cf.Flags(["a", "b"]), ["Missing answers count as none of them."]),
+        (cf.Flags(["a", "b"], missing="refuse"), [f"{REFUSED}."]),
+    ],
+)
+def test_what_is_said(question: Question, said: list[str]) -> None:
+    assert treated(question) == said
+
+
+def test_it_stands_in_text_page_and_document() -> None:
+    flip = Fraction(1, 4)
+    parts = (
+        Part("late", cf.Bit(), Flips(flip)),
+        Part("wait", cf.Number(0, 90, unit="minutes", clip=True), Encoded(flip, 4, together=False)),
+    )
+    plan = Plan("trains", parts, 100, 100, 100, 1, 20.0, 1e-3)
+    answers = {"late": [True, False] * 50, "wait": list(range(100))}
+    release = cf.analyze(cf.shuffle(cf.encode_many(answers, plan)), plan)
+    first, second = (answer["notes"] for answer in release.document()["questions"])
+    assert first == treated(parts[0].question)
+    assert second[:2] == [*treated(parts[1].question), CONSERVATIVE]
+    shown, written = " ".join(str(release).split()), page(release)
+    for note in (*first, *second):
+        assert note in shown
+        assert note.replace("'", "&#x27;") in written.replace("&#39;", "&#x27;")
