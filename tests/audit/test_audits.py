@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -21,7 +22,7 @@ from chaffinch.planning.questions import Bit
 from chaffinch.shuffling.shuffle import shuffle_with
 from chaffinch.simulate import SeededWords, audit
 from chaffinch.simulate.attacks import Attack, crowds, law, worst_attack
-from chaffinch.simulate.audits import claim, lower_bound
+from chaffinch.simulate.audits import Audit, Finding, claim, lower_bound
 from chaffinch.simulate.pipeline import Pipeline, collect, disorder, likeness, survey
 from tests.simulate.settings import SMALL, chance, choice, planned
 
@@ -205,6 +206,23 @@ def test_an_audit_is_a_document_and_repeats_from_its_seed() -> None:
     assert document["verdict"].startswith("No violation found")
     assert len(document["findings"]) == len(found.rows()) == 3
     assert found.trials == 6000
+
+
+def test_the_verdict_leads_with_the_promise_of_the_plan() -> None:
+    one = Finding("q", "one device", 1, 20_000, 7.431, 5.967)
+    many = Finding("q", "sampler", 1000, 400_000, 0.25, 0.1)
+    found = Audit("id", 1, 1e-3, 1 - 1e-6, (one, many), 0.0, 0.0, 1.0, "epsilon 0.5")
+    assert found.verdict.startswith("No violation found: the plan promises epsilon 0.5. The sharp")
+    for words in ("one device alone", "7.431", "5.967", "20,000 collections", "840,000 in all"):
+        assert words in found.verdict
+    broken = replace(found, findings=(one, replace(many, lower_bound=1.0)))
+    assert broken.verdict.startswith("Broken, though the plan promises epsilon 0.5. ")
+    assert "on a crowd of 1,000 (sampler)" in broken.verdict
+
+
+def test_the_verdict_of_an_audit_names_the_crowd_of_the_plan() -> None:
+    found = audit(planned(20, SMALL["bit flips"]), trials=1000, crowd=1, seed=1)
+    assert "in a crowd of 20." in found.verdict
 
 
 def test_nothing_claimed_is_nothing_tested() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch import checks
+from chaffinch.charts.rounding import at_most
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.planning.candidates import smallest_epsilon
 from chaffinch.planning.plan import Part, Plan
@@ -74,6 +75,8 @@ class Audit:
     """How alike the noise of different collections is, in standard deviations."""
     law: float
     """A p-value: that the tallies of the real path have the law that was proven private."""
+    promise: str = ""
+    """What the plan itself promises, for its own crowd and delta, in words."""
 
     @property
     def ok(self) -> bool:
@@ -105,7 +108,7 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """Return the result in one sentence."""
+        """Return the result in a few sentences."""
         if self.order > LIMIT:
             return "Broken: the order of the shuffled messages is not uniform."
         if self.repeats > LIMIT:
@@ -115,12 +118,21 @@ class Audit:
             return "Broken: the tallies do not have the law that the guarantee is about."
         if best is None:
             return "Nothing to test: no epsilon is claimed at this delta for such crowds."
-        said = (
-            f"epsilon is at least {best.lower_bound:.4g} and claimed to be {best.claimed:.4g} "
-            f"at delta {self.delta:g} for a crowd of {best.crowd} ({best.path}, "
-            f"{best.trials} trials of each world, confidence 1 − {1 - self.confidence:.1g})."
+        promise = f"the plan promises {self.promise}"
+        start = f"No violation found: {promise}" if best.ok else f"Broken, though {promise}"
+        return f"{start}. {self._sharpest_said(best)}"
+
+    def _sharpest_said(self, best: Finding) -> str:
+        where = f"on a crowd of {best.crowd:,} ({best.path})"
+        if best.crowd == 1:
+            where = "on one device alone, without a crowd to hide in"
+        return (
+            f"The sharpest attack was {where}, for which the accountant claims an epsilon of its "
+            f"own, {best.claimed:.4g} at the audit's delta {self.delta:g}; the attack proved "
+            f"at least {best.lower_bound:.4g} (confidence 1 − {1 - self.confidence:.1g}). It saw "
+            f"{best.trials:,} collections of each of two worlds that differ in one answer, out of "
+            f"{self.trials:,} in all attacks together."
         )
-        return f"No violation found: {said}" if best.ok else f"Broken: {said}"
 
     def rows(self) -> list[Finding]:
         """Return all findings."""
@@ -195,6 +207,10 @@ def audit(
         order=max(seen.order for seen in watched),
         repeats=max(seen.repeats for seen in watched),
         law=min(1.0, len(laws) * min(laws)),
+        promise=(
+            f"epsilon {at_most(plan.epsilon, 6)} at delta {at_most(plan.delta, 3)} "
+            f"in a crowd of {plan.crowd:,}"
+        ),
     )
 
 
