@@ -197,3 +197,10 @@ def test_the_wheel_builds_and_works_with_and_without_a_compiler(
         check=False,
     )
     assert works.stdout.split() == ["native" if has_native else "numpy"], works.stderr
+
+
+def test_an_extension_of_older_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "EDITION", plain.EDITION + 1)
+    assert native.choose("") == ("numpy", plain)
+    with pytest.raises(InvalidInput, match="older sources"):
+        native.choose("native")

@@ -816,9 +816,22 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* Raised whenever a loop is added or means something else: an old build is then not used. */
+#define EDITION 1
+
+static int tell_edition(PyObject *self)
+{
+    return PyModule_AddIntConstant(self, "EDITION", EDITION);
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, tell_edition},
+    {0, NULL},
+};
+
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, "_native", "The hot loops in C; see plain.py.", 0, methods,
-    NULL, NULL, NULL, NULL,
+    slots, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit__native(void)

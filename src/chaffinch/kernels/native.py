@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from types import ModuleType
 from typing import Protocol, cast
 
 import numpy as np
@@ -115,13 +116,22 @@ def choose(wanted: str) -> tuple[str, Loops]:
     """Return the name and the loops for what the environment variable says."""
     wanted = checks.choice(f"variable {VARIABLE}", wanted, ("", "native", "numpy"))
     if wanted != "numpy":
-        try:
-            return "native", cast("Loops", importlib.import_module("chaffinch.kernels._native"))
-        except ImportError:
-            if wanted == "native":
-                rule = "numpy or unset where the C extension was not built"
-                raise InvalidInput(f"variable {VARIABLE}", rule, wanted) from None
+        built = _built()
+        if built is not None:
+            return "native", cast("Loops", built)
+        if wanted == "native":
+            rule = "numpy or unset where the C extension was not built, or from older sources"
+            raise InvalidInput(f"variable {VARIABLE}", rule, wanted)
     return "numpy", plain
+
+
+def _built() -> ModuleType | None:
+    """Return the C extension, if it was built from these sources."""
+    try:
+        module = importlib.import_module("chaffinch.kernels._native")
+    except ImportError:
+        return None
+    return module if getattr(module, "EDITION", 0) == plain.EDITION else None
 
 
 _NAME, LOOPS = choose(os.environ.get(VARIABLE, ""))

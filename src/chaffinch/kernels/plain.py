@@ -15,6 +15,9 @@ _GUIDE_SHIFT = np.uint64(52)
 _CODES_AT_ONCE = 1 << 18
 _ROWS_AT_ONCE = 255  # As many as a byte can count.
 
+EDITION = 1
+"""The edition of the loops; a C extension of another one was built from older sources."""
+
 
 def compare_planes(
     planes: NDArray[np.uint64],
