@@ -91,6 +91,27 @@ def test_checking_a_plan(cli: Callable[..., Done], folder: Path) -> None:
     done = cli("plan", "--check", path)
     assert (done.code, "its guarantee holds" in done.err) == (0, True)
     assert json.loads(cli("plan", "--check", path, "--json").out)["verified"] is True
+    shown = cli("plan", "--check", path, "--explain").out
+    assert "keeps no alternatives" in shown
+    assert "→" not in shown
+
+
+def test_the_legend_tells_of_the_columns_that_are_there(
+    cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for columns, there in ((60, False), (80, True)):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        text = " ".join(cli(*BIT, "--epsilon", 1).out.split())
+        assert "message slots" in text
+        for part in ("messages sent", "bytes before sealing", "public-key operations", " ops "):
+            assert (part in text) is there
+
+
+def test_planning_says_in_a_log_what_it_is_at(cli: Callable[..., Done]) -> None:
+    lines = cli(*BIT, "--epsilon", 1, "--json").err.splitlines()
+    assert "planning: flips ..." in lines
+    assert len(set(lines)) == len(lines) > 3
+    assert cli(*BIT, "--epsilon", 1, "--quiet").err == ""
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,9 @@ from typing import Any
 from chaffinch.cli.output import Output
 
 TOLERANCE = 1e-3
+NARROW = 80
+"""Below so many columns the label is left out."""
+LABEL = 2
 COPIES = 8
 
 
@@ -73,20 +76,26 @@ def compare(
         return
     output.words(f"{users:,} users, epsilon {epsilon:g} with delta {delta:g}, {values:,} values.")
     output.words("")
-    output.table(
-        ["protocol", "source", "label", "parameter", "error", "× exact"],
-        [
-            _shown(line, first=place == 0)
-            for _, group in groupby(lines, key=lambda one: one.protocol)
-            for place, line in enumerate(group)
-        ],
-        texts=3,
-    )
+    rows = [
+        _shown(line, first=place == 0)
+        for _, group in groupby(lines, key=lambda one: one.protocol)
+        for place, line in enumerate(group)
+    ]
+    heads = ["protocol", "source", "label", "parameter", "error", "× exact"]
+    narrow = output.width < NARROW
+    if narrow:
+        # The source tells the label as well.
+        for row in (heads, *rows):
+            del row[LABEL]
+    output.table(heads, rows, texts=2 if narrow else 3)
     output.words("")
     output.words(
         "error: standard error of a count, in people (of a sum, in ranges). × exact: the "
-        "parameter over the exact one. Exact: proven for every crowd of this size. Published: a "
-        "claim, never a guarantee; 'nothing' where a formula says nothing for this crowd."
+        "parameter over the exact one. Exact"
+        + (" (chaffinch, randomized response)" if narrow else "")
+        + ": proven for every crowd of this size. Published"
+        + (" (all others)" if narrow else "")
+        + ": a claim, never a guarantee; 'nothing' where a formula says nothing for this crowd."
     )
     for note in dict.fromkeys(f"{one.source}: {one.note}." for one in lines if one.note):
         output.words(f"note: {note}")

@@ -90,7 +90,15 @@ class Output:
     def thinking(self, words: str) -> Iterator[Callable[[str], None]]:
         """Show that work goes on; yield a function that says at what."""
         if not self._shows_progress:
-            yield lambda _: None
+            told: set[str] = set()
+
+            def once(step: str) -> None:
+                # In a log a line for each step shows that work goes on; no more than that.
+                if step not in told:
+                    told.add(step)
+                    self.say(f"{words}: {printable(step)} ...")
+
+            yield once
             return
         from rich.console import Console
         from rich.text import Text
@@ -116,6 +124,15 @@ class Output:
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(words, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return how many there are of something.
+
+    >>> counted(1, "report"), counted(2000, "report")
+    ('1 report', '2,000 reports')
+    """
+    return f"{number:,} {noun}" + "s" * (number != 1)
 
 
 def printable(text: str) -> str:

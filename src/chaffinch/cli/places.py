@@ -6,18 +6,32 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaffinch.cli.guard import STREAM
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, InvalidTable, StorageFault
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger
     from chaffinch.planning.plan import Plan
     from chaffinch.planning.survey_file import SurveyFile
+
+
+class Plainly(str):
+    """What was found, in words of ours: shown without the quotes of something typed.
+
+    >>> print(InvalidInput("plan", "given", Plainly("none")))
+    The plan must be given. Got none.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the words themselves."""
+        return str(self)
 
 
 def place(name: str | None) -> str:
@@ -29,8 +43,25 @@ def source(name: str | None, what: str) -> str:
     """Return where to read from; refuse to wait for a terminal to be typed into."""
     found = place(name)
     if found == "-" and sys.stdin.isatty():
-        raise InvalidInput(what, "a file, or piped in", "a terminal", hint=f"name a file of {what}")
+        raise InvalidInput(
+            what, "a file, or piped in", Plainly("a terminal"), hint=f"name a file of {what}"
+        )
+    if found != "-":
+        present(Path(found))
     return found
+
+
+def present(path: Path) -> Path:
+    """Return a path where there is something; whatever is missing is told in the same way."""
+    from chaffinch.tables.faults import storage_fault
+
+    try:
+        path.stat()
+    except FileNotFoundError as error:
+        raise storage_fault(path.name or str(path), error, verb="read") from None
+    except OSError:
+        return path  # whoever reads it tells what is wrong
+    return path
 
 
 def target(name: str | None, *, as_json: bool) -> str:
@@ -39,7 +70,7 @@ def target(name: str | None, *, as_json: bool) -> str:
     if found == "-" and as_json:
         raise InvalidInput("output", "a file when --json is given", "-", hint="add -o FILE")
     if found == "-" and sys.stdout.isatty():
-        raise InvalidInput("output", "a file or a pipe", "a terminal", hint="add -o FILE")
+        raise InvalidInput("output", "a file or a pipe", Plainly("a terminal"), hint="add -o FILE")
     return found
 
 
@@ -126,12 +157,25 @@ def columns(questions: Sequence[str], column: str | None, given: Sequence[str]) 
     return {questions[0]: column}
 
 
+@contextmanager
+def mapping(questions: Collection[str], named: Collection[str]) -> Iterator[None]:
+    """Say of a question without a column of its name how to name its column."""
+    try:
+        yield
+    except InvalidTable as error:
+        column, rule = error.column, error.details["must_be"]
+        if rule != "in the table" or column not in questions or column in named:
+            raise
+        error.hint += f"; if the answers are in another column, add --map {column}=COLUMN"
+        raise
+
+
 def opened_plan(path: Path | None) -> Plan:
     """Return the plan in a file."""
     from chaffinch.planning.plan_file import load_plan, plan_from
 
     if path is None:
-        raise InvalidInput("plan", "given", "none", hint="add --plan FILE")
+        raise InvalidInput("plan", "given", Plainly("none"), hint="add --plan FILE")
     if is_pipe(path):
         source(STREAM, "plan")
         return plan_from(sys.stdin.buffer.read(), name="standard input")
@@ -156,6 +200,18 @@ def opened_ledger(path: Path | None, mark: Path | None) -> Ledger | None:
         )
     if path is None or mark is None:
         return None
+    return ledger(path, mark)
+
+
+def ledger(path: Path, mark: Path) -> Ledger:
+    """Return the ledger in two files; opening it charges nothing."""
     from chaffinch.ledger import Ledger
 
-    return Ledger.open(named(path), mark=named(mark))
+    for file in (named(path), named(mark)):
+        present(file)
+    try:
+        return Ledger.open(path, mark=mark)
+    except StorageFault as error:
+        if "may be tried again" in error.hint:
+            error.hint = "check both files and their folders; nothing was charged"
+        raise

@@ -73,7 +73,8 @@ def plan(
     """Find the protocol that keeps a promise, or check a plan.
 
     Give a survey file, or one question by options; a promise (--epsilon) or an error. Among
-    those near the smallest error, the best protected one is chosen.
+    those near the smallest error, the best protected one is chosen; with --error: among the
+    most private.
 
     Parameters
     ----------
@@ -95,7 +96,7 @@ def plan(
         raise InvalidInput(
             "plan",
             "asked for in one way: a survey file, a question by options, --check or --example",
-            "none of them" if not any(given) else "several of them",
+            places.Plainly("several of them" if any(given) else "none of them"),
         )
     if example:
         from chaffinch.planning.survey_file import EXAMPLE
@@ -134,9 +135,9 @@ def single(asked: Asked) -> SurveyFile:
     from chaffinch.planning.survey_file import SurveyFile, share_of
 
     if asked.users is None:
-        raise InvalidInput("number of users", "given", "none", hint="add --users")
+        raise InvalidInput("number of users", "given", places.Plainly("none"), hint="add --users")
     if (asked.epsilon is None) == (asked.error is None):
-        got = "neither" if asked.epsilon is None else "both"
+        got = places.Plainly("neither" if asked.epsilon is None else "both")
         raise InvalidInput("promise", "given by --epsilon or by --error, one of the two", got)
     if asked.confidence is not None and asked.error is None:
         raise InvalidInput("confidence", "given with an --error", asked.confidence)
@@ -165,10 +166,12 @@ def _question(asked: Asked) -> Question:
     given = [asked.choice is not None, asked.bit, asked.number is not None, asked.flags is not None]
     if sum(given) != 1:
         raise InvalidInput(
-            "question", "given by one of --choice, --bit, --number and --flags", f"{sum(given)}"
+            "question", "given by one of --choice, --bit, --number and --flags", sum(given)
         )
     if asked.number is None and (asked.unit or asked.clip or asked.quantiles):
-        raise InvalidInput("unit, clip or quantiles", "given with a --number", "another question")
+        raise InvalidInput(
+            "unit, clip or quantiles", "given with a --number", places.Plainly("another question")
+        )
     if asked.choice is not None:
         return Choice(_listed(asked.choice), missing="refuse")
     if asked.flags is not None:
@@ -214,4 +217,7 @@ def _shown(found: Plan, output: Output, *, explain: bool, checked: bool) -> None
     paragraphs = found.explain().split("\n\n")
     output.words("\n\n".join(paragraphs if explain else paragraphs[:3]))
     output.words("")
-    weighed.show(found, output)
+    if found.alternatives:
+        weighed.show(found, output)
+    elif checked:
+        output.words("A plan file keeps no alternatives: plan again to compare protocols.")

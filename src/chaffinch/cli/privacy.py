@@ -152,7 +152,7 @@ def made_from(name: str, parameters: Parameters) -> Mechanism:
             )
     for option in needed:
         if option not in given:
-            raise InvalidInput(f"option --{option}", f"given for {name}", "nothing")
+            raise InvalidInput(f"option --{option}", f"given for {name}", places.Plainly("nothing"))
     arguments = {_KEYWORDS.get(option, option): value for option, value in given.items()}
     made: Mechanism = getattr(exact, kind)(**arguments)
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from chaffinch.cli.output import Output
+from chaffinch.cli.output import Output, counted
 
 if TYPE_CHECKING:
     from chaffinch.analysis.release import Answer, Release, Summary
@@ -24,7 +24,7 @@ def show(
     output.words("")
     promise(release, output)
     for answer in release.answers:
-        output.words(f"{answer.question}  ({release.reports:,} reports)")
+        output.words(f"{answer.question}  ({counted(release.reports, 'report')})")
         _table(answer, release.reports, output, (truths or {}).get(answer.question))
         shown = words.leading(answer, MOST_ROWS)
         if len(shown) < len(answer.labels):

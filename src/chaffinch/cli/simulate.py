@@ -37,7 +37,7 @@ def simulate(
     plan
         Or a plan file.
     runs
-        How many collections.
+        How many collections, at least 100.
     population
         The true answers: uniform, zipf, or FILE:COLUMN for those of a table. The true
         counts of a table are not printed.
@@ -91,7 +91,7 @@ def audit(
     plan
         The plan file.
     trials
-        How many collections are attacked.
+        How many collections are attacked, at least 1000.
     crowd
         The size of the attacked crowd, smaller than the plan's to make attacks stronger.
     seed
@@ -132,7 +132,8 @@ def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:
     from chaffinch.errors import InvalidInput
 
     if (survey is None) == (plan is None):
-        raise InvalidInput("plan", "given by a survey file or by --plan, one of the two", "other")
+        got = places.Plainly("neither" if plan is None else "both")
+        raise InvalidInput("plan", "given by a survey file or by --plan, one of the two", got)
     if survey is None:
         return places.opened_plan(plan)
     wanted = places.opened_survey(survey)
@@ -155,7 +156,7 @@ def _population(words: str, plan: Plan, seed: int) -> tuple[Population, bool]:
             "population", "uniform, zipf, or FILE:COLUMN for a single question", words
         )
     named = {plan.parts[0].name: column}
-    return made_up.from_column(plan, open_table(file), columns=named), False
+    return made_up.from_column(plan, open_table(places.present(Path(file))), columns=named), False
 
 
 def _shown(row: dict[str, Any], *, made_up: bool) -> list[str]:

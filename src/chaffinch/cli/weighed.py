@@ -53,6 +53,13 @@ _COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
     ("ops", lambda row: f"{row['shuffler_operations']}+{row['analyzer_operations']:,}"),
     ("local ε", lambda row: _promise(row["local_epsilon"])),
 )
+_COSTS = {
+    "slots": "message slots",
+    "messages": "messages sent",
+    "bytes": "bytes before sealing",
+    "ops": "public-key operations at shuffler + analyzer",
+}
+"""What is told of one report, for the columns that have no longer name."""
 _LEFT_OUT_WHEN_NARROW = ("messages", "bytes", "ops")
 
 
@@ -95,9 +102,9 @@ def show(plan: Plan, output: Output) -> None:
     ]
     output.table(["", "protocol", *(_COLUMNS[place][0] for place in kept)], shown, texts=2)
     output.words("")
+    costs = [_COSTS[name] for place in kept if (name := _COLUMNS[place][0]) in _COSTS]
     output.words(
         "→ chosen. error: standard error of a count, in people (of a sum, in ranges). Per report: "
-        "message slots, messages sent, bytes before sealing, public-key operations at shuffler + "
-        "analyzer. local ε: what is left if the two collude."
+        f"{', '.join(costs)}. local ε: what is left if shuffler and analyzer collude."
         + (" ! more slots than allowed." if any(not row["within_limits"] for row in rows) else "")
     )
