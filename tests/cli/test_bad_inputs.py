@@ -57,7 +57,7 @@ def nothing(folder: Path) -> Path:
 TABLES = {
     "empty file": (text(""), 2),
     "only a header": (text("member\n"), 2),
-    "no such file": (nothing, 2),
+    "no such file": (nothing, 5),
     "a folder": (lambda folder: folder, 2),
     "wrong column": (text(f"other,second\n{CANARY},1\n"), 2),
     "unknown value": (rows(CANARY), 2),
@@ -232,6 +232,73 @@ def test_a_folder_that_cannot_be_written(cli: Callable[..., Done], folder: Path)
         assert done.code == 5, done
         assert done.err.count("error: ") == 1
     shutil.rmtree(folder / "closed")
+
+
+def test_whatever_file_is_missing_the_end_is_the_same(
+    cli: Callable[..., Done], folder: Path
+) -> None:
+    plan, data, none = folder / "members.plan.json", folder / "people.csv", folder / "none"
+    ledger, mark = folder / "ledger.db", folder / "ledger.mark"
+    cli("ledger", "create", ledger, "--mark", mark, "--epsilon", 1, "--delta", 1e-5)
+    before = sorted(folder.iterdir())
+    for words in (
+        ("plan", none),
+        ("plan", "--check", none),
+        ("run", none, "--data", data, "--out", folder / "out"),
+        ("run", plan, "--data", none, "--out", folder / "out"),
+        ("encode", none, "--plan", plan, "-o", folder / "m"),
+        ("encode", data, "--plan", none, "-o", folder / "m"),
+        ("shuffle", none, "--plan", plan, "-o", folder / "m"),
+        ("analyze", none, "--plan", plan),
+        ("analyze", none, "--plan", plan, "--ledger", none, "--mark", mark),
+        ("simulate", "--plan", plan, "--population", f"{none}:member"),
+        ("audit", "--plan", none),
+        ("ledger", "show", none, "--mark", mark),
+        ("ledger", "check", ledger, "--mark", none),
+        ("ledger", "charge", ledger, "--mark", mark, "--plan", none, "--key", "k"),
+    ):
+        done = cli(*words)
+        assert (done.code, done.out) == (5, ""), words
+        assert done.err == (
+            "error: The file 'none' must be possible to read. Got no such file or folder.\n"
+            "hint: check the path\n"
+        )
+        assert sorted(folder.iterdir()) == before
+
+
+def test_a_question_without_a_column_leads_to_the_option(
+    cli: Callable[..., Done], folder: Path
+) -> None:
+    data, plan = folder / "other.csv", folder / "members.plan.json"
+    data.write_text((folder / "people.csv").read_text().replace("member", "joined", 1))
+    encode = ("encode", data, "--plan", plan, "-o", folder / "m")
+    for words in (encode, ("run", plan, "--data", data, "--out", folder / "out")):
+        assert "add --map member=COLUMN" in cli(*words).err
+        # A column that was named is misspelled; the option is known already.
+        assert "add --map" not in cli(*words, "--map", "member=nobody").err
+        assert cli(*words, "--map", "member=joined").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "got"),
+    [
+        (["plan"], "none of them"),
+        (["plan", "--bit", "--example"], "several of them"),
+        (["plan", "--bit", "--epsilon", 1], "none"),
+        (["plan", "--bit", "--users", 9], "neither"),
+        (["plan", "--bit", "--users", 9, "--epsilon", 1, "--error", "1%"], "both"),
+        (["plan", "--bit", "--flags", "a,b", "--users", 9, "--epsilon", 1], "2"),
+        (["plan", "--bit", "--clip", "--users", 9, "--epsilon", 1], "another question"),
+        (["privacy", "bits"], "nothing"),
+        (["simulate"], "neither"),
+    ],
+)
+def test_what_nobody_typed_has_no_quotes(
+    words: list[object], got: str, cli: Callable[..., Done]
+) -> None:
+    done = cli(*words)
+    assert done.code == 2
+    assert done.err.splitlines()[0].endswith(f" Got {got}.")
 
 
 def test_json_and_messages_do_not_share_a_pipe(cli: Callable[..., Done], folder: Path) -> None:

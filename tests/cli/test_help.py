@@ -31,6 +31,23 @@ def test_every_verb_has_json_and_quiet(verb: str, cli: Callable[..., Done]) -> N
     assert "--quiet" in done.out
 
 
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        (["plan"], "with --error: among the most private"),
+        (["simulate"], "at least 100"),
+        (["audit"], "at least 1000"),
+        (["run"], "--replace"),
+        (["ledger", "charge"], "An analyzer names the release"),
+    ],
+)
+def test_help_says_what_is_easily_missed(
+    verb: list[str], said: str, cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    assert said in " ".join(cli(*verb, "--help").out.split())
+
+
 def test_no_words_at_all_are_help(cli: Callable[..., Done]) -> None:
     assert "Usage: chaffinch" in cli().out
 

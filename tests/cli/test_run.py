@@ -5,15 +5,16 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import chaffinch as cf
 from chaffinch.cli import demo
-from chaffinch.ledger import Ledger
 from chaffinch.planning.plan_file import canonical
 from tests.cli.conftest import USERS, YES, Done
+from tests.meta import repository
 
 FILES = {"survey.plan.json", "release.html", "release.json", "release.csv"}
 
@@ -77,6 +78,30 @@ def test_what_was_in_the_folder_stays(cli: Callable[..., Done], folder: Path) ->
     assert {path.name for path in out.iterdir()} == FILES | {"notes.txt"}
 
 
+def test_results_of_another_plan_are_not_overwritten(
+    cli: Callable[..., Done], folder: Path
+) -> None:
+    out = folder / "out"
+    other = folder / "other.plan.json"
+    replace(cf.load_plan(folder / "members.plan.json"), title="Other").save(other)
+    tail = ("--data", folder / "people.csv", "--out", out)
+    assert cli("run", folder / "survey.toml", *tail).code == 0
+    assert cli("run", folder / "survey.toml", *tail).code == 0  # the same plan, made again
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    for left in ("survey.plan.json", "release.json"):
+        done = cli("run", other, *tail)
+        assert (done.code, done.out) == (2, "")
+        assert f"such a {left}" in done.err
+        assert "--replace" in done.err
+        assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+        (out / left).unlink()
+        del before[left]
+    (out / "release.json").write_text("{")
+    assert cli("run", other, *tail).code == 2
+    assert cli("run", other, *tail, "--replace").code == 0
+    assert json.loads((out / "release.json").read_text())["title"] == "Other"
+
+
 def test_results_go_into_a_folder(cli: Callable[..., Done], folder: Path) -> None:
     data = folder / "people.csv"
     before = data.read_bytes()
@@ -111,22 +136,6 @@ def test_a_title_cannot_steer_the_terminal(cli: Callable[..., Done], folder: Pat
     assert "gone" in done.err
 
 
-def test_a_budget_is_charged_once_and_then_refuses(cli: Callable[..., Done], folder: Path) -> None:
-    ledger, mark = folder / "ledger.db", folder / "ledger.mark"
-    budget = ("--ledger", ledger, "--mark", mark)
-    made = cli("ledger", "create", ledger, "--mark", mark, "--epsilon", 1, "--delta", 1e-5)
-    assert made.code == 0
-    words = ("run", folder / "members.plan.json", "--data", folder / "people.csv", *budget)
-    assert cli(*words, "--out", folder / "one", "--key", "first").code == 0
-    assert len(Ledger.open(ledger, mark=mark).entries()) == 1
-    done = cli(*words, "--out", folder / "two", "--key", "second")
-    assert done.code == 4
-    assert "nothing was charged" in done.err
-    assert not (folder / "two").exists()
-    alone = cli(*words[:-2], "--out", folder / "three")
-    assert (alone.code, (folder / "three").exists()) == (2, False)
-
-
 def test_the_demo(
     cli: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,13 +144,19 @@ def test_the_demo(
     done = cli("demo")
     assert done.code == 0, done.err
     names = {path.name for path in (tmp_path / "demo-output").iterdir()}
-    assert names == FILES - {"survey.plan.json"} | {"browsers.plan.json"}
+    wanted = {"browsers.plan.json", "survey.toml", "people.csv"}
+    assert names == FILES - {"survey.plan.json"} | wanted
     assert "only because these people are made up" in " ".join(done.out.split())
     assert "demo-output/release.html" in done.out
-    last = done.out.strip().splitlines()[-1]
-    assert last == "Then try  chaffinch plan --check demo-output/browsers.plan.json --explain"
+    tried, _, last = done.out.strip().splitlines()[-3:]
+    assert tried == "Then try  chaffinch plan --check demo-output/browsers.plan.json --explain"
     checked = cli("plan", "--check", "demo-output/browsers.plan.json", "--explain")
     assert checked.code == 0
+    assert last in (repository.ROOT / "README.md").read_text(encoding="utf-8")
+    assert cli(*last.split()[1:]).code == 0
+    # The files say the same as the demo itself.
+    plans = [Path("demo-output/browsers.plan.json"), Path("result/survey.plan.json")]
+    assert len({cf.load_plan(path).id for path in plans}) == 1
 
 
 def test_the_people_of_the_demo_are_always_the_same() -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PEOPLE = 20_000
 SEED = 2026
+EPSILON, DELTA = 1.0, 1e-8
 TITLE = "Which browser do you use? (made-up people)"
 BROWSERS = ("chrome", "safari", "edge", "firefox", "other")
 WEIGHTS = (0.52, 0.24, 0.11, 0.08, 0.05)
@@ -31,7 +32,7 @@ def demo(
     Parameters
     ----------
     out
-        The folder for the plan and the release.
+        The folder for the survey, the people, the plan and the release.
     """
     from chaffinch import Choice, Survey, Target, analyze
     from chaffinch import plan as planned
@@ -42,7 +43,7 @@ def demo(
         plan = planned(
             Survey({"browser": question}, TITLE),
             users=PEOPLE,
-            target=Target(epsilon=1.0, delta=1e-8),
+            target=Target(EPSILON, DELTA),
             progress=tell,
         )
     answers, truth = people(question)
@@ -51,9 +52,14 @@ def demo(
         tally = tallied({"browser": answers}, plan, folder, output)
         release = analyze(tally, plan)
         plan.save(folder / "browsers.plan.json")
+        (folder / "survey.toml").write_text(survey(), encoding="utf-8")
+        (folder / "people.csv").write_text(
+            "\n".join(["browser", *answers, ""]), encoding="utf-8", newline="\n"
+        )
         for name in RELEASES:
             release.save(folder / name)
-    files = [str(out / name) for name in ("browsers.plan.json", *RELEASES)]
+    inputs = ("survey.toml", "people.csv", "browsers.plan.json")
+    files = [str(out / name) for name in (*inputs, *RELEASES)]
     if output.json:
         counts = dict(zip(BROWSERS, truth, strict=True))
         output.document({"release": release.document(), "made_up_truth": counts, "files": files})
@@ -66,6 +72,25 @@ def demo(
     output.words("")
     output.words(f"Look at   {out / 'release.html'}  (open it in a browser)")
     output.words(f"Then try  chaffinch plan --check {out / 'browsers.plan.json'} --explain")
+    output.words("Or take the same people the whole way yourself:")
+    # Not wrapped: a command is there to be copied.
+    output.drawing(f"chaffinch run {out / 'survey.toml'} --data {out / 'people.csv'} --out result")
+
+
+def survey() -> str:
+    """Return the survey file of the demo."""
+    values = ", ".join(f'"{name}"' for name in BROWSERS)
+    return f"""\
+title = "{TITLE}"
+users = {PEOPLE}
+epsilon = {EPSILON:g}
+delta = {DELTA:g}
+
+[questions.browser]
+kind = "choice"
+values = [{values}]
+missing = "refuse"
+"""
 
 
 def people(question: Choice) -> tuple[list[str], list[int]]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from decimal import ROUND_FLOOR, Context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import App, Parameter
 
-from chaffinch.cli import places
-from chaffinch.cli.output import Output
+from chaffinch.cli import exits, places
+from chaffinch.cli.output import Output, counted
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Entry, Ledger
+
+LONGEST_KEY = 32
+OTHER_COLUMNS = 40
+"""How wide the columns beside the key are, with the gaps between them."""
 
 app = App(name="ledger", help="Make, show and charge a privacy budget.", sort_key=100)
 
@@ -35,10 +40,7 @@ class Files:
 
     def opened(self) -> Ledger:
         """Return the ledger in the files."""
-        from chaffinch.ledger import Ledger
-
-        path, mark = self.named
-        return Ledger.open(path, mark=mark)
+        return places.ledger(self.path, self.mark)
 
 
 @app.command(sort_key=0)
@@ -92,9 +94,12 @@ def charge(
     plan
         The plan file.
     key
-        What this occasion is called; the same key is charged once.
+        What this occasion is called; the same key is charged once. An analyzer names the
+        release, a client what it is asked (such as survey and round).
     subject
-        A digest of what is handed out for the charge.
+        A digest of what is handed out for the charge: an analyzer's batch, a client's
+        messages. An analyzer can repeat a key only with the same subject; a client that
+        repeats one without a subject sends the messages made then, no new ones.
     """
     from chaffinch.ledger import Charge
 
@@ -113,8 +118,10 @@ def check(
     *,
     plan: Path | None = None,
     output: Output = Output(),  # noqa: B008 - frozen
-) -> None:
+) -> int:
     """Read every page and row of a ledger, and say what a plan would cost on top.
+
+    Ends with code 4 when the plan does not fit.
 
     Parameters
     ----------
@@ -131,6 +138,7 @@ def check(
             after = opened.would_spend(Charge.of(places.opened_plan(plan))).epsilon
         extra = {"with_plan": after, "fits": after <= opened.cap.epsilon}
     _show(opened, output, extra)
+    return exits.OK if extra.get("fits", True) else exits.REFUSED
 
 
 def _show(opened: Ledger, output: Output, extra: dict[str, Any] | None = None) -> None:
@@ -138,31 +146,50 @@ def _show(opened: Ledger, output: Output, extra: dict[str, Any] | None = None) -
 
     with output.thinking("composing all charges"):
         spent, entries = opened.spent().epsilon, opened.entries()
+        left = opened.remaining()
     cap = opened.cap
     if output.json:
         document = {
             "role": opened.role,
             "cap": {"epsilon": cap.epsilon, "delta": cap.delta},
             "spent": spent,
-            "remaining": opened.remaining(),
+            "remaining": left,
             "charges": [_entry(entry) for entry in entries],
         }
         output.document(document | (extra or {}))
         return
     output.words(
         f"Budget of the {opened.role}: epsilon {cap.epsilon:g} with delta {cap.delta:g}. "
-        f"Spent: {at_most(spent, 4)}, composed exactly over {len(entries)} charges."
+        f"Spent: {at_most(spent, 4)}, composed exactly over "
+        f"{counted(len(entries), 'charge')}. Left: {_at_least(left)}; epsilons do not just add "
+        "up, so only `ledger check --plan` tells whether a plan fits."
     )
     if extra:
         fits = "fits" if extra["fits"] else "does not fit"
         output.words(f"With one round of the plan: {at_most(extra['with_plan'], 4)}; it {fits}.")
     if entries:
         output.words("")
+        room = min(LONGEST_KEY, output.width - OTHER_COLUMNS)
         rows = [
-            [str(one.sequence), one.key[:32], one.charge.plan_id[:16], str(one.charge.times)]
+            [
+                str(one.sequence),
+                _shortened(one.key, room),
+                one.charge.plan_id[:16],
+                str(one.charge.times),
+            ]
             for one in entries
         ]
         output.table(["number", "key", "plan", "times"], rows, texts=3)
+
+
+def _at_least(value: float) -> str:
+    """Return what is left in four digits, and never more than it is."""
+    shown = Context(prec=4, rounding=ROUND_FLOOR).create_decimal(repr(value))
+    return f"{float(shown):.4g}"
+
+
+def _shortened(key: str, room: int) -> str:
+    return key if len(key) <= room else key[: max(room - 1, 1)] + "…"
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

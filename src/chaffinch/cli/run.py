@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from fractions import Fraction
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan
     from chaffinch.tables.read import Table
 
+PLAN = "survey.plan.json"
 RELEASES = ("release.html", "release.json", "release.csv")
 
 
-def run(
+def run(  # noqa: PLR0913 - one for each option
     survey: Path,
     *,
     data: str,
@@ -30,6 +32,7 @@ def run(
     column: str | None = None,
     map: Annotated[list[str] | None, Parameter(negative=())] = None,  # noqa: A002
     format: str | None = None,  # noqa: A002
+    replace: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     wanted: Wanted = Wanted(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
@@ -52,6 +55,8 @@ def run(
         QUESTION=COLUMN, for each question whose column has another name.
     format
         csv, tsv, jsonl, parquet or arrow, where the file's name does not tell.
+    replace
+        Overwrite a release of another plan that is in the folder.
     """
     from chaffinch.tables.read import open_table
 
@@ -59,20 +64,26 @@ def run(
     asked = _asked(survey)
     table = open_table(places.source(data, "answers"), format=format)
     named = asked.columns | places.columns(asked.names, column, map or [])
-    _looked_at(table, asked, named)
+    with places.mapping(asked.names, named):
+        _looked_at(table, asked, named)
     plan = asked.plan or asked.made(output)
+    if not replace:
+        _spared(out, plan)
     with places.folder(out) as folder:
         tally = tallied(table, plan, folder, output, columns=named)
         with output.thinking("intervals"):
-            release = released(tally, plan)
-        plan.save(folder / "survey.plan.json")
+            release, charge = released(tally, plan)
+        plan.save(folder / PLAN)
         for name in RELEASES:
             release.save(folder / name)
-    files = [str(out / name) for name in ("survey.plan.json", *RELEASES)]
+    files = [str(out / name) for name in (PLAN, *RELEASES)]
     if output.json:
-        output.document({"release": release.document(), "files": files})
+        paid = {} if charge is None else {"charge": charge.document()}
+        output.document({"release": release.document(), "files": files} | paid)
         return
     results.show(release, output)
+    if charge is not None:
+        charge.show(output)
     output.say("\nwrote " + "\n      ".join(files))
 
 
@@ -129,6 +140,26 @@ def _asked(path: Path) -> _Asked:
     if path.suffix.lower() == ".json":
         return _Asked(places.opened_plan(path), None)
     return _Asked(None, places.opened_survey(path))
+
+
+def _spared(out: Path, plan: Plan) -> None:
+    """Refuse a folder with the plan or the release of something else, which would be lost."""
+    from chaffinch.errors import InvalidInput
+
+    for name, key in ((PLAN, "id"), ("release.json", "plan")):
+        try:
+            document = json.loads((out / name).read_bytes())
+        except OSError:
+            continue  # not there, or told when it is written
+        except (ValueError, RecursionError):
+            document = None
+        if not isinstance(document, dict) or document.get(key) != plan.id:
+            raise InvalidInput(
+                "output",
+                "a folder without results of another plan",
+                places.Plainly(f"one with such a {name}"),
+                hint="name another folder, or add --replace to overwrite what is there",
+            )
 
 
 def _looked_at(table: Table, asked: _Asked, named: Mapping[str, str]) -> None:

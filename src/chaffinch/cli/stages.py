@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from chaffinch.cli import places, results
-from chaffinch.cli.output import Output
+from chaffinch.cli.charged import Releasing
+from chaffinch.cli.output import Output, counted
 
 if TYPE_CHECKING:
-    from chaffinch.analysis.release import Release
-    from chaffinch.analysis.tally import Tally
-    from chaffinch.planning.plan import Plan
     from chaffinch.tables.facts import MessageFacts
 
 _OUT = Parameter(name=["--out", "-o"])
@@ -42,16 +39,15 @@ class Wanted:
     key: str | None = None
     """What this release is called in the ledger; without one the name of its batch."""
 
-    def ready(self) -> Callable[[Tally, Plan], Release]:
+    def ready(self) -> Releasing:
         """Return what makes the release; a wish that cannot be met is refused right here."""
-        from chaffinch import analyze
         from chaffinch.planning.survey_file import share_of
 
-        return partial(
-            analyze,
+        return Releasing(
             level=share_of(self.level),
             adjustment=self.adjust,
             ledger=places.opened_ledger(self.ledger, self.mark),
+            name="" if self.ledger is None else self.ledger.name,
             key=self.key,
         )
 
@@ -90,9 +86,10 @@ def encode(
 
     target = places.target(out, as_json=output.json)
     found = places.opened_plan(plan)
-    named = places.columns([part.name for part in found.parts], column, map or [])
+    names = [part.name for part in found.parts]
+    named = places.columns(names, column, map or [])
     table = open_table(places.source(data, "answers"), format=format)
-    with output.counting("encoding", "reports") as tell:
+    with places.mapping(names, named), output.counting("encoding", "reports") as tell:
         facts = engine().encode(table, found, target, columns=named or None, progress=tell)
     _done(facts, target, output)
 
@@ -158,14 +155,17 @@ def analyze(
     with _piped(sources), output.counting("counting", "messages") as tell:
         tally = engine().tally(sources, found, progress=tell)
     with output.thinking("intervals"):
-        release = made(tally, found)
+        release, charge = made(tally, found)
     for path in targets:
         release.save(path)
         output.say(f"wrote {path}")
     if output.json:
-        output.document(release.document())
-    else:
-        results.show(release, output)
+        paid = {} if charge is None else {"charge": charge.document()}
+        output.document(release.document() | paid)
+        return
+    results.show(release, output)
+    if charge is not None:
+        charge.show(output)
 
 
 def release_files(out: list[Path]) -> list[Path]:
@@ -208,4 +208,4 @@ def _done(facts: MessageFacts, target: str, output: Output) -> None:
         output.document(document)
     else:
         where = "" if target == "-" else f", written to {target}"
-        output.say(f"{facts.reports:,} reports {facts.stage}{where}")
+        output.say(f"{counted(facts.reports, 'report')} {facts.stage}{where}")
