@@ -96,6 +96,9 @@ def test_results_of_another_plan_are_not_overwritten(
         assert {path.name: path.read_bytes() for path in out.iterdir()} == before
         (out / left).unlink()
         del before[left]
+    (out / "release.json").mkdir()  # what cannot be looked at is not overwritten either
+    assert cli("run", other, *tail).code == 5
+    (out / "release.json").rmdir()
     (out / "release.json").write_text("{")
     assert cli("run", other, *tail).code == 2
     assert cli("run", other, *tail, "--replace").code == 0

@@ -145,12 +145,15 @@ def _asked(path: Path) -> _Asked:
 def _spared(out: Path, plan: Plan) -> None:
     """Refuse a folder with the plan or the release of something else, which would be lost."""
     from chaffinch.errors import InvalidInput
+    from chaffinch.tables.faults import storage_fault
 
     for name, key in ((PLAN, "id"), ("release.json", "plan")):
         try:
             document = json.loads((out / name).read_bytes())
-        except OSError:
-            continue  # not there, or told when it is written
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise storage_fault(name, error, verb="read") from None
         except (ValueError, RecursionError):
             document = None
         if not isinstance(document, dict) or document.get(key) != plan.id:
