@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import chaffinch
+from chaffinch.errors import InvalidInput
 from chaffinch.planning.noise import Floats
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Guarantee
@@ -122,7 +123,8 @@ class Release:
         for answer in self.answers:
             if question == answer.question or (question is None and len(self.answers) == 1):
                 return answer
-        raise KeyError(question)
+        names = ", ".join(repr(answer.question) for answer in self.answers)
+        raise InvalidInput("name of a question", f"one of {names}", question)
 
     def table(self) -> list[Row]:
         """Return all rows: question, value, estimate, standard error and both intervals.

@@ -18,7 +18,6 @@ def show(
 ) -> None:
     """Print a release; ``truths`` (of made-up people only) stand beside the estimates."""
     from chaffinch.analysis import release_words as words
-    from chaffinch.charts.rounding import percent
 
     output.words(release.title or f"Release of plan {release.plan_id[:16]}")
     output.words("")
@@ -34,10 +33,7 @@ def show(
         for note in answer.notes:
             output.words(f"note: {note}")
         output.words("")
-    output.words(
-        f"± is one standard error; low and high hold the truth with probability "
-        f"{percent(release.level)}, for each value by itself."
-    )
+    output.words(words.columns(release))
 
 
 def promise(release: Release, output: Output) -> None:
@@ -59,7 +55,7 @@ def promise(release: Release, output: Output) -> None:
 
 def _table(answer: Answer, reports: int, output: Output, truth: Sequence[float] | None) -> None:
     from chaffinch.analysis import release_words as words
-    from chaffinch.charts.rounding import downwards, nearest, upwards
+    from chaffinch.charts.rounding import downwards, nearest, two_digits, upwards
     from chaffinch.charts.terminal import shortened
 
     digits = words.places(answer)
@@ -69,7 +65,7 @@ def _table(answer: Answer, reports: int, output: Output, truth: Sequence[float] 
         row = [
             shortened(answer.labels[spot], room),
             nearest(float(answer.estimates[spot]), digits),
-            upwards(float(answer.standard_errors[spot]), digits),
+            two_digits(float(answer.standard_errors[spot])),
             downwards(float(answer.low[spot]), digits),
             upwards(float(answer.high[spot]), digits),
         ]
