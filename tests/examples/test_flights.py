@@ -63,6 +63,7 @@ def test_every_count_lies_in_its_interval(
     assert len(found) == values == len(truth)
     for row in found:
         assert row.low_together <= truth[row.value] <= row.high_together
+        assert row.standard_error is not None
         assert row.high_together - row.low_together < 20 * row.standard_error
 
 
