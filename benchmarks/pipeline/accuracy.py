@@ -114,7 +114,7 @@ def _choices(users: int) -> Finding:
     chance = Fraction(VALUES / (keep + VALUES - 1))
     others = {
         "local, symmetric one-hot": _error(Noise.flips(families.local_flip(EPSILON / 2)), users),
-        "local, k-ary": _error(Noise.randomized_response(chance, values=VALUES), users),
+        "local, k-ary": _error(Noise(1, 1 - chance + chance / VALUES, chance / VALUES), users),
         "central discrete Laplace": _laplace(2),
         "central Gaussian, exact": math.sqrt(2.0) / gaussian_mu(EPSILON, DELTA),
     }

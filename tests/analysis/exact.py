@@ -42,5 +42,5 @@ KINDS = {
     "flips and decoys": Noise.flips_with_decoys(
         Fraction(1, 10), decoy_slots=1, rate=Fraction(3, 4), values=4
     ),
-    "response": Noise.randomized_response(Fraction(2, 3), values=5),
+    "response": Noise(1, Fraction(7, 15), Fraction(2, 15)),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -17,17 +18,18 @@ totals = st.floats(0, 1e6)
 
 
 def nearest_by_support(raw: np.ndarray, total: float) -> np.ndarray:
-    """Try every set of positive entries; on each the nearest point is a common shift."""
-    best, least = np.zeros_like(raw), np.inf
-    for size in range(1, len(raw) + 1):
-        for chosen in combinations(range(len(raw)), size):
-            point = np.zeros_like(raw)
-            kept = list(chosen)
-            point[kept] = raw[kept] - (raw[kept].sum() - total) / size
-            distance = float(((point - raw) ** 2).sum())
-            if point.min() >= -1e-9 and distance < least:
+    """Try every set of positive entries in exact fractions; on each a common shift is nearest."""
+    exact, whole = [Fraction(float(one)) for one in raw], Fraction(total)
+    best: list[Fraction] = []
+    least: Fraction | None = None
+    for size in range(1, len(exact) + 1):
+        for kept in combinations(range(len(exact)), size):
+            shift = (sum((exact[k] for k in kept), Fraction(0)) - whole) / size
+            point = [one - shift if k in kept else Fraction(0) for k, one in enumerate(exact)]
+            distance = sum(((p - e) ** 2 for p, e in zip(point, exact, strict=True)), Fraction(0))
+            if min(point) >= 0 and (least is None or distance < least):
                 best, least = point, distance
-    return best
+    return np.array([float(one) for one in best])
 
 
 @given(numbers, totals)
@@ -38,6 +40,14 @@ def test_to_total_is_feasible_idempotent_and_nearest(raw: list[float], total: fl
     again, _ = to_total(adjusted, total)
     np.testing.assert_allclose(again, adjusted, atol=1e-6)
     np.testing.assert_allclose(adjusted, nearest_by_support(np.array(raw), total), atol=1e-5)
+
+
+def test_to_total_is_nearest_beside_a_huge_negative() -> None:
+    """Found by a property test: the referee, not the projection, had lost the digits."""
+    raw = [1.0, 0.00390625, 0.002, -5793.0]
+    adjusted, _ = to_total(raw, 1.0)
+    np.testing.assert_allclose(adjusted, [0.99803125, 0.0019375, 0.00003125, 0.0], atol=1e-12)
+    np.testing.assert_allclose(adjusted, nearest_by_support(np.array(raw), 1.0), atol=1e-9)
 
 
 @given(numbers)

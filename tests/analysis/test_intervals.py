@@ -91,7 +91,7 @@ LARGE = {
         Noise.flips_with_decoys(Fraction(1, 10), decoy_slots=1, rate=Fraction(1, 2), values=9),
         1_500,
     ),
-    "response": (Noise.randomized_response(Fraction(4, 5), values=6), 1_500),
+    "response": (Noise(1, Fraction(1, 3), Fraction(2, 15)), 1_500),
 }
 
 

@@ -50,13 +50,6 @@ def test_flips_and_decoys_add_their_variances() -> None:
     assert noise.variance(3, reports) == pytest.approx(flips + decoys / values * (1 - 1 / values))
 
 
-def test_randomized_response_keeps_or_draws_any_value() -> None:
-    noise = Noise.randomized_response(Fraction(1, 2), values=4)
-    assert noise.hit == Fraction(5, 8)
-    assert noise.miss == Fraction(1, 8)
-    assert noise.hit + 3 * noise.miss == 1
-
-
 def test_standard_errors_of_flips_do_not_depend_on_the_count() -> None:
     noise = Noise.flips(Fraction(1, 10))
     errors = noise.standard_error(400, [-20.0, 0.0, 100.0, 900.0])
@@ -65,7 +58,7 @@ def test_standard_errors_of_flips_do_not_depend_on_the_count() -> None:
 
 
 def test_standard_errors_take_the_clipped_estimate_for_the_count() -> None:
-    noise = Noise.randomized_response(Fraction(1, 2), values=4)
+    noise = Noise(1, Fraction(5, 8), Fraction(1, 8))
     clipped = noise.standard_error(100, [-3.0, 104.0]) ** 2
     assert clipped == pytest.approx(noise.variance([0, 100], 100))
     assert clipped[0] != pytest.approx(clipped[1])

@@ -29,6 +29,7 @@ from chaffinch.kernels import (
 )
 from chaffinch.planning.plan import Part, Plan, checked_plan
 from chaffinch.planning.protocols import GRAIN, Decoys, Encoded, FlippedDecoys, Flips
+from chaffinch.planning.questions import Choice
 from chaffinch.tables.answers import numbers_of
 from chaffinch.tables.message_writer import COLUMN
 from chaffinch.tables.read import Table, open_table
@@ -137,7 +138,7 @@ def columns_of(plan: Plan, table: Table, columns: Mapping[str, str] | None) -> d
     if not set(given) <= set(names):
         raise InvalidInput("columns", f"given for questions of the plan ({names})", list(given))
     if len(names) == 1 and not given and len(table.columns) == 1:
-        return {names[0]: _sole_column(plan.parts[0], table.columns[0])}
+        return {names[0]: _sole_column(plan.parts[0], table)}
     return {name: given.get(name, name) for name in names}
 
 
@@ -147,19 +148,29 @@ class Sole(str):
     __slots__ = ()
 
 
-def _sole_column(part: Part, name: str) -> Sole:
+def _sole_column(part: Part, table: Table) -> Sole:
     """Return the only column, unless it is no column of answers or its name is an answer."""
+    (name,) = table.columns
     if name == COLUMN and part.name != COLUMN:
         raise InvalidTable("one of answers", "messages that were encoded already")
+    if table.named_by_first_line and _is_answer(part, name):
+        raise InvalidTable(
+            "one with a name in its first line",
+            "a first line that is itself an answer",
+            hint="add a line with the name of the column",
+        )
+    return Sole(name)
+
+
+def _is_answer(part: Part, text: str) -> bool:
+    """Return whether a text is an answer by itself, not one that merely counts as unknown."""
+    if isinstance(part.question, Choice):
+        return part.question.place(text) is not None
     try:
-        prepared(part, name)
+        prepared(part, text)
     except InvalidAnswer:
-        return Sole(name)
-    raise InvalidTable(
-        "one with a name in its first line",
-        "a first line that is itself an answer",
-        hint="add a line with the name of the column",
-    )
+        return False
+    return True
 
 
 def encode_numbers(plan: Plan, numbers: list[NDArray[Any]], count: int, words: Words) -> Reports:

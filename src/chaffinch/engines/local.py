@@ -24,7 +24,8 @@ from chaffinch.parallel import cores, mapped
 from chaffinch.planning.plan import Plan
 from chaffinch.shuffling.on_disk import Buckets
 from chaffinch.tables.faults import storage_fault
-from chaffinch.tables.messages import MessageFacts, MessageReader, Messages, MessageWriter
+from chaffinch.tables.message_reader import place_of
+from chaffinch.tables.messages import MessageFacts, Messages, MessageWriter, open_messages
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.messages import Codes, Counts, Reports, Rows
 
@@ -183,22 +184,16 @@ def _writer(target: Any, plan: Plan, stage: str) -> MessageWriter:
 
 
 def _opened(sources: Sequence[Any], plan: Plan, stage: str) -> Messages:
-    """Open files and streams of messages that are of this plan and have come this far."""
-    if isinstance(sources, (str, os.PathLike)) or not sources:
-        raise InvalidInput("message files", "a list of at least one path or stream", sources)
-    places = list(map(_place, sources))
-    if len(set(places)) < len(places):
-        raise InvalidInput("message files", "all different", "one of them twice")
-    readers = [MessageReader(source) for source in sources]
-    for reader in readers:
-        title, facts = f"message file {reader.name!r}", reader.start
-        if facts.plan_id != plan.id:
-            raise PlanMismatch(title, expected=plan.id, found=facts.plan_id)
-        if facts.stage != stage:
-            raise InvalidFile(title, f"of {stage} messages", [facts.stage], hint=_HINTS[stage])
-        if facts.space != plan.codes:
-            raise InvalidFile(title, f"of {plan.codes} possible messages", [str(facts.space)])
-    return Messages(readers)
+    """Open messages that are of this plan and have come this far; the files agree already."""
+    messages = open_messages(sources)
+    title, facts = "message files", messages.start
+    if facts.plan_id != plan.id:
+        raise PlanMismatch(title, expected=plan.id, found=facts.plan_id)
+    if facts.stage != stage:
+        raise InvalidFile(title, f"of {stage} messages", [facts.stage], hint=_HINTS[stage])
+    if facts.space != plan.codes:
+        raise InvalidFile(title, f"of {plan.codes} possible messages", [str(facts.space)])
+    return messages
 
 
 def _crowd(messages: Messages, plan: Plan, count: int) -> int:
@@ -214,15 +209,8 @@ def _crowd(messages: Messages, plan: Plan, count: int) -> int:
 
 def _apart(sources: Sequence[Any], target: Any) -> None:
     """Refuse to overwrite what is read."""
-    if target != "-" and _place(target) in map(_place, sources):
+    if target != "-" and place_of(target) in map(place_of, sources):
         raise InvalidInput("target", "another file than the source", target)
-
-
-def _place(source: Any) -> object:
-    """Return what tells one source from another."""
-    if not isinstance(source, (str, os.PathLike)):
-        return id(source)
-    return source if source == "-" else os.path.realpath(source)
 
 
 def _beside(target: Any) -> Path:

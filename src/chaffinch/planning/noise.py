@@ -78,11 +78,6 @@ class Noise:
         cover = rate * (share * (1 - flip) + (1 - share) * flip)
         return cls(1, 1 - flip, flip, decoy_slots, cover)
 
-    @classmethod
-    def randomized_response(cls, chance: Fraction, *, values: int) -> Noise:
-        """Return the noise of reports replaced, with ``chance``, by a uniform value."""
-        return cls(1, 1 - chance + chance / values, chance / values)
-
     @property
     def slope(self) -> Fraction:
         """Return by how much the mean tally grows per report that holds the value."""

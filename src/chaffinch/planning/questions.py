@@ -110,7 +110,7 @@ class Choice:
         _size("values", len(self.values) + (missing == COUNT), MOST_VALUES)
         for parameter, name in (("missing answer", missing), ("unknown answer", unknown)):
             listed = name in (None, COUNT, REFUSE) if parameter[0] == "m" else name is None
-            if not (listed or self._place(name) is not None):
+            if not (listed or self.place(name) is not None):
                 raise InvalidInput(
                     parameter,
                     "one of the values" + (", 'count' or 'refuse'" if parameter[0] == "m" else ""),
@@ -132,7 +132,7 @@ class Choice:
         """Return the number of an answer; what is not an answer is refused unseen."""
         if is_missing(answer):
             return self.missing_number
-        place = self._place(answer)
+        place = self.place(answer)
         if place is None:
             return self.unknown_number
         return place
@@ -142,7 +142,7 @@ class Choice:
         """Return the number that a missing answer has."""
         if self.missing == COUNT:
             return len(self.values)
-        place = None if self.missing == REFUSE else self._place(self.missing)
+        place = None if self.missing == REFUSE else self.place(self.missing)
         if place is None:
             raise InvalidAnswer("there", hint="give `missing` a value to count gaps as")
         return place
@@ -150,7 +150,7 @@ class Choice:
     @property
     def unknown_number(self) -> int:
         """Return the number that an unlisted answer has."""
-        place = None if self.unknown is None else self._place(self.unknown)
+        place = None if self.unknown is None else self.place(self.unknown)
         if place is None:
             raise InvalidAnswer(
                 "one of the values of the question",
@@ -158,7 +158,8 @@ class Choice:
             )
         return place
 
-    def _place(self, answer: object) -> int | None:
+    def place(self, answer: object) -> int | None:
+        """Return the place of a listed answer, or None."""
         if isinstance(self.values, range):
             return _place_in_range(self.values, answer)
         if isinstance(answer, str):

@@ -85,14 +85,21 @@ class Messages:
             yield from reader.batches()
 
 
-def open_messages(paths: Sequence[str | os.PathLike[str]]) -> Messages:
-    """Open files whose messages belong together; one file must not be counted twice."""
-    if isinstance(paths, (str, os.PathLike)) or not paths:
-        raise InvalidInput("message files", "a list of at least one path", paths)
-    places = [path if path == "-" else os.path.realpath(path) for path in paths]
+def open_messages(sources: Sequence[Any]) -> Messages:
+    """Open files and streams whose messages belong together, none of them twice."""
+    if isinstance(sources, (str, os.PathLike)) or not sources:
+        raise InvalidInput("message files", "a list of at least one path or stream", sources)
+    places = [place_of(source) for source in sources]
     if len(set(places)) < len(places):
         raise InvalidInput("message files", "all different", "one of them twice")
-    return Messages([MessageReader(path) for path in paths])
+    return Messages([MessageReader(source) for source in sources])
+
+
+def place_of(source: Any) -> object:
+    """Return what tells one source from another."""
+    if not isinstance(source, (str, os.PathLike)):
+        return id(source)
+    return source if source == "-" else os.path.realpath(source)
 
 
 def _together(batches: Sequence[str]) -> str:

@@ -59,7 +59,7 @@ class Table:
     rows: int | None
     size: int | None
     _stream: Stream
-    _first_line: bool = False
+    named_by_first_line: bool = False
     """Whether the names are a first line of text, which may be somebody's answers."""
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class Table:
 
     def _alike(self, name: str, times: int) -> InvalidTable:
         got, hint = f"{times} columns named {_short(name)}" if times else "none", "rename one"
-        if self._first_line:
+        if self.named_by_first_line:
             first, second, *_ = (at for at, one in enumerate(self.columns, 1) if one == name)
             got, hint = f"columns {first} and {second} of the same name", _FIRST_LINE
         return InvalidTable("one with columns of different names", got, hint=hint)
@@ -100,7 +100,7 @@ class Table:
         guess = f"did you mean {_short(near[0])}? " if near else ""
         listed = ", ".join(map(_short, self.columns[:20])) + ", …" * (len(self.columns) > 20)
         known = f"The columns are {listed}"
-        if self._first_line:
+        if self.named_by_first_line:
             known = f"The table has {len(self.columns)} columns; {_FIRST_LINE}"
         return InvalidTable(
             "in the table", "no column of that name", column=str(column), hint=guess + known
