@@ -60,4 +60,11 @@ rows = st.builds(
     bits=st.integers(1, 60),
     flip_probability=flips,
 )
-any_mechanism = bits() | decoyed | flipped_values | numbers | rows
+audiences = st.builds(
+    privacy.FlippedAudiences,
+    filters=st.integers(1, 3),
+    bits=st.integers(1, 60),
+    hashes=st.integers(1, 3),
+    flip_probability=flips,
+)
+any_mechanism = audiences | bits() | decoyed | flipped_values | numbers | rows

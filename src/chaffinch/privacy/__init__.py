@@ -1,6 +1,7 @@
 """Exact, certified accounting for shuffled collections. Pure mathematics: touches no data."""
 
 from chaffinch.privacy import amplification, published
+from chaffinch.privacy.audiences import FlippedAudiences
 from chaffinch.privacy.bits import FlippedBits
 from chaffinch.privacy.composition import Composition, compose
 from chaffinch.privacy.decoys import DecoyedValues
@@ -19,6 +20,7 @@ __all__ = [
     "Composition",
     "DecoyedValues",
     "EncodedNumbers",
+    "FlippedAudiences",
     "FlippedBits",
     "FlippedFilters",
     "FlippedValues",

@@ -16,6 +16,7 @@ from typing import Any
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
+from chaffinch.privacy.audiences import FlippedAudiences
 from chaffinch.privacy.bits import FlippedBits
 from chaffinch.privacy.composition import Composition
 from chaffinch.privacy.decoys import DecoyedValues
@@ -218,6 +219,7 @@ _FORMS = {
     "flipped-vectors": _plain(FlippedVectors, "users", "bits", "flip_probability"),
     "encoded-numbers": _plain(EncodedNumbers, "users", "resolution", "flip_probability", "slots"),
     "flipped-filters": _plain(FlippedFilters, "filters", "bits", "flip_probability"),
+    "flipped-audiences": _plain(FlippedAudiences, "filters", "bits", "hashes", "flip_probability"),
     "shortened": _Form(Shortened, _write_shortened, _read_shortened),
     "composition": _Form(Composition, _write_composition, _read_composition),
 }
