@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
-from math import comb, factorial, prod
+from math import comb, factorial, isnan, prod
+
+from scipy.stats import binom
 
 from .ledger import CORRECTED, FALSE, HOLDS, claim
 from .reference import (
@@ -63,7 +65,8 @@ def test_counts_by_weight() -> None:
             moved[g] = moved.get(g, ZERO) + full[key]
         assert found == multiset_law([0] * columns, (base,))
         assert moved == multiset_law([0] * (columns - 1) + [1], (base, other))
-    assert binomial(1, Fraction(1, 4))[0] == Fraction(3, 4)
+    assert binom.pmf(0, 1, 0.25) == 0.75 == binomial(1, Fraction(1, 4))[0]
+    assert isnan(binom.pmf(1, 0.25, 0))
 
 
 @claim(
