@@ -1,4 +1,4 @@
-"""The one part of the build that pyproject.toml cannot say: an optional C extension."""
+"""The one part of the build that pyproject.toml cannot say: optional C extensions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from setuptools import Extension, setup
 setup(
     ext_modules=[
         Extension(
-            "chaffinch.kernels._native",
-            sources=["src/chaffinch/kernels/_native.c"],
+            f"chaffinch.kernels.{name}",
+            sources=[f"src/chaffinch/kernels/{name}.c"],
             extra_compile_args=["-O3"],
             optional=True,  # Without a compiler NumPy does the same work.
             py_limited_api=True,
         )
+        for name in ("_native", "_filters")
     ],
     # One wheel for every Python from 3.11 on.
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

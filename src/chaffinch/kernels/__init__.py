@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from chaffinch.kernels.bernoulli import bernoulli
 from chaffinch.kernels.bitslice import flip_mask
+from chaffinch.kernels.columns import columns, set_columns
 from chaffinch.kernels.flips import flip
 from chaffinch.kernels.gaps import position_chunks, positions
+from chaffinch.kernels.logos import logo_counts
 from chaffinch.kernels.native import backend
 from chaffinch.kernels.one_hot import flip_one_hot, flip_packed
+from chaffinch.kernels.siphash import digests, redigested
 from chaffinch.kernels.tally import histogram, positional_popcount
 from chaffinch.kernels.uniform import below, permutation
 from chaffinch.kernels.words import SecureWords, Words, secure_words
@@ -23,14 +26,19 @@ __all__ = [
     "backend",
     "below",
     "bernoulli",
+    "columns",
+    "digests",
     "flip",
     "flip_mask",
     "flip_one_hot",
     "flip_packed",
     "histogram",
+    "logo_counts",
     "permutation",
     "position_chunks",
     "positional_popcount",
     "positions",
+    "redigested",
     "secure_words",
+    "set_columns",
 ]

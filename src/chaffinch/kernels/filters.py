@@ -1,0 +1,72 @@
+"""Which implementation of the filters' loops runs: the same kind as of all other loops."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import ModuleType
+from typing import Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.errors import InvalidInput
+from chaffinch.kernels import filters_plain, native
+
+
+class Loops(Protocol):
+    """The dispatch table: a module with these functions. ``filters_plain`` says what each does."""
+
+    def siphash(
+        self,
+        data: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        key: bytes,
+        out: NDArray[np.uint64],
+        /,
+    ) -> None:
+        """Hash the ids in a column."""
+        ...
+
+    def siphash_words(
+        self, digests: NDArray[np.uint64], key: bytes, out: NDArray[np.uint64], /
+    ) -> None:
+        """Hash digests again."""
+        ...
+
+    def set_bits(
+        self, packed: NDArray[np.uint64], digests: NDArray[np.uint64], bits: int, /
+    ) -> None:
+        """Set the bit of each digest's column."""
+        ...
+
+    def count_logos(
+        self, rows: tuple[NDArray[np.uint64], ...], bits: int, counts: NDArray[np.int64], /
+    ) -> None:
+        """Count the logos of stacked rows."""
+        ...
+
+
+def choose(wanted: str) -> tuple[str, Loops]:
+    """Return the name and the loops for what the environment variable says."""
+    name, _ = native.choose(wanted)
+    if name == "native":
+        built = _built()
+        if built is not None:
+            return "native", cast("Loops", built)
+        if wanted == "native":
+            rule = "numpy or unset where the C extension was not built, or from older sources"
+            raise InvalidInput(f"variable {native.VARIABLE}", rule, wanted)
+    return "numpy", filters_plain
+
+
+def _built() -> ModuleType | None:
+    """Return the C extension, if it was built from these sources."""
+    try:
+        module = importlib.import_module("chaffinch.kernels._filters")
+    except ImportError:
+        return None
+    return module if getattr(module, "EDITION", 0) == filters_plain.EDITION else None
+
+
+_, LOOPS = choose(os.environ.get(native.VARIABLE, ""))
