@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from chaffinch.planning.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
 from chaffinch.planning.questions import LARGEST_VALUE, Bit, Choice, Flags, Number, Question
+from chaffinch.privacy import Guarantee
 
 PLAN_FORMAT = "chaffinch/plan@1"
 _EXACT = r"^(0|[1-9][0-9]*)(\.[0-9]+)?$"
@@ -231,6 +232,19 @@ def exact_text(value: Fraction) -> str:
 def real_text(value: float) -> str:
     """Return a float as the shortest text that reads back the same."""
     return "infinite" if value == float("inf") else repr(float(value)).removesuffix(".0")
+
+
+def guarantee_document(promise: Guarantee) -> dict[str, str]:
+    """Return a promise as it stands in a plan file."""
+    return {
+        "epsilon": real_text(promise.epsilon),
+        "delta": real_text(promise.delta),
+        "neighbours": promise.neighbours,
+        "view": promise.view,
+        "crowd": promise.crowd,
+        "local_epsilon": real_text(promise.local_epsilon),
+        "method": promise.method,
+    }
 
 
 def question_document(question: Question) -> dict[str, Any]:

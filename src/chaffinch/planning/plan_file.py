@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from chaffinch.errors import ChaffinchError, InvalidFile
 from chaffinch.planning.documents import (
     PLAN_FORMAT,
     PlanModel,
     exact_text,
+    guarantee_document,
     protocol_document,
     question_document,
     real_text,
@@ -26,16 +28,19 @@ from chaffinch.tables.write import atomic
 LARGEST_FILE = 256 << 20
 _RULE = f"a plan in the format {PLAN_FORMAT}"
 
+Document = TypeVar("Document", bound=BaseModel)
+Made = TypeVar("Made")
+
 
 def plan_document(plan: Plan) -> dict[str, Any]:
     """Return the plan as it stands in its file."""
     body = _body(plan)
-    return {"format": PLAN_FORMAT, "id": _digest(body), **body}
+    return {"format": PLAN_FORMAT, "id": digest(PLAN_FORMAT, body), **body}
 
 
 def plan_id(plan: Plan) -> str:
     """Return the SHA-256 of the canonical form of everything but the id itself."""
-    return _digest(_body(plan))
+    return digest(PLAN_FORMAT, _body(plan))
 
 
 def save_plan(plan: Plan, path: str | Path) -> None:
@@ -57,23 +62,67 @@ def load_plan(path: str | Path) -> Plan:
 
 def plan_from(text: str | bytes, *, name: str = "plan") -> Plan:
     """Return the plan in a text."""
+    model, body = read_document(text, PlanModel, PLAN_FORMAT, name=name)
+    return same_again(lambda: _build(model), _body, body, name=name, rule=_RULE)
+
+
+def read_document(
+    text: str | bytes, model: type[Document], form: str, *, name: str
+) -> tuple[Document, dict[str, Any]]:
+    """Return a document of that form and its body; refuse one that was changed or is another's."""
+    rule = f"a plan in the format {form}"
     try:
         document = json.loads(text, object_pairs_hook=_no_twins)
     except (ValueError, RecursionError) as fault:
-        raise InvalidFile(f"file {name}", _RULE, [f"no JSON document ({fault})"]) from None
+        raise InvalidFile(f"file {name}", rule, [f"no JSON document ({fault})"]) from None
     found = document.get("format") if isinstance(document, dict) else None
-    if found != PLAN_FORMAT:
+    if found != form:
         raise InvalidFile(
             f"file {name}",
-            _RULE,
+            rule,
             [f"format {found!r:.80}"],
             hint="a plan of another version needs the chaffinch that wrote it",
         )
     try:
-        model = PlanModel.model_validate(document)
+        made = model.model_validate(document)
     except ValidationError as fault:
-        raise InvalidFile(f"file {name}", _RULE, faults_of(fault)) from None
-    return _build(model, document, name)
+        raise InvalidFile(f"file {name}", rule, faults_of(fault)) from None
+    body = {key: value for key, value in document.items() if key not in ("format", "id")}
+    try:
+        unchanged = digest(form, body) == document["id"]
+    except UnicodeEncodeError:
+        raise InvalidFile(f"file {name}", rule, ["a text with half a character"]) from None
+    if not unchanged:
+        raise InvalidFile(
+            f"file {name}",
+            "unchanged since it was written",
+            ["content that does not match its id"],
+            hint="ask for the original file; do not mend the id by hand",
+        )
+    return made, body
+
+
+def same_again(
+    build: Callable[[], Made],
+    describe: Callable[[Made], dict[str, Any]],
+    body: dict[str, Any],
+    *,
+    name: str,
+    rule: str,
+) -> Made:
+    """Return what a document describes, if describing it again says nothing else."""
+    try:
+        made = build()
+        same = describe(made) == body
+    except (ChaffinchError, ValueError, OverflowError) as fault:
+        raise InvalidFile(f"file {name}", rule, [str(fault).splitlines()[0]]) from None
+    if not same:
+        raise InvalidFile(
+            f"file {name}",
+            "a plan whose guarantee, sizes and shares follow from its parameters",
+            ["a document that contradicts itself"],
+        )
+    return made
 
 
 def faults_of(fault: ValidationError) -> list[str]:
@@ -99,7 +148,6 @@ def canonical(document: object) -> bytes:
 
 
 def _body(plan: Plan) -> dict[str, Any]:
-    promise = plan.guarantee
     return {
         "title": plan.title,
         "crowd": {
@@ -116,15 +164,7 @@ def _body(plan: Plan) -> dict[str, Any]:
             }
             for part in plan.parts
         ],
-        "guarantee": {
-            "epsilon": real_text(promise.epsilon),
-            "delta": real_text(promise.delta),
-            "neighbours": promise.neighbours,
-            "view": promise.view,
-            "crowd": promise.crowd,
-            "local_epsilon": real_text(promise.local_epsilon),
-            "method": promise.method,
-        },
+        "guarantee": guarantee_document(plan.guarantee),
         "honest_shares": [
             {"share": exact_text(share), "epsilon": real_text(epsilon)}
             for share, epsilon in plan.shares
@@ -133,49 +173,25 @@ def _body(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _digest(body: dict[str, Any]) -> str:
-    return hashlib.sha256(canonical({"format": PLAN_FORMAT, **body})).hexdigest()
+def digest(form: str, body: dict[str, Any]) -> str:
+    """Return the SHA-256 of the canonical form of a document without its id."""
+    return hashlib.sha256(canonical({"format": form, **body})).hexdigest()
 
 
-def _build(model: PlanModel, document: dict[str, Any], name: str) -> Plan:
-    """Return the plan, after checking that the document says nothing else about it."""
-    body = {key: value for key, value in document.items() if key not in ("format", "id")}
-    try:
-        unchanged = _digest(body) == model.id
-    except UnicodeEncodeError:
-        raise InvalidFile(f"file {name}", _RULE, ["a text with half a character"]) from None
-    if not unchanged:
-        raise InvalidFile(
-            f"file {name}",
-            "unchanged since it was written",
-            ["content that does not match its id"],
-            hint="ask for the original file; do not mend the id by hand",
-        )
-    try:
-        plan = Plan(
-            title=model.title,
-            parts=tuple(
-                Part(one.name, one.question.build(), one.protocol.build())
-                for one in model.questions
-            ),
-            users=model.crowd.users,
-            reports=model.crowd.reports,
-            crowd=model.crowd.counted_on,
-            rounds=model.crowd.rounds,
-            epsilon=float(model.guarantee.epsilon),
-            delta=float(model.guarantee.delta),
-            shares=tuple((Fraction(one.share), _real(one.epsilon)) for one in model.honest_shares),
-        )
-        same = _body(plan) == body
-    except (ChaffinchError, ValueError, OverflowError) as fault:
-        raise InvalidFile(f"file {name}", _RULE, [str(fault).splitlines()[0]]) from None
-    if not same:
-        raise InvalidFile(
-            f"file {name}",
-            "a plan whose guarantee, sizes and shares follow from its parameters",
-            ["a document that contradicts itself"],
-        )
-    return plan
+def _build(model: PlanModel) -> Plan:
+    return Plan(
+        title=model.title,
+        parts=tuple(
+            Part(one.name, one.question.build(), one.protocol.build()) for one in model.questions
+        ),
+        users=model.crowd.users,
+        reports=model.crowd.reports,
+        crowd=model.crowd.counted_on,
+        rounds=model.crowd.rounds,
+        epsilon=float(model.guarantee.epsilon),
+        delta=float(model.guarantee.delta),
+        shares=tuple((Fraction(one.share), _real(one.epsilon)) for one in model.honest_shares),
+    )
 
 
 def _real(text: str) -> float:

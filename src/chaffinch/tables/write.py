@@ -31,32 +31,52 @@ class _Raw(io.FileIO):
 
 @overload
 def atomic(
-    path: str | os.PathLike[str], mode: Literal["wb"] = "wb", *, overwrite: bool = True
+    path: str | os.PathLike[str],
+    mode: Literal["wb"] = "wb",
+    *,
+    overwrite: bool = True,
+    permissions: int = 0o666,
 ) -> AbstractContextManager[BinaryIO]: ...
 @overload
 def atomic(
-    path: str | os.PathLike[str], mode: Literal["w"], *, overwrite: bool = True
+    path: str | os.PathLike[str],
+    mode: Literal["w"],
+    *,
+    overwrite: bool = True,
+    permissions: int = 0o666,
 ) -> AbstractContextManager[TextIO]: ...
 def atomic(
-    path: str | os.PathLike[str], mode: str = "wb", *, overwrite: bool = True
+    path: str | os.PathLike[str],
+    mode: str = "wb",
+    *,
+    overwrite: bool = True,
+    permissions: int = 0o666,
 ) -> AbstractContextManager[Any]:
     """Open a file that takes its name only once it is complete and on the disk.
 
     Whatever goes wrong before that, Ctrl-C included, leaves the old file as it was and no
     other behind. A device or a named pipe is written to directly. Text is UTF-8.
+    ``permissions`` is who may use a new file, less what the system's mask takes away.
     """
     # Through a link, the file it points to is replaced, and the link stays.
     target = Path(os.path.realpath(path))
-    return _direct(target, mode) if _is_special(target) else _replacing(target, mode, overwrite)
+    if _is_special(target):
+        return _direct(target, mode)
+    return _replacing(target, mode, overwrite, permissions)
 
 
 @contextmanager
-def _replacing(target: Path, mode: str, overwrite: bool) -> Iterator[Any]:  # noqa: FBT001
+def _replacing(
+    target: Path,
+    mode: str,
+    overwrite: bool,  # noqa: FBT001
+    permissions: int,
+) -> Iterator[Any]:
     part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
     with _faults(target):
         if not overwrite and target.exists():
             raise FileExistsError(errno.EEXIST, "")
-        number = os.open(part, _NEW, 0o666)
+        number = os.open(part, _NEW, permissions)
     with suppress(OSError):
         # What only its owner could read stays so.
         os.chmod(part, stat.S_IMODE(target.stat().st_mode))  # noqa: PTH101

@@ -1,0 +1,1 @@
+"""Audiences: reach, overlap and frequency across publishers, from flipped filters."""
