@@ -133,21 +133,21 @@ def _round(state: _State) -> None:
     a, b, c, d = state
     a += b
     c += d
-    _turn(b, 13)
-    _turn(d, 16)
+    rotate(b, 13)
+    rotate(d, 16)
     b ^= a
     d ^= c
-    _turn(a, 32)
+    rotate(a, 32)
     c += b
     a += d
-    _turn(b, 17)
-    _turn(d, 21)
+    rotate(b, 17)
+    rotate(d, 21)
     b ^= c
     d ^= a
-    _turn(c, 32)
+    rotate(c, 32)
 
 
-def _turn(words: NDArray[np.uint64], by: int) -> None:
+def rotate(words: NDArray[np.uint64], by: int) -> None:
     """Rotate to the left, in place."""
     high = words >> np.uint64(64 - by)
     words <<= np.uint64(by)
