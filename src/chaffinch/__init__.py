@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chaffinch import charts, checks, errors, privacy, simulate
+    from chaffinch import charts, checks, errors, privacy, reach, simulate
     from chaffinch.analysis.analyze import analyze
     from chaffinch.analysis.release import Release
     from chaffinch.analysis.release_documents import load_release
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from chaffinch.planning.planner import Error, plan
     from chaffinch.planning.questions import Bit, Choice, Flags, Number, Survey
     from chaffinch.privacy import Target
+    from chaffinch.reach.audience import Audience
     from chaffinch.shuffling.shuffle import shuffle
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Audience",
     "Bit",
     "Choice",
     "Error",
@@ -49,12 +51,14 @@ __all__ = [
     "load_release",
     "plan",
     "privacy",
+    "reach",
     "shuffle",
     "simulate",
 ]
 
-_PARTS = ("charts", "checks", "errors", "privacy", "simulate")
+_PARTS = ("charts", "checks", "errors", "privacy", "reach", "simulate")
 _NAMES = {
+    "Audience": "reach.audience",
     "Bit": "planning.questions",
     "Choice": "planning.questions",
     "Error": "planning.planner",

@@ -10,6 +10,7 @@ ChaffinchError                 .code (a stable word), .hint, .details (safe to l
 ├── NoParameterFound           a calibration target that no parameter in range meets
 ├── GuaranteeNotProven         the width asked for was not reached; holds what was
 ├── BatchTooSmall              fewer reports than the plan waits for
+├── FilterFull                 a filter, or several together, with too few empty columns
 ├── BudgetExhausted            the charge does not fit into what is left
 ├── StorageFault               a file or disk did not do what it should
 │   └── LedgerRolledBack       a ledger that has forgotten charges it once acknowledged
@@ -143,6 +144,20 @@ class BatchTooSmall(ChaffinchError):
             f"The batch must be of {need} reports or more. Got {have}.",
             hint="wait for more reports, or plan anew with fewer users",
             details={"have": have, "need": need},
+        )
+
+
+class FilterFull(ChaffinchError):
+    """So many ids in so few bits that hardly a column is left empty: nothing can be counted."""
+
+    code = "filter-full"
+
+    def __init__(self, thing: str) -> None:
+        super().__init__(
+            f"The {thing} must leave enough columns empty to count by. "
+            "Got hardly any, flips taken into account.",
+            hint="plan again with the true sizes, or with more bits",
+            details={"thing": thing},
         )
 
 

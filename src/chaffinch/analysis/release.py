@@ -144,10 +144,7 @@ class Release:
             "plan": self.plan_id,
             "title": self.title,
             "version": self.version,
-            "guarantee": {
-                name: "infinite" if value == math.inf else value
-                for name, value in zip(_GUARANTEE, _PROMISED(self.guarantee), strict=True)
-            },
+            "guarantee": guarantee_fields(self.guarantee),
             "rounds": self.rounds,
             "reports": self.reports,
             "batch": self.batch,
@@ -182,6 +179,14 @@ class Release:
 
 _GUARANTEE = ("epsilon", "delta", "neighbours", "view", "crowd", "local_epsilon", "method")
 _PROMISED = attrgetter(*_GUARANTEE)
+
+
+def guarantee_fields(promise: Guarantee) -> dict[str, Any]:
+    """Return a promise as JSON-ready data."""
+    return {
+        name: "infinite" if value == math.inf else value
+        for name, value in zip(_GUARANTEE, _PROMISED(promise), strict=True)
+    }
 
 
 def _document(answer: Answer) -> dict[str, Any]:

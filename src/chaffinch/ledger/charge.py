@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Protocol
 
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.planning.plan import Plan
 from chaffinch.privacy import (
     Composition,
     Guarantee,
@@ -40,6 +40,19 @@ def word(parameter: str, value: object, *, least: int = 1) -> str:
     return value
 
 
+class Planned(Protocol):
+    """A plan of any kind: what is charged is what one release of it exposes."""
+
+    @property
+    def id(self) -> str:
+        """Return the plan's name."""
+        ...
+
+    def round_mechanism(self) -> Mechanism:
+        """Return what one release exposes."""
+        ...
+
+
 @dataclass(frozen=True)
 class Charge:
     """One plan's mechanism, asked ``times`` over of the same people."""
@@ -57,7 +70,7 @@ class Charge:
         _ = self.document, self.neighbours
 
     @classmethod
-    def of(cls, plan: Plan) -> Charge:
+    def of(cls, plan: Planned) -> Charge:
         """Return what one round of a plan costs each person who takes part."""
         return cls(plan.id, plan.round_mechanism())
 

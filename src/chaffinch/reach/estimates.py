@@ -28,6 +28,9 @@ from chaffinch.reach import transforms
 from chaffinch.reach.audience import Audience, Group
 from chaffinch.reach.transforms import Floats
 
+ENOUGH = 6.0
+"""A share of empty columns is counted by when it is at least so many standard errors."""
+
 
 @dataclass(frozen=True, eq=False)
 class Columns:
@@ -47,17 +50,20 @@ class Columns:
         """Return the share of columns that are truly empty, for every v on the grid."""
         return transforms.empty_columns(self.shares, self.audience, self.flip)
 
-    def error_of_empty(self, place: tuple[int, ...]) -> float:
-        """Return the standard error of one share of empty columns, columns being independent."""
+    def countable(self, group: Group) -> bool:
+        """Return whether enough columns are empty for the logarithms of this group to mean much.
+
+        The least share of empty columns that it uses must stand well above its own error.
+        """
+        used = self._combination(group) != 0
+        place = np.unravel_index(np.argmin(np.where(used, self.empty, np.inf)), used.shape)
         chosen = np.zeros(self.audience.grid)
         chosen[place] = 1.0
-        return self._spread(chosen)
+        return bool(self.empty[place] > ENOUGH * self._spread(chosen))
 
     def estimate(self, group: Group) -> tuple[float, float]:
         """Return the number of ids in a group and its standard error."""
-        combination = -transforms.transposed_differences(
-            group.members(self.audience).astype(np.float64)
-        )
+        combination = self._combination(group)
         used = combination != 0
         scale = self.bits / self.hashes
         logarithms = np.zeros_like(self.empty)
@@ -67,6 +73,20 @@ class Columns:
         np.divide(-combination, self.empty, out=gradient, where=used)
         variance = (scale * self._spread(gradient)) ** 2 - max(found, 0.0) / self.hashes
         return found, math.sqrt(max(variance, 0.0))
+
+    def exactly(self) -> Floats:
+        """Return how many ids were seen exactly v, for every v on the grid; nobody at v = 0."""
+        found = -transforms.differences(-(self.bits / self.hashes) * np.log(self.empty))
+        found[(0,) * found.ndim] = 0.0
+        return found
+
+    def _combination(self, group: Group) -> Floats:
+        """Return the factors c_v of the logarithms that make up a group."""
+        members = group.members(self.audience).astype(np.float64)
+        factors = -transforms.transposed_differences(members)
+        # Nothing is asked of a column that may hold anything: its logarithm is 0.
+        factors[(-1,) * factors.ndim] = 0.0
+        return factors
 
     def _spread(self, gradient: Floats) -> float:
         """Return the standard deviation of a combination of shares of empty columns."""

@@ -6,7 +6,7 @@ import math
 
 from chaffinch.planning.candidates import rounded_up
 from chaffinch.planning.explain import right_guesses
-from chaffinch.reach.plan import ReachPlan
+from chaffinch.reach.plans import ReachPlan
 
 
 def explain(plan: ReachPlan) -> str:

@@ -18,7 +18,7 @@ from chaffinch.planning.documents import (
 )
 from chaffinch.planning.plan_file import digest, read_document, same_again
 from chaffinch.reach.audience import Audience
-from chaffinch.reach.plan import ReachPlan
+from chaffinch.reach.plans import ReachPlan
 from chaffinch.tables.small import read_small
 from chaffinch.tables.write import atomic
 

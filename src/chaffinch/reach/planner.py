@@ -21,7 +21,7 @@ from chaffinch.privacy import Target
 from chaffinch.privacy.audiences import audience_flip_probability, share_of, weight
 from chaffinch.reach import predict
 from chaffinch.reach.audience import Audience
-from chaffinch.reach.plan import LEAST_BITS, MOST_BITS, MOST_IDS, Option, ReachPlan
+from chaffinch.reach.plans import LEAST_BITS, MOST_BITS, MOST_IDS, Option, ReachPlan
 
 HASHES = (1, 2, 3, 4, 6, 8, 12, 16)
 MAX_BITS = 2**27

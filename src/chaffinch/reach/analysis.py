@@ -1,0 +1,168 @@
+"""From the publishers' filters to a release: estimates, errors, intervals."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+import chaffinch
+from chaffinch import checks
+from chaffinch.analysis import adjust
+from chaffinch.errors import FilterFull, InvalidInput
+from chaffinch.ledger import Charge, Ledger
+from chaffinch.reach.audience import Group, usual_groups
+from chaffinch.reach.estimates import Columns
+from chaffinch.reach.filter_file import Filter, load_filter
+from chaffinch.reach.logos import Logos, count_logos
+from chaffinch.reach.plans import ReachPlan, checked_plan
+from chaffinch.reach.release import ReachRelease, ReachRow
+from chaffinch.reach.transforms import Floats
+
+ADJUSTMENTS = ("none", "non-negative")
+MOST_GROUPS = 1000
+Source = Filter | str | os.PathLike[str]
+Progress = Callable[[int, int | None], None]
+
+
+def analyze(
+    filters: Sequence[Source] | Logos,
+    plan: ReachPlan,
+    *,
+    groups: Sequence[Group] = (),
+    level: float = 0.95,
+    adjustment: str = "none",
+    ledger: Ledger | None = None,
+    progress: Progress | None = None,
+) -> ReachRelease:
+    """Return how many ids are reached: by all, by each, by several, and how often.
+
+    ``filters`` are those of all publishers of the plan, or files of them. ``groups`` are asked
+    for besides the usual ones. Intervals hold with probability ``level`` for large counts (the
+    delta method): each by itself, and, as the second pair, all rows together. ``adjustment``
+    may move estimates to what is possible (``non-negative``), which biases them and is said in
+    the release. With a ``ledger`` the release is charged before it is handed out, under the
+    fingerprint of its campaign key: other filters with that key are refused.
+    """
+    checks.choice("adjustment", adjustment, ADJUSTMENTS)
+    share = checks.real("level", level, least=0.5, most=1 - 1e-12)
+    checked_plan(plan).verify()
+    if not (ledger is None or isinstance(ledger, Ledger)):
+        raise InvalidInput("ledger", "a Ledger", type(ledger).__name__, hint="use Ledger.open")
+    asked = _all_groups(plan, groups)
+    logos = filters if isinstance(filters, Logos) else _counted(filters, plan, progress)
+    release = _release(logos, plan, asked, _Asked(share, adjustment))
+    if ledger is None:
+        return release
+    with ledger.charging(Charge.of(plan), logos.key, subject=release.batch):
+        return release
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    level: float
+    adjustment: str
+
+
+def _counted(filters: Sequence[Source], plan: ReachPlan, progress: Progress | None) -> Logos:
+    if isinstance(filters, (str, bytes, os.PathLike, Filter)):
+        raise InvalidInput("filters", "a list, one for each publisher", type(filters).__name__)
+    opened = [one if isinstance(one, Filter) else load_filter(one) for one in filters]
+    return count_logos(opened, plan, progress=progress)
+
+
+def _all_groups(plan: ReachPlan, groups: Sequence[Group]) -> list[tuple[Group, str]]:
+    """Return the usual groups and those asked for, each once and with its kind."""
+    for group in groups:
+        if not isinstance(group, Group):
+            raise InvalidInput("group", "a Group", type(group).__name__)
+        group.members(plan.audience)
+    usual = [(group, _kind(group, plan)) for group in usual_groups(plan.audience)]
+    known = {group.name for group, _ in usual}
+    more = {group.name: group for group in groups if group.name not in known}
+    checks.whole("number of groups", len(usual) + len(more), most=MOST_GROUPS)
+    return usual + [(group, "asked") for group in more.values()]
+
+
+def _kind(group: Group, plan: ReachPlan) -> str:
+    if group.times > 1:
+        return "frequency"
+    if group.none_of:
+        return "only"
+    if group.all_of:
+        return "overlap"
+    return "reach" if len(group.any_of) == len(plan.audience.publishers) else "publisher"
+
+
+def _release(
+    logos: Logos, plan: ReachPlan, groups: list[tuple[Group, str]], asked: _Asked
+) -> ReachRelease:
+    audience = plan.audience
+    flip = float(plan.flip_probability)
+    columns = Columns(audience, plan.bits, plan.hashes, flip, logos.counts / plan.bits)
+    for group, _ in groups:
+        if not columns.countable(group):
+            raise FilterFull(f"filters of {group.name}")
+    found = [columns.estimate(group) for group, _ in groups]
+    errors = np.array([error for _, error in found])
+    plain = np.array([estimate for estimate, _ in found])
+    shown, notes = _adjusted(columns, [group for group, _ in groups], plain, asked.adjustment)
+    alone = float(special.ndtri(0.5 + asked.level / 2))
+    together = float(-special.ndtri((1 - asked.level) / (2 * len(groups))))
+    rows = [
+        ReachRow(group.name, kind, float(estimate), float(error), *ends)
+        for (group, kind), estimate, error, ends in zip(
+            groups, shown, errors, _intervals(plain, errors, alone, together), strict=True
+        )
+    ]
+    return ReachRelease(
+        plan_id=plan.id,
+        title=plan.title,
+        guarantee=plan.guarantee,
+        colluding_epsilon=plan.colluding_epsilon,
+        key=logos.key,
+        batch=hashlib.sha256("".join(logos.batches).encode()).hexdigest()[:32],
+        publishers=audience.publishers,
+        frequencies=audience.frequencies,
+        bits=plan.bits,
+        hashes=plan.hashes,
+        flip=flip,
+        level=asked.level,
+        version=chaffinch.__version__,
+        rows=tuple(rows),
+        notes=notes,
+    )
+
+
+def _intervals(
+    estimates: Floats, errors: Floats, alone: float, together: float
+) -> list[tuple[float, float, float, float]]:
+    """Return both intervals of every estimate; nobody counts fewer than no ids."""
+    ends = [
+        np.maximum(estimates + factor * errors, 0.0)
+        for factor in (-alone, alone, -together, together)
+    ]
+    return list(zip(*(end.tolist() for end in ends), strict=True))
+
+
+def _adjusted(
+    columns: Columns, groups: Sequence[Group], plain: Floats, adjustment: str
+) -> tuple[Floats, tuple[str, ...]]:
+    """Move estimates to what some audience can be, where that was asked for, and say so."""
+    if adjustment == "none":
+        return plain, ()
+    cells = columns.exactly()
+    moved, _ = adjust.to_total(cells.ravel()[1:], max(float(plain[0]), 0.0))
+    possible = np.concatenate([[0.0], moved]).reshape(cells.shape)
+    audience = columns.audience
+    sums = [float(possible[group.members(audience)].sum()) for group in groups]
+    said = (
+        "Estimates were moved to the nearest numbers that audiences can have: no combination "
+        "of publishers below 0, the reach of all unchanged. This biases small groups upwards; "
+        "the intervals belong to the estimates before."
+    )
+    return np.array(sums), (said,)
