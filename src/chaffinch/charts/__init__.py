@@ -3,6 +3,7 @@
 from chaffinch.charts.curves import privacy_curve
 from chaffinch.charts.estimates import Dot, DotFigure, estimates_chart, number_chart
 from chaffinch.charts.figure import Axis, Figure, Series, Terms
+from chaffinch.charts.heat import HeatFigure
 from chaffinch.charts.tradeoffs import tradeoff
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Dot",
     "DotFigure",
     "Figure",
+    "HeatFigure",
     "Series",
     "Terms",
     "estimates_chart",

@@ -16,8 +16,9 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy.guarantee import PROVEN, Method
 
 Scale = Literal["linear", "log"]
-Style = Literal["proven", "assumed", "published", "reference"]
-"""What a line stands for: a proof, a figure under an assumption, a claim, or a landmark."""
+Style = Literal["proven", "assumed", "published", "reference", "measured"]
+"""What a line stands for: a proof, a figure under an assumption, a claim, a landmark, or one of
+several quantities that promise nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,12 @@ class Axis:
                 return math.nan
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
+
+    def at(self, place: float) -> float:
+        """Return the value that lies at a place: the low end at 0, the high end at 1."""
+        if self.scale == "log":
+            return self.low * (self.high / self.low) ** place
+        return self.low + (self.high - self.low) * place
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,8 @@ class Figure:
     y: Axis
     series: tuple[Series, ...]
     alternative: str
-    terms: Terms
+    terms: Terms | str
+    """A sentence where nothing is promised."""
 
     @property
     def caption(self) -> str:

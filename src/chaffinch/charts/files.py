@@ -61,11 +61,11 @@ def _axes(figure: Figure, axes: Axes) -> None:
 
 
 def _looks(figure: Figure) -> list[dict[str, Any]]:
-    """Return how each series looks; claims differ in colour and in dashes."""
+    """Return how each series looks; claims and measures differ in colour and in dashes."""
     looks: list[dict[str, Any]] = []
     claims = 0
     for series in figure.series:
-        if series.style == "published":
+        if series.style in ("published", "measured"):
             number = claims % len(_CLAIMS)
             looks.append({"color": _CLAIMS[number], "dashes": _DASHES[number], "linewidth": 1.4})
             claims += 1

@@ -42,11 +42,11 @@ def draw(figure: Figure, *, name: str, styled: bool) -> str:
 
 
 def _kinds(figure: Figure) -> list[str]:
-    """Return the class of each line; claims differ in colour and in dashes."""
+    """Return the class of each line; claims and measures differ in colour and in dashes."""
     claims = 0
     kinds = []
     for series in figure.series:
-        if series.style == "published":
+        if series.style in ("published", "measured"):
             kinds.append(f"cf-claim-{claims % _CLAIMS}")
             claims += 1
         else:
