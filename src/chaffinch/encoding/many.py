@@ -8,7 +8,7 @@ which says nothing about who sent them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from chaffinch.kernels import (
 )
 from chaffinch.planning.plan import Part, Plan, checked_plan
 from chaffinch.planning.protocols import GRAIN, Decoys, Encoded, FlippedDecoys, Flips
-from chaffinch.planning.questions import Choice
+from chaffinch.planning.questions import Choice, Flags
 from chaffinch.tables.answers import numbers_of
 from chaffinch.tables.message_writer import COLUMN
 from chaffinch.tables.read import Table, open_table
@@ -67,7 +67,8 @@ def encode_many(
 
     ``answers`` may be a sequence, an array, an Arrow, pandas or polars column or frame, or a
     path to a file; ``columns`` says which column answers which question where the names
-    differ. Each report has the law of ``encode``. ``progress`` is told how many are done.
+    differ. Flags may also stand in yes/no columns named after them. Each report has the law
+    of ``encode``. ``progress`` is told how many are done.
     """
     checked_plan(plan).verify()
     batches = list(encoded_batches(answers, plan, secure_words(), columns, progress))
@@ -83,20 +84,20 @@ def encoded_batches(
 ) -> Iterator[Reports]:
     """Yield reports batch by batch, in bounded memory."""
     table = answers if isinstance(answers, Table) else open_table(answers)
-    names = columns_of(plan, table, columns)
-    for first, batch in answer_batches(table, plan, names):
-        yield encode_batch(plan, names, first, batch, words)
+    places = places_of(plan, table, columns)
+    for first, batch in answer_batches(table, plan, places):
+        yield encode_batch(plan, places, first, batch, words)
         if progress is not None:
             progress(first + batch.num_rows - 1)
 
 
 def answer_batches(
-    table: Table, plan: Plan, names: Mapping[str, str]
+    table: Table, plan: Plan, places: Sequence[Place]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the answers in batches, each with the number of its first row."""
     rows = rows_per_batch(plan)
     first = 1
-    for batch in table.batches(list(names.values()), rows=rows):
+    for batch in table.batches([name for place in places for name in place.columns], rows=rows):
         yield first, batch
         first += batch.num_rows
 
@@ -112,23 +113,37 @@ def rows_per_batch(plan: Plan) -> int:
 
 
 def encode_batch(
-    plan: Plan, names: Mapping[str, str], first: int, batch: pa.RecordBatch, words: Words
+    plan: Plan, places: Sequence[Place], first: int, batch: pa.RecordBatch, words: Words
 ) -> Reports:
     """Return the reports of a batch of answers; ``first`` is its first row, for errors."""
     numbers = [
-        numbers_of(
-            part.question,
-            batch.column(names[part.name]),
-            name=part.name if isinstance(names[part.name], Sole) else names[part.name],
-            first_row=first,
-        )
-        for part in plan.parts
+        numbers_of(part.question, place.answers(batch), name=place.shown, first_row=first)
+        for part, place in zip(plan.parts, places, strict=True)
     ]
     return encode_numbers(plan, numbers, batch.num_rows, words)
 
 
-def columns_of(plan: Plan, table: Table, columns: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the column that answers each question."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the answers to one question are: a column, or one yes/no column for each flag."""
+
+    columns: tuple[str, ...]
+    shown: str
+    """What an error calls it: the name of a column that nobody asked for may be a cell."""
+    apart: bool = False
+
+    def answers(self, batch: pa.RecordBatch) -> Any:
+        """Return the column, or the columns by their names."""
+        if self.apart:
+            return {name: batch.column(name) for name in self.columns}
+        return batch.column(self.columns[0])
+
+
+def places_of(plan: Plan, table: Table, columns: Mapping[str, str] | None) -> tuple[Place, ...]:
+    """Return where each question is answered.
+
+    Flags without a column of their own may have one yes/no column each, named after them.
+    """
     if columns is not None and not isinstance(columns, Mapping):
         raise InvalidInput(
             "columns", "a mapping from questions to columns", columns, hint="{'question': 'column'}"
@@ -138,28 +153,34 @@ def columns_of(plan: Plan, table: Table, columns: Mapping[str, str] | None) -> d
     if not set(given) <= set(names):
         raise InvalidInput("columns", f"given for questions of the plan ({names})", list(given))
     if len(names) == 1 and not given and len(table.columns) == 1:
-        return {names[0]: _sole_column(plan.parts[0], table)}
-    return {name: given.get(name, name) for name in names}
+        return (_sole_place(plan.parts[0], table),)
+    return tuple(_place(part, table, given.get(part.name)) for part in plan.parts)
 
 
-class Sole(str):
-    """The name of the only column, which nobody asked for: it may be a cell, so it is not shown."""
+def _place(part: Part, table: Table, given: str | None) -> Place:
+    unnamed = given is None and part.name not in table.columns
+    if unnamed and isinstance(part.question, Flags):
+        flags = part.question.names
+        if set(flags) <= set(table.columns):
+            return Place(flags, part.name, apart=True)
+    name = part.name if given is None else given
+    return Place((name,), name)
 
-    __slots__ = ()
 
-
-def _sole_column(part: Part, table: Table) -> Sole:
+def _sole_place(part: Part, table: Table) -> Place:
     """Return the only column, unless it is no column of answers or its name is an answer."""
     (name,) = table.columns
     if name == COLUMN and part.name != COLUMN:
         raise InvalidTable("one of answers", "messages that were encoded already")
+    if isinstance(part.question, Flags) and part.question.names == (name,):
+        return Place((name,), name, apart=True)
     if table.named_by_first_line and _is_answer(part, name):
         raise InvalidTable(
             "one with a name in its first line",
             "a first line that is itself an answer",
             hint="add a line with the name of the column",
         )
-    return Sole(name)
+    return Place((name,), part.name)
 
 
 def _is_answer(part: Part, text: str) -> bool:

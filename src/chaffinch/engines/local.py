@@ -16,7 +16,7 @@ import numpy as np
 
 from chaffinch import checks
 from chaffinch.analysis.tally import Tally, checked
-from chaffinch.encoding.many import answer_batches, columns_of, encode_batch
+from chaffinch.encoding.many import answer_batches, encode_batch, places_of
 from chaffinch.engines.base import Progress
 from chaffinch.errors import BatchTooSmall, InvalidFile, InvalidInput, PlanMismatch
 from chaffinch.kernels import histogram, secure_words
@@ -73,14 +73,14 @@ class Local:
         plan.verify()
         _apart([source], target)
         table = source if isinstance(source, Table) else open_table(source)
-        names = columns_of(plan, table, columns)
+        places = places_of(plan, table, columns)
 
         def work(numbered: tuple[int, pa.RecordBatch]) -> tuple[Codes, int]:
-            reports = encode_batch(plan, names, *numbered, secure_words())
+            reports = encode_batch(plan, places, *numbered, secure_words())
             return loose(reports), reports.count
 
         done = 0
-        batches = answer_batches(table, plan, names)
+        batches = answer_batches(table, plan, places)
         with (
             _writer(target, plan, "encoded") as writer,
             mapped(work, batches, self.workers) as results,

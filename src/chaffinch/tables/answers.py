@@ -78,8 +78,9 @@ def flags_of(
     if others:
         raise InvalidTable("one with columns of the same length", "different lengths")
     matrix = np.zeros((rows, len(question.names)), np.uint8)
+    bit = Bit(missing=REFUSE if question.missing == REFUSE else "no")
     for name, column in columns.items():
-        held = numbers_of(Bit(), column, name=name, first_row=first_row)
+        held = numbers_of(bit, column, name=name, first_row=first_row)
         if name in question.names:
             matrix[:, question.names.index(name)] = held
         elif held.any():
