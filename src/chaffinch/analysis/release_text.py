@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from chaffinch.analysis import release_words as words
 from chaffinch.analysis.release import Answer, Release, Summary
 from chaffinch.charts.estimates import quantile_name
 from chaffinch.charts.rounding import downwards, nearest, two_digits, upwards
-from chaffinch.charts.terminal import columns_of, shortened
+from chaffinch.charts.terminal import table
 
 WIDTH = 80
 MOST_ROWS = 30
-_LEAST_LABEL = 12
 
 Cells = tuple[str, ...]
 _HEAD: Cells = ("value", "estimate", "±", "low", "high")
@@ -51,7 +50,7 @@ def _question(answer: Answer, reports: int) -> Iterator[str]:
     if answer.summary is not None:
         rows.append(words.sum_row(answer, reports))
         rows.extend(_spread(answer.summary))
-    yield from _table([_HEAD, *rows])
+    yield from table([_HEAD, *rows], WIDTH)
     if len(shown) < len(answer.labels):
         yield f"  The {len(shown)} largest of {len(answer.labels):,} values."
     if answer.summary is not None and answer.summary.unit:
@@ -66,14 +65,3 @@ def _spread(summary: Summary) -> Iterator[Cells]:
     for chance, low, estimate, high in summary.quantiles:
         ends = (downwards(low, digits), upwards(high, digits))
         yield (quantile_name(chance), nearest(estimate, digits), "", *ends)
-
-
-def _table(rows: Sequence[Cells]) -> Iterator[str]:
-    """Yield the rows in columns: the label cut to what the numbers leave of the width."""
-    wide = [max(len(row[column]) for row in rows) for column in range(1, 5)]
-    room = max(_LEAST_LABEL, WIDTH - 2 - sum(wide) - 2 * len(wide))
-    labels = [shortened(row[0], room) for row in rows]
-    first = max(map(columns_of, labels))
-    for label, row in zip(labels, rows, strict=True):
-        numbers = "".join(f"  {cell:>{n}}" for cell, n in zip(row[1:], wide, strict=True))
-        yield f"  {label}{' ' * (first - columns_of(label))}{numbers}".rstrip()

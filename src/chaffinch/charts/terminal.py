@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import textwrap
 import unicodedata
+from collections.abc import Iterator, Sequence
 
 from chaffinch import checks
 from chaffinch.charts.figure import Axis, Figure, Series
 
 _CLAIMS = "ox+^"
+_LEAST_LABEL = 12
 _MARKS = {"proven": "#", "assumed": "?", "reference": "."}
 
 
@@ -63,6 +65,23 @@ def shortened(text: str, most: int) -> str:
     while columns_of(text) > most - 1:
         text = text[:-1]
     return text + "…"
+
+
+def table(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Yield rows in columns: a label, cut to what its numbers leave of the width, then numbers.
+
+    >>> for line in table([("drink", "cups"), ("peppermint tea", "5")], 24):
+    ...     print(line)
+      drink           cups
+      peppermint tea     5
+    """
+    wide = [max(map(len, column)) for column in list(zip(*rows, strict=True))[1:]]
+    room = max(_LEAST_LABEL, width - 2 - sum(wide) - 2 * len(wide))
+    labels = [shortened(row[0], room) for row in rows]
+    first = max(map(columns_of, labels))
+    for label, row in zip(labels, rows, strict=True):
+        numbers = "".join(f"  {cell:>{n}}" for cell, n in zip(row[1:], wide, strict=True))
+        yield f"  {label}{' ' * (first - columns_of(label))}{numbers}".rstrip()
 
 
 def _named(series: Series) -> str:
