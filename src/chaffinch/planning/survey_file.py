@@ -77,7 +77,7 @@ clip = true             # move numbers beyond the bounds to the nearest bound
 # missing = "no"
 #
 # [questions.settings]
-# kind = "flags"        # several yes/no answers; in a cell they are joined by ";"
+# kind = "flags"        # several yes/no answers: one cell, joined by ";", or a column for each
 # names = ["dark mode", "large text"]
 """
 
