@@ -1,0 +1,199 @@
+"""A table's column of ids, as keyed digests, a batch at a time.
+
+An id is its bytes: a text in UTF-8, the decimal digits of a whole number, or binary as it is.
+So 123 in a column of numbers and "123" in a CSV are one id at all publishers. Nothing is
+trimmed, folded or normalised: publishers agree on one spelling before they start. Kinds that
+have more than one spelling, such as 1.0 and 1, are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput, InvalidTable
+from chaffinch.kernels import digests
+from chaffinch.tables.memory import ONLY
+from chaffinch.tables.read import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Digests = NDArray[np.uint64]
+MISSING = ("refuse", "skip")
+_IDS = "one of ids: texts, whole numbers or binary"
+_VIEWS = "one of whole numbers of at least 1"
+_ID_ITSELF = re.compile(r"[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*|.*@.*")
+"""Digits, with or without hexadecimal letters, or an address: no name of a column."""
+
+
+@dataclass(frozen=True)
+class IdReader:
+    """Reads the ids of a table, each as often as it was viewed, up to ``most`` times.
+
+    Without ``column`` the only column is the one with the ids. ``counts`` names a column that
+    says how often each id was seen; without it every row is one view. A ``missing`` or empty
+    id is refused, or skipped.
+
+    >>> from chaffinch.tables.read import open_table
+    >>> table = open_table({"id": [7, 8], "views": ["3", "1"]})
+    >>> reader = IdReader(table, key=bytes(16), counts="views", most=2)
+    >>> [len(reader.digests(*batch)) for batch in reader.batches()]
+    [3]
+    """
+
+    table: Table
+    key: bytes = field(repr=False)
+    column: str | None = None
+    counts: str | None = None
+    most: int = 1
+    missing: str = "refuse"
+
+    def __post_init__(self) -> None:
+        checks.choice("missing", self.missing, MISSING)
+        if self.column is not None:
+            return
+        others = [name for name in self.table.columns if name != self.counts]
+        if len(others) != 1:
+            raise InvalidInput(
+                "column",
+                "named where a table has several",
+                f"{len(others)} columns that may hold the ids",
+                hint="give column=",
+            )
+        if self.table.named_by_first_line and _ID_ITSELF.fullmatch(others[0]):
+            raise InvalidTable(
+                "one with a name in its first line",
+                "a first line that looks like an id",
+                hint="add a line with the name of the column, or give column=",
+            )
+
+    def batches(self) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the columns that are read, in batches, each with its first row's number."""
+        first = 1
+        wanted = [self._ids] if self.counts is None else [self._ids, self.counts]
+        for batch in self.table.batches(wanted):
+            yield first, batch
+            first += batch.num_rows
+
+    def digests(self, first: int, batch: pa.RecordBatch) -> Digests:
+        """Return the digests of a batch's ids, each repeated as often as it counts."""
+        texts = _bytes_of(batch.column(self._ids), self._shown)
+        data, offsets = _parts(texts)
+        there = np.diff(offsets) > 0
+        if texts.null_count:
+            there &= texts.is_valid().to_numpy(zero_copy_only=False)
+        whole = bool(there.all())
+        if not whole and self.missing == "refuse":
+            raise InvalidTable(
+                "one with an id in every row",
+                f"none in row {first + int(there.argmin())}",
+                column=self._shown,
+                hint="fill the gaps, or let rows without an id be skipped (missing='skip')",
+            )
+        found = digests(data, offsets, self.key)
+        if not whole:
+            found = found[there]
+        if self.counts is None:
+            return found
+        views = _views(batch.column(self.counts), self.counts, first, there)
+        # What is seen more often than that makes no difference.
+        return np.repeat(found, np.minimum(views, self.most))
+
+    @property
+    def _ids(self) -> str:
+        if self.column is not None:
+            return self.column
+        return next(name for name in self.table.columns if name != self.counts)
+
+    @property
+    def _shown(self) -> str | None:
+        """Return the name for messages: a first line that nobody asked for may be an id."""
+        unasked = self.column is None
+        hidden = unasked and (self.table.named_by_first_line or self._ids == ONLY)
+        return None if hidden else self._ids
+
+
+def _bytes_of(array: pa.Array, column: str | None) -> pa.Array:
+    """Return ids as an array of texts or binary, which lie in memory as bytes and offsets."""
+    import pyarrow as pa
+
+    array = _plain(array)
+    kind = array.type
+    if pa.types.is_integer(kind) or pa.types.is_null(kind):
+        return array.cast(pa.string())
+    if pa.types.is_decimal(kind) and kind.scale == 0:
+        return array.cast(pa.string())
+    if pa.types.is_fixed_size_binary(kind):
+        return array.cast(pa.binary())
+    if kind in {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()}:
+        return array
+    raise InvalidTable(
+        _IDS,
+        f"the type {_name(kind)}",
+        column=column,
+        hint="convert it to text, in the same way at all publishers",
+    )
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """Return an array without dictionaries, runs and views."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _plain(array.dictionary_decode())
+    if pa.types.is_run_end_encoded(kind):
+        return _plain(compute.run_end_decode(array))
+    if pa.types.is_string_view(kind):
+        return array.cast(pa.large_string())
+    return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
+
+
+def _name(kind: pa.DataType) -> str:
+    """Return the type's name without what it is made of: field names may be anything."""
+    return re.split(r"[<\[(]", str(kind))[0]
+
+
+def _parts(array: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int32] | NDArray[np.int64]]:
+    """Return the bytes and the offsets of an array of texts or binary, without a copy."""
+    import pyarrow as pa
+
+    _, places, content = array.buffers()
+    data = np.frombuffer(content or b"", np.uint8)
+    if not len(array):
+        return data, np.zeros(1, np.int64)
+    large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    offsets: NDArray[Any] = np.frombuffer(places, np.int64 if large else np.int32)
+    return data, offsets[array.offset : array.offset + len(array) + 1]
+
+
+def _views(
+    array: pa.Array, column: str, first: int, there: NDArray[np.bool_]
+) -> NDArray[np.int64] | NDArray[np.uint64]:
+    """Return how often each id that is there was seen."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    array = _plain(array)
+    kind = array.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        digits = compute.match_substring_regex(array, "^[0-9]{1,18}$")
+        array = compute.if_else(digits, array, pa.scalar(None, kind)).cast(pa.int64())
+    elif pa.types.is_null(kind):
+        array = array.cast(pa.int64())
+    elif not pa.types.is_integer(kind):
+        raise InvalidTable(_VIEWS, f"the type {_name(kind)}", column=column)
+    views: NDArray[np.int64] = array.fill_null(0).to_numpy(zero_copy_only=False)
+    wrong = (views < 1) & there
+    if wrong.any():
+        row = first + int(wrong.argmax())
+        raise InvalidTable(_VIEWS, f"something else in row {row}", column=column)
+    return views[there]
