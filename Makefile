@@ -52,9 +52,10 @@ docs: $(READY)  ## rewrite the generated pages (a test fails when they are stale
 	$(PYTHON) -m tests.privacy.test_published
 
 # $(READY) builds the C kernels in place, for both environments.
-bench: $(READY) $(BENCH_READY)  ## accuracy and speed against other accountants, encoders and databases
+bench: $(READY) $(BENCH_READY)  ## accuracy and speed against other accountants, encoders, databases and filters
 	PYTHONPATH=src $(BENCH) -m benchmarks.privacy
 	PYTHONPATH=src $(BENCH) -m benchmarks.pipeline
+	PYTHONPATH=src $(BENCH) -m benchmarks.reach
 
 lock:  ## choose versions anew and write requirements/*.txt (needs uv)
 	uv pip compile pyproject.toml --extra dev --output-file requirements/dev.txt $(LOCK_OPTIONS)

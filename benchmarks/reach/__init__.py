@@ -1,0 +1,1 @@
+"""Audiences: from lists of ids to filters, and from filters to reach."""
