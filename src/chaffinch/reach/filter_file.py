@@ -155,9 +155,9 @@ def _rows(name: str, file: Any, schema: pa.Schema) -> tuple[NDArray[np.uint64], 
     import pyarrow as pa
 
     file.seek(_HEAD)
-    with pa.ipc.MessageReader.open_stream(file) as messages:
-        messages.read_next_message()
-        message = messages.read_next_message()
+    messages = pa.ipc.MessageReader.open_stream(file)
+    messages.read_next_message()
+    message = messages.read_next_message()
     if message.type != "record batch" or _is_compressed(message.metadata.to_pybytes()):
         # What is compressed could grow to any size.
         raise _wrong(name, "rows that do not lie in it as they are")
