@@ -53,7 +53,7 @@ class Axis:
     def at(self, place: float) -> float:
         """Return the value that lies at a place: the low end at 0, the high end at 1."""
         if self.scale == "log":
-            return self.low * (self.high / self.low) ** place
+            return float(self.low * (self.high / self.low) ** place)
         return self.low + (self.high - self.low) * place
 
 
