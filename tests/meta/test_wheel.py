@@ -45,6 +45,14 @@ def test_wheel_holds_every_module(names: set[str]) -> None:
     assert sources <= names
 
 
+def test_wheel_holds_every_loop_in_c_as_source_and_all_or_none_built(names: set[str]) -> None:
+    loops = {path.stem for path in (repository.SOURCE / "kernels").glob("*.c")}
+    assert loops == {"_filters", "_native"}
+    assert {f"chaffinch/kernels/{name}.c" for name in loops} <= names
+    built = {name for name in loops if any(f"kernels/{name}.abi3" in one for one in names)}
+    assert built in (loops, set())
+
+
 def test_wheel_holds_the_licence_and_nothing_foreign(names: set[str]) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name.split("/")[0].split("-")[0] for name in names} == {"chaffinch"}
