@@ -10,8 +10,17 @@ True
 from __future__ import annotations
 
 from chaffinch.simulate.audits import Audit, Finding, audit
+from chaffinch.simulate.columns import draw_logos
 from chaffinch.simulate.pipeline import Pipeline
 from chaffinch.simulate.populations import Population, Truth, from_column, uniform, zipf
+from chaffinch.simulate.publishers import (
+    Publishers,
+    disjoint,
+    heavy_tailed,
+    independent,
+    nested,
+    seen_again,
+)
 from chaffinch.simulate.runs import Simulation, simulate
 from chaffinch.simulate.seeded import SeededWords
 
@@ -20,11 +29,18 @@ __all__ = [
     "Finding",
     "Pipeline",
     "Population",
+    "Publishers",
     "SeededWords",
     "Simulation",
     "Truth",
     "audit",
+    "disjoint",
+    "draw_logos",
     "from_column",
+    "heavy_tailed",
+    "independent",
+    "nested",
+    "seen_again",
     "simulate",
     "uniform",
     "zipf",

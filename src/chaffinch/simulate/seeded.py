@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from chaffinch import checks
 
-BRANCHES = ("population", "tallies", "encode", "shuffle", "one device", "other world")
+BRANCHES = (
+    "population",
+    "tallies",
+    "encode",
+    "shuffle",
+    "one device",
+    "other world",
+    "crowd",
+    "columns",
+)
 """The components that draw; the place in this list is the key of a branch."""
 MOST_SEED = (1 << 128) - 1
 _POOL = 1 << 13
