@@ -89,6 +89,9 @@ def test_the_assumed_pair_can_promise_too_much() -> None:
         (200, "1/10", "1/1000"),
         (200, "2/5", "1/1000000"),
         (30, "1/100", "9/10"),
+        (7, "1/4", "1/5"),  # from here on the quantile under the added bit decides
+        (12, "2/5", "1/10"),
+        (8, "9/20", "1/100"),
     ],
 )
 def test_one_filter_is_the_exact_quantile(bits: int, flip: str, delta: str) -> None:
