@@ -159,7 +159,7 @@ def usual_groups(audience: Audience, most: int = 40) -> Sequence[Group]:
             Group(all_of=(name,), none_of=tuple(one for one in names if one != name))
             for name in names
         ]
-        groups += list(_overlaps(names))[: most - len(groups)]
+        groups += list(_overlaps(names))[: max(0, most - len(groups))]
     groups += [Group(any_of=names, times=times) for times in range(2, audience.frequencies + 1)]
     return tuple(groups)
 

@@ -45,9 +45,12 @@ def apart(sizes: Sequence[int], *, bits: int, hashes: int, flip: float) -> float
     48
     """
     right = 1.0 - flip
-    empty = np.exp(-(hashes / bits) * np.asarray(sizes, dtype=np.float64))
+    loads = (hashes / bits) * np.asarray(sizes, dtype=np.float64)
+    if loads.max() > 300:
+        return math.inf
+    empty = np.exp(-loads)
     square = (right**3 + flip**3) * empty + right * flip * (1.0 - empty)
-    logarithms = np.log(square) - 2.0 * math.log(right - flip) - 2.0 * np.log(empty)
+    logarithms = np.log(square) - 2.0 * math.log(right - flip) + 2.0 * loads
     if logarithms.sum() > 600:
         return math.inf
     ratio = math.expm1(float(logarithms.sum()))
