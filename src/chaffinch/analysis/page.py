@@ -7,8 +7,8 @@ style, so that a label is a label whatever is in it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
-from chaffinch.charts.estimates import DotFigure
 from chaffinch.charts.rounding import downwards, upwards
 from chaffinch.charts.svg import STYLE, escape
 
@@ -49,6 +49,19 @@ html{font-size:10pt}caption{break-after:avoid}
 body{max-width:none;padding:0}figure,tr,.promise{break-inside:avoid}
 h2{break-after:avoid}.wide{overflow:visible}thead{display:table-header-group}}
 """.strip()
+
+
+class Drawn(Protocol):
+    """A chart of any kind that can stand in a page."""
+
+    @property
+    def note(self) -> str:
+        """Return what the picture does not show."""
+        ...
+
+    def svg(self, *, name: str = ..., styled: bool = ...) -> str:
+        """Return the picture as an SVG element."""
+        ...
 
 
 def shell(title: str, *, head: str, main: str, foot: str) -> str:
@@ -94,7 +107,7 @@ def notes(lines: Sequence[str]) -> str:
     return f'<ul class="soft">{items}</ul>\n' if lines else ""
 
 
-def figure(chart: DotFigure, name: str) -> str:
+def figure(chart: Drawn, name: str) -> str:
     """Return a chart with its note; ``name`` must differ between those of a page."""
     note = f"<figcaption>{escape(chart.note)}</figcaption>" if chart.note else ""
     return f"<figure>{chart.svg(name=name, styled=False)}{note}</figure>\n"

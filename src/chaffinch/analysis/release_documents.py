@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -150,23 +152,43 @@ def load_release(path: str | Path) -> Release:
 
 def release_from(text: str | bytes, *, name: str = "release") -> Release:
     """Return the release in a text."""
-    file = f"file {name}"
+    document = read_back(text, FORMAT, name=name)
+    with listing_faults(FORMAT, name):
+        release = ReleaseModel.model_validate(document).build()
+    # What was left out or is there in part would come back different.
+    if release.document() != document or not all(map(_ordered, release.answers)):
+        raise contradiction(FORMAT, name)
+    return release
+
+
+def read_back(text: str | bytes, form: str, *, name: str) -> dict[str, Any]:
+    """Return the JSON document of a release in a certain format."""
+    file, rule = f"file {name}", f"a release in the format {form}"
     try:
         document = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        raise InvalidFile(file, _RULE, ["no JSON document"]) from None
+        raise InvalidFile(file, rule, ["no JSON document"]) from None
     found = document.get("format") if isinstance(document, dict) else None
-    if found != FORMAT:
+    if found != form:
         hint = "a release of another version needs the chaffinch that wrote it"
-        raise InvalidFile(file, _RULE, [f"format {found!r:.80}"], hint=hint)
+        raise InvalidFile(file, rule, [f"format {found!r:.80}"], hint=hint)
+    return dict(document)
+
+
+@contextmanager
+def listing_faults(form: str, name: str) -> Iterator[None]:
+    """Turn what a model refuses into one error with all faults."""
     try:
-        release = ReleaseModel.model_validate(document).build()
+        yield
     except ValidationError as fault:
-        raise InvalidFile(file, _RULE, faults_of(fault)[:20]) from None
-    # What was left out or is there in part would come back different.
-    if release.document() != document or not all(map(_ordered, release.answers)):
-        raise InvalidFile(file, _RULE, ["a document that contradicts itself"])
-    return release
+        rule = f"a release in the format {form}"
+        raise InvalidFile(f"file {name}", rule, faults_of(fault)[:20]) from None
+
+
+def contradiction(form: str, name: str) -> InvalidFile:
+    """Return the error about a release whose parts do not fit together."""
+    rule = f"a release in the format {form}"
+    return InvalidFile(f"file {name}", rule, ["a document that contradicts itself"])
 
 
 def release_schema() -> dict[str, Any]:

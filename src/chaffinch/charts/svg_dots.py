@@ -26,7 +26,7 @@ _HALF_LETTER = 0.012
 def draw(figure: DotFigure, *, name: str, styled: bool) -> str:
     """Return the SVG element of a chart of estimates."""
     bottom = _LEGEND + _ROW * len(figure.dots)
-    body = [*_legend(figure), *_scale(figure.x, bottom)]
+    body = [*_legend(figure), *scale(figure.x, bottom)]
     for number, dot in enumerate(figure.dots):
         top = _LEGEND + _ROW * number
         body.extend([*_grid(figure.x, top), *_row(dot, figure.x, top)])
@@ -56,7 +56,8 @@ def _legend(figure: DotFigure) -> Iterator[str]:
             x += 32 + 6.3 * len(words)
 
 
-def _scale(axis: Axis, bottom: int) -> Iterator[str]:
+def scale(axis: Axis, bottom: int) -> Iterator[str]:
+    """Yield the numbers and the name of an axis below everything else."""
     for value, label in axis.ticks(most=_TICKS):
         written = f"{value:,.0f}" if value == round(value) and abs(value) < 1e9 else label
         share, half = axis.place(value), _HALF_LETTER * len(written)

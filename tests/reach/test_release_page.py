@@ -1,0 +1,124 @@
+"""The page of a reach is whole, asks for nothing, runs nothing, and says what is promised."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from chaffinch.reach.audience import Group
+from chaffinch.reach.release_page import overlaps, page
+from tests.analysis.test_release_page import KNOWN, Reader, read
+from tests.reach import releases
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return page(releases.release(asked=[Group(any_of=("daily", "shop"))]))
+
+
+def words_of(reader: Reader) -> str:
+    return " ".join("".join(text for _, text in reader.texts).split())
+
+
+def test_the_page_is_well_formed_and_asks_for_nothing(html: str) -> None:
+    reader = read(html)
+    assert set(reader.tags) <= {*KNOWN, "rect"}
+    inside = html.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert not re.search(r"https?:|//\w|url\(|@import|\bsrc=\w*:", inside)
+    assert html.index("Content-Security-Policy") < html.index("<style>")
+
+
+def test_names_of_publishers_are_texts_and_nothing_else() -> None:
+    reader = read(page(releases.release(releases.NASTY, title="</title><script>")))
+    assert set(reader.tags) <= {*KNOWN, "rect"}
+    assert not [name for _, name, _ in reader.attributes if name.startswith("on")]
+    for name in releases.NASTY:
+        assert name in reader.inside("th")
+    assert reader.inside("h1") == ["</title><script>"]
+
+
+def test_everything_stands_in_its_order(html: str) -> None:
+    text = words_of(read(html))
+    places = [
+        text.index(words)
+        for words in (
+            "one id, at all 3 publishers together and in both its columns, however often",
+            "at most 74 of 100 are right",
+            "every publisher flipping its bits, and on the analyzer not having the campaign key",
+            "an epsilon of 22.6 for an id at all publishers",
+            "at the other publishers only the flips are left, an epsilon of 15.1",
+            "add-remove-one-id",
+            "(columns)",
+            "(upper-bound)",
+            "Estimated number of ids for 4 values",
+            "exactly daily and radio: 5,000",
+            "Estimated number of ids for 7 values",
+            "2 times or more",
+            "daily or shop",
+            "Moved by <b>hand</b>.",
+            "How to read this",
+            "Facts",
+            "a7" * 32,
+            "1,048,576 bits",
+            "2 for each id",
+            "12.345679% of all bits",
+            "0b" * 16,
+            "c3" * 16,
+            "chaffinch 0.1.0.dev0",
+        )
+    ]
+    assert places == sorted(places)
+
+
+def test_charts_have_words_and_names_of_their_own(html: str) -> None:
+    reader = read(html)
+    assert reader.tags.count("svg") == 5  # reach, parts, overlaps, frequency, asked
+    ids = [value for _, name, value in reader.attributes if name == "id"]
+    assert len(ids) == len(set(ids)) == 5
+    assert all(len(text) > 40 for text in reader.inside("desc"))
+
+
+def test_one_publisher_seen_once_has_no_overlaps_and_no_colluder() -> None:
+    release = releases.release(["daily"], frequencies=1)
+    text = words_of(read(page(release)))
+    for absent in ("Shared", "How often", "collude", "all publishers together"):
+        assert absent not in text
+    assert "one id, at its publisher" in text
+
+
+@pytest.mark.parametrize(("count", "there"), [(1, False), (2, True), (4, True), (5, False)])
+def test_who_shares_what_is_drawn_for_few(count: int, *, there: bool) -> None:
+    found = overlaps(releases.release([f"p{n}" for n in range(count)], frequencies=1))
+    assert (found is not None) is there
+    if found is not None:
+        # The whole picture is the reach of all.
+        reach = releases.release([f"p{n}" for n in range(count)], frequencies=1).reach
+        assert found.x.high == pytest.approx(reach.estimate)
+
+
+def test_an_overlap_that_is_not_known_is_not_drawn() -> None:
+    release = releases.release(["a", "b", "c"], frequencies=1)
+    some = tuple(row for row in release.rows if row.group != "a and b and c")
+    assert overlaps(replace(release, rows=some)) is None
+
+
+def test_many_rows_are_cut_and_that_is_said() -> None:
+    names = [f"p{n}" for n in range(8)]
+    asked = [Group(all_of=(a, b, c)) for a in names for b in names for c in names if a < b < c]
+    asked += [
+        Group(any_of=(a, b, c, d))
+        for a in names for b in names for c in names for d in names if a < b < c < d
+    ]  # fmt: skip
+    asked += [Group(any_of=one.all_of) for one in asked if one.all_of]
+    asked += [Group(all_of=one.any_of) for one in asked if len(one.any_of) == 4]
+    html = page(releases.release(names, frequencies=1, asked=asked))
+    assert f"the first 200 of {len(asked)} rows" in html
+
+
+def test_notebooks_show_the_promise_and_rows() -> None:
+    shown = releases.release(releases.NASTY)._repr_html_()
+    assert "differential privacy" in shown
+    assert "<script" not in shown
+    assert "<img" not in shown

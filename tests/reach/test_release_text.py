@@ -1,0 +1,72 @@
+"""What a reach says in plain text."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from chaffinch.charts.terminal import columns_of
+from chaffinch.reach import release_words
+from chaffinch.reach.release_text import text
+from tests.reach import releases
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_text_fits_and_says_what_matters(width: int) -> None:
+    truths = {row.group: row.estimate for row in releases.release().rows}
+    shown = text(releases.release(), width=width, truths=truths)
+    assert max(map(columns_of, shown.splitlines())) <= width
+    joined = " ".join(shown.split())
+    for words in (
+        "at most 74 of 100 are right",
+        "(1, 1e-09)-differential privacy, proven (upper-bound)",
+        "an epsilon of 15.1",
+        "all publishers 35,000 40 34,920 35,080 35,000",
+        "once or more 35,000",
+        "2 times or more 17,500",
+        "note: Moved by <b>hand</b>.",
+    ):
+        assert words in joined
+
+
+def test_truths_are_shown_only_when_they_are_given() -> None:
+    assert "truth" not in str(releases.release())
+    some = text(releases.release(), truths={"daily": 20_123.0})
+    line = next(line for line in some.splitlines() if line.startswith("  daily "))
+    assert line.split()[-1] == "20,123"
+
+
+def test_intervals_are_rounded_outwards() -> None:
+    release = releases.release(["daily"], frequencies=1)
+    row = release.rows[0]._replace(estimate=100.4, low=50.9, high=150.1)
+    shown = str(replace(release, rows=(row,)))
+    line = next(line for line in shown.splitlines() if line.startswith("  daily"))
+    assert line.split() == ["daily", "100", "40", "50", "151"]
+
+
+def test_no_protection_is_called_so() -> None:
+    release = releases.release(colluding=math.inf)
+    assert "publishers nothing is left." in release_words.trust(release)
+    terms = dict(release_words.terms(release))
+    assert terms["Left with a colluder"].startswith("no protection")
+
+
+def test_an_unproven_guarantee_says_so() -> None:
+    release = releases.release()
+    guess = replace(release.guarantee, method="worst-pair-assumed")
+    terms = dict(release_words.terms(replace(release, guarantee=guess)))
+    assert terms["Method"].endswith("(worst-pair-assumed) (not proven)")
+    assert "not proven" in release_words.sentence(replace(release, guarantee=guess))
+
+
+def test_many_rows_are_cut() -> None:
+    release = releases.release()
+    row = release.rows[0]._replace(kind="asked")
+    shown = str(replace(release, rows=(release.rows[0], *(row for _ in range(50)))))
+    assert "  The first 40 of 50 rows." in shown.splitlines()
+
+
+def test_without_a_title_the_plan_names_it() -> None:
+    assert str(releases.release(title="")).startswith("Reach of plan " + ("a7" * 32)[:16])
