@@ -15,9 +15,10 @@ from pathlib import Path
 from types import ModuleType
 
 import chaffinch
-from chaffinch import errors
+from chaffinch import errors, reach
 from chaffinch.analysis.release_documents import release_schema
 from chaffinch.planning.documents import PlanModel
+from chaffinch.reach.plan_file import ReachPlanModel
 from tests.meta import repository
 
 FOLDER = repository.ROOT / "docs" / "reference"
@@ -28,6 +29,8 @@ def written() -> dict[Path, str]:
     """Return every generated page with the text it should have."""
     return {
         FOLDER / "pipeline.md": "\n".join(pipeline_page()) + "\n",
+        FOLDER / "reach.md": "\n".join(reach_page()) + "\n",
+        FOLDER / "reach-plan.schema.json": schema(ReachPlanModel.model_json_schema()) + "\n",
         FOLDER / "plan.schema.json": schema(PlanModel.model_json_schema()) + "\n",
         FOLDER / "release.schema.json": schema(release_schema()) + "\n",
         FOLDER / "privacy.md": "\n".join(privacy_page()) + "\n",
@@ -45,6 +48,14 @@ def pipeline_page() -> Iterator[str]:
     for name in chaffinch.simulate.__all__:
         thing = getattr(chaffinch.simulate, name)
         yield from entry(f"chaffinch.simulate.{name}", thing, level=2)
+
+
+def reach_page() -> Iterator[str]:
+    """Yield the lines of the page on audiences."""
+    yield from ["# Audiences", "", NOTE, "", first_paragraph(reach), ""]
+    yield "A plan file follows [this JSON Schema](reach-plan.schema.json)."
+    for name in reach.__all__:
+        yield from entry(f"reach.{name}", getattr(reach, name), level=2)
 
 
 def schema(document: dict[str, object]) -> str:
