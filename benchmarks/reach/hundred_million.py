@@ -166,7 +166,8 @@ def apart(step: str, folder: Path, rows: int) -> Found:
 
 def shown(steps: dict[str, Found], rows: int) -> str:
     """Return the findings as a table."""
-    head = f"  {'step':12} {'seconds':>8} {'processor':>10} {'million/s':>10} {'MiB':>6} {'x limit':>8}"
+    names = ("step", "seconds", "processor", "million/s", "MiB", "x limit")
+    head = "  {:12} {:>8} {:>10} {:>10} {:>6} {:>8}".format(*names)
     lines = [f"{rows:,} rows, filters of {BITS:,} bits, limit {LIMIT:.0f} MiB", head]
     for step, found in steps.items():
         counted = step in {"table", "encode", "frequencies"}

@@ -104,7 +104,7 @@ class IdReader:
             return found
         views = _views(batch.column(self.counts), self.counts, first, there)
         # What is seen more often than that makes no difference.
-        return np.repeat(found, np.minimum(views, self.most))
+        return np.repeat(found, np.minimum(views, self.most).astype(np.int64))
 
     @property
     def _ids(self) -> str:
@@ -124,7 +124,7 @@ def _bytes_of(array: pa.Array, column: str | None) -> pa.Array:
     """Return ids as an array of texts or binary, which lie in memory as bytes and offsets."""
     import pyarrow as pa
 
-    array = _plain(array)
+    array = _plain(array, _IDS, column)
     kind = array.type
     if pa.types.is_integer(kind) or pa.types.is_null(kind):
         return array.cast(pa.string())
@@ -134,32 +134,39 @@ def _bytes_of(array: pa.Array, column: str | None) -> pa.Array:
         return array.cast(pa.binary())
     if kind in {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()}:
         return array
-    raise InvalidTable(
-        _IDS,
-        f"the type {_name(kind)}",
-        column=column,
-        hint="convert it to text, in the same way at all publishers",
-    )
+    raise _refused(_IDS, kind, column)
 
 
-def _plain(array: pa.Array) -> pa.Array:
+def _plain(array: pa.Array, must_be: str, column: str | None) -> pa.Array:
     """Return an array without dictionaries, runs and views."""
+    import pyarrow as pa
+
+    try:
+        return _unfolded(array)
+    except pa.ArrowException:
+        # Its own words may repeat a cell.
+        raise _refused(must_be, array.type, column) from None
+
+
+def _unfolded(array: pa.Array) -> pa.Array:
     import pyarrow as pa
     from pyarrow import compute
 
     kind = array.type
     if pa.types.is_dictionary(kind):
-        return _plain(array.dictionary_decode())
+        return _unfolded(array.dictionary).take(array.indices)
     if pa.types.is_run_end_encoded(kind):
-        return _plain(compute.run_end_decode(array))
+        return _unfolded(compute.run_end_decode(array))
     if pa.types.is_string_view(kind):
         return array.cast(pa.large_string())
     return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
 
 
-def _name(kind: pa.DataType) -> str:
-    """Return the type's name without what it is made of: field names may be anything."""
-    return re.split(r"[<\[(]", str(kind))[0]
+def _refused(must_be: str, kind: pa.DataType, column: str | None) -> InvalidTable:
+    # Only the first word of a type: the rest may hold names of fields, which may be anything.
+    name = re.split(r"[<\[(]", str(kind))[0]
+    hint = "convert it to text, in the same way at all publishers" if must_be == _IDS else ""
+    return InvalidTable(must_be, f"the type {name}", column=column, hint=hint)
 
 
 def _parts(array: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int32] | NDArray[np.int64]]:
@@ -182,7 +189,7 @@ def _views(
     import pyarrow as pa
     from pyarrow import compute
 
-    array = _plain(array)
+    array = _plain(array, _VIEWS, column)
     kind = array.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         digits = compute.match_substring_regex(array, "^[0-9]{1,18}$")
@@ -190,7 +197,7 @@ def _views(
     elif pa.types.is_null(kind):
         array = array.cast(pa.int64())
     elif not pa.types.is_integer(kind):
-        raise InvalidTable(_VIEWS, f"the type {_name(kind)}", column=column)
+        raise _refused(_VIEWS, kind, column)
     views: NDArray[np.int64] = array.fill_null(0).to_numpy(zero_copy_only=False)
     wrong = (views < 1) & there
     if wrong.any():

@@ -32,7 +32,12 @@ def open_parquet(source: Source) -> _Opened:
 
     def stream(columns: tuple[str, ...], size: int) -> Iterator[pa.RecordBatch]:
         with source.open() as file, reading(source.name, "Parquet"):
-            opened = pq.ParquetFile(file, buffer_size=1 << 20, page_checksum_verification=True)
+            opened = pq.ParquetFile(
+                file,
+                buffer_size=1 << 20,
+                pre_buffer=False,  # it would hold the whole file
+                page_checksum_verification=True,
+            )
             # One thread decodes ahead of nobody: the memory stays at one batch per column.
             yield from opened.iter_batches(size, columns=list(columns), use_threads=False)
 

@@ -1,0 +1,111 @@
+"""Campaign keys: what follows from them, who may read their files, and that they stay unseen."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
+from chaffinch.reach.keys import CampaignKey, load_key, new_key
+from tests.reach.publishing import KEY, SECRET
+
+PLAN, OTHER = "a" * 64, "b" * 64
+
+
+def by_the_standard(secret: bytes, info: bytes, length: int) -> bytes:
+    """Return HKDF-SHA256 without a salt, from RFC 5869."""
+    key = hmac.digest(bytes(32), secret, hashlib.sha256)
+    out, block = b"", b""
+    for number in range(1, -(-length // 32) + 1):
+        block = hmac.digest(key, block + info + bytes([number]), hashlib.sha256)
+        out += block
+    return out[:length]
+
+
+def test_hash_keys_and_fingerprint_follow_the_standard() -> None:
+    first, further = KEY.hash_keys(PLAN)
+    expected = by_the_standard(SECRET, f"chaffinch/reach@1/hash/{PLAN}".encode(), 32)
+    assert first + further == expected
+    assert len(first) == len(further) == 16
+    name = by_the_standard(SECRET, f"chaffinch/reach@1/fingerprint/{PLAN}".encode(), 16)
+    assert KEY.fingerprint(PLAN) == name.hex()
+
+
+def test_every_plan_and_every_key_has_its_own() -> None:
+    another = CampaignKey(bytes(31) + b"\1")
+    derived = [(key, plan) for key in (KEY, another) for plan in (PLAN, OTHER)]
+    assert len({key.hash_keys(plan) for key, plan in derived}) == 4
+    assert len({key.fingerprint(plan) for key, plan in derived}) == 4
+
+
+def test_new_keys_differ() -> None:
+    assert len({new_key().secret for _ in range(20)}) == 20
+
+
+def test_a_saved_key_comes_back_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "campaign.key"
+    KEY.save(path)
+    assert load_key(path) == KEY
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_key_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "campaign.key"
+    KEY.save(path)
+    with pytest.raises(StorageFault):
+        new_key().save(path)
+    assert load_key(path) == KEY
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of this kind are POSIX")
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "campaign.key"
+    KEY.save(path)
+    path.chmod(mode)
+    with pytest.raises(InvalidFile, match="owner only") as caught:
+        load_key(path)
+    assert "chmod 600" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"nothing of the kind",
+        b"chaffinch-campaign-key-1:" + SECRET.hex().encode()[:-2],
+        b"chaffinch-campaign-key-1:" + SECRET.hex().encode() + b"00",
+        b"chaffinch-campaign-key-1:" + SECRET.hex().encode()[:-1] + b"x",
+        b"chaffinch-campaign-key-2:" + SECRET.hex().encode(),
+        b"chaffinch-campaign-key-1:\xff\xfe",
+        b"x" * 5000,
+    ],
+)
+def test_what_is_no_key_file_is_refused_without_being_shown(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "campaign.key"
+    path.write_bytes(content)
+    path.chmod(0o600)
+    with pytest.raises(InvalidFile) as caught:
+        load_key(path)
+    assert SECRET.hex()[:8] not in str(caught.value)
+
+
+def test_a_key_never_shows_itself() -> None:
+    texts = [repr(KEY), str(KEY), f"{KEY}", repr([KEY]), repr({"key": KEY})]
+    with pytest.raises(InvalidInput) as caught:
+        CampaignKey(SECRET[:-1])
+    texts += [str(caught.value), repr(caught.value), repr(caught.value.details)]
+    for text in texts:
+        assert "canary" not in text
+        assert SECRET.hex()[:8] not in text
+
+
+@pytest.mark.parametrize("secret", [b"", bytes(31), bytes(33), "x" * 32, None, bytearray(32)])
+def test_what_is_not_32_bytes_is_no_key(secret: object) -> None:
+    with pytest.raises(ChaffinchError, match="32 bytes"):
+        CampaignKey(secret)  # type: ignore[arg-type]
