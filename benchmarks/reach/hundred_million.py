@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.harness import tell
 
 if TYPE_CHECKING:
-    from chaffinch.reach.plan import ReachPlan
+    from chaffinch.reach.plans import ReachPlan
 
 ROWS = 100_000_000
 BITS = 1 << 27
@@ -88,7 +88,7 @@ def frequencies(folder: Path, rows: int) -> Found:
 
 
 def _encoded(folder: Path, rows: int, times: int) -> Found:
-    from chaffinch.reach.encode import encode as filter_of
+    from chaffinch.reach.encoding import encode as filter_of
     from chaffinch.reach.keys import load_key
 
     seen: list[int] = []

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from chaffinch.reach.audience import Audience
 from chaffinch.reach.filter_file import Filter
 from chaffinch.reach.keys import CampaignKey
-from chaffinch.reach.plan import ReachPlan
+from chaffinch.reach.plans import ReachPlan
 
 SECRET = b"canary key: thirty-two bytes!!!!"
 KEY = CampaignKey(SECRET)
@@ -111,14 +111,7 @@ def set_bits(row: NDArray[np.uint64]) -> set[int]:
     }
 
 
-def made_up(
-    plan: ReachPlan,
-    publisher: str,
-    *,
-    load: float = 0.5,
-    seed: int = 0,
-    **other: object,
-) -> Filter:
+def made_up(plan: ReachPlan, publisher: str, *, load: float = 0.5, seed: int = 0) -> Filter:
     """Return a filter as an honest publisher with so many ids per column would make it."""
     random = np.random.default_rng([seed, *publisher.encode()])
     rows = []
@@ -129,12 +122,11 @@ def made_up(
         whole = np.zeros(8 * -(-plan.bits // 64), np.uint8)
         whole[: len(packed)] = packed
         rows.append(whole.view("<u8").astype(np.uint64))
-    facts: dict[str, object] = {
-        "plan_id": plan.id,
-        "publisher": publisher,
-        "key": KEY.fingerprint(plan.id),
-        "batch": random.bytes(16).hex(),
-        "bits": plan.bits,
-        "rows": tuple(rows),
-    }
-    return Filter(**(facts | other))  # type: ignore[arg-type]
+    return Filter(
+        plan_id=plan.id,
+        publisher=publisher,
+        key=KEY.fingerprint(plan.id),
+        batch=random.bytes(16).hex(),
+        bits=plan.bits,
+        rows=tuple(rows),
+    )

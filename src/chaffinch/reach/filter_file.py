@@ -25,7 +25,7 @@ from chaffinch import checks
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
 from chaffinch.planning.questions import label
 from chaffinch.reach.audience import MOST_ROWS
-from chaffinch.reach.plan import LEAST_BITS, MOST_BITS
+from chaffinch.reach.plans import LEAST_BITS, MOST_BITS
 from chaffinch.tables.faults import storage_fault
 from chaffinch.tables.write import atomic
 

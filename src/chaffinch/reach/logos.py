@@ -19,7 +19,7 @@ from chaffinch.errors import InvalidInput, PlanMismatch
 from chaffinch.kernels import logo_counts
 from chaffinch.parallel import MOST_WORKERS, cores, mapped
 from chaffinch.reach.filter_file import Filter
-from chaffinch.reach.plan import ReachPlan
+from chaffinch.reach.plans import ReachPlan, checked_plan
 
 _WORDS = 1 << 16
 """Words of each row that are counted at once: half a mebibyte, and four million columns."""
@@ -55,7 +55,7 @@ def count_logos(
     """
     threads = cores() if workers is None else workers
     checks.whole("number of workers", threads, least=1, most=MOST_WORKERS)
-    ordered = aligned(filters, plan)
+    ordered = aligned(filters, checked_plan(plan))
     rows = [row for one in ordered for row in one.rows]
     counts = np.zeros(1 << len(rows), np.int64)
     done = 0

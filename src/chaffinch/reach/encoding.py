@@ -19,7 +19,7 @@ from chaffinch.privacy import Target
 from chaffinch.reach.filter_file import Filter
 from chaffinch.reach.ids import Digests, IdReader
 from chaffinch.reach.keys import CampaignKey
-from chaffinch.reach.plan import ReachPlan
+from chaffinch.reach.plans import ReachPlan, checked_plan
 from chaffinch.reach.repeats import Repeats
 from chaffinch.tables.read import Table, open_table
 
@@ -46,7 +46,7 @@ def encode(  # noqa: PLR0913
     it every row is one view. A ``missing`` id is refused, or left out with ``"skip"``.
     ``progress`` is told the rows that are done, and of how many, if that is known.
     """
-    _checked(plan).verify(within=within)
+    checked_plan(plan).verify(within=within)
     plan.audience.place(publisher)
     given: object = key
     if not isinstance(given, CampaignKey):
@@ -115,9 +115,3 @@ def _digested(reader: IdReader) -> Callable[[tuple[int, Any]], tuple[int, Digest
         return first + batch.num_rows - 1, reader.digests(first, batch)
 
     return digested
-
-
-def _checked(plan: object) -> ReachPlan:
-    if not isinstance(plan, ReachPlan):
-        raise InvalidInput("plan", "a ReachPlan", type(plan).__name__)
-    return plan
