@@ -235,6 +235,14 @@ def test_the_column_is_named_where_there_are_several() -> None:
         digests_of(table, column="person")
 
 
+def test_counts_are_in_another_column_of_the_table() -> None:
+    table = {"id": ["1"], "other": ["b"]}
+    with pytest.raises(InvalidTable, match="column 'views' must be in the table"):
+        digests_of(table, counts="views")
+    with pytest.raises(InvalidInput, match="another column than the ids"):
+        digests_of(table, column="id", counts="id")
+
+
 def test_the_column_beside_the_counts_holds_the_ids() -> None:
     assert digests_of({"n": [1], "id": ["a"]}, counts="n") == expected([b"a"])
 

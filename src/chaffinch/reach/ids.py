@@ -57,7 +57,11 @@ class IdReader:
 
     def __post_init__(self) -> None:
         checks.choice("missing", self.missing, MISSING)
+        if self.counts is not None:
+            self.table.batches([self.counts])  # raises if there is no such column
         if self.column is not None:
+            if self.column == self.counts:
+                raise InvalidInput("counts", "in another column than the ids", self.counts)
             return
         others = [name for name in self.table.columns if name != self.counts]
         if len(others) != 1:
