@@ -7,7 +7,7 @@ from collections.abc import Callable
 from cyclopts import App
 
 import chaffinch
-from chaffinch.cli import compare, demo, ledger, plan, privacy, run, simulate, stages
+from chaffinch.cli import compare, demo, ledger, plan, privacy, reach, run, simulate, stages
 
 VERBS: dict[str, Callable[..., int | None]] = {
     "demo": demo.demo,
@@ -37,6 +37,8 @@ app = App(
 )
 for _place, (_name, _verb) in enumerate(VERBS.items()):
     app.command(_verb, name=_name, sort_key=_place)
-app.command(ledger.app)  # several verbs under one name; it comes last
+# Several verbs under one name; they come last.
+app.command(reach.app)
+app.command(ledger.app)
 app["--help"].group = "Options"
 app["--version"].group = "Options"

@@ -25,6 +25,7 @@ BY_ERROR = {
     "invalid-table": USAGE,
     "invalid-file": USAGE,
     "missing-extra": USAGE,
+    "filter-full": USAGE,
     "no-plan-found": NO_PLAN,
     "no-parameter-found": NO_PLAN,
     "plan-mismatch": REFUSED,

@@ -17,6 +17,10 @@ _METHODS = {
 }
 
 
+HARDLY_ANY = 10.0
+"""Above this epsilon all but one in twenty thousand guesses may be right."""
+
+
 class Section(NamedTuple):
     """Rows that belong together, under one heading."""
 
@@ -72,11 +76,11 @@ def trust(release: ReachRelease) -> str:
         f"campaign key. With the key it could look an id's columns up: then {left}"
     )
     if len(release.publishers) == 1:
-        return f"{said}."
+        return f"{said.rstrip(',')}."
     return (
         f"{said} for an id at all publishers. A publisher who colludes with the analyzer brings "
         "the key with it: for an id at the other publishers "
-        f"{_left(release.colluding_epsilon)}."
+        f"{_left(release.colluding_epsilon).rstrip(',')}."
     )
 
 
@@ -220,7 +224,8 @@ def _times(release: ReachRelease) -> str:
 def _left(epsilon: float) -> str:
     if math.isinf(epsilon):
         return "nothing is left"
-    return f"only the flips are left, an epsilon of {at_most(epsilon, 4)}"
+    weak = ", as good as nothing," if epsilon > HARDLY_ANY else ""
+    return f"only the flips are left, an epsilon of {at_most(epsilon, 4)}{weak}"
 
 
 def _epsilon(value: float) -> str:

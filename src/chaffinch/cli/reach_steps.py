@@ -1,0 +1,246 @@
+"""The two steps of a reach: a publisher encodes, the analyzer counts."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from chaffinch.cli import places, stages
+from chaffinch.cli.charged import Charged
+from chaffinch.cli.output import Output
+from chaffinch.cli.reach_plan import opened, size_of
+
+if TYPE_CHECKING:
+    from chaffinch.ledger import Ledger
+    from chaffinch.reach.audience import Audience, Group
+    from chaffinch.reach.filter_file import Filter
+    from chaffinch.reach.plans import ReachPlan
+
+_OUT = Parameter(name=["--out", "-o"])
+_MANY = Parameter(name=["--out", "-o"], negative=())
+_LIST = Parameter(negative=())
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Budget:
+    """Which budget pays."""
+
+    ledger: Path | None = None
+    """The budget that is charged before anything is handed out."""
+    mark: Path | None = None
+    """The ledger's high-water mark."""
+
+    def opened(self) -> tuple[Ledger | None, str]:
+        """Return the ledger, if one was named, and its name."""
+        found = places.opened_ledger(self.ledger, self.mark)
+        return found, "" if self.ledger is None else self.ledger.name
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Columns:
+    """Where the ids stand in a table."""
+
+    column: str | None = None
+    """The column with the ids; not needed where there is only one."""
+    counts: str | None = None
+    """A column that says how often each id was seen; without one every row is one view."""
+    missing: Literal["refuse", "skip"] = "refuse"
+    """What becomes of a row without an id."""
+    format: str | None = None
+    """csv, tsv, jsonl, parquet or arrow, where the file's name does not tell."""
+
+
+def encode(
+    data: str | None = None,
+    *,
+    plan: Path,
+    key: Path,
+    publisher: str,
+    out: Annotated[Path, _OUT],
+    columns: Columns = Columns(),  # noqa: B008 - frozen
+    budget: Budget = Budget(),  # noqa: B008 - frozen
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Turn one publisher's ids into a filter for the analyzer.
+
+    The plan is verified first. What comes out holds no id and does not say how many there are.
+    With a ledger the filter is charged before it is there, and the same key never makes a
+    second one.
+
+    Parameters
+    ----------
+    data
+        The table of ids: CSV, TSV, JSONL, Parquet or Arrow; - or nothing reads a pipe.
+    plan
+        The plan file.
+    key
+        The campaign key that all publishers of this collection share.
+    publisher
+        Whose ids these are: a name in the plan.
+    out
+        Where the filter goes, such as daily.filter.
+    """
+    from chaffinch import reach
+    from chaffinch.errors import InvalidInput
+    from chaffinch.tables.read import open_table
+
+    target = places.named(out)
+    found = opened(plan)
+    secret = reach.load_key(key)
+    found.audience.place(publisher)
+    ledger, name = budget.opened()
+    occasion = f"{secret.fingerprint(found.id)}/{publisher}"
+    if ledger is not None and occasion in {entry.key for entry in ledger.entries()}:
+        raise InvalidInput(
+            "campaign key",
+            f"one that has made no filter of {publisher!r} yet",
+            places.Plainly("one that was charged for it before"),
+            hint="send the filter made then, or start anew: all publishers need a new key",
+        )
+    table = open_table(places.source(data, "ids"), format=columns.format)
+    with output.counting("encoding", "rows") as tell:
+        made = reach.encode(
+            table,
+            found,
+            publisher=publisher,
+            key=secret,
+            column=columns.column,
+            counts=columns.counts,
+            missing=columns.missing,
+            progress=tell,
+        )
+    charge = None if ledger is None else Charged(ledger, name, occasion, before=False)
+    _hand_out(made, found, target, charge)
+    if output.json:
+        paid = {} if charge is None else {"charge": charge.document()}
+        output.document(_facts(made, target) | paid)
+        return
+    output.say(f"wrote {target}, a filter of {size_of(found.filter_bytes)} for the analyzer")
+    if charge is not None:
+        charge.show(output)
+
+
+def _hand_out(made: Filter, plan: ReachPlan, target: Path, charge: Charged | None) -> None:
+    """Save a filter; with a ledger it is in full on disk, then charged, then in its place.
+
+    So a full disk costs nothing, and nothing is handed out that was not charged.
+    """
+    if charge is None:
+        made.save(target)
+        return
+    from chaffinch.ledger import Charge
+    from chaffinch.tables.faults import storage_fault
+
+    try:
+        with tempfile.TemporaryDirectory(prefix=".chaffinch-", dir=target.parent) as folder:
+            unfinished = Path(folder) / target.name
+            made.save(unfinished)
+            # The batch is new in every encoding: an occasion that was charged before is refused.
+            charge.ledger.charge(Charge.of(plan), charge.key, subject=made.batch)
+            os.replace(unfinished, target)  # noqa: PTH105
+    except OSError as error:
+        raise storage_fault(target.name, error, verb="write") from None
+
+
+def _facts(made: Filter, target: Path) -> dict[str, Any]:
+    return {
+        "plan": made.plan_id,
+        "publisher": made.publisher,
+        "key": made.key,
+        "batch": made.batch,
+        "bits": made.bits,
+        "frequencies": made.frequencies,
+        "file": str(target),
+    }
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Wanted:
+    """What a release says."""
+
+    any: Annotated[tuple[str, ...], _LIST, Parameter(show_default=False)] = ()
+    """Also count ids that any of these publishers has: daily,radio; may be given several times."""
+    all: Annotated[tuple[str, ...], _LIST, Parameter(show_default=False)] = ()
+    """Also count ids that all of these publishers have: daily,radio; may be given several times."""
+    level: str = "95%"
+    """How surely an interval holds the truth, such as 95% or 0.95."""
+    adjust: Literal["none", "non-negative"] = "none"
+    """Move estimates to what audiences can be, which biases them: no overlap below 0."""
+
+    def groups(self, audience: Audience) -> list[Group]:
+        """Return the groups that are asked for, publishers in the order of the plan."""
+        from chaffinch.reach import Group
+
+        def named(words: str) -> tuple[str, ...]:
+            return tuple(sorted((word.strip() for word in words.split(",")), key=audience.place))
+
+        return [
+            *(Group(any_of=named(words)) for words in self.any),
+            *(Group(all_of=named(words)) for words in self.all),
+        ]
+
+
+def analyze(
+    filters: list[Path],
+    /,
+    *,
+    plan: Path,
+    out: Annotated[list[Path] | None, _MANY] = None,
+    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    budget: Budget = Budget(),  # noqa: B008 - frozen
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Count ids from the filters of all publishers: reach, overlaps, frequency.
+
+    Parameters
+    ----------
+    filters
+        One filter file from each publisher of the plan, in any order.
+    plan
+        The plan file.
+    out
+        A file for the release: .html, .json, .csv or .parquet; may be given several times.
+    """
+    from chaffinch import reach
+    from chaffinch.planning.survey_file import share_of
+
+    targets = stages.release_files(out or [])
+    found = opened(plan)
+    groups, level = wanted.groups(found.audience), share_of(wanted.level)
+    ledger, name = budget.opened()
+    charged = set() if ledger is None else {entry.key for entry in ledger.entries()}
+    sources: Sequence[Path] = [places.present(places.named(one)) for one in filters]
+    with output.counting("counting", "columns") as tell:
+        release = reach.analyze(
+            sources,
+            found,
+            groups=groups,
+            level=level,
+            adjustment=wanted.adjust,
+            ledger=ledger,
+            progress=tell,
+        )
+    for path in targets:
+        release.save(path)
+        output.say(f"wrote {path}")
+    charge = None
+    if ledger is not None:
+        charge = Charged(ledger, name, release.key, release.key in charged)
+    if output.json:
+        paid = {} if charge is None else {"charge": charge.document()}
+        output.document(release.document() | paid)
+        return
+    from chaffinch.reach.release_text import text
+
+    output.drawing(text(release, width=output.width))
+    if charge is not None:
+        charge.show(output)

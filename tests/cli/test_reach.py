@@ -1,0 +1,438 @@
+"""Reach from the command line: every verb, its files, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaffinch import Audience, Target, reach
+from chaffinch.cli.reach import VERBS
+from chaffinch.reach.release_documents import load_release
+from tests.cli.conftest import Done
+from tests.meta import repository
+
+PAGE = repository.ROOT / "docs" / "reference" / "command-line.md"
+SIZES = {"daily": 6_000, "radio": 4_000}
+SHARED = 2_000
+TWO = ("--publisher", "daily=6000", "--publisher", "radio=4000", "--delta", 1e-6)
+
+
+@pytest.fixture(scope="module")
+def plan() -> reach.ReachPlan:
+    target = Target(2.0, 1e-6)
+    return reach.plan(Audience(list(SIZES)), sizes=SIZES, target=target, hashes=1, title="Autumn")
+
+
+@pytest.fixture
+def campaign(tmp_path: Path, plan: reach.ReachPlan) -> Path:
+    """A folder with a plan, a key, and the ids of two publishers."""
+    plan.save(tmp_path / "campaign.plan.json")
+    reach.new_key().save(tmp_path / "campaign.key")
+    first = range(SIZES["daily"])
+    second = range(SIZES["daily"] - SHARED, SIZES["daily"] - SHARED + SIZES["radio"])
+    for name, numbers in (("daily", first), ("radio", second)):
+        lines = ["id,views", *(f"user-{number},{1 + number % 3}" for number in numbers)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def encoding(folder: Path, publisher: str) -> list[object]:
+    return [
+        "reach", "encode", folder / f"{publisher}.csv", "--plan", folder / "campaign.plan.json",
+        "--key", folder / "campaign.key", "--publisher", publisher, "--column", "id",
+        "-o", folder / f"{publisher}.filter",
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def filters(campaign: Path, cli: Callable[..., Done]) -> list[Path]:
+    for publisher in SIZES:
+        assert cli(*encoding(campaign, publisher)).code == 0
+    return [campaign / f"{publisher}.filter" for publisher in SIZES]
+
+
+def analyzing(filters: list[Path], *more: object) -> list[object]:
+    return ["reach", "analyze", *filters, "--plan", filters[0].parent / "campaign.plan.json", *more]
+
+
+# ---------------------------------------------------------------------------------- help
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_json_and_quiet_and_is_documented(
+    verb: str, cli: Callable[..., Done]
+) -> None:
+    done = cli("reach", verb, "--help")
+    assert done.code == 0
+    assert "--json" in done.out
+    assert "--quiet" in done.out
+    assert f"reach {verb}" in PAGE.read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------------------------- plan
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_plan_shows_promise_trust_and_what_was_weighed(
+    columns: int, cli: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    done = cli("reach", "plan", *TWO, "--epsilon", 2, "-o", tmp_path / "c.plan.json")
+    assert done.code == 0, done
+    assert max(map(len, done.out.splitlines())) <= columns
+    text = " ".join(done.out.split())
+    for words in (
+        "Protected is one id",
+        "In odds",
+        "analyzer not having the campaign key",
+        "colluder: epsilon left to an id at the other publishers",
+        "hashes bits",
+        "about: the flips are a guess",
+    ):
+        assert words in text
+    assert ("limit: what would be left" in text) is (columns == 80)
+    rows = [line for line in done.out.splitlines() if line.startswith(("→  ", "about  "))]
+    assert sum(line.startswith("→") for line in rows) == 1
+    assert len(rows) > 3
+    reach.load_plan(tmp_path / "c.plan.json").verify()
+
+
+def test_a_plan_as_json(cli: Callable[..., Done]) -> None:
+    done = cli("reach", "plan", *TWO, "--epsilon", 2, "--frequencies", 2, "--json", "--explain")
+    document = json.loads(done.out)
+    assert document["plan"]["format"] == "chaffinch/reach-plan@1"
+    assert document["plan"]["filters"]["frequencies"] == 2
+    assert "Protected is" in document["explanation"]
+    chosen = [one for one in document["options"] if one["chosen"]]
+    assert [one["guessed"] for one in chosen] == [False]
+    assert chosen[0]["standard_error"] == document["standard_error"]
+    assert chosen[0]["filter_bytes"] == document["filter_bytes"]
+    assert chosen[0]["colluding_epsilon"] == document["colluding_epsilon"]
+    assert all(one["guessed"] for one in document["options"] if not one["chosen"])
+
+
+def test_what_is_fixed_stays_fixed(cli: Callable[..., Done]) -> None:
+    words = ("--bits", 100_000, "--hashes", 2, "--title", "Two", "--json")
+    document = json.loads(cli("reach", "plan", *TWO, "--epsilon", 2, *words).out)["plan"]
+    assert (document["filters"]["bits"], document["filters"]["hashes"]) == (100_000, 2)
+    assert document["title"] == "Two"
+    small = json.loads(cli("reach", "plan", *TWO, "--epsilon", 2, "--max-bits", 8192, "--json").out)
+    assert small["plan"]["filters"]["bits"] <= 8192
+
+
+def test_checking_a_plan(cli: Callable[..., Done], campaign: Path) -> None:
+    path = campaign / "campaign.plan.json"
+    done = cli("reach", "plan", "--check", path)
+    assert (done.code, "its guarantee holds" in done.err) == (0, True)
+    assert "keeps no other ways" in done.out
+    assert json.loads(cli("reach", "plan", "--check", path, "--json").out)["verified"] is True
+    assert cli("plan", "--check", path).code == 2  # a plan of another kind
+
+
+def test_a_plan_that_promises_too_much_is_refused(
+    cli: Callable[..., Done], plan: reach.ReachPlan, tmp_path: Path
+) -> None:
+    replace(plan, epsilon=0.5).save(tmp_path / "false.plan.json")
+    done = cli("reach", "plan", "--check", tmp_path / "false.plan.json")
+    assert (done.code, done.out) == (4, "")
+    assert "do not use it" in done.err
+
+
+def test_a_plan_through_a_pipe(cli: Callable[..., Done]) -> None:
+    done = cli("reach", "plan", *TWO, "--epsilon", 2, "-o", "-")
+    assert json.loads(done.out)["format"] == "chaffinch/reach-plan@1"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ([], 2),
+        (["--epsilon", 1], 2),
+        (["--publisher", "daily=10", "--epsilon", 1], 2),
+        (["--publisher", "daily=10", "--delta", 1e-6], 2),
+        (["--publisher", "daily", "--epsilon", 1, "--delta", 1e-6], 2),
+        (["--publisher", "daily=many", "--epsilon", 1, "--delta", 1e-6], 2),
+        (["--publisher", "=5", "--epsilon", 1, "--delta", 1e-6], 2),
+        (["--publisher", "a=5", "--publisher", "a=6", "--epsilon", 1, "--delta", 1e-6], 2),
+        (["--publisher", "a=0", "--epsilon", 1, "--delta", 1e-6], 2),
+        ([*TWO, "--epsilon", 1, "--frequencies", 11], 2),
+        ([*TWO, "--epsilon", 0], 2),
+        ([*TWO, "--epsilon", 1, "--check", "x.json"], 2),
+        (["--check", "none.json"], 5),
+        (["--publisher", "a=10", "--epsilon", 0.001, "--delta", 1e-9], 3),
+    ],
+)
+def test_wrong_wishes(words: list[object], code: int, cli: Callable[..., Done]) -> None:
+    done = cli("reach", "plan", *words)
+    assert done.code == code, done
+    assert done.out == ""
+    assert done.err.count("error: ") == 1
+
+
+# ---------------------------------------------------------------------------------- key
+
+
+def test_a_key_is_private_new_and_says_whom_it_is_for(
+    cli: Callable[..., Done], tmp_path: Path
+) -> None:
+    path = tmp_path / "campaign.key"
+    done = cli("reach", "key", "-o", path)
+    assert done.code == 0
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    text = " ".join(done.out.split())
+    assert "The analyzer must not have it" in text
+    assert "for one collection" in text
+    before = path.read_bytes()
+    assert before.decode().strip().rpartition(":")[2] not in done.out + done.err
+    again = cli("reach", "key", "-o", path)
+    assert (again.code, path.read_bytes()) == (2, before)
+    assert "never overwritten" in again.err
+    assert json.loads(cli("reach", "key", "-o", tmp_path / "b", "--json").out)["file"]
+    assert cli("reach", "key", "-o", "-").code == 2
+
+
+# ---------------------------------------------------------------------------------- encode
+
+
+def test_a_filter_says_nothing_of_how_many(campaign: Path, cli: Callable[..., Done]) -> None:
+    done = cli(*encoding(campaign, "daily"), "--json")
+    document = json.loads(done.out)
+    assert set(document) == {
+        "plan", "publisher", "key", "batch", "bits", "frequencies", "file",
+    }  # fmt: skip
+    assert reach.load_filter(document["file"]).batch == document["batch"]
+    spoken = cli(*encoding(campaign, "daily"))
+    assert spoken.out == ""
+    assert "6,000" not in spoken.err
+    assert "6000" not in spoken.err
+
+
+def test_ids_through_a_pipe(
+    campaign: Path, shell: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    line = (
+        "chaffinch reach encode - --format csv --plan campaign.plan.json --key campaign.key "
+        "--publisher daily --column id -o piped.filter < daily.csv"
+    )
+    done = shell(line, campaign)
+    assert done.returncode == 0, done.stderr
+    assert reach.load_filter(campaign / "piped.filter").publisher == "daily"
+
+
+def test_views_may_be_counted_in_a_column(cli: Callable[..., Done], campaign: Path) -> None:
+    plan = reach.plan(
+        Audience(["daily"], frequencies=3), sizes=[6_000], target=Target(4, 1e-6), hashes=1
+    )
+    plan.save(campaign / "campaign.plan.json")
+    done = cli(*encoding(campaign, "daily"), "--counts", "views")
+    assert done.code == 0, done
+    release = json.loads(cli(*analyzing([campaign / "daily.filter"]), "--json").out)
+    by_kind = [row for row in release["groups"] if row["kind"] == "frequency"]
+    truth = [4_000, 2_000]
+    assert len(by_kind) == 2
+    for row, seen in zip(by_kind, truth, strict=True):
+        assert abs(row["estimate"] - seen) < 6 * row["standard_error"]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"--publisher": "shop"}, 2),
+        ({"--column": "name"}, 2),
+        ({"--column": "views", "--counts": "id"}, 2),
+        ({"--key": "daily.csv"}, 2),
+        ({"--key": "none.key"}, 5),
+        ({"--plan": "daily.csv"}, 2),
+        ({"--missing": "perhaps"}, 2),
+        ({"-o": "none/daily.filter"}, 5),
+        ({"-o": "-"}, 2),
+        ({"--ledger": "l"}, 2),
+    ],
+)
+def test_what_cannot_be_encoded_leaves_nothing(
+    change: dict[str, str],
+    code: int,
+    campaign: Path,
+    cli: Callable[..., Done],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(campaign)
+    before = sorted(campaign.rglob("*"))
+    words = dict(zip(*[iter(map(str, encoding(campaign, "daily")[3:]))] * 2, strict=True))
+    options = [word for pair in (words | change).items() for word in pair]
+    done = cli("reach", "encode", "daily.csv", *options)
+    assert done.code == code, done
+    assert done.err.count("error: ") == 1
+    assert "user-" not in done.err
+    assert sorted(campaign.rglob("*")) == before
+
+
+def test_a_row_without_an_id_is_refused_or_skipped(
+    campaign: Path, cli: Callable[..., Done]
+) -> None:
+    (campaign / "daily.csv").write_text("id,views\nuser-1,1\n,1\nuser-3,1\n")
+    refused = cli(*encoding(campaign, "daily"))
+    assert (refused.code, "user-" in refused.err) == (2, False)
+    assert cli(*encoding(campaign, "daily"), "--missing", "skip").code == 0
+
+
+def test_a_publisher_pays_once_and_never_makes_a_second_filter(
+    campaign: Path, cli: Callable[..., Done]
+) -> None:
+    files = ("--ledger", campaign / "l", "--mark", campaign / "m")
+    cap = ("--epsilon", 3, "--delta", 1e-5)
+    assert cli("ledger", "create", campaign / "l", "--mark", campaign / "m", *cap).code == 0
+    done = cli(*encoding(campaign, "daily"), *files, "--json")
+    charge = json.loads(done.out)["charge"]
+    assert charge["key"].endswith("/daily")
+    made = (campaign / "daily.filter").read_bytes()
+    again = cli(*encoding(campaign, "daily"), *files)
+    assert again.code == 2
+    assert "new key" in again.err
+    assert (campaign / "daily.filter").read_bytes() == made
+    # Another publisher, or another key, is another occasion.
+    assert cli(*encoding(campaign, "radio"), *files).code == 0
+    assert not list(campaign.glob(".chaffinch-*"))
+
+
+def test_nothing_is_handed_out_that_does_not_fit(campaign: Path, cli: Callable[..., Done]) -> None:
+    files = ("--ledger", campaign / "l", "--mark", campaign / "m")
+    cap = ("--epsilon", 0.5, "--delta", 1e-6)
+    assert cli("ledger", "create", campaign / "l", "--mark", campaign / "m", *cap).code == 0
+    done = cli(*encoding(campaign, "daily"), *files)
+    assert done.code == 4
+    assert not (campaign / "daily.filter").exists()
+    assert not list(campaign.glob(".chaffinch-*"))
+
+
+# ---------------------------------------------------------------------------------- analyze
+
+
+def test_the_whole_way(filters: list[Path], cli: Callable[..., Done]) -> None:
+    folder = filters[0].parent
+    outs = [word for kind in ("html", "json", "csv") for word in ("-o", folder / f"r.{kind}")]
+    done = cli(*analyzing(filters[::-1], *outs))
+    assert done.code == 0, done
+    release = load_release(folder / "r.json")
+    truths = {"daily or radio": 8_000, "daily": 6_000, "daily and radio": 2_000}
+    for group, truth in truths.items():
+        row = release.row(group)
+        assert abs(row.estimate - truth) < 6 * row.standard_error
+    assert max(map(len, done.out.splitlines())) <= 80
+    for words in ("all publishers", "only daily", "daily and radio", "campaign key"):
+        assert words in done.out
+    assert "<svg" in (folder / "r.html").read_text(encoding="utf-8")
+
+
+def test_groups_that_are_asked_for(filters: list[Path], cli: Callable[..., Done]) -> None:
+    asked = ("--any", "radio", "--all", "radio, daily", "--any", "daily,radio")
+    document = json.loads(cli(*analyzing(filters, *asked, "--json")).out)
+    # All of these are usual ones already, in whatever order they are named.
+    assert [row["kind"] for row in document["groups"]].count("asked") == 0
+    wrong = cli(*analyzing(filters, "--any", "daily,shop"))
+    assert (wrong.code, "'shop'" in wrong.err) == (2, True)
+
+
+def test_level_and_adjustment(filters: list[Path], cli: Callable[..., Done]) -> None:
+    wide = json.loads(cli(*analyzing(filters, "--level", "99.9%", "--json")).out)
+    usual = json.loads(cli(*analyzing(filters, "--json")).out)
+    assert wide["groups"][0]["high"] > usual["groups"][0]["high"]
+    moved = json.loads(cli(*analyzing(filters, "--adjust", "non-negative", "--json")).out)
+    assert any("biases" in note for note in moved["notes"])
+
+
+def test_the_analyzer_pays_once(filters: list[Path], cli: Callable[..., Done]) -> None:
+    folder = filters[0].parent
+    files = ("--ledger", folder / "l", "--mark", folder / "m")
+    cap = ("--epsilon", 3, "--delta", 1e-5)
+    assert cli("ledger", "create", folder / "l", "--mark", folder / "m", *cap).code == 0
+    first = json.loads(cli(*analyzing(filters, *files, "--json")).out)
+    assert (first["charge"]["charged_before"], first["charge"]["key"]) == (False, first["key"])
+    again = cli(*analyzing(filters, *files))
+    assert "charged before to l" in again.out
+    # Other filters under the same key would show the same columns again.
+    assert cli(*encoding(folder, "daily")).code == 0
+    assert cli(*analyzing(filters, *files)).code == 2
+
+
+def test_filters_that_do_not_belong_together(filters: list[Path], cli: Callable[..., Done]) -> None:
+    folder = filters[0].parent
+    missing = cli(*analyzing(filters[:1]))
+    assert (missing.code, "radio" in missing.err) == (2, True)
+    assert cli(*analyzing([*filters, filters[0]])).code == 2
+    (folder / "campaign.key").unlink()
+    reach.new_key().save(folder / "campaign.key")
+    assert cli(*encoding(folder, "daily")).code == 0
+    other = cli(*analyzing(filters))
+    assert (other.code, "one campaign key" in other.err) == (2, True)
+    filters[1].write_bytes(filters[1].read_bytes()[:-100])
+    assert cli(*analyzing(filters)).code == 2
+    assert cli(*analyzing([*filters[:1], folder / "none.filter"])).code == 5
+    wrong = cli(*analyzing(filters, "-o", folder / "r.xlsx"))
+    assert (wrong.code, ".json" in wrong.err) == (2, True)
+
+
+# ---------------------------------------------------------------------------------- the others
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_figures_side_by_side(
+    columns: int, campaign: Path, cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    done = cli("reach", "compare", "--plan", campaign / "campaign.plan.json")
+    assert done.code == 0, done
+    assert max(map(len, done.out.splitlines())) <= columns
+    for words in ("upper-bound", "worst-pair-assumed", "monte-carlo", "if a publisher"):
+        assert words in done.out
+    again = cli("reach", "compare", "--plan", campaign / "campaign.plan.json", "--json")
+    document = json.loads(again.out)
+    proven, key, colluding, assumed = document["one_id"]
+    assert proven["guarantee"]
+    assert not assumed["guarantee"]
+    assert assumed["epsilon"] <= proven["epsilon"] <= 2.0 * (1 + 1e-6)
+    assert colluding["epsilon"] < key["epsilon"]
+    assert document["one_column"][0]["method"] == "upper-bound"
+
+
+def test_figures_by_numbers(cli: Callable[..., Done]) -> None:
+    numbers = ("--filters", 1, "--bits", 1000, "--flip", "0.1")
+    done = cli("reach", "compare", *numbers, "--delta", 1e-3)
+    assert "1 filter of 1,000 bits" in done.out
+    assert "if a publisher" not in done.out
+    assert cli("reach", "compare", *numbers).code == 2
+    assert cli("reach", "compare", "--delta", 1e-3).code == 2
+    assert cli("reach", "compare", *numbers, "--delta", 1e-3, "--plan", "x").code == 2
+
+
+def test_observations_are_drawn(cli: Callable[..., Done], tmp_path: Path) -> None:
+    done = cli("reach", "figures", "-o", tmp_path / "figures", "--json")
+    files = [Path(name) for name in json.loads(done.out)["files"]]
+    assert all(path.exists() for path in files)
+    assert {path.suffix for path in files} == {".svg", ".html"}
+    assert set(cli("reach", "figures", "-o", tmp_path / "figures").out.split()) == set(
+        map(str, files)
+    )
+
+
+def test_the_demo_tells_the_truth_and_that_it_can(cli: Callable[..., Done], tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    done = cli("reach", "demo", "-o", folder)
+    assert done.code == 0, done
+    assert max(map(len, done.out.splitlines()[:-1])) <= 80
+    assert "only because these ids are made up" in " ".join(done.out.split())
+    again = json.loads(cli("reach", "demo", "-o", folder, "--json", "--quiet").out)
+    assert all(Path(file).exists() for file in again["files"])
+    assert sorted(map(str, folder.iterdir())) == sorted(again["files"])
+    truth = again["made_up_truth"]
+    for row in again["release"]["groups"]:
+        # Seven standard errors: fourteen rows miss it with chance 4e-11.
+        assert abs(row["estimate"] - truth[row["group"]]) < 7 * row["standard_error"]
+    command = done.out.strip().splitlines()[-1].split()
+    assert cli(*command[1:]).code == 0
