@@ -9,11 +9,12 @@ setup(
         Extension(
             f"chaffinch.kernels.{name}",
             sources=[f"src/chaffinch/kernels/{name}.c"],
+            depends=[f"src/chaffinch/kernels/{part}" for part in parts],
             extra_compile_args=["-O3"],
             optional=True,  # Without a compiler NumPy does the same work.
             py_limited_api=True,
         )
-        for name in ("_native", "_filters")
+        for name, parts in (("_native", ["_popcount.h"]), ("_filters", []))
     ],
     # One wheel for every Python from 3.11 on.
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidInput
 from chaffinch.kernels import flip, flip_one_hot, flip_packed, native, positions
+from chaffinch.kernels.gap_table import gap_table
 from tests.kernels.sources import SIGMAS, SeededWords, with_each
 
 CHANCES = st.sampled_from([0, 2**56, 2**61, 2**63, 2**64 - 2**60, 2**64])
@@ -52,6 +55,56 @@ def test_both_implementations_agree_over_many_chunks() -> None:
             )[1:]
         )
         assert all(one == found[0] for one in found)
+
+
+@given(st.data(), CROWDS, st.integers(1, 300), st.integers(0, 400), st.integers(0, 2**32))
+def test_scattering_is_leaping_and_placing(
+    data: st.DataObject, held: list[int], slots: int, size: int, seed: int
+) -> None:
+    table = gap_table(data.draw(st.sampled_from([2**57, 2**61, 2**63, 2**64])))
+    assert table.short is not None
+    tables = (table.short, table.thresholds[0])
+    records, values = sum(held), len(held)
+    bounds = records * np.arange(values + 1) - np.append(0, np.cumsum(held))
+    generator = np.random.default_rng(seed)
+    pieces = generator.integers(0, 2**16, size, dtype=np.uint16)
+    pieces[size // 2 :][:4] = 0  # A tie, in some.
+    hidden = generator.random(records) < 0.2
+    narrow = slots <= 255 and seed % 2 == 0
+
+    def state() -> native.State:
+        used: NDArray[Any] = np.zeros(records, np.uint8 if narrow else np.uint32)
+        return hidden, used, np.zeros(values, np.int64)
+
+    def outcome(
+        reached: tuple[int, int, int], after: native.State
+    ) -> tuple[tuple[int, int, int], list[int], list[int]]:
+        return reached, after[1].tolist(), after[2].tolist()
+
+    def scattered() -> object:
+        after = state()
+        return outcome(native.LOOPS.scatter((pieces, *tables), bounds, after, (0, 0), slots), after)
+
+    def apart() -> object:
+        after, found = state(), np.empty(size, np.int64)
+        end = int(bounds[-1])
+        kept, at, taken = native.LOOPS.leap(pieces, *tables, (0, end), found)
+        column = native.LOOPS.place(found[:kept], bounds, after, 0, slots)
+        if at == end:
+            column = native.LOOPS.place(bounds[-1:], bounds, after, column, slots)
+        return outcome((at, column, taken), after)
+
+    results = [*with_each(scattered), *with_each(apart)]
+    assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize("slots", [254, 255, 256])
+def test_counts_of_slots_do_not_wrap(slots: int) -> None:
+    # One record, every bit flipped: all codes but its own, as far as there are slots.
+    held = np.eye(1, 600, 7, dtype=np.int64)[0]
+    for found in with_each(lambda: flip_one_hot(SeededWords(1), 2**64, held, slots)):
+        assert int(found.sum()) == slots
+        assert np.flatnonzero(found).tolist() == [c for c in range(slots + 1) if c != 7]
 
 
 @pytest.mark.parametrize("wrong", [False, True])
@@ -130,6 +183,23 @@ def test_the_extension_refuses_buffers_that_do_not_fit() -> None:
     for positions_, bounds_, state_, column in bad:
         with pytest.raises(ValueError, match="must fit"):
             loops.place(positions_, bounds_, state_, column, 1)
+    narrow = (np.zeros(2, np.bool_), np.zeros(2, np.uint8), np.zeros(2, np.int64))
+    with pytest.raises(ValueError, match="must fit"):  # A byte cannot count so many.
+        loops.place(np.array([0]), bounds, narrow, 0, 256)
+    table = gap_table(2**60)
+    assert table.short is not None
+    tables = (table.short, table.thresholds[0])
+    pieces = np.full(9, 2**15, np.uint16)
+    assert loops.scatter((pieces, *tables), bounds, state(2, 2), (0, 0), 1)[:2] == (2, 2)
+    for bounds_, state_, reached in (
+        (bounds, state(2, 2), (3, 0)),  # past the end
+        (bounds, state(2, 2), (-1, 0)),
+        (bounds, state(2, 2), (0, 3)),
+        (bounds, state(2, 1), (0, 0)),
+        (np.array([0, 5, 90]), state(2, 2), (0, 0)),  # more zeros than records
+    ):
+        with pytest.raises(ValueError, match="must fit"):
+            loops.scatter((pieces, *tables), bounds_, state_, reached, 1)
     for rows, counts in ((3, 2), (1, 0)):
         with pytest.raises(ValueError, match="must fit"):
             loops.row_ones(np.zeros(rows, np.uint64), np.zeros(counts, np.int64))

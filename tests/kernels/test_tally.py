@@ -25,6 +25,25 @@ def test_histogram_counts_every_code(size: int, count: int, seed: int) -> None:
         assert np.array_equal(counts[places], numbers)
 
 
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 300)), max_size=12))
+def test_histogram_counts_runs(runs: list[tuple[int, int]]) -> None:
+    codes = np.repeat(*np.array(runs, np.uint32).reshape(-1, 2).T).astype(np.uint32)
+    expected = np.bincount(codes, minlength=6).tolist()
+    for counts in with_each(lambda: histogram(codes, 6).tolist()):
+        assert counts == expected
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("place", [0, 64, 500])
+def test_a_run_of_codes_out_of_range_adds_nothing(place: int) -> None:
+    codes = np.full(1000, 3, dtype=np.uint32)
+    codes[place:] = 7
+    out = np.arange(7, dtype=np.int64)
+    with pytest.raises(InvalidInput, match="codes"):
+        histogram(codes, 7, out)
+    assert np.array_equal(out, np.arange(7))
+
+
 @pytest.mark.usefixtures("loops")
 def test_histogram_adds_to_what_is_there() -> None:
     out = np.array([2**40, 0, 5], dtype=np.int64)
@@ -87,7 +106,7 @@ def test_popcount_is_the_sum_of_the_unpacked_bits(bits: int, rows: int, seed: in
 
 
 @pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize("rows", [65_280, 65_536, 140_001])
+@pytest.mark.parametrize("rows", [4_080, 4_095, 4_096, 65_280, 65_536, 140_001])
 def test_counters_hold_more_rows_than_their_planes(rows: int) -> None:
     # All ones: every plane is full, every carry runs through.
     packed = np.full((rows, 128), 255, dtype=np.uint8)

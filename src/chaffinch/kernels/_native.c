@@ -22,6 +22,18 @@
 #define GUIDE 4096       /* entries of a guide: the highest 12 bits of a word */
 #define LONGEST ((int64_t)1 << 50)
 #define LARGEST_DIGIT ((int64_t)1 << 12)
+#define FAR (2 * LONGEST) /* added to a gap to end a loop */
+#define SHORT 65536      /* entries of a table of short words */
+#define PIECES 4         /* short words in a word */
+#define UNDECIDED 0x8000 /* added to an entry whose short word does not decide a gap */
+
+#if defined(__GNUC__)
+#define UNLIKELY(condition) __builtin_expect(condition, 0)
+#define SLOW __attribute__((noinline, cold))
+#else
+#define SLOW
+#define UNLIKELY(condition) (condition)
+#endif
 
 /* ------------------------------------------------------------------ buffers */
 
@@ -305,9 +317,7 @@ static PyObject *walk(PyObject *self, PyObject *args)
     Py_BEGIN_ALLOW_THREADS
     const Py_ssize_t size = total / levels;
     const int far = size <= (end - start) / longest_step(weights, levels, escape);
-    if (far && levels == 1) /* a constant here makes a tight loop there */
-        kept = stride(b[0].buf, weights, 1, size, escape, &at, b[2].buf);
-    else if (far)
+    if (far)
         kept = stride(b[0].buf, weights, levels, size, escape, &at, b[2].buf);
     else
         kept = step(b[0].buf, weights, levels, size, escape, &at, end, b[2].buf);
@@ -318,52 +328,125 @@ static PyObject *walk(PyObject *self, PyObject *args)
     return Py_BuildValue("nL", kept, (long long)at);
 }
 
-/* Look up and walk at once, far from the end, where a gap is one digit. */
-static Py_ssize_t stride_looked_up(const uint64_t *restrict drawn, Py_ssize_t size,
-                                   const uint64_t *restrict thresholds,
-                                   const uint16_t *restrict guide, int64_t escape, int64_t *at,
-                                   int64_t *restrict found)
+/* Short words: 16 bits are a whole gap, unless they do not decide it. Then three more complete
+ * a word, and its threshold is looked up. No piece is read unless all four are there. */
+typedef struct {
+    const uint16_t *pieces, *table;
+    const uint64_t *thresholds;
+    int64_t escape;
+    Py_ssize_t last, at; /* the last piece that may be read first, and the next one */
+    enum { FLOWING, DRY, WRONG } state;
+} stream;
+
+/* Checks all but the table's entries, which are checked when they are used. */
+static int open_stream(stream *from, const Py_buffer *b)
 {
-    int64_t here = *at;
-    Py_ssize_t kept = 0, ties = 0;
-    for (Py_ssize_t i = 0; i < size; i++) {
-        const uint64_t word = drawn[i];
-        int64_t j = guide[word >> 52];
-        j += word < thresholds[j];
-        while (word < thresholds[j])
-            j++;
-        ties += word == thresholds[j];
-        here += j;
-        found[kept] = here;
-        kept += j < escape;
-        here += j < escape;
+    const Py_ssize_t size = items(&b[0], 2), length = items(&b[2], 8);
+    if (size < 0 || items(&b[1], 2) != SHORT || length < 1 || length > LARGEST_DIGIT + 1
+        || ((const uint64_t *)b[2].buf)[length - 1] != 0)
+        return 0;
+    *from = (stream){b[0].buf, b[1].buf, b[2].buf, length - 1, size - PIECES, 0, FLOWING};
+    return 1;
+}
+
+/* The next gap, however many pieces it takes. Dry when they run out, and before a word that
+ * equals a threshold, which only more bits can decide: then the failures so far, and so many
+ * more that every loop ends. */
+static SLOW int64_t settle(stream *from)
+{
+    int64_t failures = 0;
+    while (from->at <= from->last) {
+        const uint16_t *piece = from->pieces + from->at;
+        int64_t gap = from->table[*piece];
+        if (gap < UNDECIDED) {
+            from->at++;
+            return failures + gap;
+        }
+        const uint64_t word = (uint64_t)piece[0] << 48 | (uint64_t)piece[1] << 32
+            | (uint64_t)piece[2] << 16 | piece[3];
+        gap -= UNDECIDED;
+        if (gap > from->escape) {
+            from->state = WRONG;
+            return FAR;
+        }
+        gap += word < from->thresholds[gap]; /* mostly one step: no branch to guess wrong */
+        while (word < from->thresholds[gap])
+            gap++;
+        if (word == from->thresholds[gap])
+            break;
+        from->at += PIECES;
+        failures += gap;
+        if (gap < from->escape)
+            return failures;
     }
-    *at = here;
-    return ties ? -1 : kept;
+    from->state = DRY;
+    return failures + FAR;
+}
+
+/* Nearly always one look into the table. The place in the stream is the caller's own variable,
+ * so that it lives in a register; only the rare case writes it to memory. */
+static inline int64_t next_gap(stream *from, const uint16_t *pieces, const uint16_t *table,
+                               Py_ssize_t last, Py_ssize_t *at)
+{
+    if (!UNLIKELY(*at > last)) {
+        const int64_t gap = table[pieces[*at]];
+        if (!UNLIKELY(gap >= UNDECIDED)) {
+            ++*at;
+            return gap;
+        }
+    }
+    from->at = *at;
+    const int64_t gap = settle(from);
+    *at = from->at;
+    return gap;
+}
+#define NEXT_GAP() next_gap(from, pieces, table, last, &i)
+
+/* Returns the place reached. At the end every piece counts as taken. */
+static int64_t close_stream(stream *from, Py_ssize_t at, int64_t here, int64_t end)
+{
+    here = least(from->state == FLOWING ? here : here - FAR, end);
+    from->at = here < end ? at : from->last + PIECES;
+    return here;
+}
+
+static Py_ssize_t leap_all(stream *from, int64_t *at, int64_t end, int64_t *restrict found)
+{
+    const uint16_t *pieces = from->pieces, *table = from->table;
+    const Py_ssize_t last = from->last;
+    Py_ssize_t i = 0, kept = 0;
+    int64_t here = *at;
+    while (here < end) {
+        here += NEXT_GAP();
+        if (here >= end)
+            break;
+        found[kept++] = here++;
+    }
+    *at = close_stream(from, i, here, end);
+    return kept;
 }
 
 static PyObject *leap(PyObject *self, PyObject *args)
 {
     Py_buffer b[4];
     long long start, end;
-    Py_ssize_t kept = -1;
-    int64_t at;
+    int64_t here;
+    Py_ssize_t kept;
+    stream from;
     (void)self;
     if (!PyArg_ParseTuple(args, "y*y*y*(LL)w*", &b[0], &b[1], &b[2], &start, &end, &b[3]))
         return NULL;
-    const Py_ssize_t size = items(&b[0], 8), length = items(&b[1], 8);
-    if (size < 0 || length < 1 || length > LARGEST_DIGIT + 1 || items(&b[2], 2) != GUIDE
-        || items(&b[3], 8) < size || ((const uint64_t *)b[1].buf)[length - 1] != 0
-        || (Py_ssize_t)largest(b[2].buf) >= length || start < 0 || start > end || end > LONGEST)
+    if (!open_stream(&from, b) || items(&b[3], 8) <= from.last || start < 0 || start > end
+        || end > LONGEST)
         return refuse(b, 4);
-    at = start;
-    if (size <= (end - start) / length) { /* a gap and its success are at most that long */
-        Py_BEGIN_ALLOW_THREADS
-        kept = stride_looked_up(b[0].buf, size, b[1].buf, b[2].buf, length - 1, &at, b[3].buf);
-        Py_END_ALLOW_THREADS
-    }
+    Py_BEGIN_ALLOW_THREADS
+    here = start;
+    kept = leap_all(&from, &here, end, b[3].buf);
+    Py_END_ALLOW_THREADS
+    if (from.state == WRONG)
+        return refuse(b, 4);
     release(b, 4);
-    return Py_BuildValue("nL", kept, (long long)at);
+    return Py_BuildValue("nLn", kept, (long long)here, from.at);
 }
 
 static PyObject *xor_positions(PyObject *self, PyObject *args)
@@ -396,72 +479,178 @@ static PyObject *xor_positions(PyObject *self, PyObject *args)
 
 /* ------------------------------------------------------------------ one-hot records */
 
+/* What records and columns have sent so far. A record's count is a byte where that is enough. */
+typedef struct {
+    const int64_t *bounds; /* the zeros of column c are numbered from bounds[c] on */
+    const uint8_t *hidden;
+    void *used;
+    int64_t *sent;
+    Py_ssize_t values, records;
+    uint32_t slots;
+    int wide;
+} crowd;
+
+static int open_crowd(crowd *all, const Py_buffer *b, Py_ssize_t column, unsigned int slots)
+{
+    const Py_ssize_t values = items(&b[3], 8), records = b[1].len;
+    const int wide = b[2].len != records || slots > UINT8_MAX;
+    *all = (crowd){b[0].buf, b[1].buf, b[2].buf, b[3].buf, values, records, slots, wide};
+    return values >= 1 && items(&b[0], 8) == values + 1
+        && (!wide || items(&b[2], 4) == records)
+        && column >= 0 && column <= values && records <= LONGEST / (values + 1);
+}
+
+/* Give a flip its slot, if there is one left: as slots are chosen, nearly always. */
+static inline Py_ssize_t take_slot(void *used, int64_t record, uint32_t slots, int wide)
+{
+    uint8_t *byte = (uint8_t *)used + record;
+    uint32_t *number = (uint32_t *)used + record;
+    if (UNLIKELY((wide ? *number : *byte) >= slots))
+        return 0;
+    if (wide)
+        ++*number;
+    else
+        ++*byte;
+    return 1;
+}
+
+/* Give records their own bits, unless those are hidden; returns how many had a slot left. */
+CLONES
+static int64_t show_own(const crowd *all, int64_t first, int64_t stop)
+{
+    const uint8_t *restrict hidden = all->hidden;
+    int64_t kept = 0;
+    if (all->wide) {
+        for (int64_t record = first; record < stop; record++)
+            kept += !hidden[record] && take_slot(all->used, record, all->slots, 1);
+        return kept;
+    }
+    uint8_t *restrict used = all->used;
+    const uint8_t slots = (uint8_t)all->slots;
+    for (int64_t record = first; record < stop; record++) {
+        const uint8_t before = used[record], keep = (hidden[record] == 0) & (before < slots);
+        used[record] = before + keep;
+        kept += keep;
+    }
+    return kept;
+}
+
 /* Close columns until one ends after ``position``; returns it, or -1 for bounds that are not
  * those of so many records. A record's own bit takes its slot in the order of the codes. */
-static Py_ssize_t close_columns(int64_t position, const int64_t *bounds, const uint8_t *hidden,
-                                uint32_t *used, int64_t *sent, Py_ssize_t column,
-                                Py_ssize_t values, Py_ssize_t records, uint32_t slots)
+static Py_ssize_t close_columns(const crowd *all, int64_t position, Py_ssize_t column)
 {
-    for (; column < values && position >= bounds[column + 1]; column++) {
-        const int64_t first = records * (int64_t)column - bounds[column];
-        const int64_t stop = records * (int64_t)(column + 1) - bounds[column + 1];
-        int64_t kept = 0;
-        if (first < 0 || stop < first || stop > records)
+    for (; column < all->values && position >= all->bounds[column + 1]; column++) {
+        const int64_t first = all->records * (int64_t)column - all->bounds[column];
+        const int64_t stop = all->records * (int64_t)(column + 1) - all->bounds[column + 1];
+        if (first < 0 || stop < first || stop > all->records)
             return -1;
-        for (int64_t record = first; record < stop; record++) {
-            const uint32_t before = used[record];
-            const int keep = !hidden[record] && before < slots;
-            used[record] = before + (uint32_t)keep;
-            kept += keep;
-        }
-        sent[column] += kept;
+        all->sent[column] += show_own(all, first, stop);
     }
     return column;
 }
 
-/* Take the positions from ``start`` on, as long as they are less than ``width`` further;
- * returns the first that is not, or is before the start. */
-static inline Py_ssize_t place_run(const int64_t *restrict positions, Py_ssize_t i,
-                                   Py_ssize_t size, int64_t start, int64_t width,
-                                   uint32_t *restrict used, uint32_t slots, Py_ssize_t *lost)
+/* Zeros of one column that follow one another, of records that do. */
+typedef struct {
+    int64_t start, width, record;
+} run;
+
+/* The zeros before the records that hold a code, and those after them. Returns 0 for bounds
+ * that are not those of so many records, or that start after ``position``. */
+static int runs_of(const crowd *all, Py_ssize_t column, int64_t position, run *runs)
 {
-    Py_ssize_t over = 0;
-    for (; i < size; i++) {
-        const uint64_t at = (uint64_t)(positions[i] - start);
-        if (at >= (uint64_t)width)
-            break;
-        const uint32_t before = used[at];
-        used[at] = before + (before < slots);
-        over += before >= slots;
-    }
-    *lost += over;
-    return i;
+    const int64_t start = all->bounds[column], end = all->bounds[column + 1];
+    const int64_t own = all->records * (int64_t)column - start;
+    const int64_t width = all->records - (end - start);
+    if (position < start || own < 0 || width < 0 || own > all->records - width)
+        return 0;
+    runs[0] = (run){start, own, 0};
+    runs[1] = (run){start + own, end - start - own, own + width};
+    return 1;
 }
 
 /* Returns the column reached, or -1 for a position or bounds out of order. */
-static Py_ssize_t place_all(const int64_t *restrict positions, Py_ssize_t size,
-                            const int64_t *restrict bounds, const uint8_t *restrict hidden,
-                            uint32_t *restrict used, int64_t *restrict sent, Py_ssize_t column,
-                            Py_ssize_t values, Py_ssize_t records, uint32_t slots)
+static Py_ssize_t place_all(const crowd *all, const int64_t *positions, Py_ssize_t size,
+                            Py_ssize_t column)
 {
     for (Py_ssize_t i = 0; i < size;) {
-        column = close_columns(positions[i], bounds, hidden, used, sent, column, values, records,
-                               slots);
-        if (column < 0 || column == values)
+        run runs[2];
+        Py_ssize_t kept = 0;
+        column = close_columns(all, positions[i], column);
+        if (column < 0 || column == all->values)
             return column;
-        const int64_t start = bounds[column], end = bounds[column + 1];
-        const int64_t own = records * (int64_t)column - start, width = records - (end - start);
-        if (positions[i] < start || own < 0 || width < 0 || own > records - width)
+        if (!runs_of(all, column, positions[i], runs))
             return -1;
-        /* The zeros before the records that hold this code, and those after them. */
-        const Py_ssize_t first = i;
-        Py_ssize_t lost = 0;
-        i = place_run(positions, i, size, start, own, used, slots, &lost);
-        i = place_run(positions, i, size, start + own, end - start - own, used + own + width,
-                      slots, &lost);
-        sent[column] += i - first - lost;
+        for (int part = 0; part < 2; part++)
+            for (; i < size; i++) {
+                const uint64_t at = (uint64_t)(positions[i] - runs[part].start);
+                if (at >= (uint64_t)runs[part].width)
+                    break;
+                kept += take_slot(all->used, runs[part].record + (int64_t)at, all->slots,
+                                  all->wide);
+            }
+        all->sent[column] += kept;
     }
     return column;
+}
+
+/* Place flips as they are drawn: what leap and place do one after the other. */
+static inline Py_ssize_t scatter_all(const crowd *all, stream *from, int64_t *at,
+                                     Py_ssize_t column, int wide)
+{
+    const uint16_t *pieces = from->pieces, *table = from->table;
+    const Py_ssize_t last = from->last;
+    const int64_t end = all->bounds[all->values];
+    const uint32_t slots = all->slots;
+    void *used = all->used;
+    Py_ssize_t i = 0;
+    int64_t here = *at;
+    if (here < end)
+        here += NEXT_GAP();
+    while (here < end) {
+        run runs[2];
+        Py_ssize_t kept = 0;
+        column = close_columns(all, here, column);
+        if (column < 0 || column == all->values || !runs_of(all, column, here, runs))
+            return -1;
+        for (int part = 0; part < 2; part++) {
+            const int64_t shift = runs[part].record - runs[part].start;
+            const int64_t stop = runs[part].start + runs[part].width;
+            while (here < stop) {
+                kept += take_slot(used, here + shift, slots, wide);
+                here += 1 + NEXT_GAP();
+            }
+        }
+        all->sent[column] += kept;
+    }
+    here = *at = close_stream(from, i, here, end);
+    return here < end ? column : close_columns(all, end, column);
+}
+
+static PyObject *scatter(PyObject *self, PyObject *args)
+{
+    Py_buffer b[7];
+    long long start;
+    int64_t at;
+    Py_ssize_t column;
+    unsigned int slots;
+    crowd all;
+    stream from;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "(y*y*y*)y*(y*w*w*)(Ln)I", &b[0], &b[1], &b[2], &b[3], &b[4],
+                          &b[5], &b[6], &start, &column, &slots))
+        return NULL;
+    if (!open_stream(&from, b) || !open_crowd(&all, b + 3, column, slots)
+        || start < 0 || start > all.bounds[all.values] || all.bounds[all.values] > LONGEST)
+        return refuse(b, 7);
+    at = start;
+    Py_BEGIN_ALLOW_THREADS
+    column = all.wide ? scatter_all(&all, &from, &at, column, 1)
+                      : scatter_all(&all, &from, &at, column, 0);
+    Py_END_ALLOW_THREADS
+    if (column < 0 || from.state == WRONG)
+        return refuse(b, 7);
+    release(b, 7);
+    return Py_BuildValue("Lnn", (long long)at, column, from.at);
 }
 
 static PyObject *place(PyObject *self, PyObject *args)
@@ -469,17 +658,16 @@ static PyObject *place(PyObject *self, PyObject *args)
     Py_buffer b[5];
     Py_ssize_t column;
     unsigned int slots;
+    crowd all;
     (void)self;
     if (!PyArg_ParseTuple(args, "y*y*(y*w*w*)nI", &b[0], &b[1], &b[2], &b[3], &b[4], &column,
                           &slots))
         return NULL;
-    const Py_ssize_t size = items(&b[0], 8), values = items(&b[4], 8), records = b[2].len;
-    if (size < 0 || values < 1 || items(&b[1], 8) != values + 1 || items(&b[3], 4) != records
-        || column < 0 || column > values || records > LONGEST / (values + 1))
+    const Py_ssize_t size = items(&b[0], 8);
+    if (size < 0 || !open_crowd(&all, b + 1, column, slots))
         return refuse(b, 5);
     Py_BEGIN_ALLOW_THREADS
-    column = place_all(b[0].buf, size, b[1].buf, b[2].buf, b[3].buf, b[4].buf, column, values,
-                       records, slots);
+    column = place_all(&all, b[0].buf, size, column);
     Py_END_ALLOW_THREADS
     if (column < 0)
         return refuse(b, 5);
@@ -527,10 +715,35 @@ static PyObject *row_ones(PyObject *self, PyObject *args)
 /* ------------------------------------------------------------------ histogram */
 
 #define SMALL 2048      /* bins that are counted four times over, to break chains of stores */
+#define RUN 64           /* codes that are looked at together, to see if they are one */
 #define MOST_CODES ((Py_ssize_t)1 << 30) /* codes before 32-bit counts are added to the rest */
 
 /* Each code is read once, checked and counted: another thread that writes to the codes can
  * spoil the counts and nothing else. Both return how many codes they took before a bad one. */
+
+/* Messages often come in the order of their codes: then many are counted at once. */
+static inline int all_same(const uint32_t *codes, uint32_t first)
+{
+    uint32_t differences = 0;
+    for (int k = 0; k < RUN; k++)
+        differences |= codes[k] ^ first;
+    return !differences;
+}
+
+/* Count runs of one code; returns how many codes that were. */
+CLONES
+static Py_ssize_t count_runs(const uint32_t *codes, Py_ssize_t size, int64_t *counts,
+                             Py_ssize_t bins)
+{
+    Py_ssize_t i = 0;
+    for (; i + RUN <= size; i += RUN) {
+        const uint32_t code = codes[i];
+        if (code >= (uint64_t)bins || !all_same(codes + i, code))
+            break;
+        counts[code] += RUN;
+    }
+    return i;
+}
 
 static Py_ssize_t count_large(const uint32_t *codes, Py_ssize_t size, int64_t *counts,
                               Py_ssize_t bins, int64_t by)
@@ -548,16 +761,20 @@ static Py_ssize_t count_small(const uint32_t *codes, Py_ssize_t size, int64_t *c
                               Py_ssize_t bins)
 {
     uint32_t parts[4][SMALL] = {{0}};
-    Py_ssize_t i = 0;
-    for (; i + 4 <= size; i += 4) {
-        const uint32_t a = codes[i], b = codes[i + 1], c = codes[i + 2], d = codes[i + 3];
-        const uint32_t most = (uint32_t)bins;
-        if (a >= most || b >= most || c >= most || d >= most)
-            break;
-        parts[0][a]++;
-        parts[1][b]++;
-        parts[2][c]++;
-        parts[3][d]++;
+    const uint32_t most = (uint32_t)bins;
+    Py_ssize_t i = 0, stop = 0;
+    while (i == stop && i + 4 <= size) {
+        if (i + RUN <= size && codes[i] == codes[i + RUN - 1])
+            i += count_runs(codes + i, size - i, counts, bins);
+        for (stop = i + (size - i < RUN ? (size - i) / 4 * 4 : RUN); i < stop; i += 4) {
+            const uint32_t a = codes[i], b = codes[i + 1], c = codes[i + 2], d = codes[i + 3];
+            if (a >= most || b >= most || c >= most || d >= most)
+                break;
+            parts[0][a]++;
+            parts[1][b]++;
+            parts[2][c]++;
+            parts[3][d]++;
+        }
     }
     for (Py_ssize_t bin = 0; bin < bins; bin++)
         for (int part = 0; part < 4; part++)
@@ -600,187 +817,7 @@ static PyObject *histogram(PyObject *self, PyObject *args)
 
 /* ------------------------------------------------------------------ positional popcount */
 
-#define PLANES 16       /* vertical counters: sums of up to 2**16 - 1 rows */
-#define MOST_HELD ((1 << PLANES) - 1)
-#define GROUP 16        /* rows that one tree of carry-save adders takes */
-#define LOWER 8         /* planes that are added to first: they fit registers */
-#define MOST_LOWER 240  /* rows, in whole groups, whose sums fit the lower planes */
-#define NEAR 8192       /* bytes read between two visits to one line: almost in order */
-#define STRIP 64        /* words of a row worked on together */
-
-#if defined(__GNUC__)
-typedef uint64_t lane __attribute__((vector_size(8 * LINE)));
-#else
-typedef uint64_t lane;
-#endif
-#define WORDS ((Py_ssize_t)(sizeof(lane) / 8))
-
-/* Rows of bytes may start anywhere. */
-#define LOAD(to, row) memcpy(&(to), at + (row) * stride, sizeof(to))
-
-#define ADD(high, low, x, y)                  \
-    do {                                      \
-        const lane sum_ = low ^ (x);          \
-        high = (low & (x)) | (sum_ & (y));    \
-        low = sum_ ^ (y);                     \
-    } while (0)
-
-#define PAIR(high, row)                       \
-    do {                                      \
-        lane x_, y_;                          \
-        LOAD(x_, row);                        \
-        LOAD(y_, (row) + 1);                  \
-        ADD(high, one, x_, y_);               \
-    } while (0)
-
-#define EIGHT(high, row)                      \
-    do {                                      \
-        lane two_a, two_b, four_a, four_b;    \
-        PAIR(two_a, row);                     \
-        PAIR(two_b, (row) + 2);               \
-        ADD(four_a, two, two_a, two_b);       \
-        PAIR(two_a, (row) + 4);               \
-        PAIR(two_b, (row) + 6);               \
-        ADD(four_b, two, two_a, two_b);       \
-        ADD(high, four, four_a, four_b);      \
-    } while (0)
-
-#define CARRY(plane)                          \
-    do {                                      \
-        const lane both_ = plane & carry;     \
-        plane ^= carry;                       \
-        carry = both_;                        \
-    } while (0)
-
-/* Harley-Seal: add whole groups of rows to the lower planes. */
-CLONES
-static void add_groups(const uint8_t *rows, Py_ssize_t stride, Py_ssize_t size,
-                       Py_ssize_t width, uint64_t (*lower)[STRIP])
-{
-    for (Py_ssize_t i = 0; i + WORDS <= width; i += WORDS) {
-        const uint8_t *at = rows + 8 * i;
-        lane one, two, four, eight, p16, p32, p64, p128, carry;
-        memcpy(&one, &lower[0][i], sizeof carry);
-        memcpy(&two, &lower[1][i], sizeof carry);
-        memcpy(&four, &lower[2][i], sizeof carry);
-        memcpy(&eight, &lower[3][i], sizeof carry);
-        memcpy(&p16, &lower[4][i], sizeof carry);
-        memcpy(&p32, &lower[5][i], sizeof carry);
-        memcpy(&p64, &lower[6][i], sizeof carry);
-        memcpy(&p128, &lower[7][i], sizeof carry);
-        for (Py_ssize_t row = 0; row < size; row += GROUP, at += GROUP * stride) {
-            lane eight_a, eight_b;
-            EIGHT(eight_a, 0);
-            EIGHT(eight_b, 8);
-            ADD(carry, eight, eight_a, eight_b);
-            CARRY(p16);
-            CARRY(p32);
-            CARRY(p64);
-            CARRY(p128);
-        }
-        memcpy(&lower[0][i], &one, sizeof carry);
-        memcpy(&lower[1][i], &two, sizeof carry);
-        memcpy(&lower[2][i], &four, sizeof carry);
-        memcpy(&lower[3][i], &eight, sizeof carry);
-        memcpy(&lower[4][i], &p16, sizeof carry);
-        memcpy(&lower[5][i], &p32, sizeof carry);
-        memcpy(&lower[6][i], &p64, sizeof carry);
-        memcpy(&lower[7][i], &p128, sizeof carry);
-    }
-}
-
-/* Move the lower planes into the full counters. */
-CLONES
-static void merge(uint64_t (*restrict lower)[STRIP], uint64_t (*restrict planes)[STRIP],
-                  Py_ssize_t width)
-{
-    for (Py_ssize_t i = 0; i < width; i++) {
-        uint64_t carry = 0;
-        for (int p = 0; p < PLANES; p++) {
-            const uint64_t left = planes[p][i], right = p < LOWER ? lower[p][i] : 0;
-            planes[p][i] = left ^ right ^ carry;
-            carry = (left & right) | ((left ^ right) & carry);
-        }
-    }
-    memset(lower, 0, LOWER * sizeof lower[0]);
-}
-
-static void add_row(const uint8_t *row, Py_ssize_t width, uint64_t (*lower)[STRIP])
-{
-    for (Py_ssize_t i = 0; i < width; i++) {
-        uint64_t carry;
-        memcpy(&carry, row + 8 * i, sizeof carry);
-        for (int p = 0; p < LOWER && carry; p++) {
-            const uint64_t before = lower[p][i];
-            lower[p][i] = before ^ carry;
-            carry &= before;
-        }
-    }
-}
-
-/* Add eight planes, the lowest worth ``1 << shift``, to the counts, and clear them. Bit b of
- * byte k counts for position 8 k + b; a shift brings bit b of all bytes to their bottoms. */
-CLONES
-static void spill(uint64_t (*restrict planes)[STRIP], Py_ssize_t width, int shift,
-                  int64_t *restrict counts)
-{
-    const uint64_t bottoms = UINT64_C(0x0101010101010101);
-    for (Py_ssize_t i = 0; i < width; i++) {
-        uint8_t sums[8][8];
-        for (int b = 0; b < 8; b++) {
-            uint64_t sum = 0;
-            for (int p = 0; p < 8; p++)
-                sum |= (planes[p][i] >> b & bottoms) << p;
-            memcpy(sums[b], &sum, 8);
-        }
-        for (int k = 0; k < 8; k++)
-            for (int b = 0; b < 8; b++)
-                counts[64 * i + 8 * k + b] += (int64_t)sums[b][k] << shift;
-    }
-    memset(planes, 0, 8 * sizeof planes[0]);
-}
-
-static void count_strip(const uint8_t *at, Py_ssize_t stride, Py_ssize_t size, Py_ssize_t width,
-                        int64_t *counts)
-{
-    uint64_t lower[LOWER][STRIP] = {{0}}, planes[PLANES][STRIP] = {{0}};
-    const Py_ssize_t near = stride < NEAR / GROUP ? NEAR / stride / GROUP * GROUP : GROUP;
-    Py_ssize_t in_lower = 0, in_planes = 0;
-    while (size >= GROUP) {
-        Py_ssize_t taken = size < near ? size / GROUP * GROUP : near;
-        taken = taken < MOST_LOWER - in_lower ? taken : MOST_LOWER - in_lower;
-        add_groups(at, stride, taken, width, lower);
-        at += taken * stride;
-        size -= taken;
-        in_lower += taken;
-        if (in_lower == MOST_LOWER && size > 0) {
-            if (in_planes + MOST_LOWER > MOST_HELD) {
-                spill(planes, width, 0, counts);
-                spill(planes + 8, width, 8, counts);
-                in_planes = 0;
-            }
-            merge(lower, planes, width);
-            in_planes += MOST_LOWER;
-            in_lower = 0;
-        }
-    }
-    for (; size > 0; size--, at += stride) /* at most 15 more: 255 fit the lower planes */
-        add_row(at, width, lower);
-    spill(lower, width, 0, counts);
-    if (in_planes) {
-        spill(planes, width, 0, counts);
-        spill(planes + 8, width, 8, counts);
-    }
-}
-
-static void count_bits(const uint8_t *rows, Py_ssize_t stride, Py_ssize_t size, Py_ssize_t width,
-                       int64_t *counts)
-{
-    for (Py_ssize_t left = 0; left < width; left += STRIP) {
-        const Py_ssize_t strip = width - left < STRIP ? width - left : STRIP;
-        count_strip(rows + 8 * left, stride, size, strip, counts + 64 * left);
-    }
-}
+#include "_popcount.h"
 
 static PyObject *popcount(PyObject *self, PyObject *args)
 {
@@ -807,9 +844,10 @@ static PyMethodDef methods[] = {
     {"refine", refine, METH_VARARGS, "Compare one more digit of the open words."},
     {"lookup", lookup, METH_VARARGS, "Count the thresholds above each word."},
     {"walk", walk, METH_VARARGS, "Turn gaps into positions."},
-    {"leap", leap, METH_VARARGS, "Turn words into positions, far from the end."},
+    {"leap", leap, METH_VARARGS, "Turn short words into positions."},
     {"xor_positions", xor_positions, METH_VARARGS, "Flip the bits at positions."},
     {"place", place, METH_VARARGS, "Give flipped zeros of one-hot records their slots."},
+    {"scatter", scatter, METH_VARARGS, "Leap and place at once."},
     {"row_ones", row_ones, METH_VARARGS, "Count the ones in each row."},
     {"histogram", histogram, METH_VARARGS, "Count codes."},
     {"popcount", popcount, METH_VARARGS, "Count ones per bit position."},
@@ -817,7 +855,7 @@ static PyMethodDef methods[] = {
 };
 
 /* Raised whenever a loop is added or means something else: an old build is then not used. */
-#define EDITION 1
+#define EDITION 2
 
 static int tell_edition(PyObject *self)
 {

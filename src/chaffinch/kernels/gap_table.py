@@ -27,6 +27,13 @@ LONGEST = 1 << 50
 """Trials in one call. Weights stop here: a longer gap passes the end all the same."""
 
 _GUIDE_BITS = 12
+
+SHORT_BITS = 16
+"""Bits that decide most gaps of one digit: a table of them stays in the second cache."""
+
+UNDECIDED = 1 << 15
+"""Added to the entry of a short word that does not decide a gap, or that escapes."""
+
 _SPARE = 96  # Extra binary digits of a first enclosure; the chance to need more is about 2⁻⁷⁰.
 
 Ball = tuple[int, int]
@@ -42,6 +49,11 @@ class Level:
     exponent: int
     size: int
     truncated: bool  # A lower digit, conditioned on being at most ``size``.
+
+    @property
+    def chance(self) -> int:
+        """The chance of a success, times 2**width, where the exponent is 1."""
+        return (1 << self.width) - self.base
 
     def enclosures(self, precision: int) -> Iterator[Ball]:
         """Yield every threshold, from the largest, between two numbers."""
@@ -90,6 +102,7 @@ class Table:
     thresholds: tuple[NDArray[np.uint64], ...]  # Falling, then a 0 where every search stops.
     guides: tuple[NDArray[np.uint16], ...]
     weights: NDArray[np.int64]
+    short: NDArray[np.uint16] | None  # Gaps by their first bits, where a gap is one digit.
 
     @property
     def escape(self) -> int:
@@ -117,10 +130,13 @@ def gap_table(numerator: int, width: int = WIDTH, largest_bits: int = LARGEST_BI
     thresholds = tuple(np.array([*level.floors(), 0], dtype=np.uint64) for level in levels)
     guides = tuple(map(_guide, thresholds))
     weights = np.array([min(1 << bits * place, LONGEST) for place in range(count)], dtype=np.int64)
+    short = _short(thresholds[0]) if count == 1 and width == WIDTH else None
     shared: list[NDArray[Any]] = [*thresholds, *guides, weights]
+    if short is not None:
+        shared.append(short)
     for array in shared:
         array.flags.writeable = False  # The cached table is handed to every caller.
-    return Table(levels, thresholds, guides, weights)
+    return Table(levels, thresholds, guides, weights, short)
 
 
 def resolve(level: Level, word: int, draw: Callable[[], int]) -> int:
@@ -150,6 +166,19 @@ def _guide(thresholds: NDArray[np.uint64]) -> NDArray[np.uint16]:
     highest = lowest | np.uint64((1 << WIDTH - _GUIDE_BITS) - 1)
     above = len(thresholds) - np.searchsorted(thresholds[::-1], highest, side="right")
     return above.astype(np.uint16)
+
+
+def _short(thresholds: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    """Return the gap of each short word: how many thresholds are above every word it starts.
+
+    It is undecided when a threshold starts with the same bits, or when no threshold is below.
+    """
+    starts = (thresholds[:-1] >> np.uint64(WIDTH - SHORT_BITS)).astype(np.intp)
+    same = np.bincount(starts, minlength=1 << SHORT_BITS)
+    above = len(starts) - np.cumsum(same)
+    undecided = (same > 0) | (above == len(starts))
+    entries: NDArray[np.uint16] = (above + UNDECIDED * undecided).astype(np.uint16)
+    return entries
 
 
 def _times(left: Ball, right: Ball, precision: int) -> Ball:

@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.kernels import native
 from chaffinch.kernels.bernoulli import chance
-from chaffinch.kernels.gap_table import LONGEST, Table, gap_table, resolve
+from chaffinch.kernels.gap_table import LONGEST, SHORT_BITS, WIDTH, Table, gap_table, resolve
 from chaffinch.kernels.words import Words
 
-MOST_ROWS = 1 << 14
+MOST_ROWS = 1 << 15
 """Gaps drawn together: so few that they stay in a close cache."""
+
+PIECES = WIDTH // SHORT_BITS
+"""Short words in a word."""
 
 
 def positions(words: Words, numerator: int, length: int) -> NDArray[np.int64]:
@@ -46,35 +49,80 @@ def position_chunks(
 def walk(words: Words, table: Table, length: int, rows: int) -> Iterator[NDArray[np.int64]]:
     """Yield positions, drawing at most ``rows`` gaps at a time.
 
-    The number of gaps in a batch depends on the place reached alone, so the order of words
-    is the same for every implementation of the loops.
+    The number of words in a batch depends on the place reached alone, so their order is the
+    same for every implementation of the loops.
     """
     at = 0
-    failure, width = table.levels[0].base, table.levels[0].width
     # No sum of a batch's gaps, each cut off at the end, may pass 2⁶³.
     rows = min(rows, (1 << 62) // (length + 2))
+    draw = _digit_by_digit if table.short is None else _by_short_words
     while at < length:
-        expected = (length - at) * ((1 << width) - failure) >> width
-        batch = min(rows, expected + 3 * math.isqrt(expected) + 2)
-        kept, at, found = _positions(words, table, batch, (at, length))
-        if kept:
-            yield found[:kept]
+        for reached, found in draw(words, table, rows, (at, length)):
+            at = reached
+            if len(found):
+                yield found
 
 
-def _positions(
-    words: Words, table: Table, batch: int, span: tuple[int, int]
-) -> tuple[int, int, NDArray[np.int64]]:
-    """Draw ``batch`` gaps; return how many positions there are, where they end, and they."""
-    loops = native.LOOPS
+def batch_size(table: Table, span: tuple[int, int], rows: int) -> int:
+    """Return how many gaps to draw: enough for the rest of the span, if that is not too many."""
+    at, end = span
+    expected = (end - at) * table.levels[0].chance >> table.levels[0].width
+    return min(rows, expected + (expected >> 4) + 3 * math.isqrt(expected) + 2)
+
+
+def short_words(words: Words, gaps: int) -> NDArray[np.uint16]:
+    """Return pieces for at most ``gaps`` gaps: a quarter of a word each, more where needed.
+
+    The loops read no piece unless the rest of a word follows, so whether the last pieces are
+    left over never depends on what they are.
+    """
+    pieces = gaps + PIECES - 1
+    return words.take(-(-pieces // PIECES)).view(np.uint16)[:pieces]
+
+
+Part = tuple[int, NDArray[np.int64]]
+"""The place reached, and the positions on the way."""
+
+
+def _digit_by_digit(words: Words, table: Table, rows: int, span: tuple[int, int]) -> Iterator[Part]:
+    """Draw a batch of gaps, a word for each of their digits."""
+    batch = batch_size(table, span, rows)
     found = np.empty(batch, dtype=np.int64)
-    drawn = words.take(len(table.levels) * batch)
-    kept = -1
-    if len(table.levels) == 1:
-        kept, at = loops.leap(drawn, table.thresholds[0], table.guides[0], span, found)
-    if kept < 0:  # Ties, several digits, or the end is near.
-        counts = _looked_up(words, table, drawn)
-        kept, at = loops.walk(counts, table.weights, table.escape, span, found)
-    return kept, at, found
+    counts = _looked_up(words, table, words.take(len(table.levels) * batch))
+    kept, at = native.LOOPS.walk(counts, table.weights, table.escape, span, found)
+    yield at, found[:kept]
+
+
+def _by_short_words(words: Words, table: Table, rows: int, span: tuple[int, int]) -> Iterator[Part]:
+    """Draw a batch of gaps of one digit."""
+    at, end = span
+    assert table.short is not None  # noqa: S101 - the caller has looked
+    left = short_words(words, batch_size(table, span, rows))
+    while len(left) >= PIECES and at < end:
+        found = np.empty(len(left), dtype=np.int64)
+        given = (left, table.short, table.thresholds[0])
+        kept, at, taken = native.LOOPS.leap(*given, (at, end), found)
+        yield at, found[:kept]
+        left = left[taken:]
+        if len(left) >= PIECES and at < end:
+            at, one = broken_tie(words, table, left[:PIECES], (at, end))
+            yield at, one
+            left = left[PIECES:]
+
+
+def broken_tie(
+    words: Words, table: Table, pieces: NDArray[np.uint16], span: tuple[int, int]
+) -> Part:
+    """Walk one gap whose word equals a threshold; the chance of that is about 2⁻⁵⁰."""
+    at, end = span
+    word = 0
+    for piece in pieces.tolist():
+        word = word << SHORT_BITS | piece
+    gap = resolve(table.levels[0], word, lambda: int(words.take(1)[0]))
+    at = min(at + gap, end)
+    if gap == table.escape or at == end:
+        return at, np.empty(0, np.int64)
+    return at + 1, np.array([at])
 
 
 def _looked_up(words: Words, table: Table, drawn: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.kernels import plain
 
+State = plain.State
 VARIABLE = "CHAFFINCH_KERNELS"
 """Set it to ``numpy`` or ``native`` to choose; without it the fastest one that is there."""
 
@@ -73,14 +74,14 @@ class Loops(Protocol):
 
     def leap(
         self,
-        drawn: NDArray[np.uint64],
+        pieces: NDArray[np.uint16],
+        short: NDArray[np.uint16],
         thresholds: NDArray[np.uint64],
-        guide: NDArray[np.uint16],
         span: tuple[int, int],
         found: NDArray[np.int64],
         /,
-    ) -> tuple[int, int]:
-        """Turn words into positions, far from the end."""
+    ) -> tuple[int, int, int]:
+        """Turn short words into positions."""
         ...
 
     def xor_positions(self, bits: NDArray[np.uint64], positions: NDArray[np.int64], /) -> None:
@@ -91,12 +92,24 @@ class Loops(Protocol):
         self,
         positions: NDArray[np.int64],
         bounds: NDArray[np.int64],
-        state: tuple[NDArray[np.bool_], NDArray[np.uint32], NDArray[np.int64]],
+        state: State,
         column: int,
         slots: int,
         /,
     ) -> int:
         """Give flipped zeros of one-hot records their slots."""
+        ...
+
+    def scatter(
+        self,
+        source: tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.uint64]],
+        bounds: NDArray[np.int64],
+        state: State,
+        reached: tuple[int, int],
+        slots: int,
+        /,
+    ) -> tuple[int, int, int]:
+        """Leap and place at once."""
         ...
 
     def row_ones(self, rows: NDArray[np.uint64], counts: NDArray[np.int64], /) -> None:

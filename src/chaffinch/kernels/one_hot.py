@@ -8,6 +8,8 @@ the order of the codes, so that the slots can be given out as they come.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,11 +17,20 @@ from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.kernels import native
 from chaffinch.kernels.flips import flip
-from chaffinch.kernels.gap_table import LONGEST
-from chaffinch.kernels.gaps import position_chunks, positions
+from chaffinch.kernels.gap_table import LONGEST, Table, gap_table
+from chaffinch.kernels.gaps import (
+    PIECES,
+    batch_size,
+    broken_tie,
+    position_chunks,
+    positions,
+    short_words,
+)
 from chaffinch.kernels.words import Words
 
 _WORD = 64
+_MOST_IN_A_BYTE = 255
+_FLIPS_AT_ONCE = 1 << 16  # Their words stay in the second cache.
 
 
 def flip_one_hot(
@@ -45,13 +56,38 @@ def flip_one_hot(
     hidden = np.zeros(records, np.bool_)
     hidden[positions(words, numerator, records)] = True
     sent = np.zeros(values, np.int64)
-    state = (hidden, np.zeros(records, np.uint32), sent)
-    column, zeros = 0, records * (values - 1)
-    for flipped in position_chunks(words, numerator, zeros):
-        column = native.LOOPS.place(flipped, bounds, state, column, slots)
+    used: NDArray[Any] = np.zeros(records, np.uint8 if slots <= _MOST_IN_A_BYTE else np.uint32)
+    state = (hidden, used, sent)
+    table = gap_table(numerator) if numerator else None
+    if table is not None and table.short is not None:
+        column = _scattered(words, table, bounds, state, slots)
+    else:
+        column = 0
+        for flipped in position_chunks(words, numerator, int(bounds[-1])):
+            column = native.LOOPS.place(flipped, bounds, state, column, slots)
     # Past the last zero: the records of the columns that are left show their own ones.
-    native.LOOPS.place(np.array([zeros]), bounds, state, column, slots)
+    native.LOOPS.place(bounds[-1:], bounds, state, column, slots)
     return sent
+
+
+def _scattered(
+    words: Words, table: Table, bounds: NDArray[np.int64], state: native.State, slots: int
+) -> int:
+    """Place flips as they are drawn, by short words; return the column reached."""
+    at, column, end = 0, 0, int(bounds[-1])
+    assert table.short is not None  # noqa: S101 - the caller has looked
+    tables = (table.short, table.thresholds[0])
+    while at < end:
+        left = short_words(words, batch_size(table, (at, end), _FLIPS_AT_ONCE))
+        while len(left) >= PIECES and at < end:
+            source = (left, *tables)
+            at, column, taken = native.LOOPS.scatter(source, bounds, state, (at, column), slots)
+            left = left[taken:]
+            if len(left) >= PIECES and at < end:
+                at, found = broken_tie(words, table, left[:PIECES], (at, end))
+                column = native.LOOPS.place(found, bounds, state, column, slots)
+                left = left[PIECES:]
+    return column
 
 
 def flip_packed(

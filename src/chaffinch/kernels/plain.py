@@ -6,16 +6,22 @@ callers have checked shapes and types.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 _ONES = np.uint64(2**64 - 1)
 _TIE = -1
 _GUIDE_SHIFT = np.uint64(52)
+_UNDECIDED = 1 << 15
 _CODES_AT_ONCE = 1 << 18
 _ROWS_AT_ONCE = 255  # As many as a byte can count.
 
-EDITION = 1
+State = tuple[NDArray[np.bool_], NDArray[Any], NDArray[np.int64]]
+"""Which records lost their own one, and what each record (uint8 or uint32) and column sent."""
+
+EDITION = 2
 """The edition of the loops; a C extension of another one was built from older sources."""
 
 
@@ -117,22 +123,55 @@ def walk(
 
 
 def leap(
-    drawn: NDArray[np.uint64],
+    pieces: NDArray[np.uint16],
+    short: NDArray[np.uint16],
     thresholds: NDArray[np.uint64],
-    guide: NDArray[np.uint16],
     span: tuple[int, int],
     found: NDArray[np.int64],
-) -> tuple[int, int]:
-    """Look up gaps of one digit and walk them at once, as far as no gap can pass the end.
+) -> tuple[int, int, int]:
+    """Turn short words into positions; return how many, the place and the piece reached.
 
-    Return −1 and no positions where one could, or where a word is tied.
+    ``short`` says what gap a piece is, or 2¹⁵ and more: then with the next three it is a word
+    to look up, as above. Stops at the end of the span, where all pieces count as taken, where
+    fewer than four are left, and before a word that equals a threshold.
     """
-    if len(drawn) > (span[1] - span[0]) // len(thresholds):
-        return -1, span[0]
-    counts = np.empty(len(drawn), np.int64)
-    if lookup(drawn, thresholds, guide, counts):
-        return -1, span[0]
-    return walk(counts, np.ones(1, np.int64), len(thresholds) - 1, span, found)
+    start, end = span
+    escape = len(thresholds) - 1
+    gaps = short[pieces].astype(np.int64)
+    first = np.arange(len(pieces)) < len(pieces) - 3
+    alone = gaps < _UNDECIDED
+    open_ = _apart(np.flatnonzero(first & ~alone))
+    for place in (1, 2, 3):
+        first[open_ + place] = False
+    long = np.zeros(len(open_), np.uint64)
+    for place in range(4):
+        long = long << np.uint64(16) | pieces[open_ + place]
+    counts = len(thresholds) - np.searchsorted(thresholds[::-1], long, side="right")
+    gaps[open_] = counts
+    tied = open_[thresholds[counts] == long]
+    first[tied[0] if len(tied) else len(first) :] = False
+    where = np.flatnonzero(first)
+    success = alone[where] | (gaps[where] < escape)
+    after = np.cumsum(gaps[where] + success) + start
+    size = min(int(np.searchsorted(after, end)) + 1, len(after)) if start < end else 0
+    if not size:
+        return 0, start, 0 if start < end else len(pieces)
+    hits = after[:size][success[:size]] - 1
+    kept = int(np.searchsorted(hits, end))
+    found[:kept] = hits[:kept]
+    last = int(where[size - 1])
+    at = min(int(after[size - 1]), end)
+    return kept, at, len(pieces) if at == end else last + (1 if alone[last] else 4)
+
+
+def _apart(places: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Leave out places that belong to the word of four pieces that starts at one before."""
+    kept, free = [], 0
+    for place in places.tolist():
+        if place >= free:
+            kept.append(place)
+            free = place + 4
+    return np.array(kept, np.intp)
 
 
 def xor_positions(bits: NDArray[np.uint64], positions: NDArray[np.int64]) -> None:
@@ -144,7 +183,7 @@ def xor_positions(bits: NDArray[np.uint64], positions: NDArray[np.int64]) -> Non
 def place(
     positions: NDArray[np.int64],
     bounds: NDArray[np.int64],
-    state: tuple[NDArray[np.bool_], NDArray[np.uint32], NDArray[np.int64]],
+    state: State,
     column: int,
     slots: int,
 ) -> int:
@@ -166,24 +205,49 @@ def place(
     records += np.where(records >= owners[which], np.diff(owners)[which], 0)
     own = slice(int(owners[0]), int(owners[last - column]))
     shown = ~hidden[own]
-    np.add.at(used, records, np.uint32(1))
-    used[own] += shown
-    if max(int(used[records].max(initial=0)), int(used[own].max(initial=0))) <= slots:
+    room = slots + len(tops) <= np.iinfo(used.dtype).max  # One too many each, and none wraps.
+    one = used.dtype.type(1)
+    if room:
+        np.add.at(used, records, one)
+        used[own] += shown
+    if room and max(int(used[records].max(initial=0)), int(used[own].max(initial=0))) <= slots:
         ones = np.append(0, np.cumsum(shown))
         sent[column:last] += np.diff(ones[owners[: last - column + 1] - owners[0]])
         sent[column : column + len(edges) - 1] += np.diff(edges)
         return last
-    np.subtract.at(used, records, np.uint32(1))  # Someone runs out: go column by column.
-    used[own] -= shown
+    if room:  # Someone runs out: go column by column.
+        np.subtract.at(used, records, one)
+        used[own] -= shown
     for place in range(len(tops) - 1):
         part = records[edges[place] : edges[place + 1]]
         if column + place < last:
             ones = np.arange(owners[place], owners[place + 1])
             part = np.append(part, ones[~hidden[ones]])
         part = part[used[part] < slots]
-        used[part] += np.uint32(1)
+        used[part] += one
         sent[column + place] += len(part)
     return last
+
+
+def scatter(
+    source: tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.uint64]],
+    bounds: NDArray[np.int64],
+    state: State,
+    reached: tuple[int, int],
+    slots: int,
+) -> tuple[int, int, int]:
+    """Leap from the zero and the column reached, and place; return those and the piece reached.
+
+    The source is what leaping reads. At the last zero all columns are closed.
+    """
+    start, column = reached
+    end = int(bounds[-1])
+    found = np.empty(len(source[0]), np.int64)
+    kept, at, taken = leap(*source, (start, end), found)
+    column = place(found[:kept], bounds, state, column, slots)
+    if at >= end:
+        column = place(bounds[-1:], bounds, state, column, slots)
+    return at, column, taken
 
 
 def row_ones(rows: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
