@@ -19,6 +19,7 @@ from chaffinch import errors, reach
 from chaffinch.analysis.release_documents import release_schema
 from chaffinch.planning.documents import PlanModel
 from chaffinch.reach.plan_file import ReachPlanModel
+from chaffinch.reach.release_documents import release_schema as reach_release_schema
 from tests.meta import repository
 
 FOLDER = repository.ROOT / "docs" / "reference"
@@ -30,6 +31,7 @@ def written() -> dict[Path, str]:
     return {
         FOLDER / "pipeline.md": "\n".join(pipeline_page()) + "\n",
         FOLDER / "reach.md": "\n".join(reach_page()) + "\n",
+        FOLDER / "reach-release.schema.json": schema(reach_release_schema()) + "\n",
         FOLDER / "reach-plan.schema.json": schema(ReachPlanModel.model_json_schema()) + "\n",
         FOLDER / "plan.schema.json": schema(PlanModel.model_json_schema()) + "\n",
         FOLDER / "release.schema.json": schema(release_schema()) + "\n",
@@ -53,7 +55,8 @@ def pipeline_page() -> Iterator[str]:
 def reach_page() -> Iterator[str]:
     """Yield the lines of the page on audiences."""
     yield from ["# Audiences", "", NOTE, "", first_paragraph(reach), ""]
-    yield "A plan file follows [this JSON Schema](reach-plan.schema.json)."
+    yield "A plan file follows [this JSON Schema](reach-plan.schema.json),"
+    yield "a release in JSON [this one](reach-release.schema.json)."
     for name in reach.__all__:
         yield from entry(f"reach.{name}", getattr(reach, name), level=2)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -11,18 +11,14 @@ from chaffinch.cli import places
 from chaffinch.cli.output import Output
 
 if TYPE_CHECKING:
-    from chaffinch.reach.audience import Audience
+    from chaffinch.simulate import Publishers
 
-IDS = 100_000
+UNIVERSE = 100_000
 SEED = 2026
 EPSILON, DELTA = 1.0, 1e-9
 TITLE = "Autumn campaign (made-up ids)"
-PUBLISHERS = {"daily": 0.4, "radio": 0.2, "shop": 0.3}
-"""Who takes part, and the share of all ids that each has on its own account."""
-TOGETHER = 0.5
-"""Of those whom daily reaches, so many see the shop as well."""
+SIZES = {"daily": 40_000, "radio": 20_000, "shop": 45_000}
 FREQUENCIES = 2
-MEAN_VIEWS = 1.8
 RELEASES = ("release.html", "release.json")
 
 
@@ -38,18 +34,17 @@ def demo(
     out
         The folder for the tables of ids, the plan, the key, the filters and the release.
     """
-    from chaffinch import Audience, Target, reach
+    from chaffinch import Audience, Target, reach, simulate
+    from chaffinch.reach.audience import usual_groups
 
-    names = list(PUBLISHERS)
+    names = list(SIZES)
     audience = Audience(names, frequencies=FREQUENCIES)
-    output.say(f"Counting {IDS:,} made-up ids at {len(names)} publishers ...")
-    views = seen(names)
-    sizes = {name: int((views[name] > 0).sum()) for name in names}
+    # A few ids are seen often and everywhere, most of them hardly ever.
+    made_up = simulate.heavy_tailed(audience, list(SIZES.values()), universe=UNIVERSE, seed=SEED)
+    output.say(f"Counting {made_up.people:,} made-up ids at {len(names)} publishers ...")
     with output.thinking("planning") as tell:
-        # Publishers know their sizes only roughly beforehand.
-        rough = {name: round(size, -3) for name, size in sizes.items()}
         target = Target(EPSILON, DELTA)
-        plan = reach.plan(audience, sizes=rough, target=target, title=TITLE, progress=tell)
+        plan = reach.plan(audience, sizes=SIZES, target=target, title=TITLE, progress=tell)
     with places.folder(out) as folder:
         plan.save(folder / "campaign.plan.json")
         # The ids are made up from a seed; key and flips are not.
@@ -58,7 +53,7 @@ def demo(
         filters = []
         for name in names:
             table = folder / f"{name}.csv"
-            table.write_text(_table(views[name]), encoding="utf-8", newline="\n")
+            table.write_text(_table(made_up, name), encoding="utf-8", newline="\n")
             with output.counting(f"encoding {name}", "rows") as told:
                 made = reach.encode(table, plan, publisher=name, key=key, progress=told)
             made.save(folder / f"{name}.filter")
@@ -66,7 +61,7 @@ def demo(
         release = reach.analyze(filters, plan)
         for one in RELEASES:
             release.save(folder / one)
-    truth = truths(views, audience)
+    truth = {group.name: made_up.truth(group) for group in usual_groups(audience)}
     inputs = [f"{name}.{kind}" for name in names for kind in ("csv", "filter")]
     files = [str(out / name) for name in ("campaign.plan.json", "campaign.key", *inputs, *RELEASES)]
     if output.json:
@@ -89,39 +84,7 @@ def demo(
     output.drawing(f"chaffinch reach analyze {listed} --plan {out / 'campaign.plan.json'}")
 
 
-def seen(names: list[str]) -> dict[str, Any]:
-    """Return how often each made-up id was seen at each publisher, from a seed."""
-    import numpy as np
-
-    from chaffinch.simulate.seeded import generator
-
-    draws = generator(SEED, "population")
-    reached = {name: draws.random(IDS) < PUBLISHERS[name] for name in names}
-    # Audiences are not independent: many readers of one are customers of another.
-    reached["shop"] |= reached["daily"] & (draws.random(IDS) < TOGETHER)
-    return {
-        name: np.where(there, draws.geometric(1 / MEAN_VIEWS, IDS), 0)
-        for name, there in reached.items()
-    }
-
-
-def truths(views: dict[str, Any], audience: Audience) -> dict[str, float]:
-    """Return the true number of ids in every usual group."""
-    import numpy as np
-
-    from chaffinch.reach.audience import usual_groups
-
-    held = np.zeros(audience.grid)
-    most = audience.frequencies
-    np.add.at(held, tuple(np.minimum(views[name], most) for name in audience.publishers), 1)
-    return {
-        group.name: float(held[group.members(audience)].sum()) for group in usual_groups(audience)
-    }
-
-
-def _table(views: Any) -> str:
-    """Return a table with a row for each view."""
-    import numpy as np
-
-    numbers = np.repeat(np.arange(len(views)), views).tolist()
-    return "\n".join(["id", *(f"user-{number:06d}@example.org" for number in numbers), ""])
+def _table(made_up: Publishers, publisher: str) -> str:
+    """Return a publisher's table, with a row for each view."""
+    ids = (one for column in made_up.id_columns(publisher) for one in column.to_pylist())
+    return "\n".join(["id", *ids, ""])

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from chaffinch.reach.encoding import encode
     from chaffinch.reach.filter_file import Filter, load_filter
     from chaffinch.reach.keys import CampaignKey, load_key, new_key
-    from chaffinch.reach.plans import ReachPlan
     from chaffinch.reach.plan_file import load_plan
     from chaffinch.reach.planner import plan
+    from chaffinch.reach.plans import ReachPlan
     from chaffinch.reach.release import ReachRelease
+    from chaffinch.reach.release_documents import load_release
 
 __all__ = [
     "Audience",
@@ -42,6 +43,7 @@ __all__ = [
     "load_filter",
     "load_key",
     "load_plan",
+    "load_release",
     "new_key",
     "plan",
 ]
@@ -58,6 +60,7 @@ _NAMES = {
     "load_filter": "filter_file",
     "load_key": "keys",
     "load_plan": "plan_file",
+    "load_release": "release_documents",
     "new_key": "keys",
     "plan": "planner",
 }
