@@ -175,6 +175,7 @@ def _source() -> Finding:
         ("ms", "GB/s"),
         lines,
         [
-            "words per 64 bits above 0.04: 9.1, for a quarter 2; words per flip below: 1 or 2",
+            "words per 64 bits above 0.04: 9.1, for a quarter 2",
+            "words per flip below that: a quarter, or 2 where flips are rarer than 1 in 512",
         ],
     )

@@ -173,11 +173,13 @@ def _short(thresholds: NDArray[np.uint64]) -> NDArray[np.uint16]:
 
     It is undecided when a threshold starts with the same bits, or when no threshold is below.
     """
-    starts = (thresholds[:-1] >> np.uint64(WIDTH - SHORT_BITS)).astype(np.intp)
-    same = np.bincount(starts, minlength=1 << SHORT_BITS)
-    above = len(starts) - np.cumsum(same)
-    undecided = (same > 0) | (above == len(starts))
-    entries: NDArray[np.uint16] = (above + UNDECIDED * undecided).astype(np.uint16)
+    starts = thresholds[:-1] >> np.uint64(WIDTH - SHORT_BITS)
+    same, times = np.unique(starts.astype(np.int64), return_counts=True)
+    above = len(starts) - np.append(0, np.cumsum(times))  # Before the first, from there on, ...
+    edges = np.concatenate([[0], same, [1 << SHORT_BITS]])
+    entries = np.repeat(above.astype(np.uint16), np.diff(edges))
+    entries[: edges[1]] += np.uint16(UNDECIDED)
+    entries[same] += np.uint16(UNDECIDED)
     return entries
 
 

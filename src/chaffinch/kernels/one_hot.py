@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
-from chaffinch.kernels import native
+from chaffinch.kernels import native, plain
 from chaffinch.kernels.flips import flip
 from chaffinch.kernels.gap_table import LONGEST, Table, gap_table
 from chaffinch.kernels.gaps import (
@@ -56,7 +56,9 @@ def flip_one_hot(
     hidden = np.zeros(records, np.bool_)
     hidden[positions(words, numerator, records)] = True
     sent = np.zeros(values, np.int64)
-    used: NDArray[Any] = np.zeros(records, np.uint8 if slots <= _MOST_IN_A_BYTE else np.uint32)
+    # Bytes stay in a close cache; NumPy adds before it cuts off, and a byte might wrap.
+    narrow = slots <= _MOST_IN_A_BYTE and native.LOOPS is not plain
+    used: NDArray[Any] = np.zeros(records, np.uint8 if narrow else np.uint32)
     state = (hidden, used, sent)
     table = gap_table(numerator) if numerator else None
     if table is not None and table.short is not None:
