@@ -65,7 +65,7 @@ LOCK_OPTIONS := --upgrade --universal --python-version 3.11 --fork-strategy fewe
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 clean:  ## remove environments, caches and build products
-	rm -rf $(VENV) $(BENCH_VENV) .data build demo-output flights-output dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH_VENV) .data build demo-output flights-output reach-output dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info src/chaffinch/kernels/*.so
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from chaffinch import Audience, Target, reach
 from chaffinch.cli.reach import VERBS
 from chaffinch.reach.release_documents import load_release
 from tests.cli.conftest import Done
+from tests.cli.test_help import HEAVY
 from tests.meta import repository
 
 PAGE = repository.ROOT / "docs" / "reference" / "command-line.md"
@@ -73,6 +75,16 @@ def test_every_verb_has_json_and_quiet_and_is_documented(
     assert "--json" in done.out
     assert "--quiet" in done.out
     assert f"reach {verb}" in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("words", [["reach", "--help"], ["reach", "encode", "--help"]])
+def test_asking_for_help_imports_nothing_heavy(words: list[str]) -> None:
+    code = (
+        "import sys\nfrom chaffinch.cli import main\n"
+        f"main({words!r})\nprint('@', *({HEAVY!r} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1].split() == ["@"]
 
 
 # ---------------------------------------------------------------------------------- plan
@@ -376,6 +388,21 @@ def test_filters_that_do_not_belong_together(filters: list[Path], cli: Callable[
     assert cli(*analyzing([*filters[:1], folder / "none.filter"])).code == 5
     wrong = cli(*analyzing(filters, "-o", folder / "r.xlsx"))
     assert (wrong.code, ".json" in wrong.err) == (2, True)
+
+
+def test_filters_that_are_full_are_refused(campaign: Path, cli: Callable[..., Done]) -> None:
+    small = reach.plan(Audience(["daily"]), sizes=[100], target=Target(4, 1e-4), bits=256)
+    small.save(campaign / "campaign.plan.json")
+    assert cli(*encoding(campaign, "daily")).code == 0
+    done = cli(*analyzing([campaign / "daily.filter"]), "--json")
+    assert done.code == 2
+    assert json.loads(done.out)["error"]["code"] == "filter-full"
+
+
+def test_a_key_that_others_can_read_is_refused(campaign: Path, cli: Callable[..., Done]) -> None:
+    (campaign / "campaign.key").chmod(0o644)
+    done = cli(*encoding(campaign, "daily"))
+    assert (done.code, "chmod 600" in done.err) == (2, True)
 
 
 # ---------------------------------------------------------------------------------- the others
