@@ -78,3 +78,13 @@ def with_each(run: Callable[[], Result]) -> list[Result]:
 def chance(probability: float) -> int:
     """Return the numerator over 2⁶⁴ of a probability."""
     return int(probability * 2**64)
+
+
+def pieces_of(word: int) -> list[int]:
+    """The word in the order in which its pieces are read, the highest bits first."""
+    return [word >> shift & 0xFFFF for shift in (48, 32, 16, 0)]
+
+
+def twice(word: int) -> tuple[int, int]:
+    """The word, and the word that is this one when it is read in pieces."""
+    return word, int(np.array(pieces_of(word), dtype=np.uint16).view(np.uint64)[0])
