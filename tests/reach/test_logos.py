@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.errors import ChaffinchError, InvalidInput, PlanMismatch
+from chaffinch.errors import ChaffinchError, FilterFull, InvalidInput, PlanMismatch
 from chaffinch.reach.encoding import encode
 from chaffinch.reach.filter_file import Filter
 from chaffinch.reach.keys import CampaignKey
@@ -148,7 +148,7 @@ def with_row(one: Filter, place: int, row: object) -> Filter:
 def test_a_row_of_ones_is_refused_with_its_publisher(place: int) -> None:
     ones = np.full(1 << 10, 2**64 - 1, np.uint64)
     filters = [made_up(LARGE, "daily"), with_row(made_up(LARGE, "radio"), place, ones)]
-    with pytest.raises(InvalidInput, match="filter of 'radio' must be one with empty columns left"):
+    with pytest.raises(FilterFull, match="filter of 'radio' must leave"):
         count_logos(filters, LARGE)
 
 
@@ -159,7 +159,7 @@ def test_full_rows_are_refused_however_they_are_flipped(load: float, flip: Fract
     # with a chance of 5e-7, and the draws are the same every time.
     plan = small_plan(["daily"], bits=1 << 16, flip=flip)
     for seed in range(20):
-        with pytest.raises(InvalidInput, match="a full one") as caught:
+        with pytest.raises(FilterFull, match="columns empty") as caught:
             count_logos([made_up(plan, "daily", load=load, seed=seed)], plan)
         assert "true sizes" in caught.value.hint
 
@@ -174,5 +174,5 @@ def test_an_honest_filter_at_load_three_is_counted(flip: Fraction) -> None:
 def test_an_audience_far_beyond_its_plan_is_refused_end_to_end() -> None:
     plan = small_plan(["daily"], bits=2048)
     full = encode(np.arange(30_000), plan, publisher="daily", key=KEY)
-    with pytest.raises(InvalidInput, match="a full one"):
+    with pytest.raises(FilterFull, match="columns empty"):
         count_logos([full], plan)

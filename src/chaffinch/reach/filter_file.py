@@ -1,7 +1,9 @@
-"""Filters and their files: an Arrow file of one batch, one column of words for each row.
+"""A publisher's filter, and the file it travels in.
 
-The file is read where it lies, without a copy. A SHA-256 over the facts and the rows tells a
-damaged bit, which nothing else would: any row of bits is a row that chance could have made.
+The file is a line that names the format, a line of facts in canonical JSON, zeros up to the next
+multiple of 64 bytes, and the rows: words of 64 bits, little-endian, one row after the other. It
+is read where it lies, and has one form only: a byte that is another is refused. A SHA-256 over
+facts and rows tells a damaged bit, which nothing else would, as chance could have made any row.
 It is no signature; who may send a filter is for the channel to know.
 """
 
@@ -9,37 +11,45 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
-import struct
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, ValidationError
 
 from chaffinch import checks
-from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
+from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.planning.documents import Strict
+from chaffinch.planning.plan_file import canonical, faults_of
 from chaffinch.planning.questions import label
 from chaffinch.reach.audience import MOST_ROWS
 from chaffinch.reach.plans import LEAST_BITS, MOST_BITS
 from chaffinch.tables.faults import storage_fault
 from chaffinch.tables.write import atomic
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 FORMAT = "chaffinch/filter@1"
 _RULE = f"a filter in the format {FORMAT}"
-_FACTS = ("plan_id", "publisher", "key", "batch", "bits")
-_SUM = "sha256"
-_AROUND = 1 << 16
-"""Bytes that a file may have beside its rows."""
-_HEAD = 8
-"""Bytes of an Arrow file before the messages in it."""
+_FIRST_LINE = f"{FORMAT}\n".encode()
+_LONGEST_HEAD = 4096
+_ALIGNED = 64
+Digits16 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Digits32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Facts(Strict):
+    """What a filter file says of its rows."""
+
+    plan_id: Digits32
+    publisher: str
+    key: Digits16
+    batch: Digits16
+    bits: Annotated[int, Field(ge=LEAST_BITS, le=MOST_BITS)]
+    rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
+    sha256: Digits32
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,18 +69,19 @@ class Filter:
     rows: tuple[NDArray[np.uint64], ...] = field(repr=False)
 
     def __post_init__(self) -> None:
-        _digits("plan id", self.plan_id, 64)
         label("name of a publisher", self.publisher)
-        _digits("fingerprint of the key", self.key, 32)
-        _digits("batch", self.batch, 32)
         checks.whole("number of bits", self.bits, least=LEAST_BITS, most=MOST_BITS)
         checks.whole("number of rows", len(self.rows), least=1, most=MOST_ROWS)
-        words = -(-self.bits // 64)
+        words = _words(self.bits)
         for row in self.rows:
             if row.dtype != np.uint64 or row.shape != (words,):
                 raise InvalidInput("row", f"{words} words of 64 bits", row.shape)
             if self.bits % 64 and int(row[-1]) >> self.bits % 64:
                 raise InvalidInput("row", f"of {self.bits} bits", "others set behind them")
+        try:
+            _ = self._facts("0" * 64)
+        except ValidationError as fault:
+            raise InvalidInput("filter", "one with proper facts", faults_of(fault)[0]) from None
 
     @property
     def frequencies(self) -> int:
@@ -79,166 +90,80 @@ class Filter:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the filter to a file, which is there in full or not at all."""
-        import pyarrow as pa
+        facts = self._facts(_checksum(self._facts("0" * 64), self.rows))
+        with atomic(path) as file:
+            file.write(_head(facts))
+            for row in self.rows:
+                file.write(np.ascontiguousarray(row, "<u8").data)
 
-        facts = {name: str(getattr(self, name)) for name in _FACTS}
-        facts = {"format": FORMAT, **facts, _SUM: _checksum(facts, self.rows)}
-        schema = _schema(self.frequencies).with_metadata(facts)
-        columns = [pa.array(row, pa.uint64()) for row in self.rows]
-        with atomic(path) as file, pa.ipc.new_file(file, schema) as writer:
-            writer.write_batch(pa.record_batch(columns, schema=schema))
+    def _facts(self, checksum: str) -> Facts:
+        return Facts(
+            plan_id=self.plan_id,
+            publisher=self.publisher,
+            key=self.key,
+            batch=self.batch,
+            bits=self.bits,
+            rows=len(self.rows),
+            sha256=checksum,
+        )
 
 
 def load_filter(path: str | os.PathLike[str]) -> Filter:
     """Return the filter in a file, mapped into memory; refuse one with anything amiss."""
-    import pyarrow as pa
-
-    name = f"filter file {Path(path).name!r}"
-    with _reading(name, path):
-        status = Path(path).stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise _wrong(name, "something that is no file")
-        if not status.st_size:
-            raise _wrong(name, "an empty file")
-        file = pa.memory_map(os.fspath(path))
-        schema = _opened_schema(name, file)
-        facts = _facts(name, schema.metadata)
-        _check_shape(name, schema, facts, status.st_size)
-        rows = _rows(name, file, schema)
-    found = _built(name, facts, rows)
-    if _checksum({one: facts[one] for one in _FACTS}, rows) != facts[_SUM]:
-        raise _wrong(name, "damaged content")
-    return found
-
-
-def _opened_schema(name: str, file: Any) -> pa.Schema:
-    """Return the schema of a file that is one to its end."""
-    import pyarrow as pa
-
-    opened = pa.ipc.open_file(file)
-    if opened.num_record_batches != 1:
-        raise _wrong(name, f"{opened.num_record_batches} batches instead of one")
-    return opened.schema
-
-
-def _facts(name: str, metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
-    found = {
-        key.decode("utf-8", "replace"): value.decode("utf-8", "replace")
-        for key, value in (metadata or {}).items()
-    }
-    if found.get("format") != FORMAT:
-        known = found.get("format", "").startswith("chaffinch/filter@")
-        raise _wrong(name, "one of another version" if known else "something else")
-    wanted = {"format", *_FACTS, _SUM}
-    faults = [f"no fact {fact!r}" for fact in sorted(wanted - set(found))]
-    if set(found) - wanted:
-        faults.append("facts of unknown names")
-    if "bits" in found and not re.fullmatch(r"[1-9][0-9]{0,9}", found["bits"]):
-        faults.append("a number of bits that is none")
-    if faults:
-        raise _wrong(name, *faults)
-    return found
-
-
-def _check_shape(name: str, schema: pa.Schema, facts: Mapping[str, str], size: int) -> None:
-    """Refuse other columns, and a size that the facts cannot explain."""
-    rows = len(schema)
-    if not (1 <= rows <= MOST_ROWS and schema.remove_metadata().equals(_schema(rows))):
-        raise _wrong(name, "other columns than those of a filter")
-    expected = rows * 8 * -(-int(facts["bits"]) // 64)
-    if not expected < size < expected + _AROUND:
-        raise _wrong(name, "a size that does not fit its number of bits")
-
-
-def _rows(name: str, file: Any, schema: pa.Schema) -> tuple[NDArray[np.uint64], ...]:
-    """Return the rows of the only batch, as they lie in the file."""
-    import pyarrow as pa
-
-    file.seek(_HEAD)
-    messages = pa.ipc.MessageReader.open_stream(file)
-    messages.read_next_message()
-    message = messages.read_next_message()
-    if message.type != "record batch" or _is_compressed(message.metadata.to_pybytes()):
-        # What is compressed could grow to any size.
-        raise _wrong(name, "rows that do not lie in it as they are")
-    batch = pa.ipc.read_record_batch(message, schema)
-    batch.validate(full=True)
-    if any(column.null_count for column in batch.columns):
-        raise _wrong(name, "rows with gaps")
-    return tuple(column.to_numpy(zero_copy_only=True) for column in batch.columns)
-
-
-def _is_compressed(metadata: bytes) -> bool:
-    """Return whether the head of an Arrow batch names a compression.
-
-    It is a flatbuffer: the third field of the message is the batch, whose fourth field is the
-    compression. A field that is not there has the offset 0, or is beyond the end of its table.
-    """
-
-    def field_of(table: int, number: int) -> int:
-        fields = table - struct.unpack_from("<i", metadata, table)[0]
-        (length,) = struct.unpack_from("<H", metadata, fields)
-        place = 4 + 2 * number
-        found = struct.unpack_from("<H", metadata, fields + place)[0] if place < length else 0
-        return table + found if found else 0
-
-    (root,) = struct.unpack_from("<I", metadata, 0)
-    header = field_of(root, 2)
-    if not header:
-        return True
-    (further,) = struct.unpack_from("<I", metadata, header)
-    return field_of(header + further, 3) != 0
-
-
-def _built(name: str, facts: Mapping[str, str], rows: tuple[NDArray[np.uint64], ...]) -> Filter:
+    place = Path(path)
+    name = f"filter file {place.name!r}"
     try:
-        return Filter(
-            plan_id=facts["plan_id"],
-            publisher=facts["publisher"],
-            key=facts["key"],
-            batch=facts["batch"],
-            bits=int(facts["bits"]),
-            rows=rows,
-        )
+        if not stat.S_ISREG(place.stat().st_mode):
+            raise _wrong(name, "something that is no file")
+        with place.open("rb") as file:
+            facts, start = _opened(name, file)
+            shape = (facts.rows, _words(facts.bits))
+            rows = tuple(np.memmap(file, "<u8", "r", start, shape).view(np.ndarray))
+    except OSError as error:
+        raise storage_fault(place.name, error, verb="read") from None
+    if _checksum(facts, rows) != facts.sha256:
+        raise _wrong(name, "damaged content")
+    known: dict[str, Any] = facts.model_dump(exclude={"rows", "sha256"})
+    try:
+        return Filter(**known, rows=rows)
     except InvalidInput as error:
         raise _wrong(name, f"a {error.parameter} that is not {error.must_be}") from None
 
 
-def _schema(rows: int) -> pa.Schema:
-    import pyarrow as pa
+def _opened(name: str, file: BinaryIO) -> tuple[Facts, int]:
+    """Return the facts of a file and where its rows start, if it has exactly that size."""
+    head = file.read(_LONGEST_HEAD)
+    if not head.startswith(_FIRST_LINE):
+        known = head.startswith(b"chaffinch/filter@")
+        raise _wrong(name, "one of another version" if known else "something else")
+    try:
+        facts = Facts.model_validate_json(head[len(_FIRST_LINE) :].partition(b"\n")[0])
+    except ValidationError as fault:
+        raise _wrong(name, *faults_of(fault)) from None
+    written = _head(facts)
+    if not head.startswith(written):
+        raise _wrong(name, "facts that are not written in their one way")
+    size = os.fstat(file.fileno()).st_size
+    if size != len(written) + facts.rows * 8 * _words(facts.bits):
+        raise _wrong(name, "a size that does not fit its facts: cut off, or added to")
+    return facts, len(written)
 
-    names = [f"seen_{times}" for times in range(1, rows + 1)]
-    return pa.schema([pa.field(name, pa.uint64(), nullable=False) for name in names])
+
+def _head(facts: Facts) -> bytes:
+    lines = _FIRST_LINE + canonical(facts.model_dump()) + b"\n"
+    return lines + bytes(-len(lines) % _ALIGNED)
 
 
-def _checksum(facts: Mapping[str, str], rows: tuple[NDArray[np.uint64], ...]) -> str:
-    """Return the SHA-256 of the facts, a line each, and of the rows."""
-    found = hashlib.sha256("".join(f"{facts[name]}\n" for name in _FACTS).encode())
+def _checksum(facts: Facts, rows: Iterable[NDArray[np.uint64]]) -> str:
+    """Return the SHA-256 of the facts, without any checksum, and of the rows."""
+    found = hashlib.sha256(canonical(facts.model_dump(exclude={"sha256"})))
     for row in rows:
         found.update(np.ascontiguousarray(row, "<u8").data)
     return found.hexdigest()
 
 
-def _digits(parameter: str, value: object, count: int) -> None:
-    if not (isinstance(value, str) and re.fullmatch(f"[0-9a-f]{{{count}}}", value)):
-        raise InvalidInput(parameter, f"{count} hexadecimal digits", value)
-
-
-@contextmanager
-def _reading(name: str, path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn what a reader raises into one error."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except ChaffinchError:
-        raise
-    except OSError as error:
-        if error.errno is not None:
-            raise storage_fault(Path(path).name, error, verb="read") from None
-        raise _wrong(name, "a damaged file") from None
-    except (pa.ArrowException, ValueError, KeyError, StopIteration, EOFError, struct.error):
-        raise _wrong(name, "a damaged file, or none of this format") from None
+def _words(bits: int) -> int:
+    return -(-bits // 64)
 
 
 def _wrong(name: str, *faults: str) -> InvalidFile:

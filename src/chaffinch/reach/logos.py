@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import checks
-from chaffinch.errors import InvalidInput, PlanMismatch
+from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch
 from chaffinch.kernels import logo_counts
 from chaffinch.parallel import MOST_WORKERS, cores, mapped
 from chaffinch.reach.filter_file import Filter
@@ -153,9 +153,4 @@ def _not_full(counts: NDArray[np.int64], plan: ReachPlan) -> None:
         empty = (zeros / plan.bits - wrong) / (right - wrong)
         if not empty > FULL_BELOW * error:
             publisher = plan.audience.publishers[row // plan.audience.frequencies]
-            raise InvalidInput(
-                f"filter of {publisher!r}",
-                "one with empty columns left",
-                "a full one",
-                hint="plan again with the true sizes of the audiences: it takes more bits",
-            )
+            raise FilterFull(f"filter of {publisher!r}")

@@ -1,1 +1,0 @@
-from chaffinch.reach.plans import *  # noqa: F403
