@@ -70,7 +70,7 @@ clean:  ## remove environments, caches and build products
 	rm -rf src/*.egg-info src/chaffinch/kernels/*.so
 
 # A half-made environment has no .ready file, so an interrupted set-up starts again.
-$(READY): requirements/dev.txt pyproject.toml setup.py $(wildcard src/chaffinch/kernels/*.c)
+$(READY): requirements/dev.txt pyproject.toml setup.py $(wildcard src/chaffinch/kernels/*.[ch])
 	$(call make_environment,$(VENV),requirements/dev.txt)
 	$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@

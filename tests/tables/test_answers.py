@@ -327,3 +327,10 @@ def test_gaps_of_pandas_are_gaps() -> None:
     assert is_missing(pandas.NA)
     assert is_missing(pandas.NaT)
     assert not is_missing(0)
+
+
+def test_dictionaries_of_any_kind_are_read() -> None:
+    """Frames keep categories as dictionaries of views, which Arrow itself does not decode."""
+    views = pa.array(["a", "b"], pa.string_view())
+    column = pa.DictionaryArray.from_arrays(pa.array([1, None, 0]), views)
+    assert numbers_of(Choice(["a", "b"]), column, name="q").tolist() == [1, 2, 0]

@@ -452,3 +452,8 @@ def test_columns_of_different_lengths_are_refused() -> None:
 def test_the_formats_are_listed() -> None:
     with pytest.raises(InvalidInput, match="'csv'"):
         open_table(DATA, format="excel")
+
+
+def test_arrow_arrays_may_be_columns_of_a_mapping() -> None:
+    table = open_table({"id": pa.array(["a", "b"])})
+    assert [batch.to_pydict() for batch in table.batches(["id"])] == [{"id": ["a", "b"]}]

@@ -64,15 +64,18 @@ class Drawn(Protocol):
         ...
 
 
-def shell(title: str, *, head: str, main: str, foot: str) -> str:
-    """Return a whole page: ``head`` stands below the title, ``foot`` at the very end."""
+def shell(title: str, *, head: str, main: str, foot: str = "", style: str = "") -> str:
+    """Return a whole page: ``head`` stands below the title, ``foot`` at the very end.
+
+    ``style`` is added to the looks that all pages share.
+    """
     named = escape(title)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{named}</title>\n<style>{_PAGE_STYLE}\n{STYLE}</style>\n</head>\n"
+        f"<title>{named}</title>\n<style>{_PAGE_STYLE}\n{STYLE}{style}</style>\n</head>\n"
         f"<body>\n<header>\n<h1>{named}</h1>\n{head}</header>\n<main>\n"
         f"{main}</main>\n{foot}</body>\n</html>\n"
     )

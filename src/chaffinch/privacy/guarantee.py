@@ -14,6 +14,10 @@ Method = Literal["exact", "upper-bound", "worst-pair-assumed", "monte-carlo", "p
 
 PROVEN: tuple[Method, ...] = ("exact", "upper-bound")
 
+_TOGETHER = "if shuffler and analyzer collude"
+_UNHIDDEN = {"columns": "if the analyzer knows the order of the columns"}
+"""When only the local guarantee is left, for views that another secret protects."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
@@ -91,7 +95,7 @@ class Guarantee:
             f"({_promised(self.epsilon, 6)}, {_promised(self.delta, 3)})"
             f"-differential privacy, {kind} "
             f"({self.method}); neighbours: {self.neighbours}; view: {self.view}; "
-            f"crowd: {self.crowd}; local epsilon if shuffler and analyzer collude: {local}"
+            f"crowd: {self.crowd}; local epsilon {_UNHIDDEN.get(self.view, _TOGETHER)}: {local}"
         )
 
 

@@ -44,7 +44,7 @@ class Audience:
             raise InvalidInput("publishers", "a list of names", publishers)
         names = tuple(publishers)
         for name in names:
-            label("name of a publisher", name)
+            _publisher(name)
         if not names or len(set(names)) < len(names):
             raise InvalidInput("publishers", "at least one, all with different names", names)
         levels = checks.whole("number of frequencies", frequencies, least=1, most=MOST_ROWS)
@@ -79,6 +79,16 @@ class Audience:
     def grid(self) -> tuple[int, ...]:
         """Return the shape of all that can be true of an id: how often seen, per publisher."""
         return (self.frequencies + 1,) * len(self.publishers)
+
+
+def _publisher(name: str) -> None:
+    label("name of a publisher", name)
+    padded = f" {name} "
+    if "," in name or any(f" {word} " in padded for word in ("and", "or", "not")):
+        # Groups are named by these words, and two groups must not have one name.
+        raise InvalidInput(
+            "name of a publisher", "without a comma and the words 'and', 'or', 'not'", name
+        )
 
 
 @dataclass(frozen=True)

@@ -6,36 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaffinch.analysis.page import shell
 from chaffinch.charts.figure import Figure
 from chaffinch.charts.heat import HeatFigure
-from chaffinch.charts.svg import STYLE, escape
+from chaffinch.charts.svg import escape
 from chaffinch.reach import figures
 
 PAGE = "signal-to-noise.html"
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _RARELY = "0.02"
-_PAGE_STYLE = """
-:root{color-scheme:light dark;--ink:#1b1b1b;--soft:#5a5a5a;--line:#d5d5d5;--paper:#fff}
-@media (prefers-color-scheme:dark){:root{--ink:#ececec;--soft:#b4b4b4;--line:#4a4a4a;
---paper:#161616}}
-*{box-sizing:border-box}
-body{margin:0 auto;max-width:60rem;padding:1.5rem 1rem 3rem;color:var(--ink);
-background:var(--paper);font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
-h1{font-size:1.7rem;line-height:1.25;margin:0 0 1rem}
-h2{font-size:1.25rem;margin:2.5rem 0 .75rem;border-top:1px solid var(--line);padding-top:1.5rem}
-p{max-width:46rem}
-figure{margin:1rem 0;min-width:0}
-figcaption{color:var(--soft);font-size:.9rem;margin-bottom:.35rem}
+_STYLE = """
+body{max-width:60rem}
+p,dd{max-width:46rem}
+dl{display:block}
+dt{color:var(--ink);font-weight:600;margin-top:.75rem}
+figure{min-width:0}
 .line{max-width:44rem;overflow-x:auto}
 .line svg{min-width:31rem}
 .maps{display:grid;grid-template-columns:repeat(auto-fit,minmax(18rem,1fr));gap:.5rem 1.5rem}
 .maps figure{margin:.5rem 0}
-dt{font-weight:600;margin-top:.75rem}
-dd{margin:0;max-width:46rem}
-@media (max-width:30rem){body{padding:1rem .75rem 2rem}h1{font-size:1.4rem}}
-@media print{:root{--ink:#000;--soft:#333;--line:#bbb;--paper:#fff}body{max-width:none;padding:0}
-figure{break-inside:avoid}h2{break-after:avoid}}
-""".strip()
+"""
 
 _OPENING = (
     "Several publishers hand in Bloom filters over the same columns, every bit flipped with "
@@ -123,15 +112,11 @@ def write(folder: Path) -> list[Path]:
 
 def html(shown: Sequence[Section]) -> str:
     """Return the page, which needs nothing else."""
-    title = "Signal to noise of one moved column"
-    body = "".join(_section(section) for section in shown)
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{_PAGE_STYLE}\n{STYLE}</style>\n</head>\n"
-        f"<body>\n<h1>{title}</h1>\n<p>{escape(_OPENING)}</p>\n<p>{escape(_FAMILY)}</p>\n"
-        f"<main>\n{body}</main>\n</body>\n</html>\n"
+    return shell(
+        "Signal to noise of one moved column",
+        head=f"<p>{escape(_OPENING)}</p>\n<p>{escape(_FAMILY)}</p>\n",
+        main="".join(_section(section) for section in shown),
+        style=_STYLE,
     )
 
 

@@ -21,6 +21,7 @@ from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.kernels import digests
 from chaffinch.tables.memory import ONLY
 from chaffinch.tables.read import Table
+from chaffinch.tables.unfolded import unfolded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -145,25 +146,14 @@ def _plain(array: pa.Array, must_be: str, column: str | None) -> pa.Array:
     """Return an array without dictionaries, runs and views."""
     import pyarrow as pa
 
+    if isinstance(array.type, pa.BaseExtensionType):
+        # What it stands for has spellings of its own, of which its storage is only one.
+        raise _refused(must_be, array.type, column)
     try:
-        return _unfolded(array)
+        return unfolded(array)
     except pa.ArrowException:
         # Its own words may repeat a cell.
         raise _refused(must_be, array.type, column) from None
-
-
-def _unfolded(array: pa.Array) -> pa.Array:
-    import pyarrow as pa
-    from pyarrow import compute
-
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        return _unfolded(array.dictionary).take(array.indices)
-    if pa.types.is_run_end_encoded(kind):
-        return _unfolded(compute.run_end_decode(array))
-    if pa.types.is_string_view(kind):
-        return array.cast(pa.large_string())
-    return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
 
 
 def _refused(must_be: str, kind: pa.DataType, column: str | None) -> InvalidTable:

@@ -42,7 +42,7 @@ def apart(sizes: Sequence[int], *, bits: int, hashes: int, flip: float) -> float
     independent, so the moments of a column's weight are products.
 
     >>> round(apart([1000, 1000], bits=100_000, hashes=1, flip=0.01))
-    48
+    46
     """
     right = 1.0 - flip
     loads = (hashes / bits) * np.asarray(sizes, dtype=np.float64)

@@ -36,10 +36,8 @@ def csv_file(release: ReachRelease) -> bytes:
 
 def parquet_file(release: ReachRelease) -> bytes:
     """Return the rows as Parquet, with plan, guarantee and version in the metadata."""
-    from chaffinch.reach.release_words import sentence
-
     facts = {name: part for name, part in release.document().items() if name != "groups"}
-    facts["sentence"] = sentence(release)
+    facts["sentence"] = str(release.guarantee)
     return files.parquet_bytes(
         ReachRow._fields, release.table(), texts=_TEXTS, facts=facts, repeated=["kind"]
     )

@@ -36,7 +36,7 @@ def page(release: ReachRelease) -> str:
 def summary(release: ReachRelease) -> str:
     """Return a short piece of HTML for notebooks: the promise and the first rows."""
     pieces = [f"<p><strong>{escape(words.title(release))}</strong></p>"]
-    pieces.append(f"<p>{escape(words.sentence(release))}</p>")
+    pieces.append(f"<p>{escape(str(release.guarantee))}</p>")
     for section in words.sections(release):
         pieces.append(f"<p>{escape(section.heading)}</p>")
         pieces.append(_table(release, section, _HEAD_ROWS))

@@ -25,7 +25,7 @@ def text(
         words.title(release),
         words.promise(release),
         words.trust(release),
-        f"{words.sentence(release)}.",
+        f"{release.guarantee}.",
         words.columns(release),
     ]
     lines = [line for one in paragraphs for line in [*textwrap.wrap(one, width), ""]]

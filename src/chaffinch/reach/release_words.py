@@ -108,17 +108,6 @@ def terms(release: ReachRelease) -> list[tuple[str, str]]:
     return pairs
 
 
-def sentence(release: ReachRelease) -> str:
-    """Return the guarantee as one line, for files and facts."""
-    promised = release.guarantee
-    proven = "proven" if promised.proven else "not proven"
-    return (
-        f"({at_most(promised.epsilon, 6)}, {at_most(promised.delta, 3)})-differential privacy, "
-        f"{proven} ({promised.method}); neighbours: {promised.neighbours}; view: {promised.view}; "
-        f"crowd: {promised.crowd}; with the campaign key: {_epsilon(promised.local_epsilon)}"
-    )
-
-
 def sections(release: ReachRelease) -> list[Section]:
     """Return the rows under their headings; none that would be empty."""
     audience = Audience(release.publishers, frequencies=release.frequencies)
@@ -198,7 +187,7 @@ def facts(release: ReachRelease) -> list[tuple[str, str]]:
     """Return names and numbers by which a release can be checked."""
     return [
         ("Plan", release.plan_id),
-        ("Guarantee", sentence(release)),
+        ("Guarantee", str(release.guarantee)),
         ("Publishers", ", ".join(release.publishers)),
         ("Filters", f"{release.bits:,} bits, {_times(release)}"),
         ("Hashes", f"{release.hashes} for each id (SipHash-2-4, keyed)"),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.planning.questions import REFUSE, Bit, Choice, Flags, Number, Question
+from chaffinch.tables.unfolded import unfolded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +57,7 @@ def numbers_of(
     row = first_row
     for chunk in column.chunks if hasattr(column, "chunks") else [column]:
         try:
-            parts.append(kernel(question, _plain(chunk)))
+            parts.append(kernel(question, unfolded(chunk)))
         except _Refused as refused:
             error = refused.error
             raise InvalidTable(
@@ -245,21 +246,6 @@ def _refusal(law: Law, answer: object) -> InvalidAnswer:
     except InvalidAnswer as error:
         return error
     return InvalidAnswer("an answer to the question")
-
-
-def _plain(array: pa.Array) -> pa.Array:
-    """Return an array without dictionary, run-end, view or extension types around it."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    kind = array.type
-    if isinstance(kind, pa.ExtensionType):
-        return _plain(array.storage)
-    if pa.types.is_dictionary(kind):
-        return _plain(array.dictionary_decode())
-    if pa.types.is_run_end_encoded(kind):
-        return _plain(compute.run_end_decode(array))
-    return array.cast(pa.large_string()) if pa.types.is_string_view(kind) else array
 
 
 def _nothing() -> pa.Array:

@@ -113,7 +113,8 @@ def _mapping(source: Mapping[str, Any]) -> _Opened:
 
 
 def _sliceable(values: Any) -> Any:
-    return values.to_numpy() if hasattr(values, "to_numpy") and hasattr(values, "index") else values
+    # A pandas series is sliced by its labels, an array by places. Arrow's own has neither.
+    return values.to_numpy() if hasattr(values, "to_numpy") and hasattr(values, "iloc") else values
 
 
 def column_of(values: Any, *, name: str, first_row: int) -> pa.Array:

@@ -130,7 +130,9 @@ def _open_parquet(source: Source) -> tuple[MessageFacts, _Read]:
 
     def read() -> Iterator[tuple[Any, Any]]:
         with source.open() as file:
-            opened = pq.ParquetFile(file, page_checksum_verification=True, buffer_size=1 << 20)
+            opened = pq.ParquetFile(
+                file, page_checksum_verification=True, buffer_size=1 << 20, pre_buffer=False
+            )
             for batch in opened.iter_batches(_ROWS, use_threads=False):
                 yield batch.column(0), None
 
