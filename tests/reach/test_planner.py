@@ -1,0 +1,333 @@
+"""Plans hold what they promise, and are about the best there is."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound
+from chaffinch.privacy import Target
+from chaffinch.privacy.audiences import audience_flip_probability
+from chaffinch.privacy.filters import flip_probability_for
+from chaffinch.reach import predict
+from chaffinch.reach.audience import Audience
+from chaffinch.reach.planner import HASHES, MAX_BITS, MOST_ERROR, guessed_flip, plan
+from chaffinch.reach.plans import ReachPlan, checked_plan
+from tests.reach.test_estimates import audience
+
+TARGET = Target(epsilon=1, delta=1e-9)
+SETTINGS = [
+    (1, 1000, 1.0, 1e-9),
+    (2, 10_000, 1.0, 1e-6),
+    (2, 50_000, 3.0, 1e-9),
+    (3, 1_000_000, 0.2, 1e-12),
+    (5, 100_000, 1.0, 1e-9),
+    (8, 100_000, 2.0, 1e-9),
+]
+
+
+def made(publishers: int, size: int, epsilon: float, delta: float, **more: Any) -> ReachPlan:
+    target = Target(epsilon=epsilon, delta=delta)
+    return plan(audience(publishers), sizes=[size] * publishers, target=target, **more)
+
+
+@pytest.mark.parametrize(("publishers", "size", "epsilon", "delta"), SETTINGS)
+def test_plans_hold_what_they_promise(
+    publishers: int, size: int, epsilon: float, delta: float
+) -> None:
+    found = made(publishers, size, epsilon, delta)
+    found.verify()
+    found.verify(within=Target(epsilon=epsilon, delta=delta))
+    assert found.mechanism.delta_bound(epsilon) <= delta
+    assert (found.guarantee.epsilon, found.guarantee.delta) == (epsilon, delta)
+    # Not safer than asked for: a thousandth fewer flips and the promise is broken.
+    fewer = Fraction(int(found.numerator * 0.999), 2**64)
+    with pytest.raises(GuaranteeNotProven):
+        replace(found, flip_probability=fewer).verify()
+    assert found.limit < found.standard_error <= MOST_ERROR * sum(found.sizes)
+    assert found.bits <= MAX_BITS
+    assert found.column_guarantee.epsilon <= epsilon
+    assert found.assumed_epsilon <= epsilon * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("publishers", "size", "epsilon", "delta"), SETTINGS)
+def test_what_was_weighed_stands_beside_what_was_chosen(
+    publishers: int, size: int, epsilon: float, delta: float
+) -> None:
+    found = made(publishers, size, epsilon, delta)
+    assert [one.hashes for one in found.options] == list(HASHES)
+    chosen = next(one for one in found.options if one.hashes == found.hashes)
+    assert (chosen.bits, chosen.flip) == (found.bits, float(found.flip_probability))
+    assert chosen.standard_error == found.standard_error
+    assert chosen.limit == found.limit
+
+
+def exact_error(task: tuple[int, int, float, float], bits: int, hashes: int) -> float:
+    publishers, size, epsilon, delta = task
+    flip = audience_flip_probability(
+        epsilon=epsilon, delta=delta, filters=publishers, bits=bits, hashes=hashes
+    )
+    return predict.apart([size] * publishers, bits=bits, hashes=hashes, flip=float(flip))
+
+
+@pytest.mark.parametrize(
+    ("task", "bits", "hashes"),
+    [
+        ((2, 50_000, 1.0, 1e-9), (2**19, 2**21, 2**23, 2**25), (1, 4, 16)),
+        ((3, 50_000, 3.0, 1e-9), (2**18, 2**20, 2**22, 2**23), (1, 4, 16)),
+        ((1, 1000, 1.0, 1e-6), (2**15, 2**17, 2**19), (1, 4)),
+    ],
+)
+def test_no_other_size_is_much_better(
+    task: tuple[int, int, float, float], bits: tuple[int, ...], hashes: tuple[int, ...]
+) -> None:
+    best = min(exact_error(task, m, h) for m in bits for h in hashes)
+    assert made(*task).standard_error <= 1.05 * best
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "task",
+    [
+        (1, 1000, 3.0, 1e-6),
+        (2, 50_000, 3.0, 1e-9),
+        (2, 10_000, 3.0, 1e-6),
+        (2, 1000, 1.0, 1e-6),
+        (3, 50_000, 3.0, 1e-9),
+        (5, 100_000, 3.0, 1e-9),
+    ],
+)
+def test_no_size_on_a_fine_grid_is_much_better(task: tuple[int, int, float, float]) -> None:
+    balls = task[0] * task[1]
+    grid = [
+        (round(hashes * balls / load / 64) * 64, hashes)
+        for hashes in HASHES
+        for load in (3.0, 1.5, 0.75, 0.4, 0.2, 0.1, 0.05, 0.025)
+    ]
+    best = min(exact_error(task, bits, hashes) for bits, hashes in grid if bits <= MAX_BITS)
+    assert made(*task).standard_error <= 1.05 * best
+
+
+def guess_over_truth(rows: int, bits: int, hashes: int, epsilon: float, delta: float) -> float:
+    true = audience_flip_probability(
+        epsilon=epsilon, delta=delta, filters=rows, bits=bits, hashes=hashes
+    )
+    return guessed_flip(Target(epsilon=epsilon, delta=delta), rows, bits, hashes) / float(true)
+
+
+def room(rows: int, step: float) -> tuple[float, float]:
+    """Return what the guess is worth: good for small steps, too low for large ones."""
+    if rows == 1:
+        return (0.997, 1.003)
+    return (0.97, 1.03) if step <= 0.5 else (0.58, 1.05)
+
+
+@pytest.mark.parametrize(
+    ("rows", "bits", "hashes", "epsilon", "delta"),
+    [
+        (1, 10**4, 4, 1.0, 1e-12),
+        (1, 10**6, 1, 1.0, 1e-6),
+        (1, 10**4, 1, 3.0, 1e-12),
+        (2, 10**4, 16, 1.0, 1e-6),
+        (2, 10**9, 1, 0.1, 1e-12),
+        (2, 10**9, 1, 3.0, 1e-6),
+        (2, 10**6, 16, 3.0, 1e-9),
+        (3, 10**6, 4, 1.0, 1e-12),
+        (5, 10**9, 2, 1.0, 1e-9),
+        (5, 10**9, 1, 3.0, 1e-6),
+        (8, 10**6, 4, 1.0, 1e-9),
+        (10, 10**9, 1, 3.0, 1e-12),
+        (10, 10**4, 16, 0.1, 1e-12),
+    ],
+)
+def test_the_guess_steers_well(
+    rows: int, bits: int, hashes: int, epsilon: float, delta: float
+) -> None:
+    low, high = room(rows, epsilon / hashes)
+    assert low <= guess_over_truth(rows, bits, hashes, epsilon, delta) <= high
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("rows", [2, 3, 4, 5, 6, 8, 10])
+def test_the_guess_steers_well_everywhere(rows: int) -> None:
+    grid = itertools.product((10**4, 10**6, 10**9), (1, 4, 16), (0.1, 0.5, 1.0, 3.0), (1e-6, 1e-12))
+    for bits, hashes, epsilon, delta in grid:
+        low, high = room(rows, epsilon / hashes)
+        found = guess_over_truth(rows, bits, hashes, epsilon, delta)
+        assert low <= found <= high, (bits, hashes, epsilon, delta)
+
+
+@pytest.mark.parametrize("publishers", [2, 5])
+@pytest.mark.parametrize("hashes", [None, 1])
+def test_more_epsilon_is_never_more_error(publishers: int, hashes: int | None) -> None:
+    errors = [
+        made(publishers, 50_000, epsilon, 1e-9, hashes=hashes).standard_error
+        for epsilon in (0.5, 1.0, 1.02, 1.5, 2.0, 4.0, 8.0)
+    ]
+    # Rounding to sizes of filters may turn a step of 2 % round, but not by more than the
+    # share of the least error that is given away for a smaller filter.
+    assert all(later <= 1.05 * before for before, later in itertools.pairwise(errors))
+    assert errors[-1] < errors[3] < errors[1] < errors[0]
+
+
+@pytest.mark.parametrize(("bits", "hashes"), [(2**20, 2), (100_000, None), (None, 3)])
+def test_what_is_fixed_stays(bits: int | None, hashes: int | None) -> None:
+    found = plan(audience(2), sizes=[20_000, 10_000], target=TARGET, bits=bits, hashes=hashes)
+    found.verify()
+    assert found.bits == (bits or found.bits)
+    assert found.hashes == (hashes or found.hashes)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_with_fixed_filters_more_epsilon_is_less_error(epsilon: float) -> None:
+    errors = [
+        made(3, 20_000, epsilon * factor, 1e-9, bits=2**20, hashes=2).standard_error
+        for factor in (1.0, 1.01, 1.1, 2.0)
+    ]
+    assert errors == sorted(errors, reverse=True)
+
+
+def test_one_hash_is_the_calibration_of_the_source() -> None:
+    # S4's estimate_flip_prob, with the proven bound instead of the assumed pair.
+    found = made(3, 50_000, 1.0, 1e-9, bits=2**20, hashes=1)
+    assert found.flip_probability == flip_probability_for(
+        epsilon=1.0, delta=1e-9, filters=3, bits=2**20
+    )
+    assumed = flip_probability_for(epsilon=1.0, delta=1e-9, filters=3, bits=2**20, method="assumed")
+    assert assumed < found.flip_probability
+
+
+def test_frequencies_are_rows_to_hide() -> None:
+    twice = Audience(["a", "b"], frequencies=2)
+    found = plan(twice, sizes=[50_000, 50_000], target=TARGET, bits=2**20, hashes=1)
+    four = made(4, 25_000, 1.0, 1e-9, bits=2**20, hashes=1)
+    assert found.flip_probability == four.flip_probability
+    assert found.filter_bytes == 2 * four.filter_bytes
+
+
+def test_sizes_may_be_named() -> None:
+    two = Audience(["daily", "radio"])
+    listed = plan(two, sizes=[20_000, 10_000], target=TARGET)
+    assert plan(two, sizes={"radio": 10_000, "daily": 20_000}, target=TARGET) == listed
+    assert listed.sizes == (20_000, 10_000)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [1000],
+        [1000, 1000, 1000],
+        {"daily": 1000},
+        {"daily": 1000, "radio": 1000, "print": 1000},
+        [1000, 0],
+        [1000, -1],
+        [1000, 1000.5],
+        [1000, True],
+        [1000, 10**13],
+        "12",
+        b"12",
+    ],
+)
+def test_impossible_sizes_are_refused(sizes: Any) -> None:
+    with pytest.raises(InvalidInput):
+        plan(Audience(["daily", "radio"]), sizes=sizes, target=TARGET)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"bits": 63},
+        {"bits": 10**9 + 1},
+        {"bits": 1e6},
+        {"hashes": 0},
+        {"hashes": 65},
+        {"max_bits": 10},
+        {"max_bits": 10**10},
+        {"title": "a\nb"},
+        {"target": 1.0},
+        {"audience": ["daily"]},
+    ],
+)
+def test_impossible_wishes_are_refused(wrong: dict[str, Any]) -> None:
+    wishes: dict[str, Any] = {"audience": Audience(["daily"]), "sizes": [1000], "target": TARGET}
+    wishes |= wrong
+    with pytest.raises(InvalidInput):
+        plan(wishes.pop("audience"), **wishes)
+
+
+@pytest.mark.parametrize(
+    ("publishers", "size", "epsilon", "more"),
+    [
+        (2, 10, 1.0, {}),
+        (2, 1, 1.0, {}),
+        (20, 1000, 0.1, {}),
+        (8, 1000, 0.01, {}),
+        (2, 10**6, 1.0, {"bits": 64}),
+        (2, 10**6, 1.0, {"max_bits": 1000}),
+        (2, 10**6, 1.0, {"bits": 10**4, "hashes": 64}),
+    ],
+)
+def test_what_cannot_be_counted_has_no_plan(
+    publishers: int, size: int, epsilon: float, more: dict[str, Any]
+) -> None:
+    with pytest.raises(NoPlanFound) as caught:
+        made(publishers, size, epsilon, 1e-9, **more)
+    assert "The error of the reach must be at most 25%" in caught.value.message
+    assert caught.value.hint
+
+
+def test_progress_is_told_in_words() -> None:
+    told: list[str] = []
+    made(2, 10_000, 1.0, 1e-6, progress=told.append)
+    assert told == ["weighing sizes of filters", "calibrating the flips"]
+
+
+def test_a_plan_must_stay_within_what_a_party_accepts() -> None:
+    found = made(2, 10_000, 1.0, 1e-9)
+    for within in (Target(epsilon=0.9, delta=1e-9), Target(epsilon=1, delta=1e-10)):
+        with pytest.raises(InvalidInput):
+            found.verify(within=within)
+
+
+def test_only_flips_stand_against_a_publisher_who_helps() -> None:
+    found = made(3, 50_000, 1.0, 1e-9, bits=2**20, hashes=2)
+    odds = float((1 - found.flip_probability) / found.flip_probability)
+    assert found.colluding_epsilon == pytest.approx(2 * 2 * math.log(odds))
+    assert made(1, 50_000, 1.0, 1e-9, bits=2**20, hashes=1).colluding_epsilon == 0.0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sizes": (1000,)},
+        {"sizes": (1000, 0)},
+        {"bits": 10},
+        {"hashes": 0},
+        {"epsilon": 0.0},
+        {"epsilon": float("nan")},
+        {"epsilon": float("inf")},
+        {"delta": 2.0},
+        {"flip_probability": Fraction(1, 3)},
+        {"flip_probability": Fraction(1, 2)},
+        {"flip_probability": Fraction(0)},
+        {"audience": ["a", "b"]},
+    ],
+)
+def test_impossible_plans_are_never_born(wrong: dict[str, Any]) -> None:
+    good = made(2, 10_000, 1.0, 1e-9, bits=2**18, hashes=1)
+    with pytest.raises(InvalidInput):
+        replace(good, **wrong)
+
+
+def test_what_is_no_plan_is_refused() -> None:
+    good = made(2, 10_000, 1.0, 1e-9, bits=2**18, hashes=1)
+    assert checked_plan(good) is good
+    for other in ("plan.json", None, {}):
+        with pytest.raises(InvalidInput):
+            checked_plan(other)
