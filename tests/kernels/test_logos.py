@@ -162,11 +162,6 @@ def test_the_loops_of_filters_are_of_the_same_kind_as_the_others() -> None:
         filters.choose("fortran")
 
 
-def test_without_the_other_extension_this_one_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "chaffinch.kernels._native", None)
-    assert filters.choose("") == ("numpy", filters_plain)
-
-
 @built
 def test_an_extension_that_is_missing_or_old_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:

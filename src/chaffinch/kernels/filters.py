@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-from types import ModuleType
 from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.errors import InvalidInput
 from chaffinch.kernels import filters_plain, native
 
 
@@ -49,24 +46,8 @@ class Loops(Protocol):
 
 def choose(wanted: str) -> tuple[str, Loops]:
     """Return the name and the loops for what the environment variable says."""
-    name, _ = native.choose(wanted)
-    if name == "native":
-        built = _built()
-        if built is not None:
-            return "native", cast("Loops", built)
-        if wanted == "native":
-            rule = "numpy or unset where the C extension was not built, or from older sources"
-            raise InvalidInput(f"variable {native.VARIABLE}", rule, wanted)
-    return "numpy", filters_plain
-
-
-def _built() -> ModuleType | None:
-    """Return the C extension, if it was built from these sources."""
-    try:
-        module = importlib.import_module("chaffinch.kernels._filters")
-    except ImportError:
-        return None
-    return module if getattr(module, "EDITION", 0) == filters_plain.EDITION else None
+    name, loops = native.chosen(wanted, "_filters", filters_plain)
+    return name, cast("Loops", loops)
 
 
 _, LOOPS = choose(os.environ.get(native.VARIABLE, ""))

@@ -127,24 +127,27 @@ class Loops(Protocol):
 
 def choose(wanted: str) -> tuple[str, Loops]:
     """Return the name and the loops for what the environment variable says."""
-    wanted = checks.choice(f"variable {VARIABLE}", wanted, ("", "native", "numpy"))
+    name, loops = chosen(wanted, "_native", plain)
+    return name, cast("Loops", loops)
+
+
+def chosen(wanted: str, extension: str, fallback: ModuleType) -> tuple[str, ModuleType]:
+    """Return a C extension if it is wanted and was built from these sources, else the other.
+
+    Both say which edition of the loops they hold.
+    """
+    checks.choice(f"variable {VARIABLE}", wanted, ("", "native", "numpy"))
     if wanted != "numpy":
-        built = _built()
-        if built is not None:
-            return "native", cast("Loops", built)
+        try:
+            built = importlib.import_module(f"chaffinch.kernels.{extension}")
+        except ImportError:
+            built = None
+        if getattr(built, "EDITION", 0) == fallback.EDITION:
+            return "native", cast("ModuleType", built)
         if wanted == "native":
             rule = "numpy or unset where the C extension was not built, or from older sources"
             raise InvalidInput(f"variable {VARIABLE}", rule, wanted)
-    return "numpy", plain
-
-
-def _built() -> ModuleType | None:
-    """Return the C extension, if it was built from these sources."""
-    try:
-        module = importlib.import_module("chaffinch.kernels._native")
-    except ImportError:
-        return None
-    return module if getattr(module, "EDITION", 0) == plain.EDITION else None
+    return "numpy", fallback
 
 
 _NAME, LOOPS = choose(os.environ.get(VARIABLE, ""))
