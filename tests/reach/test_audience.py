@@ -76,13 +76,11 @@ def test_members_are_those_that_the_words_say(data: Any) -> None:
     if not {"any", "all"} & set(roles):
         roles = ("any", *roles[1:])
     times = data.draw(st.integers(1, 2))
-    named = {role: [n for n, r in zip("abc", roles, strict=True) if r == role] for role in roles}
-    group = Group(
-        any_of=named.get("any", ()),
-        all_of=named.get("all", ()),
-        none_of=named.get("none", ()),
-        times=times,
-    )
+    named = {
+        role: tuple(name for name, own in zip("abc", roles, strict=True) if own == role)
+        for role in ("any", "all", "none")
+    }
+    group = Group(named["any"], named["all"], named["none"], times)
     members = group.members(THREE)
     for seen in product(range(3), repeat=3):
         views = dict(zip("abc", seen, strict=True))

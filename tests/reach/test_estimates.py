@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -38,10 +39,7 @@ def all_groups(whose: Audience) -> list[Group]:
             for role in ("any_of", "all_of", "none_of")
         }
         if listed["any_of"] or listed["all_of"]:
-            found += [
-                Group(**listed, times=times)  # type: ignore[arg-type]
-                for times in range(1, whose.frequencies + 1)
-            ]
+            found += [Group(**listed, times=times) for times in range(1, whose.frequencies + 1)]
     return found
 
 
@@ -81,8 +79,7 @@ def test_a_wrong_belief_does_not_recover_them(wrong: dict[str, Any]) -> None:
     whose = audience(2)
     crowd = crowd_of(whose, seed=1)
     true = expected(whose, crowd, bits=3000, hashes=1, flip=0.2)
-    believed = {"audience": whose, "bits": 3000, "hashes": 1, "flip": 0.2} | wrong
-    columns = Columns(shares=true.shares, **believed)
+    columns = replace(true, **wrong)
     people = sum(crowd.values())
     everyone = Group(any_of=whose.publishers)
     assert columns.estimate(everyone)[0] != pytest.approx(people, rel=0.02)
@@ -165,7 +162,7 @@ def test_full_columns_cannot_be_counted() -> None:
     whose = audience(2)
     group = Group(any_of=whose.publishers)
     for load, countable in ((1.0, True), (4.0, True), (12.0, False), (30.0, False)):
-        crowd = {(1, 0): round(load * 5000), (1, 1): 10}
+        crowd: dict[tuple[int, ...], int] = {(1, 0): round(load * 5000), (1, 1): 10}
         columns = expected(whose, crowd, bits=10_000, hashes=2, flip=0.01)
         assert columns.countable(group) == countable, load
     # What the other publisher alone has can still be told.

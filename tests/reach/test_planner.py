@@ -328,6 +328,7 @@ def test_impossible_plans_are_never_born(wrong: dict[str, Any]) -> None:
 def test_what_is_no_plan_is_refused() -> None:
     good = made(2, 10_000, 1.0, 1e-9, bits=2**18, hashes=1)
     assert checked_plan(good) is good
-    for other in ("plan.json", None, {}):
+    others: list[object] = ["plan.json", None, {}]
+    for other in others:
         with pytest.raises(InvalidInput):
             checked_plan(other)

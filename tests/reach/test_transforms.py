@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -33,7 +32,10 @@ def audience(publishers: int, frequencies: int) -> Audience:
 
 def kron(matrices: list[Floats]) -> Floats:
     """Return the product in which the first matrix moves the lowest bits."""
-    return reduce(np.kron, reversed(matrices))
+    found = np.eye(1)
+    for matrix in matrices:
+        found = np.kron(matrix, found).astype(np.float64)
+    return found
 
 
 def flips(rows: int, flip: float) -> Floats:
