@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from benchmarks.pipeline.findings import Finding
 from benchmarks.tables import surroundings
 
-PARTS = ("inserts", "logos")
-PACKAGES = ("numpy", "rbloom", "pybloom-live")
+PARTS = ("accuracy", "inserts", "logos")
+PACKAGES = ("numpy", "datasketches", "rbloom", "pybloom-live")
 
 
 def main() -> int:
