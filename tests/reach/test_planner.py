@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ SETTINGS = [
 ]
 
 
+@lru_cache
 def made(publishers: int, size: int, epsilon: float, delta: float, **more: Any) -> ReachPlan:
     target = Target(epsilon=epsilon, delta=delta)
     return plan(audience(publishers), sizes=[size] * publishers, target=target, **more)
@@ -80,7 +82,7 @@ def exact_error(task: tuple[int, int, float, float], bits: int, hashes: int) -> 
     [
         ((2, 50_000, 1.0, 1e-9), (2**19, 2**21, 2**23, 2**25), (1, 4, 16)),
         ((3, 50_000, 3.0, 1e-9), (2**18, 2**20, 2**22, 2**23), (1, 4, 16)),
-        ((1, 1000, 1.0, 1e-6), (2**15, 2**17, 2**19), (1, 4)),
+        ((1, 1000, 3.0, 1e-6), (2**18, 2**20), (1, 4)),
     ],
 )
 def test_no_other_size_is_much_better(
@@ -168,7 +170,7 @@ def test_the_guess_steers_well_everywhere(rows: int) -> None:
 def test_more_epsilon_is_never_more_error(publishers: int, hashes: int | None) -> None:
     errors = [
         made(publishers, 50_000, epsilon, 1e-9, hashes=hashes).standard_error
-        for epsilon in (0.5, 1.0, 1.02, 1.5, 2.0, 4.0, 8.0)
+        for epsilon in (0.5, 1.0, 1.02, 2.0, 4.0)
     ]
     # Rounding to sizes of filters may turn a step of 2 % round, but not by more than the
     # share of the least error that is given away for a smaller filter.

@@ -111,22 +111,22 @@ def same_law(first: Counts, second: Counts) -> bool:
 def test_drawn_logos_have_the_law_of_real_filters(name: str) -> None:
     publishers, bits, hashes = CROWDS[name]
     plan = planned(publishers.audience, bits, hashes, 0.1)
-    seen = real(plan, publishers, 400)
-    assert same_law(seen, drawn(plan, publishers, 3000, 0.1))
-    assert not same_law(seen, drawn(plan, publishers, 3000, 0.11))
-    assert not same_law(seen, drawn(plan, publishers, 3000, 0.09))
+    seen = real(plan, publishers, 250)
+    assert same_law(seen, drawn(plan, publishers, 2000, 0.1))
+    assert not same_law(seen, drawn(plan, publishers, 2000, 0.11))
+    assert not same_law(seen, drawn(plan, publishers, 2000, 0.09))
 
 
 @pytest.mark.parametrize("name", CROWDS)
 def test_thrown_logos_have_the_law_of_single_balls(name: str) -> None:
     publishers, bits, hashes = CROWDS[name]
     draws = generator(6, "columns")
-    seen = balls(publishers, bits, hashes, 1500, seed=3)
+    seen = balls(publishers, bits, hashes, 800, seed=3)
 
     def some(hashes: int, bits: int) -> Counts:
         crowd, audience = publishers.crowd, publishers.audience
         return np.array(
-            [thrown(audience, crowd, bits=bits, hashes=hashes, draws=draws) for _ in range(3000)]
+            [thrown(audience, crowd, bits=bits, hashes=hashes, draws=draws) for _ in range(2000)]
         )
 
     assert same_law(seen, some(hashes, bits))
@@ -138,22 +138,24 @@ def test_thrown_logos_have_the_law_of_single_balls(name: str) -> None:
 )
 def test_columns_hit_have_the_law_of_single_balls(count: int, columns: int) -> None:
     draws = np.random.default_rng(count)
-    each = draws.integers(0, columns, (4000, count))
+    each = draws.integers(0, columns, (2500, count))
     each.sort(axis=1)
     thrown_singly = 1 + (np.diff(each, axis=1) != 0).sum(axis=1)
-    at_once = np.array([columns_hit(count, columns, draws) for _ in range(4000)])
+    at_once = np.array([columns_hit(count, columns, draws) for _ in range(2500)])
     assert judging.two_samples(thrown_singly, at_once) > ALARM
     assert at_once.max() <= min(count, columns)
 
 
 def test_three_balls_too_few_are_seen() -> None:
     draws = np.random.default_rng(1)
-    some = np.array([columns_hit(60, 64, draws) for _ in range(4000)])
-    fewer = np.array([columns_hit(57, 64, draws) for _ in range(4000)])
+    some = np.array([columns_hit(60, 64, draws) for _ in range(2500)])
+    fewer = np.array([columns_hit(57, 64, draws) for _ in range(2500)])
     assert judging.two_samples(some, fewer) < ALARM
 
 
-@pytest.mark.parametrize(("count", "columns"), [(10**6, 10**7), (3 * 10**8, 10**9), (10**6, 3 * 10**5)])
+@pytest.mark.parametrize(
+    ("count", "columns"), [(10**6, 10**7), (3 * 10**8, 10**9), (10**6, 3 * 10**5)]
+)
 def test_large_numbers_have_the_moments_of_occupancy(count: int, columns: int) -> None:
     runs = 400
     draws = np.random.default_rng(2)
