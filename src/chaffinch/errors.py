@@ -199,11 +199,23 @@ class GuaranteeNotProven(ChaffinchError):
     code = "guarantee-not-proven"
 
     def __init__(
-        self, quantity: str, *, asked: float, lower: float, upper: float, hint: str = ""
+        self,
+        quantity: str,
+        *,
+        asked: float = 0.0,
+        lower: float = 0.0,
+        upper: float,
+        most: float | None = None,
+        hint: str = "",
     ) -> None:
-        super().__init__(
+        said = (
             f"The {quantity} must be proven to a relative width of {asked:g}. "
-            f"Got the bracket [{lower!r}, {upper!r}].",
+            f"Got the bracket [{lower!r}, {upper!r}]."
+        )
+        if most is not None:
+            said = f"The {quantity} must be at most {most:g}. Got {upper:.6g}, as far as is proven."
+        super().__init__(
+            said,
             hint=hint,
             details={"quantity": quantity, "asked": asked, "lower": lower, "upper": upper},
         )

@@ -108,7 +108,7 @@ def test_a_plan_shows_promise_trust_and_what_was_weighed(
         "about: the flips are a guess",
     ):
         assert words in text
-    assert ("limit: what would be left" in text) is (columns == 80)
+    assert ("unflipped: what would be left" in text) is (columns == 80)
     rows = [line for line in done.out.splitlines() if line.startswith(("→  ", "about  "))]
     assert sum(line.startswith("→") for line in rows) == 1
     assert len(rows) > 3
@@ -130,9 +130,9 @@ def test_a_plan_as_json(cli: Callable[..., Done]) -> None:
 
 
 def test_what_is_fixed_stays_fixed(cli: Callable[..., Done]) -> None:
-    words = ("--bits", 100_000, "--hashes", 2, "--title", "Two", "--json")
+    words = ("--bits", 2**17, "--hashes", 2, "--title", "Two", "--json")
     document = json.loads(cli("reach", "plan", *TWO, "--epsilon", 2, *words).out)["plan"]
-    assert (document["filters"]["bits"], document["filters"]["hashes"]) == (100_000, 2)
+    assert (document["filters"]["bits"], document["filters"]["hashes"]) == (2**17, 2)
     assert document["title"] == "Two"
     small = json.loads(cli("reach", "plan", *TWO, "--epsilon", 2, "--max-bits", 8192, "--json").out)
     assert small["plan"]["filters"]["bits"] <= 8192
@@ -369,8 +369,25 @@ def test_the_analyzer_pays_once(filters: list[Path], cli: Callable[..., Done]) -
     again = cli(*analyzing(filters, *files))
     assert "charged before to l" in again.out
     # Other filters under the same key would show the same columns again.
+    filters[0].unlink()
     assert cli(*encoding(folder, "daily")).code == 0
-    assert cli(*analyzing(filters, *files)).code == 2
+    other = cli(*analyzing(filters, *files))
+    assert (other.code, "one for each collection" in other.err) == (2, True)
+
+
+def test_nothing_is_charged_for_a_release_that_cannot_be_written(
+    filters: list[Path], cli: Callable[..., Done]
+) -> None:
+    folder = filters[0].parent
+    files = ("--ledger", folder / "l", "--mark", folder / "m")
+    cap = ("--epsilon", 3, "--delta", 1e-5)
+    assert cli("ledger", "create", folder / "l", "--mark", folder / "m", *cap).code == 0
+    assert cli(*analyzing(filters, *files, "-o", folder / "nowhere" / "r.html")).code == 5
+    shown = json.loads(cli("ledger", "show", folder / "l", "--mark", folder / "m", "--json").out)
+    assert shown["charges"] == []
+    plan = folder / "campaign.plan.json"
+    checked = cli("ledger", "check", folder / "l", "--mark", folder / "m", "--plan", plan)
+    assert (checked.code, "it fits" in checked.out) == (0, True)
 
 
 def test_filters_that_do_not_belong_together(filters: list[Path], cli: Callable[..., Done]) -> None:
@@ -380,6 +397,7 @@ def test_filters_that_do_not_belong_together(filters: list[Path], cli: Callable[
     assert cli(*analyzing([*filters, filters[0]])).code == 2
     (folder / "campaign.key").unlink()
     reach.new_key().save(folder / "campaign.key")
+    filters[0].unlink()
     assert cli(*encoding(folder, "daily")).code == 0
     other = cli(*analyzing(filters))
     assert (other.code, "one campaign key" in other.err) == (2, True)
@@ -393,10 +411,60 @@ def test_filters_that_do_not_belong_together(filters: list[Path], cli: Callable[
 def test_filters_that_are_full_are_refused(campaign: Path, cli: Callable[..., Done]) -> None:
     small = reach.plan(Audience(["daily"]), sizes=[100], target=Target(4, 1e-4), bits=256)
     small.save(campaign / "campaign.plan.json")
-    assert cli(*encoding(campaign, "daily")).code == 0
-    done = cli(*analyzing([campaign / "daily.filter"]), "--json")
+    done = cli(*encoding(campaign, "daily"), "--json")
     assert done.code == 2
     assert json.loads(done.out)["error"]["code"] == "filter-full"
+    assert not (campaign / "daily.filter").exists()
+
+
+def test_what_was_charged_is_never_lost(
+    campaign: Path, cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the charge and the last name of the file everything may go wrong."""
+    files = ("--ledger", campaign / "l", "--mark", campaign / "m")
+    cap = ("--epsilon", 3, "--delta", 1e-5, "--role", "client")
+    assert cli("ledger", "create", campaign / "l", "--mark", campaign / "m", *cap).code == 0
+    folder = [*encoding(campaign, "daily")[:-1], campaign]
+    assert cli(*folder, *files).code == 5
+
+    rename = Path.replace
+
+    def failing(path: Path, target: Path) -> Path:
+        if Path(target).name == "daily.filter":
+            raise OSError
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", failing)
+    done = cli(*encoding(campaign, "daily"), *files)
+    assert (done.code, "charged and whole" in done.err) == (5, True)
+    (left,) = campaign.glob("daily.filter.*")
+    assert left.name in done.err
+    assert reach.load_filter(left).publisher == "daily"
+
+
+def test_a_publisher_accepts_no_empty_promise(campaign: Path, cli: Callable[..., Done]) -> None:
+    for more, code in ((("--max-epsilon", 1), 2), (("--max-delta", 1e-9), 2), ((), 0)):
+        done = cli(*encoding(campaign, "daily"), *more)
+        assert done.code == code, done
+        assert (campaign / "daily.filter").exists() is (code == 0)
+    assert "the plan promises (2, 1e-06)-differential privacy" in done.err
+
+
+def test_a_publisher_is_told_what_went_in(campaign: Path, cli: Callable[..., Done]) -> None:
+    (campaign / "daily.csv").write_text("id,views\nuser-1,1\nuser-2,1\n")
+    done = cli(*encoding(campaign, "daily"))
+    assert "2 rows read, about 2 different ids" in done.err
+    assert "is this the right table?" in done.err
+    again = cli(*encoding(campaign, "daily"))
+    assert (again.code, "does not exist yet" in again.err) == (2, True)
+
+
+def test_a_key_is_never_overwritten(campaign: Path, cli: Callable[..., Done]) -> None:
+    before = (campaign / "campaign.key").read_bytes()
+    for verb in (["plan", *TWO, "--epsilon", 2], encoding(campaign, "daily")[1:-2]):
+        done = cli("reach", *verb, "-o", campaign / "campaign.key")
+        assert (done.code, "another file than a key" in done.err) == (2, True)
+    assert (campaign / "campaign.key").read_bytes() == before
 
 
 def test_a_key_that_others_can_read_is_refused(campaign: Path, cli: Callable[..., Done]) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.privacy import Target
 from chaffinch.reach.audience import Audience
+from chaffinch.reach.encoding import encode as publishers_encode
 from chaffinch.reach.filter_file import Filter
 from chaffinch.reach.keys import CampaignKey
 from chaffinch.reach.plans import ReachPlan
@@ -23,14 +26,14 @@ def small_plan(
     publishers: Sequence[str] = ("daily", "radio"),
     *,
     frequencies: int = 1,
-    bits: int = 1000,
+    bits: int = 1024,
     hashes: int = 1,
     flip: Fraction = Fraction(1, 4),
     title: str = "",
 ) -> ReachPlan:
     """Return a plan that promises little, and so holds."""
     audience = Audience(publishers, frequencies=frequencies)
-    epsilon = 1.0 + 2.0 * audience.rows * hashes * float(np.log(float((1 - flip) / flip)))
+    epsilon = 1.01 * audience.rows * hashes * float(np.log(float((1 - flip) / flip)))
     return ReachPlan(
         title=title,
         audience=audience,
@@ -41,6 +44,10 @@ def small_plan(
         epsilon=epsilon,
         delta=1e-6,
     )
+
+
+encode = partial(publishers_encode, within=Target(epsilon=100, delta=0.01))
+"""As publishers do it who accept any of these plans."""
 
 
 def siphash(key: bytes, message: bytes) -> int:
@@ -111,15 +118,18 @@ def set_bits(row: NDArray[np.uint64]) -> set[int]:
     }
 
 
-def made_up(plan: ReachPlan, publisher: str, *, load: float = 0.5, seed: int = 0) -> Filter:
+def made_up(
+    plan: ReachPlan, publisher: str, *, load: float = 0.5, seed: int = 0, bits: int | None = None
+) -> Filter:
     """Return a filter as an honest publisher with so many ids per column would make it."""
     random = np.random.default_rng([seed, *publisher.encode()])
     rows = []
+    size = bits or plan.bits
     for times in range(plan.audience.frequencies):
-        held = random.random(plan.bits) < 1 - np.exp(-load * plan.hashes / 2**times)
-        held ^= random.random(plan.bits) < float(plan.flip_probability)
+        held = random.random(size) < 1 - np.exp(-load * plan.hashes / 2**times)
+        held ^= random.random(size) < float(plan.flip_probability)
         packed = np.packbits(held, bitorder="little")
-        whole = np.zeros(8 * -(-plan.bits // 64), np.uint8)
+        whole = np.zeros(8 * -(-size // 64), np.uint8)
         whole[: len(packed)] = packed
         rows.append(whole.view("<u8").astype(np.uint64))
     return Filter(
@@ -127,6 +137,6 @@ def made_up(plan: ReachPlan, publisher: str, *, load: float = 0.5, seed: int = 0
         publisher=publisher,
         key=KEY.fingerprint(plan.id),
         batch=random.bytes(16).hex(),
-        bits=plan.bits,
+        bits=size,
         rows=tuple(rows),
     )

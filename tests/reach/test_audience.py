@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.errors import InvalidInput
-from chaffinch.reach.audience import MOST_ROWS, Audience, Group, usual_groups
+from chaffinch.reach.audience import (
+    MOST_OVERLAPS,
+    MOST_ROWS,
+    Audience,
+    Group,
+    overlaps_left_out,
+    usual_groups,
+)
 
 THREE = Audience(["a", "b", "c"], frequencies=2)
 
@@ -103,7 +110,10 @@ def test_the_usual_groups_are_few_and_different(count: int) -> None:
     audience = Audience([f"p{place}" for place in range(count)])
     groups = usual_groups(audience)
     names = [group.name for group in groups]
-    assert len(set(names)) == len(names) <= max(40, 1 + 2 * count)
+    assert len(set(names)) == len(names) <= 1 + 2 * count + MOST_OVERLAPS
+    pairs = sum(len(group.all_of) == 2 and not group.none_of for group in groups)
+    assert pairs + overlaps_left_out(audience) == count * (count - 1) // 2
+    assert overlaps_left_out(audience) == 0 or count > 12
     assert groups[0] == Group(any_of=audience.publishers)
     if count == 3:
         only = sum(group.members(audience).astype(int) for group in groups if group.none_of)
@@ -117,3 +127,10 @@ def test_frequencies_are_asked_for_too() -> None:
 
 def test_lists_become_tuples() -> None:
     assert Group(any_of=["a"]) == Group(any_of=("a",))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["a and b", "or", "not me", "a, b", "a or b"])
+def test_names_that_would_name_a_group_are_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match="without a comma"):
+        Audience([name])
+    assert Audience(["android", "orbit", "notes"]).publishers

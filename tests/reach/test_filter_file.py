@@ -22,7 +22,7 @@ from tests.reach.publishing import made_up, small_plan
 
 Row = NDArray[np.uint64]
 PLAN = small_plan(frequencies=2)
-SAMPLE = made_up(PLAN, "daily")
+SAMPLE = made_up(PLAN, "daily", bits=1000)
 FACTS = ("plan_id", "publisher", "key", "batch", "bits")
 
 
@@ -38,23 +38,19 @@ def test_what_is_saved_comes_back(
     tmp_path_factory: pytest.TempPathFactory, bits: int, frequencies: int, publisher: str
 ) -> None:
     name = f"x{publisher}x"
-    filter_ = made_up(small_plan([name], frequencies=frequencies, bits=bits), name)
+    filter_ = made_up(small_plan([name], frequencies=frequencies), name, bits=bits)
     path = tmp_path_factory.mktemp("filters") / "one.filter"
     filter_.save(path)
     assert same(load_filter(path), filter_)
 
 
-def test_rows_are_read_where_they_lie(tmp_path: Path) -> None:
-    plan = small_plan(["daily"], bits=1 << 23)
-    made_up(plan, "daily").save(tmp_path / "a.filter")
-    found = load_filter(tmp_path / "a.filter")
-    (row,) = found.rows
-    assert not row.flags.owndata
-    assert not row.flags.writeable
-    assert row.ctypes.data % 8 == 0
+def test_only_its_owner_can_read_a_filter(tmp_path: Path) -> None:
+    SAMPLE.save(tmp_path / "a.filter")
+    if os.name == "posix":
+        assert (tmp_path / "a.filter").stat().st_mode & 0o077 == 0
 
 
-def test_a_mapped_filter_outlives_its_file(tmp_path: Path) -> None:
+def test_a_filter_outlives_its_file(tmp_path: Path) -> None:
     path = tmp_path / "a.filter"
     SAMPLE.save(path)
     found = load_filter(path)
@@ -173,8 +169,8 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
     "a fact too many": ({"change": {"ids": 12}}, "ids: Extra inputs"),
     "no number": ({"change": {"bits": "1000"}}, "bits: Input should be a valid integer"),
     "zero bits": ({"change": {"bits": 0}}, "bits: Input should be greater"),
-    "many bits": ({"change": {"bits": 10**9}}, "size that does not fit"),
-    "too many bits": ({"change": {"bits": 10**9 + 1}}, "bits: Input should be less"),
+    "many bits": ({"change": {"bits": 2**29}}, "size that does not fit"),
+    "too many bits": ({"change": {"bits": 2**29 + 1}}, "bits: Input should be less"),
     "fewer bits": ({"change": {"bits": 961}}, "others|of 961 bits"),
     "more words": ({"change": {"bits": 1025}}, "size that does not fit"),
     "no plan": ({"change": {"plan_id": "x" * 64}}, "plan_id: String should match"),
@@ -232,7 +228,7 @@ def test_a_fact_that_is_there_twice_is_refused(tmp_path: Path) -> None:
         ("key", "0" * 31),
         ("batch", "0" * 33),
         ("bits", 63),
-        ("bits", 10**9 + 1),
+        ("bits", 2**29 + 1),
         ("bits", 1000.0),
         ("rows", ()),
         ("rows", SAMPLE.rows * 11),

@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.errors import ChaffinchError, FilterFull, InvalidInput, PlanMismatch
-from chaffinch.reach.encoding import encode
 from chaffinch.reach.filter_file import Filter
 from chaffinch.reach.keys import CampaignKey
 from chaffinch.reach.logos import count_logos
 from chaffinch.reach.plans import ReachPlan
-from tests.reach.publishing import KEY, made_up, set_bits, small_plan
+from tests.reach.publishing import KEY, encode, made_up, set_bits, small_plan
 
 
 def by_hand(filters: list[Filter], plan: ReachPlan) -> Counter[int]:
@@ -30,7 +29,7 @@ def by_hand(filters: list[Filter], plan: ReachPlan) -> Counter[int]:
     )
 
 
-@given(st.integers(1, 3), st.integers(1, 3), st.integers(1000, 1200), st.randoms())
+@given(st.integers(1, 3), st.integers(1, 3), st.sampled_from([1024, 2048]), st.randoms())
 def test_logos_are_counted_in_the_order_of_the_plan(
     publishers: int, frequencies: int, bits: int, random: object
 ) -> None:
@@ -48,7 +47,7 @@ def test_logos_are_counted_in_the_order_of_the_plan(
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_chunks_add_up_and_tell_how_far_they_are(workers: int) -> None:
-    plan = small_plan(bits=9_000_001)
+    plan = small_plan(bits=1 << 23)
     filters = [made_up(plan, name) for name in plan.audience.publishers]
     told: list[tuple[int, int]] = []
     found = count_logos(
@@ -60,11 +59,11 @@ def test_chunks_add_up_and_tell_how_far_they_are(workers: int) -> None:
     wanted = [plan.bits - first - second + both, first - both, second - both, both]
     assert found.counts.tolist() == wanted
     assert told[-1] == (plan.bits, plan.bits)
-    assert len(told) == 3
+    assert len(told) == 2
 
 
 def test_encoded_filters_fit_together() -> None:
-    plan = small_plan(bits=10_000)
+    plan = small_plan(bits=1 << 13)
     filters = [
         encode(np.arange(100), plan, publisher=name, key=KEY) for name in plan.audience.publishers
     ]
@@ -88,14 +87,19 @@ def from_elsewhere() -> Filter:
 
 MISALIGNED: dict[str, tuple[list[Filter], type[ChaffinchError], str]] = {
     "no filters": ([], InvalidInput, "number of filters must be 2"),
-    "unknown publisher": ([DAILY, from_elsewhere()], InvalidInput, "one of 'daily', 'radio'"),
+    "unknown publisher": (
+        [DAILY, replace(from_elsewhere(), plan_id=PLAN.id)],
+        InvalidInput,
+        "one of 'daily', 'radio'",
+    ),
+    "from elsewhere": ([DAILY, from_elsewhere()], PlanMismatch, "of 'web'"),
     "twice": ([DAILY, replace(DAILY, batch="0" * 32)], InvalidInput, "2 of 'daily'"),
     "three": ([DAILY, RADIO, DAILY], InvalidInput, "2 of 'daily'"),
     "same batch": ([DAILY, replace(RADIO, batch=DAILY.batch)], InvalidInput, "the same batch"),
     "missing": ([RADIO], InvalidInput, "none of 'daily'"),
     "another plan": ([DAILY, replace(RADIO, plan_id=OTHER.id)], PlanMismatch, "of 'radio'"),
     "another key": ([DAILY, replace(RADIO, key=OTHER_KEY)], InvalidInput, "another key at 'radio'"),
-    "fewer bits": ([shorter(DAILY), RADIO], InvalidInput, "1000, as in the plan"),
+    "fewer bits": ([shorter(DAILY), RADIO], InvalidInput, "1024, as in the plan"),
     "fewer rows": ([replace(DAILY, rows=DAILY.rows[:1]), RADIO], InvalidInput, "2, as in the plan"),
 }
 
@@ -173,6 +177,5 @@ def test_an_honest_filter_at_load_three_is_counted(flip: Fraction) -> None:
 
 def test_an_audience_far_beyond_its_plan_is_refused_end_to_end() -> None:
     plan = small_plan(["daily"], bits=2048)
-    full = encode(np.arange(30_000), plan, publisher="daily", key=KEY)
     with pytest.raises(FilterFull, match="columns empty"):
-        count_logos([full], plan)
+        encode(np.arange(30_000), plan, publisher="daily", key=KEY)

@@ -48,7 +48,7 @@ def test_everything_stands_in_its_order(html: str) -> None:
             "at most 74 of 100 are right",
             "every publisher flipping its bits, and on the analyzer not having the campaign key",
             "an epsilon of 22.6, as good as nothing, for an id at all publishers",
-            "at the other publishers only the flips are left, an epsilon of 15.1, as good as nothing.",
+            "at the other publishers only the flips are left, an epsilon of 15.1, as good as",
             "add-remove-one-id",
             "(columns)",
             "(upper-bound)",

@@ -33,6 +33,7 @@ from chaffinch.simulate import (
 )
 from chaffinch.simulate.columns import columns_hit, flipped_logos, logo, thrown
 from chaffinch.simulate.seeded import generator
+from tests.reach.publishing import encode
 from tests.simulate.settings import ALARM, chance
 
 Counts = NDArray[np.int64]
@@ -40,12 +41,12 @@ TWO = Audience(["a", "b"])
 THREE = Audience(["a", "b", "c"])
 TWICE = Audience(["a", "b"], frequencies=2)
 CROWDS: dict[str, tuple[Publishers, int, int]] = {
-    "one filter": (Publishers(Audience(["a"]), {(1,): 300}), 1000, 1),
-    "two filters": (Publishers(TWO, {(1, 0): 120, (0, 1): 80, (1, 1): 150}), 1200, 1),
-    "three hashes": (Publishers(TWO, {(1, 0): 60, (1, 1): 90}), 1300, 3),
+    "one filter": (Publishers(Audience(["a"]), {(1,): 300}), 1024, 1),
+    "two filters": (Publishers(TWO, {(1, 0): 120, (0, 1): 80, (1, 1): 150}), 1024, 1),
+    "three hashes": (Publishers(TWO, {(1, 0): 60, (1, 1): 90}), 1024, 3),
     "seen twice": (
         Publishers(TWICE, {(1, 0): 90, (2, 0): 70, (1, 2): 80, (0, 1): 60}),
-        1500,
+        2048,
         1,
     ),
 }
@@ -55,7 +56,7 @@ CROWDS: dict[str, tuple[Publishers, int, int]] = {
 def planned(audience: Audience, bits: int, hashes: int, flip: float) -> ReachPlan:
     """Return a plan that promises nothing much, whose filters are as small as one likes."""
     sizes = (100,) * len(audience.publishers)
-    return ReachPlan("", audience, sizes, bits, hashes, chance(flip), 1e4, 1e-6)
+    return ReachPlan("", audience, sizes, bits, hashes, chance(flip), 100.0, 1e-6)
 
 
 def real(plan: ReachPlan, publishers: Publishers, runs: int) -> Counts:
@@ -67,9 +68,7 @@ def real(plan: ReachPlan, publishers: Publishers, runs: int) -> Counts:
     found = []
     for _ in range(runs):
         key = reach.new_key()
-        filters = [
-            reach.encode(table, plan, publisher=name, key=key) for name, table in columns.items()
-        ]
+        filters = [encode(table, plan, publisher=name, key=key) for name, table in columns.items()]
         found.append(count_logos(filters, plan, workers=1).counts)
     return np.array(found)
 
@@ -200,7 +199,7 @@ def test_logos_come_with_the_names_of_made_up_filters() -> None:
 
 def test_drawn_logos_are_analyzed() -> None:
     publishers = independent(THREE, [3000, 2000, 1000], universe=5000, seed=3)
-    plan = planned(THREE, 50_000, 1, 0.01)
+    plan = planned(THREE, 2**16, 1, 0.01)
     release = reach.analyze(draw_logos(plan, publishers, seed=4), plan)
     row = release.reach
     # 6 standard errors.

@@ -94,3 +94,15 @@ def _written(value: float, places: int, rounding: str) -> str:
 
 def _short(value: float, digits: int, rounding: str) -> Decimal:
     return Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))
+
+
+def bytes_for_people(count: int) -> str:
+    """Return a number of bytes in three digits.
+
+    >>> bytes_for_people(16_777_216), bytes_for_people(512)
+    ('16.8 MB', '512 B')
+    """
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} B"

@@ -104,7 +104,7 @@ def charge(
     from chaffinch.ledger import Charge
 
     opened = files.opened()
-    found = places.opened_plan(plan)
+    found = places.any_plan(plan)
     with output.thinking("composing all charges"):
         found.verify()
         entry = opened.charge(Charge.of(found), key, subject=subject)
@@ -135,7 +135,7 @@ def check(
         from chaffinch.ledger import Charge
 
         with output.thinking("composing all charges"):
-            after = opened.would_spend(Charge.of(places.opened_plan(plan))).epsilon
+            after = opened.would_spend(Charge.of(places.any_plan(plan))).epsilon
         extra = {"with_plan": after, "fits": after <= opened.cap.epsilon}
     _show(opened, output, extra)
     return exits.OK if extra.get("fits", True) else exits.REFUSED

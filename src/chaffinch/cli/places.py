@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from chaffinch.ledger import Ledger
     from chaffinch.planning.plan import Plan
     from chaffinch.planning.survey_file import SurveyFile
+    from chaffinch.reach.plans import ReachPlan
+
+
+KEY_MARK = b"chaffinch-campaign-key"
 
 
 class Plainly(str):
@@ -78,6 +83,23 @@ def named(path: Path) -> Path:
     """Return a path that is a name; refuse the pipe where only a file will do."""
     if is_pipe(path):
         raise InvalidInput("file", "one with a name", "-", hint="a pipe will not do here")
+    return path
+
+
+def writable(path: Path) -> Path:
+    """Return a path for a new file; refuse one that cannot be, before anything is worked out.
+
+    A key that is overwritten is lost, and with it everything that was made with it.
+    """
+    from chaffinch.tables.faults import storage_fault
+
+    with suppress(OSError), named(path).open("rb") as file:
+        if file.read(len(KEY_MARK)) == KEY_MARK:
+            raise InvalidInput("output", "another file than a key", path.name)
+    folder = path.parent
+    if not folder.is_dir() or path.is_dir():
+        fault = errno.EISDIR if path.is_dir() else errno.ENOENT
+        raise storage_fault(str(path), OSError(fault, ""), verb="write")
     return path
 
 
@@ -180,6 +202,19 @@ def opened_plan(path: Path | None) -> Plan:
         source(STREAM, "plan")
         return plan_from(sys.stdin.buffer.read(), name="standard input")
     return load_plan(path)
+
+
+def any_plan(path: Path) -> Plan | ReachPlan:
+    """Return the plan in a file, of a survey or for audiences."""
+    from chaffinch.planning.plan_file import LARGEST_FILE, plan_from
+    from chaffinch.reach import plan_file as reach_file
+    from chaffinch.tables.small import read_small
+
+    text = read_small(present(named(path)), most=LARGEST_FILE, must_be="a plan")
+    # Which reader to ask is all that is guessed here: it checks everything.
+    if reach_file.FORMAT.encode() in text[:200]:
+        return reach_file.plan_from(text, name=path.name)
+    return plan_from(text, name=path.name)
 
 
 def opened_survey(path: Path) -> SurveyFile:

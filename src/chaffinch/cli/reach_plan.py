@@ -74,6 +74,8 @@ def plan(
     if (asked == Asked()) == (check is None):
         got = places.Plainly("neither" if check is None else "both")
         raise InvalidInput("plan", "asked for by --publisher, or a file by --check", got)
+    if out is not None and not places.is_pipe(out):
+        places.writable(out)
     if check is not None:
         found = opened(check)
         with output.thinking("recomputing the guarantee"):
@@ -131,18 +133,6 @@ def opened(path: Path) -> ReachPlan:
     return load_plan(path)
 
 
-def size_of(count: int) -> str:
-    """Return a number of bytes for people.
-
-    >>> size_of(16_777_216), size_of(512)
-    ('16.8 MB', '512 B')
-    """
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count} B"
-
-
 def _planned(asked: Asked, output: Output) -> ReachPlan:
     from chaffinch import Audience, Target, reach
     from chaffinch.errors import InvalidInput
@@ -171,13 +161,28 @@ def _sizes(words: tuple[str, ...]) -> dict[str, int]:
     found: dict[str, int] = {}
     for word in words:
         name, _, size = word.rpartition("=")
-        if not (name and size.isdecimal() and len(size) < 20) or name in found:
-            rule = "NAME=SIZE, such as daily=1200000, once for each"
-            raise InvalidInput("publisher", rule, word)
-        found[name] = int(size)
+        number = _whole(size)
+        if not name or number is None:
+            raise InvalidInput("publisher", "NAME=SIZE, such as daily=1200000", word)
+        if name in found:
+            raise InvalidInput("publisher", "named once", word)
+        found[name] = number
     if not found:
         raise InvalidInput("publishers", "given", places.Plainly("none"), hint="add --publisher")
     return found
+
+
+def _whole(text: str) -> int | None:
+    """Return a whole number as people write them: 1200000, 1_200_000 or 1.2e6."""
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    if not (number.is_finite() and number.adjusted() < 20 and number == int(number)):
+        return None
+    return int(number)
 
 
 def _show(found: ReachPlan, output: Output, *, explain: bool, checked: bool) -> None:
@@ -218,32 +223,32 @@ def _document(found: ReachPlan, *, explain: bool, checked: bool) -> dict[str, An
 
 
 def _option(found: ReachPlan, option: Option) -> dict[str, Any]:
-    import math
+    from fractions import Fraction
 
-    audience = found.audience
-    others = audience.rows - audience.frequencies
+    from chaffinch.reach.plans import colluding_epsilon, filter_bytes
+
     chosen = (option.hashes, option.bits) == (found.hashes, found.bits)
+    flip = found.flip_probability if chosen else Fraction(option.flip)
     return {
         "chosen": chosen,
         "guessed": not chosen,
         "hashes": option.hashes,
         "bits": option.bits,
-        "filter_bytes": audience.frequencies * math.ceil(option.bits / 64) * 8,
+        "filter_bytes": filter_bytes(found.audience, option.bits),
         "flip_probability": option.flip,
         "standard_error": option.standard_error,
         "limit": option.limit,
-        "colluding_epsilon": found.colluding_epsilon
-        if chosen
-        else others * option.hashes * math.log((1 - option.flip) / option.flip),
+        "colluding_epsilon": colluding_epsilon(found.audience, option.hashes, flip),
     }
 
 
 def _show_options(found: ReachPlan, output: Output) -> None:
     """Print what was weighed; only the chosen way is calibrated."""
-    from chaffinch.charts.rounding import at_most
+    from chaffinch.charts.rounding import at_most, bytes_for_people, two_digits
+    from chaffinch.reach.planner import CLOSE, ENOUGH
 
     narrow = output.width < NARROW
-    heads = ["", "hashes", "bits", "size", "flips", "error", "limit", "colluder"]
+    heads = ["", "hashes", "bits", "size", "flips", "error", "unflipped", "colluder"]
     rows = []
     for one in (_option(found, option) for option in found.options):
         left = one["colluding_epsilon"]
@@ -252,11 +257,11 @@ def _show_options(found: ReachPlan, output: Output) -> None:
                 "→" if one["chosen"] else "about",
                 str(one["hashes"]),
                 f"{one['bits']:,}",
-                size_of(one["filter_bytes"]),
+                bytes_for_people(one["filter_bytes"]),
                 f"{one['flip_probability']:.3%}",
-                f"{one['standard_error']:,.4g}",
-                f"{one['limit']:,.4g}",
-                at_most(left, 4) if one["chosen"] else f"{left:.3g}",
+                two_digits(one["standard_error"]),
+                two_digits(one["limit"]),
+                at_most(left, 3) if one["chosen"] else f"{left:.3g}",
             ]
         )
     if narrow:
@@ -269,7 +274,8 @@ def _show_options(found: ReachPlan, output: Output) -> None:
         "hashes would need"
         + ("." if narrow else "; size: what each publisher sends.")
         + " error: standard error of the reach of all, if no two publishers share an id"
-        + ("." if narrow else "; limit: what would be left of it without any flips.")
+        + ("." if narrow else "; unflipped: what would be left of it without any flips.")
         + " colluder: epsilon left to an id at the other publishers if one of them helps the "
-        "analyzer."
+        f"analyzer. Chosen are the fewest hashes whose error is within {CLOSE - 1:.0%} of the "
+        f"least, or at most {ENOUGH:.1%} of the reach; --hashes 1 leaves most against a colluder."
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +11,14 @@ from cyclopts import Parameter
 
 from chaffinch.cli import places, stages
 from chaffinch.cli.charged import Charged
-from chaffinch.cli.output import Output
-from chaffinch.cli.reach_plan import opened, size_of
+from chaffinch.cli.output import Output, counted
+from chaffinch.cli.reach_plan import opened
+from chaffinch.errors import ChaffinchError
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger
     from chaffinch.reach.audience import Audience, Group
+    from chaffinch.reach.encoding import Loaded
     from chaffinch.reach.filter_file import Filter
     from chaffinch.reach.plans import ReachPlan
 
@@ -58,6 +58,17 @@ class Columns:
     """csv, tsv, jsonl, parquet or arrow, where the file's name does not tell."""
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Terms(Budget):
+    """What a plan must promise at least, and which budget pays."""
+
+    max_epsilon: float = 10.0
+    """Refuse a plan that promises a larger epsilon than this."""
+    max_delta: float = 1e-3
+    """Refuse a plan that promises a larger delta than this."""
+
+
 def encode(
     data: str | None = None,
     *,
@@ -66,7 +77,7 @@ def encode(
     publisher: str,
     out: Annotated[Path, _OUT],
     columns: Columns = Columns(),  # noqa: B008 - frozen
-    budget: Budget = Budget(),  # noqa: B008 - frozen
+    terms: Terms = Terms(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Turn one publisher's ids into a filter for the analyzer.
@@ -88,23 +99,27 @@ def encode(
     out
         Where the filter goes, such as daily.filter.
     """
-    from chaffinch import reach
+    from chaffinch import Target, reach
+    from chaffinch.charts.rounding import bytes_for_people
     from chaffinch.errors import InvalidInput
+    from chaffinch.reach.encoding import fresh
     from chaffinch.tables.read import open_table
 
-    target = places.named(out)
+    target = places.writable(out)
     found = opened(plan)
     secret = reach.load_key(key)
     found.audience.place(publisher)
-    ledger, name = budget.opened()
-    occasion = f"{secret.fingerprint(found.id)}/{publisher}"
-    if ledger is not None and occasion in {entry.key for entry in ledger.entries()}:
+    ledger, name = terms.opened()
+    if ledger is not None:
+        fresh(ledger, found, secret, publisher)
+    if target.exists():
         raise InvalidInput(
-            "campaign key",
-            f"one that has made no filter of {publisher!r} yet",
-            places.Plainly("one that was charged for it before"),
-            hint="send the filter made then, or start anew: all publishers need a new key",
+            "filter file",
+            "one that does not exist yet",
+            target.name,
+            hint="send that one; two filters of one key show the same columns twice",
         )
+    output.say(f"the plan promises {found.guarantee}")
     table = open_table(places.source(data, "ids"), format=columns.format)
     with output.counting("encoding", "rows") as tell:
         made = reach.encode(
@@ -115,39 +130,61 @@ def encode(
             column=columns.column,
             counts=columns.counts,
             missing=columns.missing,
+            within=Target(terms.max_epsilon, terms.max_delta),
             progress=tell,
+            told=lambda loaded: _say_loaded(loaded, output),
         )
+    occasion = _hand_out(made, found, target, ledger)
     charge = None if ledger is None else Charged(ledger, name, occasion, before=False)
-    _hand_out(made, found, target, charge)
     if output.json:
         paid = {} if charge is None else {"charge": charge.document()}
         output.document(_facts(made, target) | paid)
         return
-    output.say(f"wrote {target}, a filter of {size_of(found.filter_bytes)} for the analyzer")
+    output.say(
+        f"wrote {target}, a filter of {bytes_for_people(found.filter_bytes)} for the analyzer"
+    )
     if charge is not None:
         charge.show(output)
 
 
-def _hand_out(made: Filter, plan: ReachPlan, target: Path, charge: Charged | None) -> None:
-    """Save a filter; with a ledger it is in full on disk, then charged, then in its place.
+def _say_loaded(loaded: Loaded, output: Output) -> None:
+    """Tell a publisher what only it may know: what went into its filter."""
+    output.say(
+        f"{counted(loaded.rows, 'row')} read, about {counted(loaded.ids, 'different id')}; "
+        f"the plan expects {loaded.expected:,}"
+    )
+    if loaded.surprising:
+        output.say("warning: is this the right table? Otherwise plan again with true sizes")
 
-    So a full disk costs nothing, and nothing is handed out that was not charged.
+
+def _hand_out(made: Filter, plan: ReachPlan, target: Path, ledger: Ledger | None) -> str:
+    """Save a filter, and return what the ledger calls it.
+
+    With a ledger it is in full on disk, then charged, then in its place. So a full disk costs
+    nothing, nothing is handed out that was not charged, and nothing that was charged is lost:
+    what cannot be moved into place stays under the name that is told.
     """
-    if charge is None:
+    if ledger is None:
         made.save(target)
-        return
-    from chaffinch.ledger import Charge
-    from chaffinch.tables.faults import storage_fault
+        return ""
+    from chaffinch.errors import StorageFault
+    from chaffinch.reach.encoding import charge
 
+    waiting = target.with_name(f"{target.name}.{made.batch[:8]}")
+    made.save(waiting)
     try:
-        with tempfile.TemporaryDirectory(prefix=".chaffinch-", dir=target.parent) as folder:
-            unfinished = Path(folder) / target.name
-            made.save(unfinished)
-            # The batch is new in every encoding: an occasion that was charged before is refused.
-            charge.ledger.charge(Charge.of(plan), charge.key, subject=made.batch)
-            os.replace(unfinished, target)  # noqa: PTH105
-    except OSError as error:
-        raise storage_fault(target.name, error, verb="write") from None
+        occasion = charge(ledger, plan, made)
+    except ChaffinchError:
+        waiting.unlink(missing_ok=True)
+        raise
+    try:
+        waiting.replace(target)
+    except OSError:
+        raise StorageFault(
+            f"The file {target.name!r} must be possible to write. Got a failure.",
+            hint=f"the filter is charged and whole, in {waiting.name}: send that one",
+        ) from None
+    return occasion
 
 
 def _facts(made: Filter, target: Path) -> dict[str, Any]:

@@ -176,6 +176,7 @@ def release_files(out: list[Path]) -> list[Path]:
     for path in map(places.named, out):
         if path.suffix.lower() not in FORMATS:
             raise InvalidInput("file name", "one that ends in " + ", ".join(FORMATS), path.name)
+        places.writable(path)
     return out
 
 

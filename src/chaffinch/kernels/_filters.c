@@ -210,9 +210,9 @@ static int hash_ids(const uint8_t *data, int64_t length, const int64_t *offsets,
         if (edges[0] < 0 || edges[size] > length)
             return 0;
         for (int k = 0; k < size; k++) {
-            const int64_t bytes = edges[k + 1] - edges[k];
             if (edges[k + 1] < edges[k])
                 return 0;
+            const int64_t bytes = edges[k + 1] - edges[k];
             fewest = bytes / 8 + 1 < fewest ? bytes / 8 + 1 : fewest;
             most = bytes / 8 + 1 > most ? bytes / 8 + 1 : most;
         }

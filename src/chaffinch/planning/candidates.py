@@ -208,7 +208,7 @@ def smallest_epsilon(
 
 def rounded_up(epsilon: float) -> float:
     """Return the next number with four significant digits: short to read, safe to promise."""
-    if math.isinf(epsilon):
+    if epsilon == 0 or math.isinf(epsilon):
         return epsilon
     digits = 3 - math.floor(math.log10(epsilon))
     short = round(epsilon, digits)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from chaffinch.planning.candidates import Candidate, rounded_up, standard_error
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.planning.protocols import Decoys, Encoded, FlippedDecoys, Flips
+from chaffinch.privacy.guarantee import promised
 
 
 def explain(plan: Plan) -> str:
@@ -34,14 +35,23 @@ def right_guesses(epsilon: float, delta: float) -> int:
     return min(100, math.ceil(100 * (1 + delta * shrink) / (1 + shrink)))
 
 
+def factor(epsilon: float) -> str:
+    """Return the factor that a promise allows, never less than it is.
+
+    >>> factor(1.1)
+    'e^1.1 = 3.01'
+    """
+    return f"e^{promised(epsilon, 6)} = {promised(math.exp(min(epsilon, 700)), 3)}"
+
+
 def _promise(plan: Plan) -> str:
     answers = "one answer" if len(plan.parts) == 1 else f"all {len(plan.parts)} answers"
     rounds = f", in all {plan.rounds} rounds together" if plan.rounds > 1 else ""
     return (
         f"Protected is {answers} of one person{rounds}: changing it (neighbours: "
         f"{plan.guarantee.neighbours}) changes the chance of anything that can be seen by a "
-        f"factor of at most e^{plan.epsilon:g} = {math.exp(min(plan.epsilon, 700)):.3g}, plus "
-        f"{plan.delta:g} at most. Method: {plan.guarantee.method}."
+        f"factor of at most {factor(plan.epsilon)}, plus {promised(plan.delta, 3)} at most. "
+        f"Method: {plan.guarantee.method}."
     )
 
 

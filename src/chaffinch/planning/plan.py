@@ -194,9 +194,8 @@ class Plan:
         if not reached <= self.delta:
             raise GuaranteeNotProven(
                 f"delta of this plan at epsilon {epsilon:g} with {float(share):.0%} honest",
-                asked=0.0,
-                lower=0.0,
                 upper=reached,
+                most=self.delta,
                 hint="the plan promises more than its parameters give: do not use it",
             )
 

@@ -28,6 +28,12 @@ from chaffinch.tables.write import atomic
 LARGEST_FILE = 256 << 20
 _RULE = f"a plan in the format {PLAN_FORMAT}"
 
+_VERSION = "a plan of another version needs the chaffinch that wrote it"
+_KINDS = {
+    "chaffinch/plan": "this is the plan of a survey, for chaffinch encode, shuffle and analyze",
+    "chaffinch/reach-plan": "this is a plan for audiences, for chaffinch reach",
+}
+
 Document = TypeVar("Document", bound=BaseModel)
 Made = TypeVar("Made")
 
@@ -77,12 +83,9 @@ def read_document(
         raise InvalidFile(f"file {name}", rule, [f"no JSON document ({fault})"]) from None
     found = document.get("format") if isinstance(document, dict) else None
     if found != form:
-        raise InvalidFile(
-            f"file {name}",
-            rule,
-            [f"format {found!r:.80}"],
-            hint="a plan of another version needs the chaffinch that wrote it",
-        )
+        kind = str(found).partition("@")[0]
+        hint = _VERSION if form.startswith(f"{kind}@") else _KINDS.get(kind, "")
+        raise InvalidFile(f"file {name}", rule, [f"format {found!r:.80}"], hint=hint)
     try:
         made = model.model_validate(document)
     except ValidationError as fault:

@@ -92,14 +92,14 @@ class Guarantee:
         if math.isinf(self.local_epsilon):
             local = "infinite (no protection)"
         return (
-            f"({_promised(self.epsilon, 6)}, {_promised(self.delta, 3)})"
+            f"({promised(self.epsilon, 6)}, {promised(self.delta, 3)})"
             f"-differential privacy, {kind} "
             f"({self.method}); neighbours: {self.neighbours}; view: {self.view}; "
             f"crowd: {self.crowd}; local epsilon {_UNHIDDEN.get(self.view, _TOGETHER)}: {local}"
         )
 
 
-def _promised(value: float, digits: int) -> str:
+def promised(value: float, digits: int) -> str:
     """Return a promised number: as it was written if it is short, else rounded up.
 
     The float for 0.1 lies a hair above 0.1, and what was asked for is 0.1.

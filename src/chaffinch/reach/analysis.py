@@ -13,9 +13,9 @@ from scipy import special
 import chaffinch
 from chaffinch import checks
 from chaffinch.analysis import adjust
-from chaffinch.errors import FilterFull, InvalidInput
+from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch
 from chaffinch.ledger import Charge, Ledger
-from chaffinch.reach.audience import Group, usual_groups
+from chaffinch.reach.audience import Group, overlaps_left_out, usual_groups
 from chaffinch.reach.estimates import Columns
 from chaffinch.reach.filter_file import Filter, load_filter
 from chaffinch.reach.logos import Logos, count_logos
@@ -25,6 +25,8 @@ from chaffinch.reach.transforms import Floats
 
 ADJUSTMENTS = ("none", "non-negative")
 MOST_GROUPS = 1000
+FEW_BALLS = 30
+"""Groups with fewer balls than this are too small for a normal law of the hash."""
 Source = Filter | str | os.PathLike[str]
 Progress = Callable[[int, int | None], None]
 
@@ -54,10 +56,20 @@ def analyze(
     if not (ledger is None or isinstance(ledger, Ledger)):
         raise InvalidInput("ledger", "a Ledger", type(ledger).__name__, hint="use Ledger.open")
     asked = _all_groups(plan, groups)
-    logos = filters if isinstance(filters, Logos) else _counted(filters, plan, progress)
+    logos = (
+        _checked(filters, plan) if isinstance(filters, Logos) else _counted(filters, plan, progress)
+    )
     release = _release(logos, plan, asked, _Asked(share, adjustment))
     if ledger is None:
         return release
+    for entry in ledger.entries():
+        if entry.key == logos.key and entry.subject != release.batch:
+            raise InvalidInput(
+                "campaign key",
+                "one for each collection",
+                "the key of other filters that were charged before",
+                hint="collect again with a new key; the same filters again cost nothing",
+            )
     with ledger.charging(Charge.of(plan), logos.key, subject=release.batch):
         return release
 
@@ -73,6 +85,16 @@ def _counted(filters: Sequence[Source], plan: ReachPlan, progress: Progress | No
         raise InvalidInput("filters", "a list, one for each publisher", type(filters).__name__)
     opened = [one if isinstance(one, Filter) else load_filter(one) for one in filters]
     return count_logos(opened, plan, progress=progress)
+
+
+def _checked(logos: Logos, plan: ReachPlan) -> Logos:
+    """Return counts that can be those of the plan's filters."""
+    if logos.plan_id != plan.id:
+        raise PlanMismatch("logo counts", expected=plan.id, found=logos.plan_id)
+    counts = logos.counts
+    if counts.shape != (2**plan.audience.rows,) or counts.min() < 0 or counts.sum() != plan.bits:
+        raise InvalidInput("logo counts", f"one for each logo, {plan.bits} in all", counts.shape)
+    return logos
 
 
 def _all_groups(plan: ReachPlan, groups: Sequence[Group]) -> list[tuple[Group, str]]:
@@ -98,6 +120,19 @@ def _kind(group: Group, plan: ReachPlan) -> str:
     return "reach" if len(group.any_of) == len(plan.audience.publishers) else "publisher"
 
 
+def _notes(plan: ReachPlan, estimates: Floats) -> list[str]:
+    """Return what a reader must know besides the numbers."""
+    notes = []
+    left = overlaps_left_out(plan.audience)
+    if left:
+        notes.append(f"{left} overlaps of two publishers are not shown; ask for those you need.")
+    if np.any(estimates < 0):
+        notes.append("An estimate below 0 stands for few ids or none; intervals stop at 0.")
+    if np.any(estimates * plan.hashes < FEW_BALLS):
+        notes.append(f"Intervals of groups of fewer than {FEW_BALLS} ids or so are rough.")
+    return notes
+
+
 def _release(
     logos: Logos, plan: ReachPlan, groups: list[tuple[Group, str]], asked: _Asked
 ) -> ReachRelease:
@@ -110,7 +145,10 @@ def _release(
     found = [columns.estimate(group) for group, _ in groups]
     errors = np.array([error for _, error in found])
     plain = np.array([estimate for estimate, _ in found])
-    shown, notes = _adjusted(columns, [group for group, _ in groups], plain, asked.adjustment)
+    shown, notes = plain, _notes(plan, plain)
+    if asked.adjustment == "non-negative":
+        shown, said = adjust.non_negative(plain)
+        notes.append(said)
     alone = float(special.ndtri(0.5 + asked.level / 2))
     together = float(-special.ndtri((1 - asked.level) / (2 * len(groups))))
     rows = [
@@ -134,7 +172,7 @@ def _release(
         level=asked.level,
         version=chaffinch.__version__,
         rows=tuple(rows),
-        notes=notes,
+        notes=tuple(notes),
     )
 
 
@@ -147,22 +185,3 @@ def _intervals(
         for factor in (-alone, alone, -together, together)
     ]
     return list(zip(*(end.tolist() for end in ends), strict=True))
-
-
-def _adjusted(
-    columns: Columns, groups: Sequence[Group], plain: Floats, adjustment: str
-) -> tuple[Floats, tuple[str, ...]]:
-    """Move estimates to what some audience can be, where that was asked for, and say so."""
-    if adjustment == "none":
-        return plain, ()
-    cells = columns.exactly()
-    moved, _ = adjust.to_total(cells.ravel()[1:], max(float(plain[0]), 0.0))
-    possible = np.concatenate([[0.0], moved]).reshape(cells.shape)
-    audience = columns.audience
-    sums = [float(possible[group.members(audience)].sum()) for group in groups]
-    said = (
-        "Estimates were moved to the nearest numbers that audiences can have: no combination "
-        "of publishers below 0, the reach of all unchanged. This biases small groups upwards; "
-        "the intervals belong to the estimates before."
-    )
-    return np.array(sums), (said,)

@@ -7,8 +7,9 @@ that one of its ids was seen at least f times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +21,8 @@ from chaffinch.planning.questions import label
 from chaffinch.privacy.filters import MOST_FILTERS
 
 MOST_ROWS = MOST_FILTERS
+MOST_OVERLAPS = 66
+"""All pairs of twelve publishers."""
 
 
 @dataclass(frozen=True)
@@ -156,11 +159,8 @@ class Group:
         return found
 
 
-def usual_groups(audience: Audience, most: int = 40) -> Sequence[Group]:
-    """Return what people ask first: everyone, each publisher, what each adds, and overlaps.
-
-    All overlaps of up to four publishers; beyond that the pairs, while there are not too many.
-    """
+def usual_groups(audience: Audience) -> Sequence[Group]:
+    """Return what people ask first: everyone, each publisher, what each adds, and overlaps."""
     names = audience.publishers
     groups = [Group(any_of=names)]
     if len(names) > 1:
@@ -169,14 +169,17 @@ def usual_groups(audience: Audience, most: int = 40) -> Sequence[Group]:
             Group(all_of=(name,), none_of=tuple(one for one in names if one != name))
             for name in names
         ]
-        groups += list(_overlaps(names))[: max(0, most - len(groups))]
+        groups += [Group(all_of=some) for some in _overlaps(names)[:MOST_OVERLAPS]]
     groups += [Group(any_of=names, times=times) for times in range(2, audience.frequencies + 1)]
     return tuple(groups)
 
 
-def _overlaps(names: tuple[str, ...]) -> Iterator[Group]:
-    from itertools import combinations
+def overlaps_left_out(audience: Audience) -> int:
+    """Return how many overlaps of two are too many to be usual."""
+    return max(0, len(_overlaps(audience.publishers)) - MOST_OVERLAPS)
 
-    for size in range(2, (len(names) if len(names) <= 4 else 2) + 1):
-        for some in combinations(names, size):
-            yield Group(all_of=some)
+
+def _overlaps(names: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return all overlaps of up to four publishers, and of more the pairs."""
+    most = len(names) if len(names) <= 4 else 2
+    return [some for size in range(2, most + 1) for some in combinations(names, size)]

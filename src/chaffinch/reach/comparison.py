@@ -8,7 +8,7 @@ for one filter the quantile of a likelihood ratio. None of those is a guarantee.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,7 +26,6 @@ _SEEN = 10
 """A quantile is read off a sample when at least so many draws are expected beyond it."""
 
 _POINTWISE = "point-wise, which asks for more than the hockey-stick of the same pair"
-_HEAD = ("figure", "quantity", "value", "method", "guarantee")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +96,6 @@ def compare(
     if mechanism.filters == 1:
         rows.append(_one_filter(mechanism, wanted))
     return (*rows, _loudest(mechanism))
-
-
-def text(rows: Sequence[ComparedFigure]) -> str:
-    """Return the rows as a table of plain characters, with their notes below."""
-    cells = [
-        (row.name, row.quantity, row.value, row.method, "yes" if row.guarantee else "no")
-        for row in rows
-    ]
-    widths = [max(map(len, column)) for column in zip(_HEAD, *cells, strict=True)]
-    lines = [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in (_HEAD, *cells)
-    ]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join([*lines, "", *(f"{row.name}: {row.note}" for row in rows)])
 
 
 def _proven(mechanism: FlippedFilters, delta: float) -> ComparedFigure:

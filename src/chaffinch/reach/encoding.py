@@ -5,26 +5,51 @@ Nothing but the flipped rows leaves: not the ids, not their digests, not how man
 
 from __future__ import annotations
 
+import hashlib
+import math
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.errors import InvalidInput, InvalidTable
+from chaffinch.errors import FilterFull, InvalidInput, InvalidTable
 from chaffinch.kernels import flip, redigested, secure_words, set_columns
+from chaffinch.ledger import Charge, Ledger
 from chaffinch.parallel import cores, mapped
 from chaffinch.privacy import Target
 from chaffinch.reach.filter_file import Filter
 from chaffinch.reach.ids import Digests, IdReader
 from chaffinch.reach.keys import CampaignKey
-from chaffinch.reach.plans import ReachPlan, checked_plan
+from chaffinch.reach.plans import FULL_BELOW, ReachPlan, checked_plan
 from chaffinch.reach.repeats import Repeats
 from chaffinch.tables.read import Table, open_table
 
+WITHIN = Target(epsilon=10.0, delta=1e-3)
+"""Without another word a publisher accepts no plan that promises less than this."""
 Progress = Callable[[int, int | None], None]
 Row = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What went into a filter: for the publisher's own eyes, as private as the ids."""
+
+    rows: int
+    """Rows of the table, those without an id included."""
+    views: int
+    """Rows, or counts, with an id; each id counts up to the plan's frequencies in a row."""
+    ids: int
+    """About how many different ids there are."""
+    expected: int
+    """How many the plan expects."""
+
+    @property
+    def surprising(self) -> bool:
+        """Return whether the list is less than half or more than twice what was planned for."""
+        return not 0.5 <= self.ids / self.expected <= 2.0
 
 
 def encode(  # noqa: PLR0913
@@ -36,18 +61,25 @@ def encode(  # noqa: PLR0913
     column: str | None = None,
     counts: str | None = None,
     missing: str = "refuse",
-    within: Target | None = None,
+    within: Target = WITHIN,
+    ledger: Ledger | None = None,
     progress: Progress | None = None,
+    told: Callable[[Loaded], None] | None = None,
 ) -> Filter:
     """Return the filter of one publisher's ids, under a plan that is verified first.
 
     ``source`` is a path or anything else that holds a table; ``column`` names the ids where
     there are several columns, and ``counts`` a column with how often each id was seen. Without
-    it every row is one view. A ``missing`` id is refused, or left out with ``"skip"``.
-    ``progress`` is told the rows that are done, and of how many, if that is known.
+    it every row is one view. A ``missing`` id is refused, or left out with ``"skip"``. A plan
+    that promises less than ``within`` is refused. With a ``ledger`` the filter is charged
+    before it is handed out, and one key never makes a second filter of a publisher.
+    ``progress`` is told the rows that are done, and of how many, if that is known; ``told``
+    what went in, which is for the publisher alone.
     """
     checked_plan(plan).verify(within=within)
     plan.audience.place(publisher)
+    if ledger is not None:
+        fresh(ledger, plan, key, publisher)
     given: object = key
     if not isinstance(given, CampaignKey):
         # Whatever it is, it may be secret.
@@ -61,11 +93,15 @@ def encode(  # noqa: PLR0913
         most=plan.audience.frequencies,
         missing=missing,
     )
-    rows = true_rows(reader, plan, further, progress)
+    rows, table_rows, views = true_rows(reader, plan, further, progress)
+    ids = _counted(rows[0], plan, publisher)
+    if told is not None:
+        expected = plan.sizes[plan.audience.place(publisher)]
+        told(Loaded(table_rows, views, ids, expected))
     for row in rows:
         flip(secure_words(), row, plan.numerator, plan.bits)
         row.flags.writeable = False
-    return Filter(
+    made = Filter(
         plan_id=plan.id,
         publisher=publisher,
         key=key.fingerprint(plan.id),
@@ -73,32 +109,77 @@ def encode(  # noqa: PLR0913
         bits=plan.bits,
         rows=tuple(rows),
     )
+    if ledger is not None:
+        charge(ledger, plan, made)
+    return made
+
+
+def fresh(ledger: Ledger, plan: ReachPlan, key: CampaignKey, publisher: str) -> None:
+    """Refuse a key that has made a filter of this publisher before, as a ledger remembers it."""
+    if _occasion(key.fingerprint(plan.id), publisher) in {one.key for one in ledger.entries()}:
+        raise InvalidInput(
+            "campaign key",
+            f"one that has made no filter of {publisher!r} yet",
+            "one that was charged for it before",
+            hint="send the filter made then, or start anew: all publishers need a new key",
+        )
+
+
+def charge(ledger: Ledger, plan: ReachPlan, made: Filter) -> str:
+    """Charge a filter and return what the ledger calls it.
+
+    Its batch is new, so an occasion that was charged before is refused.
+    """
+    occasion = _occasion(made.key, made.publisher)
+    ledger.charge(Charge.of(plan), occasion, subject=made.batch)
+    return occasion
+
+
+def _occasion(key: str, publisher: str) -> str:
+    # A long name leaves its digest: a ledger's keys are not longer than names.
+    short = publisher if len(publisher) <= 100 else hashlib.sha256(publisher.encode()).hexdigest()
+    return f"{key}/{short}"
+
+
+def _counted(row: Row, plan: ReachPlan, publisher: str) -> int:
+    """Return about how many ids are in a row before its flips; refuse one that is too full."""
+    empty = plan.bits - int(np.bitwise_count(row).sum(dtype=np.int64))
+    wrong = float(plan.flip_probability)
+    noise = math.sqrt(wrong * (1.0 - wrong) / plan.bits) / (1.0 - 2.0 * wrong)
+    if not empty / plan.bits > FULL_BELOW * noise:
+        # The analyzer could not tell it from a filter of ones; the key is not used up here.
+        raise FilterFull(f"filter of {publisher!r}")
+    return round(-(plan.bits / plan.hashes) * math.log(empty / plan.bits))
 
 
 def true_rows(
     reader: IdReader, plan: ReachPlan, further: bytes, progress: Progress | None = None
-) -> list[Row]:
-    """Return the rows before any flip, which are as private as the ids themselves.
+) -> tuple[list[Row], int, int]:
+    """Return the rows before any flip, how many rows the table has, and how many views.
+
+    They are as private as the ids themselves.
 
     Threads digest batches; one thread reads, and sets the bits.
     """
     frequencies = plan.audience.frequencies
     rows = [np.zeros(-(-plan.bits // 64), np.uint64) for _ in range(frequencies)]
-    batches = ((first, batch) for first, batch in reader.batches())
-    ids = 0
-    with Repeats(frequencies) as repeats, mapped(_digested(reader), batches, cores()) as found:
+    read = views = 0
+    with (
+        Repeats(frequencies) as repeats,
+        mapped(_digested(reader), reader.batches(), cores()) as found,
+    ):
         for done, digests in found:
             set_ids(rows[0], digests, plan, further)
             if frequencies > 1:
                 repeats.add(digests)
-            ids += len(digests)
+            read, views = done, views + len(digests)
             if progress is not None:
                 progress(done, reader.table.rows)
-        if not ids:
+        if not views:
             raise InvalidTable("one with at least one id", "none", hint="check the column")
         for times, seen in repeats.seen():
             set_ids(rows[times - 1], seen, plan, further)
-    return rows
+    return rows, read, views
 
 
 def set_ids(row: Row, digests: Digests, plan: ReachPlan, further: bytes) -> None:

@@ -74,12 +74,6 @@ class Columns:
         variance = (scale * self._spread(gradient)) ** 2 - max(found, 0.0) / self.hashes
         return found, math.sqrt(max(variance, 0.0))
 
-    def exactly(self) -> Floats:
-        """Return how many ids were seen exactly v, for every v on the grid; nobody at v = 0."""
-        found = -transforms.differences(-(self.bits / self.hashes) * np.log(self.empty))
-        found[(0,) * found.ndim] = 0.0
-        return found
-
     def _combination(self, group: Group) -> Floats:
         """Return the factors c_v of the logarithms that make up a group."""
         members = group.members(self.audience).astype(np.float64)

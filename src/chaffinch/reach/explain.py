@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
+from chaffinch.charts.rounding import bytes_for_people
 from chaffinch.planning.candidates import rounded_up
-from chaffinch.planning.explain import right_guesses
+from chaffinch.planning.explain import factor, right_guesses
+from chaffinch.privacy.guarantee import promised
 from chaffinch.reach.plans import ReachPlan
 
 
@@ -18,11 +18,12 @@ def explain(plan: ReachPlan) -> str:
 
 def _promise(plan: ReachPlan) -> str:
     columns = "its one column" if plan.hashes == 1 else f"all its {plan.hashes} columns"
+    where = f"at all {len(plan.sizes)} publishers together and " if len(plan.sizes) > 1 else ""
     return (
-        f"Protected is one id, at all {len(plan.sizes)} publishers together and in {columns}: "
+        f"Protected is one id, {where}in {columns}: "
         f"adding or removing it (neighbours: {plan.guarantee.neighbours}) changes the chance of "
-        f"anything the analyzer can see by a factor of at most e^{plan.epsilon:g} = "
-        f"{math.exp(min(plan.epsilon, 700)):.3g}, plus {plan.delta:g} at most. "
+        f"anything the analyzer can see by a factor of at most {factor(plan.epsilon)}, plus "
+        f"{promised(plan.delta, 3)} at most. "
         f"Method: {plan.guarantee.method}, proven for all audiences."
     )
 
@@ -46,7 +47,7 @@ def _trust(plan: ReachPlan) -> str:
     return (
         "This counts on every publisher flipping its bits, and on the analyzer not having the "
         f"campaign key. Whoever has it sees which columns are whose, and only the flips are left: "
-        f"{alone} for an id at all publishers. {other}".strip()
+        f"{alone} for an id{' at all publishers' if other else ''}. {other}".strip()
     )
 
 
@@ -70,8 +71,9 @@ def _doing(plan: ReachPlan) -> str:
     return (
         f"Every publisher fills {rows}: each id sets {each}, chosen by a hash with the campaign "
         f"key. Then every bit is flipped with a chance of {float(plan.flip_probability):.3%}, and "
-        f"the filter is sent: {_size(plan.filter_bytes)}. The key is for one collection only: "
-        "with the same key a second one would show the same columns again."
+        f"the filter ({bytes_for_people(plan.filter_bytes)}) is sent to the analyzer alone: "
+        "whoever has the key can read it. The key is for one collection only: with the same key "
+        "a second one would show the same columns again."
     )
 
 
@@ -79,13 +81,7 @@ def _error(plan: ReachPlan) -> str:
     total = sum(plan.sizes)
     return (
         f"The reach of all, about {total:,} if no two publishers share an id, will have a standard "
-        f"error of about {plan.standard_error:,.0f} ({plan.standard_error / total:.2%}); "
+        f"error of about {plan.standard_error:,.0f} ({plan.standard_error / total:.2%}; if they do "
+        "share ids the error is not larger, but the reach is smaller); "
         f"{plan.limit:,.0f} of it would be there without any flips, because ids share columns."
     )
-
-
-def _size(count: int) -> str:
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count} bytes"

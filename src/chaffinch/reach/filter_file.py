@@ -2,9 +2,10 @@
 
 The file is a line that names the format, a line of facts in canonical JSON, zeros up to the next
 multiple of 64 bytes, and the rows: words of 64 bits, little-endian, one row after the other. It
-is read where it lies, and has one form only: a byte that is another is refused. A SHA-256 over
-facts and rows tells a damaged bit, which nothing else would, as chance could have made any row.
-It is no signature; who may send a filter is for the channel to know.
+has one form only: a byte that is another is refused. A SHA-256 over facts and rows tells a
+damaged bit, which nothing else would, as chance could have made any row. It is no signature; who
+may send a filter is for the channel to know. Whoever has the campaign key, as every publisher
+has, can read a filter: only its owner may open the file, and it goes to the analyzer alone.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class Filter:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the filter to a file, which is there in full or not at all."""
         facts = self._facts(_checksum(self._facts("0" * 64), self.rows))
-        with atomic(path) as file:
+        with atomic(path, permissions=stat.S_IRUSR | stat.S_IWUSR) as file:
             file.write(_head(facts))
             for row in self.rows:
                 file.write(np.ascontiguousarray(row, "<u8").data)
@@ -109,7 +110,7 @@ class Filter:
 
 
 def load_filter(path: str | os.PathLike[str]) -> Filter:
-    """Return the filter in a file, mapped into memory; refuse one with anything amiss."""
+    """Return the filter in a file; refuse one with anything amiss."""
     place = Path(path)
     name = f"filter file {place.name!r}"
     try:
@@ -117,11 +118,15 @@ def load_filter(path: str | os.PathLike[str]) -> Filter:
             raise _wrong(name, "something that is no file")
         with place.open("rb") as file:
             facts, start = _opened(name, file)
-            shape = (facts.rows, _words(facts.bits))
-            rows = tuple(np.memmap(file, "<u8", "r", start, shape).view(np.ndarray))
+            words = _words(facts.bits)
+            file.seek(start)
+            # Copied, so that nobody can change or cut off what was checked.
+            rows = tuple(
+                np.fromfile(file, "<u8", words).astype(np.uint64) for _ in range(facts.rows)
+            )
     except OSError as error:
         raise storage_fault(place.name, error, verb="read") from None
-    if _checksum(facts, rows) != facts.sha256:
+    if any(len(row) != words for row in rows) or _checksum(facts, rows) != facts.sha256:
         raise _wrong(name, "damaged content")
     known: dict[str, Any] = facts.model_dump(exclude={"rows", "sha256"})
     try:

@@ -70,13 +70,13 @@ class IdReader:
                 "column",
                 "named where a table has several",
                 f"{len(others)} columns that may hold the ids",
-                hint="give column=",
+                hint="say which column holds the ids",
             )
         if self.table.named_by_first_line and _ID_ITSELF.fullmatch(others[0]):
             raise InvalidTable(
                 "one with a name in its first line",
                 "a first line that looks like an id",
-                hint="add a line with the name of the column, or give column=",
+                hint="add a line with the name of the column, or say which column holds the ids",
             )
 
     def batches(self) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -90,6 +90,13 @@ class IdReader:
     def digests(self, first: int, batch: pa.RecordBatch) -> Digests:
         """Return the digests of a batch's ids, each repeated as often as it counts."""
         texts = _bytes_of(batch.column(self._ids), self._shown)
+        if first == 1 and _were_numbers(texts):
+            raise InvalidTable(
+                _IDS,
+                "texts that all end in .0",
+                column=self._shown,
+                hint="ids that a program took for numbers with a fraction: read them as text",
+            )
         data, offsets = _parts(texts)
         there = np.diff(offsets) > 0
         if texts.null_count:
@@ -100,7 +107,7 @@ class IdReader:
                 "one with an id in every row",
                 f"none in row {first + int(there.argmin())}",
                 column=self._shown,
-                hint="fill the gaps, or let rows without an id be skipped (missing='skip')",
+                hint="fill the gaps, or have rows without an id skipped",
             )
         found = digests(data, offsets, self.key)
         if not whole:
@@ -140,6 +147,17 @@ def _bytes_of(array: pa.Array, column: str | None) -> pa.Array:
     if kind in {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()}:
         return array
     raise _refused(_IDS, kind, column)
+
+
+def _were_numbers(texts: pa.Array) -> bool:
+    """Return whether all ids look like whole numbers that came through floats: 12.0 for 12."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+        return False
+    alike = compute.match_substring_regex(texts, r"^-?[0-9]+\.0+$")
+    return bool(compute.all(alike, min_count=1).as_py())
 
 
 def _plain(array: pa.Array, must_be: str, column: str | None) -> pa.Array:

@@ -19,12 +19,10 @@ from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch
 from chaffinch.kernels import logo_counts
 from chaffinch.parallel import MOST_WORKERS, cores, mapped
 from chaffinch.reach.filter_file import Filter
-from chaffinch.reach.plans import ReachPlan, checked_plan
+from chaffinch.reach.plans import FULL_BELOW, ReachPlan, checked_plan
 
 _WORDS = 1 << 16
 """Words of each row that are counted at once: half a mebibyte, and four million columns."""
-FULL_BELOW = 5.0
-"""Standard errors that the share of empty columns must be above zero."""
 _ENCODE = "encode again with the plan and the key that all publishers share"
 
 
@@ -75,13 +73,13 @@ def aligned(filters: Sequence[Filter], plan: ReachPlan) -> list[Filter]:
     given: Sequence[object] = filters
     if not all(isinstance(one, Filter) for one in given):
         raise InvalidInput("filters", "a list of Filter", type(filters).__name__)
-    _all_there(filters, plan)
-    by_name = {one.publisher: one for one in filters}
-    ordered = [by_name[name] for name in plan.audience.publishers]
-    for one in ordered:
+    for one in filters:
         if one.plan_id != plan.id:
             thing = f"filter of {one.publisher!r}"
             raise PlanMismatch(thing, expected=plan.id, found=one.plan_id)
+    _all_there(filters, plan)
+    by_name = {one.publisher: one for one in filters}
+    ordered = [by_name[name] for name in plan.audience.publishers]
     first = ordered[0]
     for one in ordered:
         if one.key != first.key:

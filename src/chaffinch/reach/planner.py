@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
-import numpy as np
 from scipy import optimize, special
 
 from chaffinch import checks
@@ -21,17 +21,30 @@ from chaffinch.privacy import Target
 from chaffinch.privacy.audiences import audience_flip_probability, share_of, weight
 from chaffinch.reach import predict
 from chaffinch.reach.audience import Audience
-from chaffinch.reach.plans import LEAST_BITS, MOST_BITS, MOST_IDS, Option, ReachPlan
+from chaffinch.reach.plans import (
+    LEAST_BITS,
+    MOST_DELTA,
+    MOST_EPSILON,
+    MOST_IDS,
+    Option,
+    ReachPlan,
+    checked_bits,
+)
 
 HASHES = (1, 2, 3, 4, 6, 8, 12, 16)
 MAX_BITS = 2**27
 """By default a row of a filter has at most 16 MiB."""
 CLOSE = 1.05
-"""Within this factor of the least error the smallest filter is taken."""
+"""An error within this factor of the least is as good."""
+TRIES = 3
+"""Guesses err where epsilon is large: so many ways are calibrated until one is good."""
+ENOUGH = 0.001
+"""So is one of at most this share of the reach: nobody asks for more."""
+LEAST_DELTA = 1e-290
+"""A group of columns shares delta between them, and the accounting ends at 1e-300."""
 MOST_ERROR = 0.25
 """A reach that is off by more than this share of itself is no answer."""
 _LARGEST_LOAD, _SMALLEST_LOAD = 6.0, 1e-4
-_STEP = math.sqrt(2.0)
 Progress = Callable[[str], None]
 
 
@@ -71,37 +84,51 @@ def plan(
     wish: object = target
     if not isinstance(wish, Target):
         raise InvalidInput("target", "a Target(epsilon=…, delta=…)", wish)
+    checks.real("epsilon", target.epsilon, least=1e-9, most=MOST_EPSILON)
+    checks.real("delta", target.delta, least=LEAST_DELTA, most=MOST_DELTA)
     task = _Task(audience, checked_sizes(audience, sizes), target)
     tell = progress or (lambda _words: None)
     tell("weighing sizes of filters")
     options = weighed(task, bits, hashes, max_bits)
-    chosen = _chosen(options)
+    good = _good(options, sum(task.sizes))
+    hopeful = [one for one in options if one.standard_error <= good][:TRIES]
     # Far beyond use by a guess that errs on the hopeful side: not worth a calibration.
-    _useful(task, chosen.standard_error, 4 * MOST_ERROR)
-    tell("calibrating the flips")
-    try:
-        flip = audience_flip_probability(
-            epsilon=target.epsilon,
-            delta=target.delta,
-            filters=audience.rows,
-            bits=chosen.bits,
-            hashes=chosen.hashes,
-        )
-    except NoParameterFound as fault:
-        raise NoPlanFound(fault.message, hint=fault.hint) from None
-    found = ReachPlan(
+    _useful(task, hopeful[0], 2 * MOST_ERROR)
+    calibrated: list[tuple[Option, Option, Fraction]] = []
+    for option in hopeful:
+        tell("calibrating the flips")
+        flip = _calibrated(task, option)
+        error = predict.apart(task.sizes, bits=option.bits, hashes=option.hashes, flip=float(flip))
+        calibrated.append((option, replace(option, flip=float(flip), standard_error=error), flip))
+        if error <= good:
+            break
+    guess, true, flip = min(calibrated, key=lambda one: one[1].standard_error)
+    _useful(task, true, MOST_ERROR)
+    return ReachPlan(
         title=title,
         audience=audience,
         sizes=task.sizes,
-        bits=chosen.bits,
-        hashes=chosen.hashes,
+        bits=true.bits,
+        hashes=true.hashes,
         flip_probability=flip,
         epsilon=target.epsilon,
         delta=target.delta,
+        options=tuple(true if one is guess else one for one in options),
     )
-    _useful(task, found.standard_error, MOST_ERROR)
-    true = replace(chosen, flip=float(flip), standard_error=found.standard_error)
-    return replace(found, options=tuple(true if one is chosen else one for one in options))
+
+
+def _calibrated(task: _Task, option: Option) -> Fraction:
+    """Return the flips that the guarantee needs, proven."""
+    try:
+        return audience_flip_probability(
+            epsilon=task.target.epsilon,
+            delta=task.target.delta,
+            filters=task.audience.rows,
+            bits=option.bits,
+            hashes=option.hashes,
+        )
+    except NoParameterFound as fault:
+        raise NoPlanFound(fault.message, hint=fault.hint) from None
 
 
 def checked_sizes(audience: Audience, sizes: Mapping[str, int] | Sequence[int]) -> tuple[int, ...]:
@@ -120,9 +147,9 @@ def checked_sizes(audience: Audience, sizes: Mapping[str, int] | Sequence[int]) 
 
 def weighed(task: _Task, bits: int | None, hashes: int | None, max_bits: int) -> tuple[Option, ...]:
     """Return, for each number of hashes, the size of filter that suits it."""
-    checks.whole("largest number of bits", max_bits, least=LEAST_BITS, most=MOST_BITS)
+    checked_bits("largest number of bits", max_bits)
     if bits is not None:
-        checks.whole("number of bits", bits, least=LEAST_BITS, most=MOST_BITS)
+        checked_bits("number of bits", bits)
     if hashes is not None:
         checks.whole("number of hashes", hashes, least=1, most=64)
     counts = HASHES if hashes is None else (hashes,)
@@ -137,11 +164,10 @@ def weighed(task: _Task, bits: int | None, hashes: int | None, max_bits: int) ->
 
 
 def _places(balls: int, most: int) -> list[int]:
-    """Return sizes of filters, each √2 times the one before, that hold so many balls."""
-    first = math.log(max(min(balls / _LARGEST_LOAD, most), LEAST_BITS), _STEP)
-    last = math.log(max(min(balls / _SMALLEST_LOAD, most), LEAST_BITS), _STEP)
-    powers = np.arange(math.floor(first), math.ceil(last) + 1)
-    return sorted({min(max(64 * round(_STEP**power / 64), LEAST_BITS), most) for power in powers})
+    """Return sizes of filters, powers of two, that hold so many balls."""
+    first = math.log2(max(min(balls / _LARGEST_LOAD, most), LEAST_BITS))
+    last = math.log2(max(min(balls / _SMALLEST_LOAD, most), LEAST_BITS))
+    return [min(2**power, most) for power in range(math.floor(first), math.ceil(last) + 1)]
 
 
 def _option(task: _Task, bits: int, hashes: int) -> Option:
@@ -151,10 +177,12 @@ def _option(task: _Task, bits: int, hashes: int) -> Option:
     return Option(hashes, bits, flip, error, limit)
 
 
-def _chosen(options: Sequence[Option]) -> Option:
-    least = min(one.standard_error for one in options)
-    close = [one for one in options if one.standard_error <= CLOSE * least]
-    return min(close, key=lambda one: (one.bits, one.hashes)) if close else options[0]
+def _good(options: Sequence[Option], total: int) -> float:
+    """Return the error that is as good as the least one.
+
+    Of those within it the fewest hashes are taken: they leave most against a colluder.
+    """
+    return max(CLOSE * min(one.standard_error for one in options), ENOUGH * total)
 
 
 def guessed_flip(target: Target, rows: int, bits: int, hashes: int) -> float:
@@ -231,14 +259,17 @@ def _shift(epsilon: float, delta: float) -> float:
     return math.exp(low)
 
 
-def _useful(task: _Task, error: float, most: float) -> None:
+def _useful(task: _Task, option: Option, most: float) -> None:
     total = sum(task.sizes)
-    if error <= most * total:
+    share = option.standard_error / total
+    if share <= most:
         return
-    share = error / total
+    rows = task.audience.rows
     raise NoPlanFound(
-        f"The error of the reach must be at most {MOST_ERROR:.0%} of it. "
-        + (f"Got {share:.3g} times the reach" if math.isfinite(share) else "Got no limit")
-        + f" with {task.audience.rows} rows at epsilon {task.target.epsilon:g}.",
-        hint="larger audiences, a larger epsilon, fewer publishers or fewer frequencies",
+        f"The standard error of the reach must be at most {MOST_ERROR:.0%} of it. "
+        + (f"Got {share:.0%}" if share < 100 else "Got more than can be counted by")
+        + f", with {option.bits:,} bits for {rows} rows at epsilon {task.target.epsilon:g}.",
+        hint="more bits, or smaller audiences"
+        if option.limit > MOST_ERROR * total
+        else "larger audiences, a larger epsilon, fewer publishers or fewer frequencies",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -20,8 +19,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GRAIN = 2**64
-LEAST_BITS, MOST_BITS = 64, 10**9
+LEAST_BITS, MOST_BITS = 2**6, 2**29
+MOST_EPSILON, MOST_DELTA = 100.0, 0.01
+"""More than this is no promise, and a plan that makes it is a mistake or a trap."""
 MOST_IDS = 10**12
+FULL_BELOW = 5.0
+"""A row with fewer empty columns than so many standard errors of the flips is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +67,9 @@ class ReachPlan:
             raise InvalidInput("sizes", "one for each publisher", len(self.sizes))
         for size in self.sizes:
             checks.whole("expected size of an audience", size, least=1, most=MOST_IDS)
-        checks.whole("number of bits", self.bits, least=LEAST_BITS, most=MOST_BITS)
-        checks.real("epsilon", self.epsilon, least=1e-9)
-        checks.delta(self.delta)
+        checked_bits("number of bits", self.bits)
+        checks.real("epsilon", self.epsilon, least=1e-9, most=MOST_EPSILON)
+        checks.real("delta", self.delta, least=1e-300, most=MOST_DELTA)
         if (self.flip_probability * GRAIN).denominator != 1:
             raise InvalidInput("flip probability", "a multiple of 1/2⁶⁴", self.flip_probability)
         _ = self.mechanism
@@ -122,11 +125,7 @@ class ReachPlan:
 
         Such a publisher has the key and knows everybody's columns: only the flips are left.
         """
-        others = self.audience.rows - self.audience.frequencies
-        if not others:
-            return 0.0
-        odds = (1 - self.flip_probability) / self.flip_probability
-        return log_of_power(odds, others * self.hashes)
+        return colluding_epsilon(self.audience, self.hashes, self.flip_probability)
 
     def verify(self, *, within: Target | None = None) -> None:
         """Recompute the guarantee from the parameters; raise if it does not hold.
@@ -142,9 +141,8 @@ class ReachPlan:
         if not self._reached <= self.delta:
             raise GuaranteeNotProven(
                 f"delta of this plan at epsilon {self.epsilon:g}",
-                asked=0.0,
-                lower=0.0,
                 upper=self._reached,
+                most=self.delta,
                 hint="the plan promises more than its parameters give: do not use it",
             )
 
@@ -169,7 +167,7 @@ class ReachPlan:
     @property
     def filter_bytes(self) -> int:
         """Return the size of what one publisher sends."""
-        return self.audience.frequencies * math.ceil(self.bits / 64) * 8
+        return filter_bytes(self.audience, self.bits)
 
     # -------------------------------------------------------------------- for people and files
 
@@ -194,6 +192,27 @@ class ReachPlan:
 
     def __str__(self) -> str:
         return f"{self.title or 'reach plan'} ({self.id[:16]}): {self.guarantee}"
+
+
+def checked_bits(parameter: str, bits: object) -> int:
+    """Return a number of bits: a power of two, so that the hash fills all columns alike."""
+    size = checks.whole(parameter, bits, least=LEAST_BITS, most=MOST_BITS)
+    if size & (size - 1):
+        near = 1 << (size.bit_length() - 1)
+        hint = f"{near} or {2 * near}" if 2 * near <= MOST_BITS else f"{near}"
+        raise InvalidInput(parameter, "a power of two", bits, hint=hint)
+    return size
+
+
+def filter_bytes(audience: Audience, bits: int) -> int:
+    """Return the size of what one publisher sends."""
+    return audience.frequencies * bits // 8
+
+
+def colluding_epsilon(audience: Audience, hashes: int, flip: Fraction) -> float:
+    """Return what the flips alone leave to an id at all publishers but one."""
+    others = audience.rows - audience.frequencies
+    return log_of_power((1 - flip) / flip, others * hashes) if others else 0.0
 
 
 def checked_plan(plan: object) -> ReachPlan:

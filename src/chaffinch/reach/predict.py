@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from chaffinch.reach.audience import Audience, Group
+from chaffinch.reach.audience import Audience
 from chaffinch.reach.estimates import Columns
 from chaffinch.reach.transforms import seen_law
 
@@ -68,8 +68,3 @@ def disjoint(audience: Audience, sizes: Sequence[int]) -> Crowd:
     return {
         tuple(int(place == own) for place in range(count)): size for own, size in enumerate(sizes)
     }
-
-
-def everyone(audience: Audience) -> Group:
-    """Return the group of all ids that any publisher has."""
-    return Group(any_of=audience.publishers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -60,12 +61,16 @@ class ReachRelease:
         return self.rows[0]
 
     def row(self, group: str) -> ReachRow:
-        """Return the row of a group, by its name in words."""
-        for row in self.rows:
-            if row.group == group:
-                return row
+        """Return the row of a group, by its name in words or by what tables call it."""
+        from chaffinch.reach.release_words import names
+
+        known = {name: row for row in self.rows for name in names(row, self)}
+        if group in known:
+            return known[group]
+        near = difflib.get_close_matches(str(group), known, n=1)
         listed = ", ".join(repr(row.group) for row in self.rows[:20])
-        raise InvalidInput("group", f"one of {listed}", group)
+        hint = f"did you mean {near[0]!r}?" if near else ""
+        raise InvalidInput("group", f"one of {listed}", group, hint=hint)
 
     def table(self) -> list[ReachRow]:
         """Return all rows: group, kind, estimate, standard error and both intervals."""

@@ -95,6 +95,8 @@ def _series(source: Any) -> _Opened:
 
 def _mapping(source: Mapping[str, Any]) -> _Opened:
     data = {str(name): _sliceable(values) for name, values in source.items()}
+    if not all(hasattr(values, "__len__") for values in data.values()):
+        raise InvalidInput("table", "made of columns: a sequence for each name", "single values")
     lengths = sorted({len(values) for values in data.values()})
     if len(lengths) > 1:
         raise InvalidTable("one with columns of the same length", f"lengths {lengths[:5]}")
