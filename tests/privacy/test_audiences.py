@@ -7,6 +7,7 @@ from fractions import Fraction
 from itertools import combinations_with_replacement
 from typing import Any
 
+import mpmath
 import pytest
 
 from chaffinch import privacy
@@ -101,11 +102,11 @@ def test_more_columns_protect_and_more_hashes_expose() -> None:
 
 
 def test_weights_are_above_the_exact_sum() -> None:
-    for step in (0.0, 1e-9, 0.3, 2.0):
-        for hashes in (2, 5, 64):
-            terms = [Fraction(math.exp(place * step)) for place in range(hashes)]
-            exact = sum(terms, Fraction(0))
-            assert exact <= Fraction(weight(step, hashes)) <= exact * (1 + Fraction(1, 10**12))
+    with mpmath.workdps(60):
+        for step in (0.0, 1e-9, 0.3, 2.0):
+            for hashes in (2, 5, 64):
+                exact = mpmath.fsum(mpmath.exp(place * mpmath.mpf(step)) for place in range(hashes))
+                assert exact <= weight(step, hashes) <= exact * (1 + mpmath.mpf("1e-12"))
     assert math.isinf(weight(100.0, 64))
 
 

@@ -315,3 +315,12 @@ def test_missing_is_refused_or_skipped_and_nothing_else() -> None:
 def test_the_key_is_not_shown() -> None:
     reader = IdReader(open_table(["a"]), key=b"canary key bytes")
     assert "canary" not in repr(reader)
+
+
+def test_ids_that_came_through_floats_are_refused() -> None:
+    table = open_table({"id": ["12.0", "13.0", None]})
+    reader = IdReader(table, key=bytes(16), missing="skip")
+    with pytest.raises(InvalidTable, match=r"texts that all end in \.0"):
+        [reader.digests(*batch) for batch in reader.batches()]
+    mixed = IdReader(open_table({"id": ["12.0", "x"]}), key=bytes(16))
+    assert [len(mixed.digests(*batch)) for batch in mixed.batches()] == [2]
