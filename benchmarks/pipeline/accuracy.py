@@ -14,8 +14,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from benchmarks.findings import Finding, Goal, Line
 from benchmarks.harness import tell
-from benchmarks.pipeline.findings import Finding, Goal, Line
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.planning import families

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
-from benchmarks.pipeline.findings import Finding, Goal, Line, milliseconds, processor_seconds
+from benchmarks.findings import Finding, Goal, Line, milliseconds, processor_seconds
 from chaffinch.encoding.one import encode
 from chaffinch.planning import families
 from chaffinch.planning.candidates import Task, for_target

@@ -15,7 +15,7 @@ import numpy as np
 from multi_freq_ldpy.pure_frequency_oracles.UE import UE_Aggregator_MI, UE_Client
 from numpy.typing import NDArray
 
-from benchmarks.pipeline.findings import (
+from benchmarks.findings import (
     Finding,
     Goal,
     Line,

@@ -6,27 +6,16 @@ so its peak memory is its own too.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import platform
-import resource
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from benchmarks.harness import tell
+from benchmarks.steps import Found, Step, main
 
 USERS = 100_000_000
 VALUES = 100
 LIMIT = 2048.0
 """Mebibytes that no step may exceed."""
 CHUNK = 1_000_000
-Found = dict[str, Any]
 
 
 def make_plan(folder: Path, users: int) -> Found:
@@ -114,7 +103,7 @@ def analyze(folder: Path, users: int) -> Found:
     }
 
 
-STEPS: dict[str, Callable[[Path, int], Found]] = {
+STEPS: dict[str, Step] = {
     "plan": make_plan,
     "table": make_table,
     "encode": encode,
@@ -122,30 +111,6 @@ STEPS: dict[str, Callable[[Path, int], Found]] = {
     "tally": tally,
     "analyze": analyze,
 }
-
-
-def measured(step: str, folder: Path, users: int) -> Found:
-    """Run a step in this process, and return its time and its peak memory with its findings."""
-    start = time.perf_counter()
-    found = STEPS[step](folder, users)
-    seconds = time.perf_counter() - start
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return found | {
-        "seconds": seconds,
-        "processor seconds": used.ru_utime + used.ru_stime,
-        "peak MiB": used.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10),
-    }
-
-
-def apart(step: str, folder: Path, users: int) -> Found:
-    """Run a step in a fresh process."""
-    tell(step)
-    command = [sys.executable, "-m", "benchmarks.pipeline.hundred_million"]
-    options = ["--users", str(users), "--step", step, "--folder", str(folder)]
-    done = subprocess.run([*command, *options], stdout=subprocess.PIPE, check=True)  # noqa: S603
-    tell("")
-    found: Found = json.loads(done.stdout)
-    return found
 
 
 def shown(steps: dict[str, Found], users: int) -> str:
@@ -172,32 +137,7 @@ def shown(steps: dict[str, Found], users: int) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    """Measure, and print a table or JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--users", type=int, default=USERS)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--step", choices=STEPS, help="run one step only, in --folder")
-    parser.add_argument("--folder", type=Path)
-    chosen = parser.parse_args()
-    if chosen.step:
-        print(json.dumps(measured(chosen.step, chosen.folder, chosen.users)))
-        return 0
-    surroundings = {
-        "python": platform.python_version(),
-        "cores": str(os.cpu_count()),
-        "load average": ", ".join(f"{part:.1f}" for part in os.getloadavg()),
-    }
-    with tempfile.TemporaryDirectory() as name:
-        steps = {step: apart(step, Path(name), chosen.users) for step in STEPS}
-    if chosen.json:
-        whole = {"surroundings": surroundings, "users": chosen.users, "limit MiB": LIMIT}
-        print(json.dumps(whole | {"steps": steps}, indent=2))
-    else:
-        print("; ".join(f"{name} {value}" for name, value in surroundings.items()))
-        print(shown(steps, chosen.users))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        main("benchmarks.pipeline.hundred_million", STEPS, size=USERS, limit=LIMIT, shown=shown)
+    )

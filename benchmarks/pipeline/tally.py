@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from benchmarks.pipeline.findings import (
+from benchmarks.findings import (
     Finding,
     Goal,
     Line,

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 import datasketches
 import numpy as np
 
+from benchmarks.findings import Finding, Goal, Line
 from benchmarks.harness import tell
-from benchmarks.pipeline.findings import Finding, Goal, Line
 from chaffinch import reach
 from chaffinch.privacy import Target
 from chaffinch.reach import predict
-from chaffinch.reach.audience import Audience
+from chaffinch.reach.audience import Audience, Group
 from chaffinch.reach.estimates import Columns
 from chaffinch.simulate import Publishers, disjoint, heavy_tailed, independent, nested
 from chaffinch.simulate.columns import flipped_logos, thrown
@@ -77,7 +77,7 @@ def _filters(count: int, hashes: int | None, scale: Scale) -> Finding:
 
 def _line(kind: str, publishers: Publishers, hashes: int | None, runs: int) -> Line:
     audience, people = publishers.audience, publishers.people
-    everyone = predict.everyone(audience)
+    everyone = Group(any_of=audience.publishers)
     plan = reach.plan(audience, sizes=publishers.sizes, target=TARGET, hashes=hashes)
     flip = float(plan.flip_probability)
     draws = generator(7, "columns", len(audience.publishers))

@@ -7,20 +7,11 @@ rows repeat an id of the row group before.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import platform
-import resource
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from benchmarks.harness import tell
+from benchmarks.steps import Found, Step, main
 
 if TYPE_CHECKING:
     from chaffinch.reach.plans import ReachPlan
@@ -32,7 +23,6 @@ LIMIT = 1024.0
 CHUNK = 1_000_000
 AGAIN = 4
 """One row in so many repeats an id."""
-Found = dict[str, Any]
 
 
 def make_plan(folder: Path, rows: int) -> Found:
@@ -131,37 +121,13 @@ def _plan(folder: Path, times: int) -> ReachPlan:
     return load_plan(folder / f"plan-{times}.json")
 
 
-STEPS: dict[str, Callable[[Path, int], Found]] = {
+STEPS: dict[str, Step] = {
     "plan": make_plan,
     "table": make_table,
     "encode": encode,
     "frequencies": frequencies,
     "analyze": analyze,
 }
-
-
-def measured(step: str, folder: Path, rows: int) -> Found:
-    """Run a step in this process, and return its time and its peak memory with its findings."""
-    start = time.perf_counter()
-    found = STEPS[step](folder, rows)
-    seconds = time.perf_counter() - start
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return found | {
-        "seconds": seconds,
-        "processor seconds": used.ru_utime + used.ru_stime,
-        "peak MiB": used.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10),
-    }
-
-
-def apart(step: str, folder: Path, rows: int) -> Found:
-    """Run a step in a fresh process."""
-    tell(step)
-    command = [sys.executable, "-m", "benchmarks.reach.hundred_million"]
-    options = ["--rows", str(rows), "--step", step, "--folder", str(folder)]
-    done = subprocess.run([*command, *options], stdout=subprocess.PIPE, check=True)  # noqa: S603
-    tell("")
-    found: Found = json.loads(done.stdout)
-    return found
 
 
 def shown(steps: dict[str, Found], rows: int) -> str:
@@ -187,32 +153,5 @@ def shown(steps: dict[str, Found], rows: int) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    """Measure, and print a table or JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=ROWS)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--step", choices=STEPS, help="run one step only, in --folder")
-    parser.add_argument("--folder", type=Path)
-    chosen = parser.parse_args()
-    if chosen.step:
-        print(json.dumps(measured(chosen.step, chosen.folder, chosen.rows)))
-        return 0
-    surroundings = {
-        "python": platform.python_version(),
-        "cores": str(os.cpu_count()),
-        "load average": ", ".join(f"{part:.1f}" for part in os.getloadavg()),
-    }
-    with tempfile.TemporaryDirectory() as name:
-        steps = {step: apart(step, Path(name), chosen.rows) for step in STEPS}
-    if chosen.json:
-        whole = {"surroundings": surroundings, "rows": chosen.rows, "limit MiB": LIMIT}
-        print(json.dumps(whole | {"steps": steps}, indent=2))
-    else:
-        print("; ".join(f"{name} {value}" for name, value in surroundings.items()))
-        print(shown(steps, chosen.rows))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("benchmarks.reach.hundred_million", STEPS, size=ROWS, limit=LIMIT, shown=shown))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pybloom_live import BloomFilter
 from rbloom import Bloom
 
-from benchmarks.pipeline.findings import Finding, Goal, Line, processor_seconds, ratio
+from benchmarks.findings import Finding, Goal, Line, processor_seconds, ratio
 from chaffinch.kernels import backend, digests, filters, set_columns
 
 BITS = 1 << 27

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.pipeline.findings import (
+from benchmarks.findings import (
     Finding,
     Goal,
     Line,
