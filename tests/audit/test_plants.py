@@ -43,7 +43,7 @@ LEAKS: dict[str, tuple[Setting, Pipeline]] = {
     "target never flips": (CROWD, plants.target_never_flips()),
     "flips one way": (CROWD._replace(trials=4000), plants.one_way_flips()),
     "shared seed": (CROWD._replace(trials=4000), plants.shared_seed()),
-    "drop-out of 30 %": (DECOYS, plants.only(slice(0, 13))),
+    "drop-out of 30 %": (DECOYS._replace(trials=160_000), plants.only(slice(0, 13))),
     "half of the decoys": (DECOYS._replace(trials=10_000), plants.less_noise(0.5)),
     "decoys missing": (CHOICE._replace(trials=4000), plants.no_decoys()),
     "decoys marked": (CHOICE._replace(trials=4000), plants.decoys_in_wrong_range(3)),
