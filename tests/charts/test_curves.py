@@ -89,11 +89,12 @@ def test_a_curve_that_never_falls_far_is_shown_as_far_as_it_goes() -> None:
 
 
 def test_terms_are_those_of_the_guarantee(curve: charts.Figure) -> None:
-    guarantee = BITS.guarantee(delta=1e-6)
-    assert curve.terms.neighbours == guarantee.neighbours
-    assert curve.terms.view == guarantee.view
-    assert curve.terms.crowd == guarantee.crowd
-    assert curve.terms.method == guarantee.method
+    guarantee, terms = BITS.guarantee(delta=1e-6), curve.terms
+    assert not isinstance(terms, str)
+    assert terms.neighbours == guarantee.neighbours
+    assert terms.view == guarantee.view
+    assert terms.crowd == guarantee.crowd
+    assert terms.method == guarantee.method
 
 
 def test_the_caption_warns_of_claims_where_there_are_any(curve: charts.Figure) -> None:
