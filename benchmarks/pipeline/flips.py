@@ -54,7 +54,8 @@ def findings() -> Iterator[Finding]:
 
 
 def _finding(values: int, chance: float) -> Finding:
-    held = np.random.default_rng(1).integers(0, values, USERS)
+    # Numbers as a column of choices has them.
+    held = np.random.default_rng(1).integers(0, values, USERS, np.uint32)
     plan = _plan(values, chance)
     jobs: dict[str, Callable[[], object]] = {
         "chaffinch, native": lambda: _ours("", plan, held),
@@ -122,7 +123,7 @@ def _plan(values: int, chance: float) -> Plan:
     )
 
 
-def _ours(backend: str, plan: Plan, held: NDArray[np.int64]) -> Counts:
+def _ours(backend: str, plan: Plan, held: NDArray[np.uint32]) -> Counts:
     before = native.LOOPS
     native.LOOPS = native.choose(backend)[1]
     try:
@@ -132,7 +133,7 @@ def _ours(backend: str, plan: Plan, held: NDArray[np.int64]) -> Counts:
         native.LOOPS = before
 
 
-def _dense(held: NDArray[np.int64], values: int, chance: float) -> Counts:
+def _dense(held: NDArray[np.uint32], values: int, chance: float) -> Counts:
     generator = np.random.default_rng()
     counts = np.zeros(values, np.int64)
     for start in range(0, len(held), ROWS_AT_ONCE):
@@ -143,7 +144,7 @@ def _dense(held: NDArray[np.int64], values: int, chance: float) -> Counts:
     return counts
 
 
-def _peer(held: NDArray[np.int64], values: int, chance: float) -> object:
+def _peer(held: NDArray[np.uint32], values: int, chance: float) -> object:
     # Symmetric unary encoding flips with 1/(e^(ε/2) + 1).
     epsilon = 2.0 * math.log(1.0 / chance - 1.0)
     reports = [UE_Client(value, values, epsilon, OPTIMAL) for value in held.tolist()]

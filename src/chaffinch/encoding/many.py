@@ -238,7 +238,7 @@ def _decoys(part: Part, answers: NDArray[Any], words: Words) -> Coded:
     sent = len(positions(words, numerator(protocol.decoy_rate), slots))
     fakes = below(words, len(part.labels), sent).astype(np.uint32)
     # Sorted: which of them are decoys must not show.
-    return Coded(np.sort(np.concatenate([answers.astype(np.uint32), fakes])))
+    return Coded(np.sort(np.concatenate([np.asarray(answers, np.uint32), fakes])))
 
 
 def _flipped_decoys(part: Part, answers: NDArray[Any], words: Words) -> Coded:
@@ -287,6 +287,6 @@ def _flipped_values(
     if chance > PACKED_ABOVE and bits >= LEAST_PACKED:
         rows = flip_packed(words, numerator(chance), values.astype(np.int64), bits, slots)
         return Coded(np.empty(0, np.uint32), Rows(0, bits, rows))
-    held = histogram(values.astype(np.uint32), bits)
+    held = histogram(np.asarray(values, np.uint32), bits)
     sent = flip_one_hot(words, numerator(chance), held, slots)
     return Coded(np.repeat(np.arange(bits, dtype=np.uint32), sent))
