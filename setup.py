@@ -10,7 +10,7 @@ setup(
             f"chaffinch.kernels.{name}",
             sources=[f"src/chaffinch/kernels/{name}.c"],
             depends=[f"src/chaffinch/kernels/{part}" for part in parts],
-            extra_compile_args=["-O3"],
+            extra_compile_args=["-O3", "-fwrapv"],
             optional=True,  # Without a compiler NumPy does the same work.
             py_limited_api=True,
         )

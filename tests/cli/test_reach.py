@@ -9,11 +9,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from chaffinch import Audience, Target, reach
+from chaffinch import Audience, Ledger, Target, reach
 from chaffinch.cli.reach import VERBS
+from chaffinch.errors import StorageFault
 from chaffinch.reach.release_documents import load_release
 from tests.cli.conftest import Done
 from tests.cli.test_help import HEAVY
@@ -440,6 +442,39 @@ def test_what_was_charged_is_never_lost(
     (left,) = campaign.glob("daily.filter.*")
     assert left.name in done.err
     assert reach.load_filter(left).publisher == "daily"
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, StorageFault("The disk must work. Got none.")])
+@pytest.mark.parametrize("written", [True, False])
+def test_whatever_stops_a_charge_the_filter_is_kept_if_it_was_charged(
+    *,
+    written: bool,
+    stop: BaseException,
+    campaign: Path,
+    cli: Callable[..., Done],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = ("--ledger", campaign / "l", "--mark", campaign / "m")
+    cap = ("--epsilon", 3, "--delta", 1e-5, "--role", "client")
+    assert cli("ledger", "create", campaign / "l", "--mark", campaign / "m", *cap).code == 0
+    charge = Ledger.charge
+
+    def stopped(ledger: Ledger, *given: Any, **more: Any) -> None:
+        if written:
+            charge(ledger, *given, **more)
+        raise stop
+
+    monkeypatch.setattr(Ledger, "charge", stopped)
+    done = cli(*encoding(campaign, "daily"), *files)
+    assert done.code != 0
+    left = list(campaign.glob("daily.filter*"))
+    assert len(left) == written
+    if written:
+        assert left[0].name in done.err
+        batch = reach.load_filter(left[0]).batch
+        monkeypatch.undo()
+        again = cli(*encoding(campaign, "daily"), *files)
+        assert (again.code, batch[:8] in again.err) == (2, True)
 
 
 def test_a_publisher_accepts_no_empty_promise(campaign: Path, cli: Callable[..., Done]) -> None:

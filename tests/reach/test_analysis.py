@@ -48,6 +48,14 @@ def test_rows_are_found_by_either_name() -> None:
         release.row("daily and radi")
 
 
+def test_a_publisher_of_such_a_name_is_found_by_it() -> None:
+    names = ["daily", "only daily", "all publishers"]
+    odd = small_plan(names, bits=1 << 16, flip=PLAN.flip_probability)
+    release = analyze(count_logos([made_up(odd, name, load=0.2) for name in names], odd), odd)
+    for name in names:
+        assert release.row(name).kind == "publisher"
+
+
 def test_sentences_never_promise_more_than_the_plan() -> None:
     target = Target(epsilon=1.1, delta=1.234564e-6)
     words = plan(Audience(["a", "b"]), sizes=[5000, 5000], target=target).explain()

@@ -241,3 +241,12 @@ def test_a_fact_that_is_there_twice_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_filter_is_never_made(fact: str, value: Any) -> None:
     with pytest.raises(InvalidInput):
         replace(SAMPLE, **{fact: value})
+
+
+def test_a_filter_over_an_open_file_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "a.filter"
+    path.write_bytes(b"")
+    path.chmod(0o644)
+    SAMPLE.save(path)
+    if os.name == "posix":
+        assert path.stat().st_mode & 0o077 == 0

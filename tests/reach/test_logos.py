@@ -156,6 +156,20 @@ def test_a_row_of_ones_is_refused_with_its_publisher(place: int) -> None:
         count_logos(filters, LARGE)
 
 
+def test_a_row_that_was_never_flipped_is_refused() -> None:
+    none = np.zeros(1 << 10, np.uint64)
+    filters = [made_up(LARGE, "daily"), with_row(made_up(LARGE, "radio"), 1, none)]
+    with pytest.raises(InvalidInput, match="filter of 'radio' must be flipped"):
+        count_logos(filters, LARGE)
+
+
+def test_an_honest_row_without_ids_is_counted() -> None:
+    for seed in range(100):
+        count_logos(
+            [made_up(LARGE, name, load=0.0, seed=seed) for name in ("daily", "radio")], LARGE
+        )
+
+
 @pytest.mark.parametrize("load", [8.0, 12.0, 100.0])
 @pytest.mark.parametrize("flip", [Fraction(1, 4), Fraction(13, 32)])
 def test_full_rows_are_refused_however_they_are_flipped(load: float, flip: Fraction) -> None:

@@ -303,6 +303,15 @@ def test_what_cannot_be_counted_has_no_plan(
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(("size", "publishers", "bits"), [(20_000, 1, 4096), (9000, 2, 4096)])
+def test_filters_that_would_be_refused_are_not_planned(
+    size: int, publishers: int, bits: int
+) -> None:
+    with pytest.raises(NoPlanFound, match="columns empty") as caught:
+        made(publishers, size, 3.0, 1e-6, bits=bits, hashes=1)
+    assert caught.value.hint == "more bits"
+
+
 def test_progress_is_told_in_words() -> None:
     told: list[str] = []
     made(2, 10_000, 1.0, 1e-6, progress=told.append)

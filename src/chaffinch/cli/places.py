@@ -212,7 +212,7 @@ def any_plan(path: Path) -> Plan | ReachPlan:
 
     text = read_small(present(named(path)), most=LARGEST_FILE, must_be="a plan")
     # Which reader to ask is all that is guessed here: it checks everything.
-    if reach_file.FORMAT.encode() in text[:200]:
+    if reach_file.FORMAT.encode() in text:
         return reach_file.plan_from(text, name=path.name)
     return plan_from(text, name=path.name)
 

@@ -134,7 +134,7 @@ def encode(
             progress=tell,
             told=lambda loaded: _say_loaded(loaded, output),
         )
-    occasion = _hand_out(made, found, target, ledger)
+    occasion = _hand_out(made, found, target, ledger, output)
     charge = None if ledger is None else Charged(ledger, name, occasion, before=False)
     if output.json:
         paid = {} if charge is None else {"charge": charge.document()}
@@ -157,7 +157,9 @@ def _say_loaded(loaded: Loaded, output: Output) -> None:
         output.say("warning: is this the right table? Otherwise plan again with true sizes")
 
 
-def _hand_out(made: Filter, plan: ReachPlan, target: Path, ledger: Ledger | None) -> str:
+def _hand_out(
+    made: Filter, plan: ReachPlan, target: Path, ledger: Ledger | None, output: Output
+) -> str:
     """Save a filter, and return what the ledger calls it.
 
     With a ledger it is in full on disk, then charged, then in its place. So a full disk costs
@@ -174,8 +176,14 @@ def _hand_out(made: Filter, plan: ReachPlan, target: Path, ledger: Ledger | None
     made.save(waiting)
     try:
         occasion = charge(ledger, plan, made)
-    except ChaffinchError:
-        waiting.unlink(missing_ok=True)
+    except BaseException:
+        # Whatever stopped it, Ctrl-C included: a charge may be written all the same.
+        if _is_charged(made, ledger):
+            output.say(
+                f"the filter is whole, in {waiting}; it may be charged: keep it, and send it"
+            )
+        else:
+            waiting.unlink(missing_ok=True)
         raise
     try:
         waiting.replace(target)
@@ -185,6 +193,14 @@ def _hand_out(made: Filter, plan: ReachPlan, target: Path, ledger: Ledger | None
             hint=f"the filter is charged and whole, in {waiting.name}: send that one",
         ) from None
     return occasion
+
+
+def _is_charged(made: Filter, ledger: Ledger) -> bool:
+    """Return whether a ledger holds the charge of this very filter, or cannot tell."""
+    try:
+        return made.batch in {entry.subject for entry in ledger.entries()}
+    except ChaffinchError:
+        return True
 
 
 def _facts(made: Filter, target: Path) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def _checked(logos: Logos, plan: ReachPlan) -> Logos:
     """Return counts that can be those of the plan's filters."""
     if logos.plan_id != plan.id:
         raise PlanMismatch("logo counts", expected=plan.id, found=logos.plan_id)
-    counts = logos.counts
+    counts = np.asarray(logos.counts)
     if counts.shape != (2**plan.audience.rows,) or counts.min() < 0 or counts.sum() != plan.bits:
         raise InvalidInput("logo counts", f"one for each logo, {plan.bits} in all", counts.shape)
     return logos

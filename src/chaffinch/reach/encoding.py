@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.errors import FilterFull, InvalidInput, InvalidTable
+from chaffinch.errors import FilterFull, InvalidInput, InvalidTable, StorageFault
 from chaffinch.kernels import flip, redigested, secure_words, set_columns
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.parallel import cores, mapped
@@ -116,22 +116,29 @@ def encode(  # noqa: PLR0913
 
 def fresh(ledger: Ledger, plan: ReachPlan, key: CampaignKey, publisher: str) -> None:
     """Refuse a key that has made a filter of this publisher before, as a ledger remembers it."""
-    if _occasion(key.fingerprint(plan.id), publisher) in {one.key for one in ledger.entries()}:
-        raise InvalidInput(
-            "campaign key",
-            f"one that has made no filter of {publisher!r} yet",
-            "one that was charged for it before",
-            hint="send the filter made then, or start anew: all publishers need a new key",
-        )
+    occasion = _occasion(key.fingerprint(plan.id), publisher)
+    for entry in ledger.entries():
+        if entry.key == occasion:
+            raise InvalidInput(
+                "campaign key",
+                f"one that has made no filter of {publisher!r} yet",
+                "one that was charged for it before",
+                hint=f"send the filter made then (batch {entry.subject[:8]}…), or start anew: all "
+                "publishers need a new key",
+            )
 
 
 def charge(ledger: Ledger, plan: ReachPlan, made: Filter) -> str:
     """Charge a filter and return what the ledger calls it.
 
-    Its batch is new, so an occasion that was charged before is refused.
+    Its batch is new, so an occasion that was charged before is refused. After a fault of the
+    disk it is not known whether the charge is written; the same one again settles that.
     """
     occasion = _occasion(made.key, made.publisher)
-    ledger.charge(Charge.of(plan), occasion, subject=made.batch)
+    try:
+        ledger.charge(Charge.of(plan), occasion, subject=made.batch)
+    except StorageFault:
+        ledger.charge(Charge.of(plan), occasion, subject=made.batch)
     return occasion
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Digests = NDArray[np.uint64]
 MISSING = ("refuse", "skip")
+_NEARLY_ALL = 0.9
 _IDS = "one of ids: texts, whole numbers or binary"
 _VIEWS = "one of whole numbers of at least 1"
 _ID_ITSELF = re.compile(r"[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*|.*@.*")
@@ -93,7 +94,7 @@ class IdReader:
         if first == 1 and _were_numbers(texts):
             raise InvalidTable(
                 _IDS,
-                "texts that all end in .0",
+                "texts such as 12.0, nearly all of them",
                 column=self._shown,
                 hint="ids that a program took for numbers with a fraction: read them as text",
             )
@@ -150,14 +151,17 @@ def _bytes_of(array: pa.Array, column: str | None) -> pa.Array:
 
 
 def _were_numbers(texts: pa.Array) -> bool:
-    """Return whether all ids look like whole numbers that came through floats: 12.0 for 12."""
+    """Return whether nearly all ids look like whole numbers that came through floats: 12.0."""
     import pyarrow as pa
     from pyarrow import compute
 
     if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
         return False
-    alike = compute.match_substring_regex(texts, r"^-?[0-9]+\.0+$")
-    return bool(compute.all(alike, min_count=1).as_py())
+    alike = compute.match_substring_regex(texts, r"^-?[0-9]+(\.0*|(\.[0-9]+)?[eE]\+[0-9]+)$")
+    gap = compute.match_substring_regex(texts, r"^([nN][aA][nN])?$")
+    found = int(compute.sum(alike).as_py() or 0)
+    others = len(texts) - texts.null_count - int(compute.sum(gap).as_py() or 0)
+    return bool(0 < found >= _NEARLY_ALL * others)
 
 
 def _plain(array: pa.Array, must_be: str, column: str | None) -> pa.Array:

@@ -63,7 +63,7 @@ def count_logos(
             done += bits
             if progress is not None:
                 progress(done, plan.bits)
-    _not_full(counts, plan)
+    _possible(counts, plan)
     batches = tuple(one.batch for one in ordered)
     return Logos(plan.id, ordered[0].key, batches, counts)
 
@@ -137,11 +137,13 @@ def _counted(
     return bits, logo_counts([row[words] for row in rows], bits)
 
 
-def _not_full(counts: NDArray[np.int64], plan: ReachPlan) -> None:
-    """Refuse a row without a sure sign of an empty column, where the reach has no limit.
+def _possible(counts: NDArray[np.int64], plan: ReachPlan) -> None:
+    """Refuse a row that is full, and one that was never flipped.
 
     Of z zeros among m bits, (z/m − q)/(p − q) is the share of truly empty columns. Its
-    standard error, were none empty, is √(pq/m)/(p − q).
+    standard error, were none empty, is √(pq/m)/(p − q): without a sure sign of an empty column
+    the reach has no limit. A share far above 1 has fewer ones than flips alone make; an honest
+    row of no ids at all would be refused with a chance below 1e-6.
     """
     wrong = float(plan.flip_probability)
     right = 1.0 - wrong
@@ -152,3 +154,10 @@ def _not_full(counts: NDArray[np.int64], plan: ReachPlan) -> None:
         if not empty > FULL_BELOW * error:
             publisher = plan.audience.publishers[row // plan.audience.frequencies]
             raise FilterFull(f"filter of {publisher!r}")
+        if empty > 1 + FULL_BELOW * error:
+            raise InvalidInput(
+                f"filter of {plan.audience.publishers[row // plan.audience.frequencies]!r}",
+                "flipped as the plan says",
+                "fewer set bits than flips alone make",
+                hint="have it encoded again; do not use what was sent",
+            )

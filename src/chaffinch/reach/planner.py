@@ -20,7 +20,7 @@ from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound
 from chaffinch.privacy import Target
 from chaffinch.privacy.audiences import audience_flip_probability, share_of, weight
 from chaffinch.reach import predict
-from chaffinch.reach.audience import Audience
+from chaffinch.reach.audience import Audience, Group
 from chaffinch.reach.plans import (
     LEAST_BITS,
     MOST_DELTA,
@@ -104,6 +104,7 @@ def plan(
             break
     guess, true, flip = min(calibrated, key=lambda one: one[1].standard_error)
     _useful(task, true, MOST_ERROR)
+    _countable(task, true)
     return ReachPlan(
         title=title,
         audience=audience,
@@ -257,6 +258,23 @@ def _shift(epsilon: float, delta: float) -> float:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if excess(middle) <= 0 else (low, middle)
     return math.exp(low)
+
+
+def _countable(task: _Task, option: Option) -> None:
+    """Refuse filters so full that the analyzer would refuse them."""
+    columns = predict.expected(
+        task.audience,
+        predict.disjoint(task.audience, task.sizes),
+        bits=option.bits,
+        hashes=option.hashes,
+        flip=option.flip,
+    )
+    if not columns.countable(Group(any_of=task.audience.publishers)):
+        raise NoPlanFound(
+            f"The filters must leave enough columns empty to count by. Got {option.bits:,} bits "
+            f"for {sum(task.sizes):,} ids.",
+            hint="more bits",
+        )
 
 
 def _useful(task: _Task, option: Option, most: float) -> None:

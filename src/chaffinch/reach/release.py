@@ -64,7 +64,9 @@ class ReachRelease:
         """Return the row of a group, by its name in words or by what tables call it."""
         from chaffinch.reach.release_words import names
 
-        known = {name: row for row in self.rows for name in names(row, self)}
+        known = {names(row, self)[1]: row for row in self.rows}
+        # A publisher may be called what tables call a group: its own name comes first.
+        known |= {row.group: row for row in self.rows}
         if group in known:
             return known[group]
         near = difflib.get_close_matches(str(group), known, n=1)

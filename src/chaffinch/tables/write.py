@@ -79,7 +79,7 @@ def _replacing(
         number = os.open(part, _NEW, permissions)
     with suppress(OSError):
         # What only its owner could read stays so.
-        os.chmod(part, stat.S_IMODE(target.stat().st_mode))  # noqa: PTH101
+        os.chmod(part, stat.S_IMODE(target.stat().st_mode) & permissions)  # noqa: PTH101
     try:
         with _writing(number, target, mode) as file:
             yield file
