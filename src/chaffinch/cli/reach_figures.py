@@ -60,8 +60,8 @@ def compare(
 ) -> None:
     """Set the proven guarantee beside what is assumed, sampled or published.
 
-    Only what says so is a guarantee. One id is what a plan protects; one column is what S4
-    counts, and less than an id where it sets several.
+    Only what says so is a guarantee. One id is what a plan protects; one column is what the
+    source document S4 counts, and less than an id where it sets several.
 
     Parameters
     ----------

@@ -53,8 +53,9 @@ def _trust(plan: ReachPlan) -> str:
 
 def _beside(plan: ReachPlan) -> str:
     return (
-        f"Beside it, at the same delta and of less use: one replaced column, which is what S4 "
-        f"counts, has a proven epsilon of {rounded_up(plan.column_guarantee.epsilon):g}; and if "
+        "Beside it, at the same delta and of less use: one replaced column, which is what the "
+        "source document S4 counts, has a proven epsilon of "
+        f"{rounded_up(plan.column_guarantee.epsilon):g}; and if "
         "the pair of audiences that S4 takes for the worst were the worst (worst-pair-assumed, not "
         f"proven), an id would have {rounded_up(plan.assumed_epsilon):g}."
     )
