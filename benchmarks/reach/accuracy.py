@@ -46,6 +46,8 @@ class Scale:
     sketches: int
 
 
+MOST_HASHES = 16
+"""The most that the planner weighs: exact, and with little left against a colluder."""
 USUAL = Scale(10**6, 500, 200)
 LARGE = Scale(10**7, 500, 20)
 
@@ -53,7 +55,7 @@ LARGE = Scale(10**7, 500, 20)
 def findings(scale: Scale = USUAL) -> Iterator[Finding]:
     """Yield a table for each number of publishers, and one of sketches."""
     for count in PUBLISHERS:
-        for hashes in (None, 1):
+        for hashes in (None, MOST_HASHES):
             yield _filters(count, hashes, scale)
     yield _sketches(scale)
     tell("")
@@ -62,7 +64,7 @@ def findings(scale: Scale = USUAL) -> Iterator[Finding]:
 def _filters(count: int, hashes: int | None, scale: Scale) -> Finding:
     made = {kind: _publishers(kind, count, scale.ids) for kind in KINDS}
     lines = [_line(kind, publishers, hashes, scale.runs) for kind, publishers in made.items()]
-    chosen = "hashes as planned" if hashes is None else "one hash"
+    chosen = "hashes as planned" if hashes is None else f"{hashes} hashes"
     return Finding(
         f"{count} publishers, {scale.ids:,} ids, {scale.runs} runs, {chosen}, "
         f"epsilon = {TARGET.epsilon:g}, delta = {TARGET.delta:g} per id",
