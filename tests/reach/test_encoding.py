@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from chaffinch.errors import ChaffinchError, GuaranteeNotProven, InvalidInput, InvalidTable
+from chaffinch.ledger import Ledger
 from chaffinch.privacy import Target
-from chaffinch.reach.encoding import true_rows
+from chaffinch.reach.encoding import Loaded, true_rows
 from chaffinch.reach.filter_file import Filter
 from chaffinch.reach.ids import IdReader
 from chaffinch.reach.keys import CampaignKey
@@ -266,3 +267,25 @@ def test_progress_is_told_in_rows() -> None:
     told.clear()
     encode(open_csv("id\na\nb\n"), plan, publisher="daily", key=KEY, progress=progress)
     assert told == [(2, None)]
+
+
+def test_a_ledger_remembers_which_keys_made_a_filter(tmp_path: Path) -> None:
+    plan = small_plan(["daily"], bits=1 << 16, flip=Fraction(1, 64))
+    cap = Target(epsilon=50, delta=1e-3)
+    ledger = Ledger.create(tmp_path / "l", role="client", cap=cap, mark=tmp_path / "m")
+    made = encode(["a"], plan, publisher="daily", key=KEY, ledger=ledger)
+    (entry,) = ledger.entries()
+    assert (entry.subject, entry.key) == (made.batch, f"{made.key}/daily")
+    with pytest.raises(InvalidInput, match=f"batch {made.batch[:8]}"):
+        encode(["a"], plan, publisher="daily", key=KEY, ledger=ledger)
+    with pytest.raises(InvalidInput, match="a CampaignKey"):
+        encode(["a"], plan, publisher="daily", key=SECRET, ledger=ledger)  # type: ignore[arg-type]
+    assert len(ledger.entries()) == 1
+
+
+def test_a_publisher_learns_what_went_in() -> None:
+    told: list[Loaded] = []
+    plan = small_plan(bits=1 << 16)
+    encode(["a", "b", None], plan, publisher="daily", key=KEY, missing="skip", told=told.append)
+    assert told == [Loaded(rows=3, ids=2, expected=100)]
+    assert told[0].surprising

@@ -102,7 +102,7 @@ def encode(
     from chaffinch import Target, reach
     from chaffinch.charts.rounding import bytes_for_people
     from chaffinch.errors import InvalidInput
-    from chaffinch.reach.encoding import fresh
+    from chaffinch.reach.charging import fresh
     from chaffinch.tables.read import open_table
 
     target = places.writable(out)
@@ -170,7 +170,7 @@ def _hand_out(
         made.save(target)
         return ""
     from chaffinch.errors import StorageFault
-    from chaffinch.reach.encoding import charge
+    from chaffinch.reach.charging import charge
 
     waiting = target.with_name(f"{target.name}.{made.batch[:8]}")
     made.save(waiting)

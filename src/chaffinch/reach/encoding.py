@@ -5,7 +5,6 @@ Nothing but the flipped rows leaves: not the ids, not their digests, not how man
 
 from __future__ import annotations
 
-import hashlib
 import math
 import secrets
 from collections.abc import Callable
@@ -15,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.errors import FilterFull, InvalidInput, InvalidTable, StorageFault
+from chaffinch.errors import FilterFull, InvalidInput, InvalidTable
 from chaffinch.kernels import flip, redigested, secure_words, set_columns
-from chaffinch.ledger import Charge, Ledger
+from chaffinch.ledger import Ledger
 from chaffinch.parallel import cores, mapped
 from chaffinch.privacy import Target
+from chaffinch.reach.charging import charge, fresh
 from chaffinch.reach.filter_file import Filter
 from chaffinch.reach.ids import Digests, IdReader
 from chaffinch.reach.keys import CampaignKey
@@ -39,8 +39,6 @@ class Loaded:
 
     rows: int
     """Rows of the table, those without an id included."""
-    views: int
-    """Rows, or counts, with an id; each id counts up to the plan's frequencies in a row."""
     ids: int
     """About how many different ids there are."""
     expected: int
@@ -78,12 +76,12 @@ def encode(  # noqa: PLR0913
     """
     checked_plan(plan).verify(within=within)
     plan.audience.place(publisher)
-    if ledger is not None:
-        fresh(ledger, plan, key, publisher)
     given: object = key
     if not isinstance(given, CampaignKey):
         # Whatever it is, it may be secret.
         raise InvalidInput("campaign key", "a CampaignKey", type(given).__name__)
+    if ledger is not None:
+        fresh(ledger, plan, key, publisher)
     first, further = key.hash_keys(plan.id)
     reader = IdReader(
         source if isinstance(source, Table) else open_table(source),
@@ -93,11 +91,10 @@ def encode(  # noqa: PLR0913
         most=plan.audience.frequencies,
         missing=missing,
     )
-    rows, table_rows, views = true_rows(reader, plan, further, progress)
+    rows, read = true_rows(reader, plan, further, progress)
     ids = _counted(rows[0], plan, publisher)
     if told is not None:
-        expected = plan.sizes[plan.audience.place(publisher)]
-        told(Loaded(table_rows, views, ids, expected))
+        told(Loaded(read, ids, plan.sizes[plan.audience.place(publisher)]))
     for row in rows:
         flip(secure_words(), row, plan.numerator, plan.bits)
         row.flags.writeable = False
@@ -114,40 +111,6 @@ def encode(  # noqa: PLR0913
     return made
 
 
-def fresh(ledger: Ledger, plan: ReachPlan, key: CampaignKey, publisher: str) -> None:
-    """Refuse a key that has made a filter of this publisher before, as a ledger remembers it."""
-    occasion = _occasion(key.fingerprint(plan.id), publisher)
-    for entry in ledger.entries():
-        if entry.key == occasion:
-            raise InvalidInput(
-                "campaign key",
-                f"one that has made no filter of {publisher!r} yet",
-                "one that was charged for it before",
-                hint=f"send the filter made then (batch {entry.subject[:8]}…), or start anew: all "
-                "publishers need a new key",
-            )
-
-
-def charge(ledger: Ledger, plan: ReachPlan, made: Filter) -> str:
-    """Charge a filter and return what the ledger calls it.
-
-    Its batch is new, so an occasion that was charged before is refused. After a fault of the
-    disk it is not known whether the charge is written; the same one again settles that.
-    """
-    occasion = _occasion(made.key, made.publisher)
-    try:
-        ledger.charge(Charge.of(plan), occasion, subject=made.batch)
-    except StorageFault:
-        ledger.charge(Charge.of(plan), occasion, subject=made.batch)
-    return occasion
-
-
-def _occasion(key: str, publisher: str) -> str:
-    # A long name leaves its digest: a ledger's keys are not longer than names.
-    short = publisher if len(publisher) <= 100 else hashlib.sha256(publisher.encode()).hexdigest()
-    return f"{key}/{short}"
-
-
 def _counted(row: Row, plan: ReachPlan, publisher: str) -> int:
     """Return about how many ids are in a row before its flips; refuse one that is too full."""
     empty = plan.bits - int(np.bitwise_count(row).sum(dtype=np.int64))
@@ -161,10 +124,8 @@ def _counted(row: Row, plan: ReachPlan, publisher: str) -> int:
 
 def true_rows(
     reader: IdReader, plan: ReachPlan, further: bytes, progress: Progress | None = None
-) -> tuple[list[Row], int, int]:
-    """Return the rows before any flip, how many rows the table has, and how many views.
-
-    They are as private as the ids themselves.
+) -> tuple[list[Row], int]:
+    """Return the rows before any flip, as private as the ids, and how many the table has.
 
     Threads digest batches; one thread reads, and sets the bits.
     """
@@ -186,7 +147,7 @@ def true_rows(
             raise InvalidTable("one with at least one id", "none", hint="check the column")
         for times, seen in repeats.seen():
             set_ids(rows[times - 1], seen, plan, further)
-    return rows, read, views
+    return rows, read
 
 
 def set_ids(row: Row, digests: Digests, plan: ReachPlan, further: bytes) -> None:
