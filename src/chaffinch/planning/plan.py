@@ -173,8 +173,8 @@ class Plan:
         if within and not (self.epsilon <= within.epsilon and self.delta <= within.delta):
             raise InvalidInput(
                 "promise of a plan",
-                f"within epsilon {within.epsilon:g} and delta {within.delta:g}",
-                f"epsilon {self.epsilon:g} and delta {self.delta:g}",
+                f"within epsilon {within.epsilon:.12g} and delta {within.delta:.12g}",
+                f"epsilon {self.epsilon:.12g} and delta {self.delta:.12g}",
             )
         _ = self._verified
         for share, epsilon in self.shares if shares else ():

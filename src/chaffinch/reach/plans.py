@@ -135,8 +135,8 @@ class ReachPlan:
         if within and not (self.epsilon <= within.epsilon and self.delta <= within.delta):
             raise InvalidInput(
                 "promise of a plan",
-                f"within epsilon {within.epsilon:g} and delta {within.delta:g}",
-                f"epsilon {self.epsilon:g} and delta {self.delta:g}",
+                f"within epsilon {within.epsilon:.12g} and delta {within.delta:.12g}",
+                f"epsilon {self.epsilon:.12g} and delta {self.delta:.12g}",
             )
         if not self._reached <= self.delta:
             raise GuaranteeNotProven(
