@@ -300,7 +300,7 @@ def test_a_publisher_pays_once_and_never_makes_a_second_filter(
     campaign: Path, cli: Callable[..., Done]
 ) -> None:
     files = ("--ledger", campaign / "l", "--mark", campaign / "m")
-    cap = ("--epsilon", 3, "--delta", 1e-5)
+    cap = ("--epsilon", 3, "--delta", 1e-5, "--role", "client")
     assert cli("ledger", "create", campaign / "l", "--mark", campaign / "m", *cap).code == 0
     done = cli(*encoding(campaign, "daily"), *files, "--json")
     charge = json.loads(done.out)["charge"]
@@ -317,12 +317,12 @@ def test_a_publisher_pays_once_and_never_makes_a_second_filter(
 
 def test_nothing_is_handed_out_that_does_not_fit(campaign: Path, cli: Callable[..., Done]) -> None:
     files = ("--ledger", campaign / "l", "--mark", campaign / "m")
-    cap = ("--epsilon", 0.5, "--delta", 1e-6)
+    cap = ("--epsilon", 0.5, "--delta", 1e-6, "--role", "client")
     assert cli("ledger", "create", campaign / "l", "--mark", campaign / "m", *cap).code == 0
     done = cli(*encoding(campaign, "daily"), *files)
     assert done.code == 4
     assert not (campaign / "daily.filter").exists()
-    assert not list(campaign.glob(".chaffinch-*"))
+    assert not list(campaign.glob("daily.filter*"))
 
 
 # ---------------------------------------------------------------------------------- analyze
@@ -475,6 +475,29 @@ def test_whatever_stops_a_charge_the_filter_is_kept_if_it_was_charged(
         monkeypatch.undo()
         again = cli(*encoding(campaign, "daily"), *files)
         assert (again.code, batch[:8] in again.err) == (2, True)
+
+
+def test_a_ledger_pays_for_its_own_role_only(filters: list[Path], cli: Callable[..., Done]) -> None:
+    folder = filters[0].parent
+    for role in ("client", "analyzer"):
+        cap = ("--epsilon", 3, "--delta", 1e-5, "--role", role)
+        files = (folder / role, "--mark", folder / f"{role}.mark")
+        assert cli("ledger", "create", *files, *cap).code == 0
+    paid = ("--ledger", folder / "client", "--mark", folder / "client.mark")
+    wrong = cli(*analyzing(filters, *paid))
+    assert (wrong.code, "of the role analyzer" in wrong.err) == (2, True)
+    filters[0].unlink()
+    paid = ("--ledger", folder / "analyzer", "--mark", folder / "analyzer.mark")
+    wrong = cli(*encoding(folder, "daily"), *paid)
+    assert (wrong.code, "of the role client" in wrong.err) == (2, True)
+
+
+def test_no_output_overwrites_an_input(filters: list[Path], cli: Callable[..., Done]) -> None:
+    plan = filters[0].parent / "campaign.plan.json"
+    before = plan.read_bytes()
+    done = cli(*analyzing(filters, "-o", plan))
+    assert (done.code, "another file than the input" in done.err) == (2, True)
+    assert plan.read_bytes() == before
 
 
 def test_a_publisher_accepts_no_empty_promise(campaign: Path, cli: Callable[..., Done]) -> None:

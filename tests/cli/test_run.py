@@ -168,3 +168,20 @@ def test_the_people_of_the_demo_are_always_the_same() -> None:
     assert demo.people(question) == (answers, counts)
     assert [answers.count(name) for name in demo.BROWSERS] == counts
     assert sum(counts) == demo.PEOPLE
+
+
+def test_flags_in_columns_of_their_own(cli: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "survey.toml").write_text(
+        "users = 2000\nepsilon = 2.0\ndelta = 1e-6\n\n"
+        '[questions.settings]\nkind = "flags"\nnames = ["dark mode", "large text"]\n'
+    )
+    lines = ["dark mode,large text", *(["yes,no"] * 1500), *(["no,yes"] * 500)]
+    (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
+    out = tmp_path / "out"
+    words = ("run", tmp_path / "survey.toml", "--data", tmp_path / "people.csv", "--out", out)
+    done = cli(*words)
+    assert done.code == 0, done.err
+    release = cf.load_release(out / "release.json")
+    for row, truth in zip(release.table(), (1500, 500), strict=True):
+        assert row.standard_error is not None
+        assert abs(row.estimate - truth) < 12 * row.standard_error

@@ -328,3 +328,8 @@ def test_ids_that_came_through_floats_are_refused() -> None:
             [reader.digests(*batch) for batch in reader.batches()]
     mixed = IdReader(open_table({"id": ["12.0", "x"]}), key=bytes(16))
     assert [len(mixed.digests(*batch)) for batch in mixed.batches()] == [2]
+
+
+def test_columns_are_named_not_given() -> None:
+    with pytest.raises(InvalidInput, match="the name of a column"):
+        IdReader(open_table({"id": ["a"]}), key=bytes(16), counts=[1])  # type: ignore[arg-type]

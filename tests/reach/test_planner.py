@@ -251,6 +251,7 @@ def test_sizes_may_be_named() -> None:
         [1000, 10**13],
         "12",
         b"12",
+        1000,
     ],
 )
 def test_impossible_sizes_are_refused(sizes: Any) -> None:
@@ -323,6 +324,8 @@ def test_a_plan_must_stay_within_what_a_party_accepts() -> None:
     for within in (Target(epsilon=0.9, delta=1e-9), Target(epsilon=1, delta=1e-10)):
         with pytest.raises(InvalidInput):
             found.verify(within=within)
+    with pytest.raises(InvalidInput, match="a Target"):
+        found.verify(within=0.5)  # type: ignore[arg-type]
 
 
 def test_only_flips_stand_against_a_publisher_who_helps() -> None:

@@ -103,6 +103,14 @@ def writable(path: Path) -> Path:
     return path
 
 
+def apart(targets: Sequence[Path], inputs: Sequence[str | Path]) -> None:
+    """Refuse an output that would overwrite what is read."""
+    read = {os.path.realpath(one) for one in inputs if str(one) != STREAM}
+    for path in targets:
+        if os.path.realpath(path) in read:
+            raise InvalidInput("output", "another file than the input", path.name)
+
+
 def is_pipe(path: Path) -> bool:
     """Return whether a path stands for the pipe."""
     return str(path) == STREAM

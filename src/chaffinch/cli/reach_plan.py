@@ -91,7 +91,19 @@ def plan(
     if out is not None:
         found.save(out)
         output.say(f"wrote {out}")
+    _warn(found, output)
     _show(found, output, explain=explain, checked=check is not None)
+
+
+def _warn(found: ReachPlan, output: Output) -> None:
+    """Say of a weak promise that publishers have to agree to it."""
+    from chaffinch.reach.encoding import WITHIN
+
+    if found.epsilon > WITHIN.epsilon or found.delta > WITHIN.delta:
+        output.say(
+            f"warning: a promise beyond epsilon {WITHIN.epsilon:g} or delta {WITHIN.delta:g} is "
+            "refused by publishers who do not allow it (--max-epsilon, --max-delta)"
+        )
 
 
 def key(

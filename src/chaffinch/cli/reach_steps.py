@@ -106,6 +106,7 @@ def encode(
     from chaffinch.tables.read import open_table
 
     target = places.writable(out)
+    places.apart([target], [plan, key, data or "-"])
     found = opened(plan)
     secret = reach.load_key(key)
     found.audience.place(publisher)
@@ -267,6 +268,7 @@ def analyze(
     from chaffinch.planning.survey_file import share_of
 
     targets = stages.release_files(out or [])
+    places.apart(targets, [plan, *filters])
     found = opened(plan)
     groups, level = wanted.groups(found.audience), share_of(wanted.level)
     ledger, name = budget.opened()

@@ -18,6 +18,7 @@ from chaffinch.cli.stages import Wanted
 if TYPE_CHECKING:
     from chaffinch.analysis.tally import Tally
     from chaffinch.planning.plan import Plan
+    from chaffinch.planning.questions import Question
     from chaffinch.tables.read import Table
 
 PLAN = "survey.plan.json"
@@ -119,11 +120,12 @@ class _Asked:
     def __init__(self, plan: Plan | None, survey: Any) -> None:
         self.plan = plan
         self._survey = survey
-        self.names = (
-            [part.name for part in plan.parts]
+        self.questions: dict[str, Question] = (
+            {part.name: part.question for part in plan.parts}
             if plan is not None
-            else list(survey.survey.questions)
+            else dict(survey.survey.questions)
         )
+        self.names = list(self.questions)
         self.reports = (
             plan.reports if plan is not None else math.ceil(survey.users / Fraction(survey.honest))
         )
@@ -167,9 +169,11 @@ def _spared(out: Path, plan: Plan) -> None:
 
 def _looked_at(table: Table, asked: _Asked, named: Mapping[str, str]) -> None:
     """Refuse a table that cannot do before a minute is spent on planning."""
+    from chaffinch.encoding.many import place_of
     from chaffinch.errors import BatchTooSmall
 
     if len(asked.names) > 1 or named or len(table.columns) > 1:
-        table.batches([named.get(name, name) for name in asked.names])
+        for name, question in asked.questions.items():
+            table.batches(place_of(name, question, table, named.get(name)).columns)
     if table.rows is not None and table.rows < asked.reports:
         raise BatchTooSmall(have=table.rows, need=asked.reports)

@@ -149,6 +149,7 @@ def analyze(
     from chaffinch.engines import engine
 
     targets = release_files(out or [])
+    places.apart(targets, [plan, *(messages or [])])
     found = places.opened_plan(plan)
     sources = [places.source(one, "messages") for one in messages or ["-"]]
     made = wanted.ready()

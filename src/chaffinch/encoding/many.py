@@ -29,7 +29,7 @@ from chaffinch.kernels import (
 )
 from chaffinch.planning.plan import Part, Plan, checked_plan
 from chaffinch.planning.protocols import GRAIN, Decoys, Encoded, FlippedDecoys, Flips
-from chaffinch.planning.questions import Choice, Flags
+from chaffinch.planning.questions import Choice, Flags, Question
 from chaffinch.tables.answers import numbers_of
 from chaffinch.tables.message_writer import COLUMN
 from chaffinch.tables.read import Table, open_table
@@ -154,17 +154,18 @@ def places_of(plan: Plan, table: Table, columns: Mapping[str, str] | None) -> tu
         raise InvalidInput("columns", f"given for questions of the plan ({names})", list(given))
     if len(names) == 1 and not given and len(table.columns) == 1:
         return (_sole_place(plan.parts[0], table),)
-    return tuple(_place(part, table, given.get(part.name)) for part in plan.parts)
+    return tuple(
+        place_of(part.name, part.question, table, given.get(part.name)) for part in plan.parts
+    )
 
 
-def _place(part: Part, table: Table, given: str | None) -> Place:
-    unnamed = given is None and part.name not in table.columns
-    if unnamed and isinstance(part.question, Flags):
-        flags = part.question.names
-        if set(flags) <= set(table.columns):
-            return Place(flags, part.name, apart=True)
-    name = part.name if given is None else given
-    return Place((name,), name)
+def place_of(name: str, question: Question, table: Table, given: str | None) -> Place:
+    """Return where one question is answered: in the column that is given, or one of its name."""
+    alone = given is None and name not in table.columns
+    if alone and isinstance(question, Flags) and set(question.names) <= set(table.columns):
+        return Place(question.names, name, apart=True)
+    column = name if given is None else given
+    return Place((column,), column)
 
 
 def _sole_place(part: Part, table: Table) -> Place:

@@ -89,6 +89,12 @@ class Ledger:
         ledger._history()
         return ledger
 
+    def of(self, role: str) -> Ledger:
+        """Return the ledger if it is of that role: a wrong file must not pay."""
+        if self.role != role:
+            raise InvalidInput("ledger", f"one of the role {role}", f"one of the role {self.role}")
+        return self
+
     @property
     def role(self) -> str:
         """Return whose budget it is: ``client`` or ``analyzer``."""

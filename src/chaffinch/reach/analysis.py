@@ -62,7 +62,7 @@ def analyze(
     release = _release(logos, plan, asked, _Asked(share, adjustment))
     if ledger is None:
         return release
-    for entry in ledger.entries():
+    for entry in ledger.of("analyzer").entries():
         if entry.key == logos.key and entry.subject != release.batch:
             raise InvalidInput(
                 "campaign key",
@@ -145,10 +145,11 @@ def _release(
     found = [columns.estimate(group) for group, _ in groups]
     errors = np.array([error for _, error in found])
     plain = np.array([estimate for estimate, _ in found])
-    shown, notes = plain, _notes(plan, plain)
+    shown, said = plain, []
     if asked.adjustment == "non-negative":
-        shown, said = adjust.non_negative(plain)
-        notes.append(said)
+        shown, words = adjust.non_negative(plain)
+        said = [words]
+    notes = _notes(plan, shown) + said
     alone = float(special.ndtri(0.5 + asked.level / 2))
     together = float(-special.ndtri((1 - asked.level) / (2 * len(groups))))
     rows = [

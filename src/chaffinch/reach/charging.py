@@ -14,7 +14,7 @@ from chaffinch.reach.plans import ReachPlan
 def fresh(ledger: Ledger, plan: ReachPlan, key: CampaignKey, publisher: str) -> None:
     """Refuse a key that has made a filter of this publisher before, as a ledger remembers it."""
     occasion = _occasion(key.fingerprint(plan.id), publisher)
-    for entry in ledger.entries():
+    for entry in ledger.of("client").entries():
         if entry.key == occasion:
             raise InvalidInput(
                 "campaign key",

@@ -59,6 +59,10 @@ class IdReader:
 
     def __post_init__(self) -> None:
         checks.choice("missing", self.missing, MISSING)
+        for parameter in ("column", "counts"):
+            name: object = getattr(self, parameter)
+            if not (name is None or isinstance(name, str)):
+                raise InvalidInput(parameter, "the name of a column", type(name).__name__)
         if self.counts is not None:
             self.table.batches([self.counts])  # raises if there is no such column
         if self.column is not None:

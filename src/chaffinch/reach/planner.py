@@ -139,7 +139,9 @@ def checked_sizes(audience: Audience, sizes: Mapping[str, int] | Sequence[int]) 
         if unknown:
             raise InvalidInput("sizes", "one for each publisher", sorted(map(str, unknown)))
         sizes = [sizes[name] for name in audience.publishers]
-    if isinstance(sizes, (str, bytes)) or len(sizes) != len(audience.publishers):
+    given: object = sizes
+    listed = isinstance(given, Sequence) and not isinstance(given, (str, bytes))
+    if not listed or len(sizes) != len(audience.publishers):
         raise InvalidInput("sizes", f"one for each of {len(audience.publishers)} publishers", sizes)
     return tuple(
         checks.whole("expected size of an audience", size, least=1, most=MOST_IDS) for size in sizes

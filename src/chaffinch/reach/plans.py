@@ -132,6 +132,9 @@ class ReachPlan:
 
         ``within`` is the most that this party accepts, whatever the plan promises.
         """
+        limit: object = within
+        if not (limit is None or isinstance(limit, Target)):
+            raise InvalidInput("within", "a Target(epsilon=…, delta=…)", limit)
         if within and not (self.epsilon <= within.epsilon and self.delta <= within.delta):
             raise InvalidInput(
                 "promise of a plan",

@@ -66,6 +66,7 @@ class ReachRelease:
 
         known = {names(row, self)[1]: row for row in self.rows}
         # A publisher may be called what tables call a group: its own name comes first.
+        known |= {"once or more": self.reach} if self.frequencies > 1 else {}
         known |= {row.group: row for row in self.rows}
         if group in known:
             return known[group]
