@@ -15,7 +15,9 @@ import pytest
 
 from chaffinch import Audience, Ledger, Target, reach
 from chaffinch.cli.reach import VERBS
+from chaffinch.cli.reach_steps import Terms
 from chaffinch.errors import StorageFault
+from chaffinch.reach.encoding import WITHIN
 from chaffinch.reach.release_documents import load_release
 from tests.cli.conftest import Done
 from tests.cli.test_help import HEAVY
@@ -501,6 +503,7 @@ def test_no_output_overwrites_an_input(filters: list[Path], cli: Callable[..., D
 
 
 def test_a_publisher_accepts_no_empty_promise(campaign: Path, cli: Callable[..., Done]) -> None:
+    assert Target(Terms().max_epsilon, Terms().max_delta) == WITHIN
     for more, code in ((("--max-epsilon", 1), 2), (("--max-delta", 1e-9), 2), ((), 0)):
         done = cli(*encoding(campaign, "daily"), *more)
         assert done.code == code, done

@@ -20,8 +20,9 @@ from scipy import stats
 from chaffinch.errors import ChaffinchError, GuaranteeNotProven, InvalidInput, InvalidTable
 from chaffinch.ledger import Ledger
 from chaffinch.privacy import Target
+from chaffinch.reach.charging import fresh, hand_out
 from chaffinch.reach.encoding import Loaded, true_rows
-from chaffinch.reach.filter_file import Filter
+from chaffinch.reach.filter_file import Filter, load_filter
 from chaffinch.reach.ids import IdReader
 from chaffinch.reach.keys import CampaignKey
 from chaffinch.reach.plans import ReachPlan
@@ -273,14 +274,23 @@ def test_a_ledger_remembers_which_keys_made_a_filter(tmp_path: Path) -> None:
     plan = small_plan(["daily"], bits=1 << 16, flip=Fraction(1, 64))
     cap = Target(epsilon=50, delta=1e-3)
     ledger = Ledger.create(tmp_path / "l", role="client", cap=cap, mark=tmp_path / "m")
-    made = encode(["a"], plan, publisher="daily", key=KEY, ledger=ledger)
+    fresh(ledger, plan, KEY, "daily")
+    made, again = (encode(["a"], plan, publisher="daily", key=KEY) for _ in range(2))
+    occasion = hand_out(made, plan, tmp_path / "daily.filter", ledger)
     (entry,) = ledger.entries()
-    assert (entry.subject, entry.key) == (made.batch, f"{made.key}/daily")
+    assert (entry.subject, entry.key, occasion) == (made.batch, occasion, f"{made.key}/daily")
+    assert load_filter(tmp_path / "daily.filter").batch == made.batch
     with pytest.raises(InvalidInput, match=f"batch {made.batch[:8]}"):
-        encode(["a"], plan, publisher="daily", key=KEY, ledger=ledger)
-    with pytest.raises(InvalidInput, match="a CampaignKey"):
-        encode(["a"], plan, publisher="daily", key=SECRET, ledger=ledger)  # type: ignore[arg-type]
+        fresh(ledger, plan, KEY, "daily")
+    with pytest.raises(InvalidInput):
+        hand_out(again, plan, tmp_path / "again.filter", ledger)
+    assert not list(tmp_path.glob("again*"))
     assert len(ledger.entries()) == 1
+
+
+def test_a_key_is_a_campaign_key() -> None:
+    with pytest.raises(InvalidInput, match="a CampaignKey"):
+        encode(["a"], small_plan(), publisher="daily", key=SECRET)  # type: ignore[arg-type]
 
 
 def test_a_publisher_learns_what_went_in() -> None:

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from chaffinch.reach.plans import ReachPlan
 
 
-KEY_MARK = b"chaffinch-campaign-key"
-
-
 class Plainly(str):
     """What was found, in words of ours: shown without the quotes of something typed.
 
@@ -94,7 +91,9 @@ def writable(path: Path) -> Path:
     from chaffinch.tables.faults import storage_fault
 
     with suppress(OSError), named(path).open("rb") as file:
-        if file.read(len(KEY_MARK)) == KEY_MARK:
+        from chaffinch.reach.keys import FORM
+
+        if file.read(len(FORM)) == FORM.encode():
             raise InvalidInput("output", "another file than a key", path.name)
     folder = path.parent
     if not folder.is_dir() or path.is_dir():

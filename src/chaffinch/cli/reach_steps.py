@@ -13,14 +13,12 @@ from chaffinch.cli import places, stages
 from chaffinch.cli.charged import Charged
 from chaffinch.cli.output import Output, counted
 from chaffinch.cli.reach_plan import opened
-from chaffinch.errors import ChaffinchError
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger
     from chaffinch.reach.audience import Audience, Group
     from chaffinch.reach.encoding import Loaded
     from chaffinch.reach.filter_file import Filter
-    from chaffinch.reach.plans import ReachPlan
 
 _OUT = Parameter(name=["--out", "-o"])
 _MANY = Parameter(name=["--out", "-o"], negative=())
@@ -102,7 +100,7 @@ def encode(
     from chaffinch import Target, reach
     from chaffinch.charts.rounding import bytes_for_people
     from chaffinch.errors import InvalidInput
-    from chaffinch.reach.charging import fresh
+    from chaffinch.reach.charging import fresh, hand_out
     from chaffinch.tables.read import open_table
 
     target = places.writable(out)
@@ -135,8 +133,12 @@ def encode(
             progress=tell,
             told=lambda loaded: _say_loaded(loaded, output),
         )
-    occasion = _hand_out(made, found, target, ledger, output)
-    charge = None if ledger is None else Charged(ledger, name, occasion, before=False)
+    charge = None
+    if ledger is None:
+        made.save(target)
+    else:
+        occasion = hand_out(made, found, target, ledger, tell=output.say)
+        charge = Charged(ledger, name, occasion, before=False)
     if output.json:
         paid = {} if charge is None else {"charge": charge.document()}
         output.document(_facts(made, target) | paid)
@@ -156,52 +158,6 @@ def _say_loaded(loaded: Loaded, output: Output) -> None:
     )
     if loaded.surprising:
         output.say("warning: is this the right table? Otherwise plan again with true sizes")
-
-
-def _hand_out(
-    made: Filter, plan: ReachPlan, target: Path, ledger: Ledger | None, output: Output
-) -> str:
-    """Save a filter, and return what the ledger calls it.
-
-    With a ledger it is in full on disk, then charged, then in its place. So a full disk costs
-    nothing, nothing is handed out that was not charged, and nothing that was charged is lost:
-    what cannot be moved into place stays under the name that is told.
-    """
-    if ledger is None:
-        made.save(target)
-        return ""
-    from chaffinch.errors import StorageFault
-    from chaffinch.reach.charging import charge
-
-    waiting = target.with_name(f"{target.name}.{made.batch[:8]}")
-    made.save(waiting)
-    try:
-        occasion = charge(ledger, plan, made)
-    except BaseException:
-        # Whatever stopped it, Ctrl-C included: a charge may be written all the same.
-        if _is_charged(made, ledger):
-            output.say(
-                f"the filter is whole, in {waiting}; it may be charged: keep it, and send it"
-            )
-        else:
-            waiting.unlink(missing_ok=True)
-        raise
-    try:
-        waiting.replace(target)
-    except OSError:
-        raise StorageFault(
-            f"The file {target.name!r} must be possible to write. Got a failure.",
-            hint=f"the filter is charged and whole, in {waiting.name}: send that one",
-        ) from None
-    return occasion
-
-
-def _is_charged(made: Filter, ledger: Ledger) -> bool:
-    """Return whether a ledger holds the charge of this very filter, or cannot tell."""
-    try:
-        return made.batch in {entry.subject for entry in ledger.entries()}
-    except ChaffinchError:
-        return True
 
 
 def _facts(made: Filter, target: Path) -> dict[str, Any]:
@@ -228,7 +184,7 @@ class Wanted:
     level: str = "95%"
     """How surely an interval holds the truth, such as 95% or 0.95."""
     adjust: Literal["none", "non-negative"] = "none"
-    """Move estimates to what audiences can be, which biases them: no overlap below 0."""
+    """Set estimates below 0 to 0, which biases small ones upwards."""
 
     def groups(self, audience: Audience) -> list[Group]:
         """Return the groups that are asked for, publishers in the order of the plan."""

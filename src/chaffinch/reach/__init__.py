@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chaffinch.reach.analysis import analyze
     from chaffinch.reach.audience import Audience, Group
+    from chaffinch.reach.charging import hand_out
     from chaffinch.reach.encoding import encode
     from chaffinch.reach.filter_file import Filter, load_filter
     from chaffinch.reach.keys import CampaignKey, load_key, new_key
@@ -40,6 +41,7 @@ __all__ = [
     "ReachRelease",
     "analyze",
     "encode",
+    "hand_out",
     "load_filter",
     "load_key",
     "load_plan",
@@ -57,6 +59,7 @@ _NAMES = {
     "ReachRelease": "release",
     "analyze": "analysis",
     "encode": "encoding",
+    "hand_out": "charging",
     "load_filter": "filter_file",
     "load_key": "keys",
     "load_plan": "plan_file",

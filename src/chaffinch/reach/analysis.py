@@ -55,6 +55,8 @@ def analyze(
     checked_plan(plan).verify()
     if not (ledger is None or isinstance(ledger, Ledger)):
         raise InvalidInput("ledger", "a Ledger", type(ledger).__name__, hint="use Ledger.open")
+    if ledger is not None:
+        ledger.of("analyzer")
     asked = _all_groups(plan, groups)
     logos = (
         _checked(filters, plan) if isinstance(filters, Logos) else _counted(filters, plan, progress)
@@ -62,7 +64,7 @@ def analyze(
     release = _release(logos, plan, asked, _Asked(share, adjustment))
     if ledger is None:
         return release
-    for entry in ledger.of("analyzer").entries():
+    for entry in ledger.entries():
         if entry.key == logos.key and entry.subject != release.batch:
             raise InvalidInput(
                 "campaign key",

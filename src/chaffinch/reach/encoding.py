@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import FilterFull, InvalidInput, InvalidTable
 from chaffinch.kernels import flip, redigested, secure_words, set_columns
-from chaffinch.ledger import Ledger
 from chaffinch.parallel import cores, mapped
 from chaffinch.privacy import Target
-from chaffinch.reach.charging import charge, fresh
 from chaffinch.reach.filter_file import Filter
 from chaffinch.reach.ids import Digests, IdReader
 from chaffinch.reach.keys import CampaignKey
@@ -60,7 +58,6 @@ def encode(  # noqa: PLR0913
     counts: str | None = None,
     missing: str = "refuse",
     within: Target = WITHIN,
-    ledger: Ledger | None = None,
     progress: Progress | None = None,
     told: Callable[[Loaded], None] | None = None,
 ) -> Filter:
@@ -69,8 +66,7 @@ def encode(  # noqa: PLR0913
     ``source`` is a path or anything else that holds a table; ``column`` names the ids where
     there are several columns, and ``counts`` a column with how often each id was seen. Without
     it every row is one view. A ``missing`` id is refused, or left out with ``"skip"``. A plan
-    that promises less than ``within`` is refused. With a ``ledger`` the filter is charged
-    before it is handed out, and one key never makes a second filter of a publisher.
+    that promises less than ``within`` is refused. ``hand_out`` charges a filter to a ledger.
     ``progress`` is told the rows that are done, and of how many, if that is known; ``told``
     what went in, which is for the publisher alone.
     """
@@ -80,8 +76,6 @@ def encode(  # noqa: PLR0913
     if not isinstance(given, CampaignKey):
         # Whatever it is, it may be secret.
         raise InvalidInput("campaign key", "a CampaignKey", type(given).__name__)
-    if ledger is not None:
-        fresh(ledger, plan, key, publisher)
     first, further = key.hash_keys(plan.id)
     reader = IdReader(
         source if isinstance(source, Table) else open_table(source),
@@ -98,7 +92,7 @@ def encode(  # noqa: PLR0913
     for row in rows:
         flip(secure_words(), row, plan.numerator, plan.bits)
         row.flags.writeable = False
-    made = Filter(
+    return Filter(
         plan_id=plan.id,
         publisher=publisher,
         key=key.fingerprint(plan.id),
@@ -106,9 +100,6 @@ def encode(  # noqa: PLR0913
         bits=plan.bits,
         rows=tuple(rows),
     )
-    if ledger is not None:
-        charge(ledger, plan, made)
-    return made
 
 
 def _counted(row: Row, plan: ReachPlan, publisher: str) -> int:

@@ -24,7 +24,7 @@ from chaffinch.tables.write import atomic
 
 SIZE = 32
 _HASH_KEY = 16
-_FORM = "chaffinch-campaign-key-1:"
+FORM = "chaffinch-campaign-key-1:"
 _RULE = "a campaign key as `chaffinch reach key` writes it"
 
 
@@ -63,7 +63,7 @@ class CampaignKey:
     def save(self, path: str | Path) -> None:
         """Write the key to a new file that only its owner can read."""
         with atomic(path, overwrite=False, permissions=stat.S_IRUSR | stat.S_IWUSR) as file:
-            file.write(f"{_FORM}{self.secret.hex()}\n".encode())
+            file.write(f"{FORM}{self.secret.hex()}\n".encode())
 
 
 def new_key() -> CampaignKey:
@@ -78,10 +78,10 @@ def load_key(path: str | Path) -> CampaignKey:
     """Return the key in a file; refuse one that others on this machine can read."""
     text = read_small(path, most=1024, must_be=_RULE).decode("ascii", errors="replace").strip()
     name = f"file {Path(path).name}"
-    if not text.startswith(_FORM):
+    if not text.startswith(FORM):
         raise InvalidFile(name, _RULE, ["something else"], hint="make one with chaffinch reach key")
     try:
-        secret = bytes.fromhex(text.removeprefix(_FORM))
+        secret = bytes.fromhex(text.removeprefix(FORM))
     except ValueError:
         raise InvalidFile(name, _RULE, ["damaged digits"]) from None
     if len(secret) != SIZE:

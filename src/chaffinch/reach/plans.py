@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.planning.protocols import GRAIN
 from chaffinch.planning.questions import label
 from chaffinch.privacy import FlippedAudiences, Guarantee, Target
 from chaffinch.privacy.precision import log_of_power
@@ -18,7 +19,6 @@ from chaffinch.reach.audience import Audience
 if TYPE_CHECKING:
     from pathlib import Path
 
-GRAIN = 2**64
 LEAST_BITS, MOST_BITS = 2**6, 2**29
 MOST_EPSILON, MOST_DELTA = 100.0, 0.01
 """More than this is no promise, and a plan that makes it is a mistake or a trap."""

@@ -62,11 +62,14 @@ class ReachRelease:
 
     def row(self, group: str) -> ReachRow:
         """Return the row of a group, by its name in words or by what tables call it."""
-        from chaffinch.reach.release_words import names
+        from chaffinch.reach.release_words import sections
 
-        known = {names(row, self)[1]: row for row in self.rows}
+        known = {
+            label: row
+            for section in sections(self)
+            for label, row in zip(section.labels, section.rows, strict=True)
+        }
         # A publisher may be called what tables call a group: its own name comes first.
-        known |= {"once or more": self.reach} if self.frequencies > 1 else {}
         known |= {row.group: row for row in self.rows}
         if group in known:
             return known[group]

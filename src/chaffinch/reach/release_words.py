@@ -124,13 +124,6 @@ def sections(release: ReachRelease) -> list[Section]:
     return found
 
 
-def names(row: ReachRow, release: ReachRelease) -> tuple[str, str]:
-    """Return what a row is called: its group in words, and the shorter name in tables."""
-    audience = Audience(release.publishers, frequencies=release.frequencies)
-    known = {group.name: group for group in usual_groups(audience)}
-    return row.group, _label(row, known.get(row.group), release)
-
-
 def _label(row: ReachRow, group: Group | None, release: ReachRelease) -> str:
     if row.kind == "reach" and len(release.publishers) > 1:
         return "all publishers"
