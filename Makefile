@@ -67,10 +67,10 @@ LOCK_OPTIONS := --upgrade --universal --python-version 3.11 --fork-strategy fewe
 clean:  ## remove environments, caches and build products
 	rm -rf $(VENV) $(BENCH_VENV) .data build demo-output flights-output reach-output dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
-	rm -rf src/*.egg-info src/chaffinch/kernels/*.so
+	rm -rf src/*.egg-info src/chaffinch/sampling/*.so
 
 # A half-made environment has no .ready file, so an interrupted set-up starts again.
-$(READY): requirements/dev.txt pyproject.toml setup.py $(wildcard src/chaffinch/kernels/*.[ch])
+$(READY): requirements/dev.txt pyproject.toml setup.py $(wildcard src/chaffinch/sampling/native/*.[ch])
 	$(call make_environment,$(VENV),requirements/dev.txt)
 	$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@

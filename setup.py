@@ -7,9 +7,9 @@ from setuptools import Extension, setup
 setup(
     ext_modules=[
         Extension(
-            f"chaffinch.kernels.{name}",
-            sources=[f"src/chaffinch/kernels/{name}.c"],
-            depends=[f"src/chaffinch/kernels/{part}" for part in parts],
+            f"chaffinch.sampling.{name}",
+            sources=[f"src/chaffinch/sampling/native/{name}.c"],
+            depends=[f"src/chaffinch/sampling/native/{part}" for part in parts],
             extra_compile_args=["-O3", "-fwrapv"],
             optional=True,  # Without a compiler NumPy does the same work.
             py_limited_api=True,

@@ -18,13 +18,13 @@ from benchmarks.findings import Finding, Goal, Line
 from benchmarks.harness import tell
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
-from chaffinch.planning import families
 from chaffinch.planning.candidates import Candidate, Task, for_target
-from chaffinch.planning.families import Family, gaussian_mu
-from chaffinch.planning.noise import Noise
-from chaffinch.planning.protocols import Encoded
-from chaffinch.planning.questions import Bit, Choice, Number, Question
 from chaffinch.privacy import published
+from chaffinch.protocols import families
+from chaffinch.protocols.families import Family, gaussian_mu
+from chaffinch.protocols.noise import Noise
+from chaffinch.protocols.protocols import Encoded
+from chaffinch.questions import Bit, Choice, Number, Question
 
 EPSILON, DELTA = 1.0, 1e-6
 USERS = (10**4, 10**6)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 from benchmarks.findings import Finding, Goal, Line, milliseconds, processor_seconds
-from chaffinch.encoding.one import encode
-from chaffinch.planning import families
+from chaffinch.encoding.device import encode
 from chaffinch.planning.candidates import Task, for_target
-from chaffinch.planning.families import Family
 from chaffinch.planning.plan import Plan
-from chaffinch.planning.questions import Bit, Choice, Number, Question
+from chaffinch.protocols import families
+from chaffinch.protocols.families import Family
+from chaffinch.questions import Bit, Choice, Number, Question
 
 USERS = 100_000
 EPSILON, DELTA = 1.0, 1e-6

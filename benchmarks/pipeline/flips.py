@@ -23,13 +23,13 @@ from benchmarks.findings import (
     processor_seconds,
     ratio,
 )
-from chaffinch.encoding.many import PACKED_ABOVE, encode_numbers
-from chaffinch.kernels import histogram, native, secure_words
+from chaffinch.encoding.bulk import PACKED_ABOVE, encode_numbers
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.planning.protocols import GRAIN, Flips
-from chaffinch.planning.questions import Choice
-from chaffinch.planning.slots import slots_for
-from chaffinch.shuffling.shuffle import counted
+from chaffinch.protocols.protocols import GRAIN, Flips
+from chaffinch.protocols.slots import slots_for
+from chaffinch.questions import Choice
+from chaffinch.sampling import backends, histogram, secure_words
+from chaffinch.shuffling.in_memory import counted
 
 USERS = 100_000
 VALUES = (1024, 128)
@@ -124,13 +124,13 @@ def _plan(values: int, chance: float) -> Plan:
 
 
 def _ours(backend: str, plan: Plan, held: NDArray[np.uint32]) -> Counts:
-    before = native.LOOPS
-    native.LOOPS = native.choose(backend)[1]
+    before = backends.LOOPS
+    backends.LOOPS = backends.choose(backend)[1]
     try:
         reports = encode_numbers(plan, [held], len(held), secure_words())
         return histogram(reports.messages, plan.codes) + counted(reports.origin, reports.rows)
     finally:
-        native.LOOPS = before
+        backends.LOOPS = before
 
 
 def _dense(held: NDArray[np.uint32], values: int, chance: float) -> Counts:

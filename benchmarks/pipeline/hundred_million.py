@@ -91,7 +91,7 @@ def analyze(folder: Path, users: int) -> Found:
 
     from chaffinch import analyze as release_of
     from chaffinch import load_plan
-    from chaffinch.analysis.tally import Tally
+    from chaffinch.wire.messages import Tally
 
     plan = load_plan(folder / "plan.json")
     counts = np.load(folder / "counts.npy")

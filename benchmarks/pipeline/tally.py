@@ -22,8 +22,8 @@ from benchmarks.findings import (
     processor_seconds,
     ratio,
 )
-from chaffinch.kernels import backend, histogram, positional_popcount
-from chaffinch.tables.messages import MessageReader, Messages, MessageWriter
+from chaffinch.sampling import backend, histogram, positional_popcount
+from chaffinch.wire.message_files import MessageReader, Messages, MessageWriter
 
 ROWS, BITS = 2_000_000, 1024
 """A quarter of a gigabyte: no cache holds it."""

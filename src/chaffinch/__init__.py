@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chaffinch import charts, checks, errors, privacy, reach, simulate
     from chaffinch.analysis.analyze import analyze
-    from chaffinch.analysis.release import Release
-    from chaffinch.analysis.release_documents import load_release
-    from chaffinch.encoding.many import encode_many
-    from chaffinch.encoding.one import encode
+    from chaffinch.encoding.bulk import encode_many
+    from chaffinch.encoding.device import encode
     from chaffinch.ledger import Ledger
+    from chaffinch.planning.audiences.audience import Audience
     from chaffinch.planning.plan import Plan
     from chaffinch.planning.plan_file import load_plan
     from chaffinch.planning.planner import Error, plan
-    from chaffinch.planning.questions import Bit, Choice, Flags, Number, Survey
     from chaffinch.privacy import Target
-    from chaffinch.reach.audience import Audience
-    from chaffinch.shuffling.shuffle import shuffle
+    from chaffinch.questions import Bit, Choice, Flags, Number, Survey
+    from chaffinch.release.documents import load_release
+    from chaffinch.release.release import Release
+    from chaffinch.shuffling.in_memory import shuffle
 
 __version__ = "0.1.0.dev0"
 
@@ -58,24 +58,24 @@ __all__ = [
 
 _PARTS = ("charts", "checks", "errors", "privacy", "reach", "simulate")
 _NAMES = {
-    "Audience": "reach.audience",
-    "Bit": "planning.questions",
-    "Choice": "planning.questions",
+    "Audience": "planning.audiences.audience",
+    "Bit": "questions",
+    "Choice": "questions",
     "Error": "planning.planner",
-    "Flags": "planning.questions",
+    "Flags": "questions",
     "Ledger": "ledger",
-    "Number": "planning.questions",
+    "Number": "questions",
     "Plan": "planning.plan",
-    "Release": "analysis.release",
-    "Survey": "planning.questions",
+    "Release": "release.release",
+    "Survey": "questions",
     "Target": "privacy",
     "analyze": "analysis.analyze",
-    "encode": "encoding.one",
-    "encode_many": "encoding.many",
+    "encode": "encoding.device",
+    "encode_many": "encoding.bulk",
     "load_plan": "planning.plan_file",
-    "load_release": "analysis.release_documents",
+    "load_release": "release.documents",
     "plan": "planning.planner",
-    "shuffle": "shuffling.shuffle",
+    "shuffle": "shuffling.in_memory",
 }
 
 

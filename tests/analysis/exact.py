@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from chaffinch.planning.noise import Noise
+from chaffinch.protocols.noise import Noise
 
 Masses = list[Fraction]
 

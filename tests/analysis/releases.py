@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from chaffinch.analysis.release import Answer, Release, Summary
 from chaffinch.privacy import Guarantee
+from chaffinch.release.release import Answer, Release, Summary
 
 NASTY = (
     "tea",

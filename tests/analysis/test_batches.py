@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import chaffinch as cf
-from chaffinch.analysis.tally import Tally, tally
+from chaffinch.analysis.tally import tally
 from chaffinch.errors import BudgetExhausted, InvalidInput
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.planning.protocols import Decoys, Flips
+from chaffinch.protocols.protocols import Decoys, Flips
+from chaffinch.wire.messages import Tally
 
 PLAN = Plan(
     "", (Part("q", cf.Bit(), Flips(Fraction(1, 16))),), 500, 500, 500, 1, epsilon=1.0, delta=1e-6

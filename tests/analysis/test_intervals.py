@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.analysis import intervals as module
-from chaffinch.analysis import tails
 from chaffinch.analysis.intervals import intervals, simultaneous
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.noise import Noise
-from chaffinch.privacy import laws
-from chaffinch.privacy.precision import wide
+from chaffinch.privacy.numerics import laws
+from chaffinch.privacy.numerics.precision import wide
+from chaffinch.protocols.noise import Noise
 from tests.analysis import exact
 
 LEVELS = [0.5, 0.8, 0.95, 0.999, 1 - 1e-12]
@@ -118,7 +117,7 @@ def missed(noise: Noise, reports: int, held: int, level: float) -> tuple[float, 
 
 def use(way: str, patch: pytest.MonkeyPatch) -> None:
     for name, value in WAYS[way].items():
-        for place in (module, tails):
+        for place in (module, intervals):
             patch.setattr(place, name, value, raising=False)
 
 
@@ -139,7 +138,7 @@ def test_large_crowds_are_hardly_wider_than_they_must_be(kind: str) -> None:
     tallies = np.array([int(noise.base(reports) + noise.slope * h) for h in (400, reports // 2)])
     ends = intervals(noise, tallies, reports, 0.95)
     spread = noise.standard_error(reports, noise.estimate(tallies, reports))
-    room = module.SHARPNESS * spread + 3 / tails.STEPS * spread
+    room = module.SHARPNESS * spread + 3 / module.STEPS * spread
     for seen, low, high, slack in zip(tallies, *ends, room, strict=True):
         # At the exact ends the tails are just above 0.025; beyond the slack they are not.
         inner = window(noise, int(low + slack) + 1, reports)
@@ -157,7 +156,7 @@ def test_other_ways_never_give_narrower_intervals(
     tallies = np.linspace(0, noise.largest(reports), 40).astype(np.int64)
     # The exact inversion itself: no room for distance between tried counts.
     monkeypatch.setattr(module, "SHARPNESS", 1e-9)
-    monkeypatch.setattr(tails, "PRODUCTS", 1 << 60)
+    monkeypatch.setattr(module, "PRODUCTS", 1 << 60)
     low, high = intervals(noise, tallies, reports, 0.95)
     use(way, monkeypatch)
     wide_low, wide_high = intervals(noise, tallies, reports, 0.95)

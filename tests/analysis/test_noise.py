@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.noise import Noise
+from chaffinch.protocols.noise import Noise
 from tests.analysis import exact
 
 every_kind = pytest.mark.parametrize("noise", exact.KINDS.values(), ids=list(exact.KINDS))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from chaffinch.analysis.numbers import Mean, Scale, falling, mean, survival
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy import laws
+from chaffinch.privacy.numerics import laws
 from tests.analysis import exact
 
 LEVELS = [0.5, 0.9, 0.99]

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.analysis.files import METADATA, harmless
-from chaffinch.analysis.release import Release, Row
-from chaffinch.analysis.release_documents import load_release, release_from, release_schema
-from chaffinch.analysis.release_files import FORMATS, json_file
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
+from chaffinch.release.documents import load_release, release_from, release_schema
+from chaffinch.release.files import METADATA, harmless
+from chaffinch.release.release import Release, Row
+from chaffinch.release.survey_files import FORMATS, json_file
 from tests.analysis import releases
 
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from chaffinch.analysis.release_page import page
+from chaffinch.release.survey_page import page
 from tests.analysis import releases
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}

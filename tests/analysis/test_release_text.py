@@ -9,11 +9,11 @@ from fractions import Fraction
 import pytest
 
 import chaffinch as cf
-from chaffinch.analysis import release_words
-from chaffinch.analysis.release_page import page
 from chaffinch.charts.terminal import columns_of
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.planning.protocols import Flips
+from chaffinch.protocols.protocols import Flips
+from chaffinch.release import sentences
+from chaffinch.release.survey_page import page
 from tests.analysis import releases
 
 
@@ -78,7 +78,7 @@ def test_text_shows_thirty_of_many_the_largest_first() -> None:
 def test_a_release_that_counts_on_nobody_says_so() -> None:
     release = releases.release()
     alone = cf.privacy.Guarantee(1.0, 1e-6, "replace-one", "one report", "oneself", 1.0, "exact")
-    words = release_words.trust(
+    words = sentences.trust(
         cf.Release(
             release.plan_id,
             "",
@@ -99,14 +99,14 @@ def test_a_release_that_counts_on_nobody_says_so() -> None:
     [(math.inf, "nothing protects a single answer"), (4.0001, "an epsilon of 4.001 is left")],
 )
 def test_what_is_left_when_they_collude(local: float, words: str) -> None:
-    assert words in release_words.trust(releases.release(local=local))
+    assert words in sentences.trust(releases.release(local=local))
 
 
 def test_unproven_guarantees_say_so() -> None:
     release = releases.release()
     guess = cf.privacy.Guarantee(1.0, 1e-6, "new", "new view", "crowd", 1.0, "published")
     terms = dict(
-        release_words.terms(
+        sentences.terms(
             cf.Release(
                 release.plan_id, "", guess, 1, release.reports, "", 0.95, "1", release.answers
             )

@@ -7,11 +7,11 @@ from fractions import Fraction
 import pytest
 
 import chaffinch as cf
-from chaffinch.analysis.release_page import page
-from chaffinch.analysis.release_treatment import CONSERVATIVE, treated
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.planning.protocols import Encoded, Flips
-from chaffinch.planning.questions import Question
+from chaffinch.protocols.protocols import Encoded, Flips
+from chaffinch.questions import Question
+from chaffinch.release.survey_page import page
+from chaffinch.release.treatment import CONSERVATIVE, treated
 
 REFUSED = "Missing answers were refused"
 MOVED = "were moved to the nearest bound"

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.encoding.many import encode_numbers
-from chaffinch.encoding.one import encode_with, origin_of
-from chaffinch.kernels import Words, below, bernoulli
+from chaffinch.encoding.bulk import encode_numbers
+from chaffinch.encoding.device import encode_with, origin_of
 from chaffinch.planning.plan import Plan
-from chaffinch.planning.protocols import GRAIN, Decoys
-from chaffinch.shuffling.shuffle import shuffle_with
+from chaffinch.protocols.protocols import GRAIN, Decoys
+from chaffinch.sampling import Words, below, bernoulli
+from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate import Pipeline, SeededWords
 from chaffinch.wire.messages import Codes, Report, Reports, Shuffled
 from tests.simulate.settings import changed

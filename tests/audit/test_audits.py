@@ -12,14 +12,14 @@ import pytest
 
 from chaffinch import privacy
 from chaffinch.analysis.tally import tally
-from chaffinch.encoding.many import encode_numbers
-from chaffinch.encoding.one import encode_with
+from chaffinch.encoding.bulk import encode_numbers
+from chaffinch.encoding.device import encode_with
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.noise import Noise
 from chaffinch.planning.plan import Part
-from chaffinch.planning.protocols import Decoys, Flips
-from chaffinch.planning.questions import Bit
-from chaffinch.shuffling.shuffle import shuffle_with
+from chaffinch.protocols.noise import Noise
+from chaffinch.protocols.protocols import Decoys, Flips
+from chaffinch.questions import Bit
+from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate import SeededWords, audit
 from chaffinch.simulate.attacks import Attack, crowds, law, worst_attack
 from chaffinch.simulate.audits import Audit, Finding, claim, lower_bound

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from chaffinch.planning.protocols import Decoys, Encoded, Flips, Protocol
-from chaffinch.planning.questions import Bit, Number, Question
+from chaffinch.protocols.protocols import Decoys, Encoded, Flips, Protocol
+from chaffinch.questions import Bit, Number, Question
 from chaffinch.simulate import Audit, Pipeline, audit
 from tests.audit import plants
 from tests.simulate.settings import SMALL, chance, choice, planned

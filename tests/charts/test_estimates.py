@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.charts import Dot, DotFigure, estimates_chart, number_chart, rounding
+from chaffinch import rounding
+from chaffinch.charts import Dot, DotFigure, estimates_chart, number_chart
 from chaffinch.errors import InvalidInput
 
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from chaffinch import Audience, Ledger, Target, reach
-from chaffinch.cli.reach import VERBS
-from chaffinch.cli.reach_steps import Terms
+from chaffinch.cli.reach.app import VERBS
+from chaffinch.cli.reach.steps import Terms
+from chaffinch.encoding.publisher.filters import WITHIN
 from chaffinch.errors import StorageFault
-from chaffinch.reach.encoding import WITHIN
-from chaffinch.reach.release_documents import load_release
+from chaffinch.release.audience_documents import load_release
 from tests.cli.conftest import Done
 from tests.cli.test_help import HEAVY
 from tests.meta import repository

@@ -12,7 +12,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.cli import demo
-from chaffinch.planning.plan_file import canonical
+from chaffinch.wire.documents import canonical
 from tests.cli.conftest import USERS, YES, Done
 from tests.meta import repository
 

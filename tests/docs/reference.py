@@ -16,10 +16,10 @@ from types import ModuleType
 
 import chaffinch
 from chaffinch import errors, reach
-from chaffinch.analysis.release_documents import release_schema
+from chaffinch.planning.audiences.plan_file import ReachPlanModel
 from chaffinch.planning.documents import PlanModel
-from chaffinch.reach.plan_file import ReachPlanModel
-from chaffinch.reach.release_documents import release_schema as reach_release_schema
+from chaffinch.release.audience_documents import release_schema as reach_release_schema
+from chaffinch.release.documents import release_schema
 from tests.meta import repository
 
 FOLDER = repository.ROOT / "docs" / "reference"

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from chaffinch.encoding.many import encode_many
+from chaffinch.encoding.bulk import encode_many
 from chaffinch.errors import InvalidTable
-from chaffinch.planning.protocols import Flips
-from chaffinch.planning.questions import Bit, Flags
+from chaffinch.protocols.protocols import Flips
+from chaffinch.questions import Bit, Flags
 from tests.engines import plans
 
 LEAST = Flips(plans.LEAST)

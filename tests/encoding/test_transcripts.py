@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from chaffinch.encoding.one import encode_with
+from chaffinch.encoding.device import encode_with
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.planning.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
-from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question
+from chaffinch.protocols.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
+from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from chaffinch.wire.messages import EMPTY
 
 Law = dict[tuple[int, ...], Fraction]

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.planning.protocols import Decoys, Flips, Protocol
-from chaffinch.planning.questions import Choice, Question
-from chaffinch.tables.messages import MessageFacts, MessageReader, MessageWriter
+from chaffinch.protocols.protocols import Decoys, Flips, Protocol
+from chaffinch.questions import Choice, Question
+from chaffinch.wire.message_files import MessageFacts, MessageReader, MessageWriter
 
 LEAST = Fraction(1, 2**64)
 """The smallest chance there is: nothing of it is ever seen in a test."""

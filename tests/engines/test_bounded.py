@@ -15,9 +15,9 @@ from fractions import Fraction
 from pathlib import Path
 import numpy as np, pyarrow as pa, pyarrow.parquet as pq
 from chaffinch.analysis.tally import tally
-from chaffinch.encoding.many import encode_many
+from chaffinch.encoding.bulk import encode_many
 from chaffinch.engines.local import Local
-from chaffinch.shuffling.shuffle import shuffle
+from chaffinch.shuffling.in_memory import shuffle
 from tests.engines import plans
 
 STATUS = Path("/proc/self/status")

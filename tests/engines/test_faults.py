@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chaffinch.encoding import many
+from chaffinch import files
+from chaffinch.encoding import bulk
 from chaffinch.engines import local as module
 from chaffinch.engines.local import Local
 from chaffinch.errors import (
@@ -33,13 +34,12 @@ from chaffinch.errors import (
     PlanMismatch,
     StorageFault,
 )
-from chaffinch.planning.protocols import Flips
-from chaffinch.planning.questions import Bit
+from chaffinch.files import storage_fault
+from chaffinch.protocols.protocols import Flips
+from chaffinch.questions import Bit
 from chaffinch.shuffling import on_disk
-from chaffinch.tables import write
-from chaffinch.tables.faults import storage_fault
-from chaffinch.tables.messages import MessageFacts
 from chaffinch.tables.read import open_table
+from chaffinch.wire.message_files import MessageFacts
 from tests.engines import plans
 
 USERS = 1000
@@ -172,7 +172,7 @@ def test_a_plan_that_does_not_hold_encodes_nothing(folder: Path) -> None:
 def test_the_first_unknown_answer_is_named_by_its_row(
     folder: Path, bad: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(many, "ROWS", 100)
+    monkeypatch.setattr(bulk, "ROWS", 100)
     values = [f"v{number}" for number in CODES.tolist()]
     for place in bad:
         values[place] = "a secret"
@@ -188,7 +188,7 @@ def test_the_first_unknown_answer_is_named_by_its_row(
 def test_an_answer_comes_before_a_later_fault_of_the_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(many, "ROWS", 10)
+    monkeypatch.setattr(bulk, "ROWS", 10)
     values = ["v0"] * 14 + ["unknown"] + ["v0"] * 15
     source = folder / "table.parquet"
     pq.write_table(
@@ -210,16 +210,16 @@ class Full:
 
     def __init__(self, patch: pytest.MonkeyPatch, k: int) -> None:
         self.left = k
-        raw, append, sync = write._Raw.write, on_disk._append, os.fsync  # noqa: SLF001
+        raw, append, sync = files._Raw.write, on_disk._append, os.fsync  # noqa: SLF001
 
-        def raw_write(file: write._Raw, data: Any, /) -> int:
+        def raw_write(file: files._Raw, data: Any, /) -> int:
             try:
                 self.count()
             except OSError as error:
                 raise storage_fault(file.label, error, verb="write") from None
             return raw(file, data)
 
-        patch.setattr(write._Raw, "write", raw_write)  # noqa: SLF001
+        patch.setattr(files._Raw, "write", raw_write)  # noqa: SLF001
         patch.setattr(on_disk, "_append", self.counted(append))
         patch.setattr(os, "fsync", self.counted(sync))
 
@@ -287,12 +287,12 @@ def test_no_place_to_write_to_is_seen_before_reading(folder: Path, target: str, 
 
 
 def test_an_error_in_a_worker_is_raised(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many, "ROWS", 100)
+    monkeypatch.setattr(bulk, "ROWS", 100)
 
     def failing(plan: Any, names: Any, first: int, *rest: Any) -> Any:
         if first in {301, 501}:
             raise MemoryError(first)
-        return many.encode_batch(plan, names, first, *rest)
+        return bulk.encode_batch(plan, names, first, *rest)
 
     monkeypatch.setattr(module, "encode_batch", failing)
     before = plans.listing(folder)
@@ -305,7 +305,7 @@ def test_an_error_in_a_worker_is_raised(folder: Path, monkeypatch: pytest.Monkey
 def test_an_interrupt_leaves_nothing(
     folder: Path, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(many, "ROWS", 100)
+    monkeypatch.setattr(bulk, "ROWS", 100)
     before = plans.listing(folder)
     threads = threading.active_count()
 

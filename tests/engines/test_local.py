@@ -12,19 +12,19 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from chaffinch.analysis.tally import Tally, tally
-from chaffinch.encoding import many
-from chaffinch.encoding.many import encode_many
+from chaffinch.analysis.tally import tally
+from chaffinch.encoding import bulk
+from chaffinch.encoding.bulk import encode_many
 from chaffinch.engines import engine
 from chaffinch.engines.base import Engine
 from chaffinch.engines.local import Local, loose
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Plan
-from chaffinch.planning.protocols import Encoded, FlippedDecoys, Flips
-from chaffinch.planning.questions import Bit, Choice, Flags, Number
-from chaffinch.shuffling.shuffle import shuffle
-from chaffinch.tables.messages import MessageReader
-from chaffinch.wire.messages import Rows
+from chaffinch.protocols.protocols import Encoded, FlippedDecoys, Flips
+from chaffinch.questions import Bit, Choice, Flags, Number
+from chaffinch.shuffling.in_memory import shuffle
+from chaffinch.wire.message_files import MessageReader
+from chaffinch.wire.messages import Rows, Tally
 from tests.engines import plans
 from tests.engines.plans import LEAST
 
@@ -78,7 +78,7 @@ def test_files_and_memory_have_the_same_law(
 def test_every_answer_of_every_kind_arrives_once(
     tmp_path: Path, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(many, "ROWS", rows)
+    monkeypatch.setattr(bulk, "ROWS", rows)
     users = 1001
     plan = plans.plan_of(
         ("tea", Bit(), Flips(LEAST, 3)),
@@ -118,7 +118,7 @@ def test_packed_rows_become_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(block, Rows)
     bits = np.unpackbits(block.packed, axis=1, bitorder="little")[:, :100]
     assert np.array_equal(np.bincount(loose(reports), minlength=100), bits.sum(axis=0))
-    monkeypatch.setattr(many, "ROWS", 3)
+    monkeypatch.setattr(bulk, "ROWS", 3)
     assert len(loose(encode_many(given, plan))) > 50
 
 
@@ -140,7 +140,7 @@ def test_several_files_and_streams_are_one_batch(tmp_path: Path) -> None:
 
 
 def test_columns_and_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many, "ROWS", 100)
+    monkeypatch.setattr(bulk, "ROWS", 100)
     plan = plans.clear(1000, 5)
     source = plans.table(tmp_path / "t.parquet", plans.answers(1000, 5), column="other")
     told: list[tuple[int, int | None]] = []
@@ -164,10 +164,10 @@ def test_columns_and_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_batches_are_small_where_reports_are_large() -> None:
     small = plans.flipped(10, 3, Fraction(1, 8))
     flags = plans.plan_of(("f", Flags([str(i) for i in range(50)]), Flips(LEAST, 1000)), users=10)
-    assert many.rows_per_batch(small) == many.ROWS
+    assert bulk.rows_per_batch(small) == bulk.ROWS
     sparse = plans.flipped(10, 100_000, LEAST)
-    assert many.rows_per_batch(sparse) == many.ROWS
-    assert many.rows_per_batch(flags) == many.MESSAGES_PER_BATCH // 50_000
+    assert bulk.rows_per_batch(sparse) == bulk.ROWS
+    assert bulk.rows_per_batch(flags) == bulk.MESSAGES_PER_BATCH // 50_000
 
 
 def test_engines_are_found_by_name() -> None:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from chaffinch.engines.local import Local
-from chaffinch.kernels import secure_words
-from chaffinch.planning.protocols import Flips
-from chaffinch.planning.questions import Choice
+from chaffinch.protocols.protocols import Flips
+from chaffinch.questions import Choice
+from chaffinch.sampling import secure_words
 from chaffinch.shuffling import on_disk
 from chaffinch.shuffling.on_disk import Buckets
 from tests.engines import plans

@@ -46,10 +46,10 @@ def test_wheel_holds_every_module(names: set[str]) -> None:
 
 
 def test_wheel_holds_every_loop_in_c_as_source_and_all_or_none_built(names: set[str]) -> None:
-    loops = {path.stem for path in (repository.SOURCE / "kernels").glob("*.c")}
+    loops = {path.stem for path in (repository.SOURCE / "sampling" / "native").glob("*.c")}
     assert loops == {"_filters", "_native"}
-    assert {f"chaffinch/kernels/{name}.c" for name in loops} <= names
-    built = {name for name in loops if any(f"kernels/{name}.abi3" in one for one in names)}
+    assert {f"chaffinch/sampling/native/{name}.c" for name in loops} <= names
+    built = {name for name in loops if any(f"sampling/{name}.abi3" in one for one in names)}
     assert built in (loops, set())
 
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import chaffinch as cf
 from chaffinch import privacy
-from chaffinch.analysis.release_documents import load_release
 from chaffinch.errors import (
     GuaranteeNotProven,
     InvalidFile,
@@ -24,14 +23,16 @@ from chaffinch.errors import (
     StorageFault,
 )
 from chaffinch.planning.candidates import rounded_up, standard_error
-from chaffinch.planning.explain import right_guesses
-from chaffinch.planning.families import flip_for, gaussian_mu
+from chaffinch.planning.explanation import right_guesses
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.planning.plan_file import canonical, plan_document, plan_from
-from chaffinch.planning.protocols import Decoys, Flips
-from chaffinch.planning.settle import settle
-from chaffinch.planning.slots import overflow
+from chaffinch.planning.plan_file import plan_document, plan_from
 from chaffinch.planning.survey_file import load_survey
+from chaffinch.privacy.numerics.roots import settle
+from chaffinch.protocols.families import flip_for, gaussian_mu
+from chaffinch.protocols.protocols import Decoys, Flips
+from chaffinch.protocols.slots import overflow
+from chaffinch.release.documents import load_release
+from chaffinch.wire.documents import canonical
 
 TARGET = cf.Target(1.0, 1e-6)
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.privacy import crowds
-from chaffinch.privacy.crowds import Box
-from chaffinch.privacy.family import Family
+from chaffinch.privacy.mechanisms.one_sum import Family
+from chaffinch.privacy.numerics import crowds
+from chaffinch.privacy.numerics.crowds import Box
 
 weights = st.lists(st.floats(0.01, 1.0), min_size=2, max_size=40)
 

@@ -11,7 +11,7 @@ np.longdouble = np.float64
 from fractions import Fraction
 from chaffinch import privacy
 from chaffinch.errors import GuaranteeNotProven
-from chaffinch.privacy import precision
+from chaffinch.privacy.numerics import precision
 assert precision.Wide is np.float64
 from tests.oracles import exact, judge
 settings = [(1, "1/1000", 1, 0), (12, "0.1", 1, 0), (9, "0.3", 3, 2), (40, "0.02", 1, 0)]

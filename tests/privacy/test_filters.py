@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from chaffinch.errors import InvalidInput, NoParameterFound
-from chaffinch.privacy.filters import FlippedFilters, flip_probability_for
-from chaffinch.privacy.vectors import FlippedVectors
+from chaffinch.privacy.mechanisms.filters import FlippedFilters, flip_probability_for
+from chaffinch.privacy.mechanisms.records import FlippedVectors
 
 GOLDEN = [
     (30, 3, "0.2", 1.0, 0.0675697381472133),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy.hypergeometric import one_filter_ratio
+from chaffinch.privacy.mechanisms.filters import one_filter_ratio
 from tests.oracles import filters as oracle
 
 WAYS = ("expectations", "continued-fraction")

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.privacy import laws
-from chaffinch.privacy.laws import Law
-from chaffinch.privacy.precision import Wide, wide
+from chaffinch.privacy.numerics import laws
+from chaffinch.privacy.numerics.laws import Law
+from chaffinch.privacy.numerics.precision import Wide, wide
 
 chances = st.fractions(min_value=Fraction(1, 10**6), max_value=Fraction(999_999, 10**6))
 

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.privacy import precision
+from chaffinch.privacy.numerics import precision
 
 positive = st.fractions(min_value=Fraction(1, 10**40), max_value=10**40)
 

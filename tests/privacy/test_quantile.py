@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri_exp
 
-from chaffinch.privacy import loss
+from chaffinch.privacy.numerics import loss
 
 LOGS = [-1e-12, -1e-3, -0.1, -0.7, -3.0, -40.0, -745.0, -9000.0]
 

@@ -10,8 +10,8 @@ import pytest
 
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import EncodedNumbers, FlippedBits, FlippedValues, compose
-from chaffinch.privacy.mixtures import mixture_delta
-from chaffinch.privacy.precision import up
+from chaffinch.privacy.numerics.pairs import mixture_delta
+from chaffinch.privacy.numerics.precision import up
 
 
 def test_upper_end_of_nan_is_not_zero() -> None:

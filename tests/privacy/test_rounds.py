@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from chaffinch.privacy.rounds import GridLoss, Rounds, dominating, split
+from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds, dominating, split
 
 
 def hockey_stick(loss: GridLoss, epsilon: float) -> float:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy.filters import FlippedFilters
-from chaffinch.privacy.signal import SignalToNoise, flipped
+from chaffinch.privacy.mechanisms.filters import FlippedFilters
+from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, flipped
 from tests.oracles import filters as oracle
 
 COUNTS = (10, 100, 10, 5, 5, 5, 5, 1)

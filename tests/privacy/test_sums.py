@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy import contours, sums
 from chaffinch.privacy.guarantee import Bracket
-from chaffinch.privacy.sums import positive_part_of_sum
+from chaffinch.privacy.numerics import contours, sums
+from chaffinch.privacy.numerics.sums import positive_part_of_sum
 
 
 def exactly(

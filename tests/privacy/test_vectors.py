@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy.bits import FlippedBits
-from chaffinch.privacy.few_words import FewWords
-from chaffinch.privacy.vectors import FlippedVectors
-from chaffinch.privacy.words import growth
+from chaffinch.privacy.mechanisms.bits import FlippedBits
+from chaffinch.privacy.mechanisms.records import FlippedVectors
+from chaffinch.privacy.numerics.bit_words import FewWords, growth
 from tests.oracles import balls, exact, exact_views, judge
 
 flips = st.fractions(Fraction(1, 50), Fraction(49, 100), max_denominator=500)

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.privacy.counted import counted
-from chaffinch.privacy.crossing import crossing
-from chaffinch.privacy.means import mean_positive_part
-from chaffinch.privacy.words import Law, Words, growth
+from chaffinch.privacy.numerics.bit_words import Law, Words, growth
+from chaffinch.privacy.numerics.roots import crossing
+from chaffinch.privacy.numerics.sums import counted, mean_positive_part
 from tests.oracles.exact import compositions, exp_bounds, orders
 
 

@@ -10,12 +10,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.encoding.publisher.campaign_key import CampaignKey
+from chaffinch.encoding.publisher.filters import encode as publishers_encode
+from chaffinch.planning.audiences.audience import Audience
+from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.privacy import Target
-from chaffinch.reach.audience import Audience
-from chaffinch.reach.encoding import encode as publishers_encode
-from chaffinch.reach.filter_file import Filter
-from chaffinch.reach.keys import CampaignKey
-from chaffinch.reach.plans import ReachPlan
+from chaffinch.wire.filter_files import Filter
 
 SECRET = b"canary key: thirty-two bytes!!!!"
 KEY = CampaignKey(SECRET)

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from chaffinch.analysis.audiences.analyze import analyze
+from chaffinch.analysis.audiences.logos import Logos, count_logos
 from chaffinch.errors import InvalidInput, PlanMismatch
+from chaffinch.planning.audiences.audience import Audience, Group
+from chaffinch.planning.audiences.planner import plan
 from chaffinch.privacy import Target
-from chaffinch.reach.analysis import analyze
-from chaffinch.reach.audience import Audience, Group
-from chaffinch.reach.logos import Logos, count_logos
-from chaffinch.reach.planner import plan
 from tests.reach.publishing import made_up, small_plan
 
 PLAN = small_plan(bits=1 << 16, flip=small_plan().flip_probability / 8)

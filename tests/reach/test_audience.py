@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.errors import InvalidInput
-from chaffinch.reach.audience import (
+from chaffinch.planning.audiences.audience import (
     MOST_OVERLAPS,
-    MOST_ROWS,
     Audience,
     Group,
     overlaps_left_out,
     usual_groups,
 )
+from chaffinch.privacy.mechanisms.filters import MOST_FILTERS
+from chaffinch.wire.filter_files import MOST_ROWS
 
 THREE = Audience(["a", "b", "c"], frequencies=2)
 
@@ -134,3 +135,7 @@ def test_names_that_would_name_a_group_are_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match="without a comma"):
         Audience([name])
     assert Audience(["android", "orbit", "notes"]).publishers
+
+
+def test_filters_travel_with_as_many_rows_as_can_be_judged() -> None:
+    assert MOST_ROWS == MOST_FILTERS

@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
+from chaffinch.encoding.publisher.campaign_key import CampaignKey
+from chaffinch.encoding.publisher.charging import fresh, hand_out
+from chaffinch.encoding.publisher.filters import Loaded, true_rows
+from chaffinch.encoding.publisher.ids import IdReader
 from chaffinch.errors import ChaffinchError, GuaranteeNotProven, InvalidInput, InvalidTable
 from chaffinch.ledger import Ledger
+from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.privacy import Target
-from chaffinch.reach.charging import fresh, hand_out
-from chaffinch.reach.encoding import Loaded, true_rows
-from chaffinch.reach.filter_file import Filter, load_filter
-from chaffinch.reach.ids import IdReader
-from chaffinch.reach.keys import CampaignKey
-from chaffinch.reach.plans import ReachPlan
 from chaffinch.tables.read import open_table
+from chaffinch.wire.filter_files import Filter, load_filter
 from tests.reach.publishing import KEY, SECRET, brute_force, encode, set_bits, small_plan
 
 ALARM = 1e-6

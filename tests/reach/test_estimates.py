@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.reach.audience import Audience, Group, usual_groups
-from chaffinch.reach.estimates import Columns
-from chaffinch.reach.predict import expected
+from chaffinch.planning.audiences.audience import Audience, Group, usual_groups
+from chaffinch.planning.audiences.estimator import Columns
+from chaffinch.planning.audiences.prediction import expected
 
 FLIPS = [0.0, 0.02, 0.2]
 

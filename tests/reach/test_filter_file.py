@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
-from chaffinch.reach.filter_file import Filter, load_filter
+from chaffinch.wire.filter_files import Filter, load_filter
 from tests.reach.publishing import made_up, small_plan
 
 Row = NDArray[np.uint64]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from chaffinch.encoding.publisher.campaign_key import CampaignKey, load_key, new_key
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
-from chaffinch.reach.keys import CampaignKey, load_key, new_key
 from tests.reach.publishing import KEY, SECRET
 
 PLAN, OTHER = "a" * 64, "b" * 64

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaffinch.analysis.audiences.logos import count_logos
+from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.errors import ChaffinchError, FilterFull, InvalidInput, PlanMismatch
-from chaffinch.reach.filter_file import Filter
-from chaffinch.reach.keys import CampaignKey
-from chaffinch.reach.logos import count_logos
-from chaffinch.reach.plans import ReachPlan
+from chaffinch.planning.audiences.plan import ReachPlan
+from chaffinch.wire.filter_files import Filter
 from tests.reach.publishing import KEY, encode, made_up, set_bits, small_plan
 
 

@@ -13,12 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.errors import ChaffinchError, GuaranteeNotProven, InvalidFile
-from chaffinch.planning.plan_file import digest
+from chaffinch.planning.audiences.audience import Audience
+from chaffinch.planning.audiences.plan import ReachPlan
+from chaffinch.planning.audiences.plan_file import (
+    FORMAT,
+    LARGEST_FILE,
+    plan_document,
+    plan_from,
+    plan_id,
+)
 from chaffinch.privacy import Target
 from chaffinch.reach import load_plan, plan
-from chaffinch.reach.audience import Audience
-from chaffinch.reach.plan_file import FORMAT, LARGEST_FILE, plan_document, plan_from, plan_id
-from chaffinch.reach.plans import ReachPlan
+from chaffinch.wire.documents import digest
 
 PLAN = plan(
     Audience(["daily", "Rádio"], frequencies=2),

@@ -12,13 +12,20 @@ from typing import Any
 import pytest
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound
+from chaffinch.planning.audiences import prediction
+from chaffinch.planning.audiences.audience import Audience
+from chaffinch.planning.audiences.plan import ReachPlan, checked_plan
+from chaffinch.planning.audiences.planner import (
+    ENOUGH,
+    HASHES,
+    MAX_BITS,
+    MOST_ERROR,
+    guessed_flip,
+    plan,
+)
 from chaffinch.privacy import Target
-from chaffinch.privacy.audiences import audience_flip_probability
-from chaffinch.privacy.filters import flip_probability_for
-from chaffinch.reach import predict
-from chaffinch.reach.audience import Audience
-from chaffinch.reach.planner import ENOUGH, HASHES, MAX_BITS, MOST_ERROR, guessed_flip, plan
-from chaffinch.reach.plans import ReachPlan, checked_plan
+from chaffinch.privacy.mechanisms.audiences import audience_flip_probability
+from chaffinch.privacy.mechanisms.filters import flip_probability_for
 from tests.reach.test_estimates import audience
 
 TARGET = Target(epsilon=1, delta=1e-9)
@@ -79,7 +86,7 @@ def exact_error(task: tuple[int, int, float, float], bits: int, hashes: int) -> 
     flip = audience_flip_probability(
         epsilon=epsilon, delta=delta, filters=publishers, bits=bits, hashes=hashes
     )
-    return predict.apart([size] * publishers, bits=bits, hashes=hashes, flip=float(flip))
+    return prediction.apart([size] * publishers, bits=bits, hashes=hashes, flip=float(flip))
 
 
 @pytest.mark.parametrize(

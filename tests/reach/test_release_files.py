@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from chaffinch.analysis.files import METADATA
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
-from chaffinch.reach.release import ReachRow
-from chaffinch.reach.release_documents import load_release, release_from, release_schema
-from chaffinch.reach.release_files import FORMATS, json_file
+from chaffinch.release.audience_documents import load_release, release_from, release_schema
+from chaffinch.release.audience_files import FORMATS, json_file
+from chaffinch.release.audience_release import ReachRow
+from chaffinch.release.files import METADATA
 from tests.reach import releases
 
 

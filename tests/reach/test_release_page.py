@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from chaffinch.reach.audience import Group
-from chaffinch.reach.release_page import overlaps, page
+from chaffinch.planning.audiences.audience import Group
+from chaffinch.release.audience_page import overlaps, page
 from tests.analysis.test_release_page import KNOWN, Reader, read
 from tests.reach import releases
 

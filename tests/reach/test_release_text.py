@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from chaffinch.charts.terminal import columns_of
-from chaffinch.reach import release_words
-from chaffinch.reach.release_text import text
+from chaffinch.release import audience_sentences
+from chaffinch.release.audience_text import text
 from tests.reach import releases
 
 
@@ -48,15 +48,15 @@ def test_intervals_are_rounded_outwards() -> None:
 
 def test_no_protection_is_called_so() -> None:
     release = releases.release(colluding=math.inf)
-    assert "publishers nothing is left." in release_words.trust(release)
-    terms = dict(release_words.terms(release))
+    assert "publishers nothing is left." in audience_sentences.trust(release)
+    terms = dict(audience_sentences.terms(release))
     assert terms["Left with a colluder"].startswith("no protection")
 
 
 def test_an_unproven_guarantee_says_so() -> None:
     release = releases.release()
     guess = replace(release.guarantee, method="worst-pair-assumed")
-    terms = dict(release_words.terms(replace(release, guarantee=guess)))
+    terms = dict(audience_sentences.terms(replace(release, guarantee=guess)))
     assert terms["Method"].endswith("(worst-pair-assumed) (not proven)")
     assert "not proven" in str(replace(release, guarantee=guess).guarantee)
 

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from scipy import special
 
 from chaffinch import reach
+from chaffinch.analysis.audiences.logos import Logos
+from chaffinch.planning.audiences import prediction
+from chaffinch.planning.audiences.audience import Audience, Group, usual_groups
+from chaffinch.planning.audiences.estimator import Columns
+from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.privacy import Target
-from chaffinch.reach import predict
-from chaffinch.reach.audience import Audience, Group, usual_groups
-from chaffinch.reach.estimates import Columns
-from chaffinch.reach.logos import Logos
-from chaffinch.reach.plans import ReachPlan
 from chaffinch.simulate import (
     Publishers,
     disjoint,
@@ -126,7 +126,7 @@ def faults(seen: Seen, plan: ReachPlan, publishers: Publishers) -> list[str]:
     runs = len(seen.estimates)
     alarm = ALARM / (3 * len(seen.groups) + 1)
     truth = np.array([publishers.truth(group) for group in seen.groups], float)
-    expected = predict.expected(
+    expected = prediction.expected(
         plan.audience,
         publishers.crowd,
         bits=plan.bits,
@@ -255,7 +255,9 @@ def test_predictions_for_no_overlap_hold_the_true_error_from_above() -> None:
         plan, publishers = planned(kind, count, IDS), publishers_of(kind, count, IDS)
         flip = float(plan.flip_probability)
         crowd, sizes = publishers.crowd, (plan.bits, plan.hashes)
-        columns = predict.expected(plan.audience, crowd, bits=sizes[0], hashes=sizes[1], flip=flip)
+        columns = prediction.expected(
+            plan.audience, crowd, bits=sizes[0], hashes=sizes[1], flip=flip
+        )
         assert (
             columns.estimate(Group(any_of=plan.audience.publishers))[1]
             <= plan.standard_error * 1.001

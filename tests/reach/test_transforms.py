@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from chaffinch.reach.audience import Audience
-from chaffinch.reach.transforms import (
+from chaffinch.planning.audiences.audience import Audience
+from chaffinch.planning.audiences.estimator import (
     column_weights,
     differences,
     empty_columns,

@@ -7,15 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.planning.protocols import (
-    GRAIN,
-    Decoys,
-    Encoded,
-    FlippedDecoys,
-    Flips,
-    Protocol,
-)
-from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question
+from chaffinch.protocols.protocols import GRAIN, Decoys, Encoded, FlippedDecoys, Flips, Protocol
+from chaffinch.questions import Bit, Choice, Flags, Number, Question
 
 ALARM = 1e-6
 

@@ -7,15 +7,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.errors import InvalidInput
-from chaffinch.simulate import (
-    Population,
-    SeededWords,
-    Truth,
-    from_column,
-    simulate,
-    uniform,
-    zipf,
-)
+from chaffinch.simulate import Population, SeededWords, Truth, from_column, simulate, uniform, zipf
 from chaffinch.simulate.runs import Row
 from chaffinch.simulate.seeded import BRANCHES, branch, chosen
 from tests.simulate.settings import SMALL, choice, planned

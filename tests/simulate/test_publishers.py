@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from chaffinch import reach
+from chaffinch.analysis.audiences.logos import count_logos
 from chaffinch.errors import InvalidInput, PlanMismatch
-from chaffinch.reach.audience import Audience, Group
-from chaffinch.reach.logos import count_logos
-from chaffinch.reach.plans import ReachPlan
+from chaffinch.planning.audiences.audience import Audience, Group
+from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.simulate import (
     Publishers,
     disjoint,
@@ -31,7 +31,7 @@ from chaffinch.simulate import (
     nested,
     seen_again,
 )
-from chaffinch.simulate.columns import columns_hit, flipped_logos, logo, thrown
+from chaffinch.simulate.logo_draws import columns_hit, flipped_logos, logo, thrown
 from chaffinch.simulate.seeded import generator
 from tests.reach.publishing import encode
 from tests.simulate.settings import ALARM, chance

@@ -14,11 +14,11 @@ import pytest
 from numpy.typing import NDArray
 
 from chaffinch.analysis.tally import tally
-from chaffinch.encoding.many import encode_numbers
-from chaffinch.encoding.one import encode_with
+from chaffinch.encoding.bulk import encode_numbers
+from chaffinch.encoding.device import encode_with
 from chaffinch.planning.plan import Plan
-from chaffinch.planning.questions import Flags, Number, Question
-from chaffinch.shuffling.shuffle import shuffle_with
+from chaffinch.questions import Flags, Number, Question
+from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate import SeededWords, Truth, judging, uniform, zipf
 from chaffinch.simulate.seeded import generator
 from chaffinch.simulate.tallies import sample, thermometer

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
-from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question, is_missing
+from chaffinch.questions import Bit, Choice, Flags, Number, Question, is_missing
 from chaffinch.tables.answers import flags_of, numbers_of
 from chaffinch.tables.memory import column_of
 

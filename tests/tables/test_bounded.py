@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chaffinch.tables.messages import MessageReader, MessageWriter
 from chaffinch.tables.read import open_table
+from chaffinch.wire.message_files import MessageReader, MessageWriter
 
 
 class Endless(io.RawIOBase):

@@ -18,14 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.errors import (
-    ChaffinchError,
-    InvalidFile,
-    InvalidInput,
-    PlanMismatch,
-    StorageFault,
-)
-from chaffinch.tables.messages import MessageFacts, MessageReader, MessageWriter, open_messages
+from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, PlanMismatch, StorageFault
+from chaffinch.wire.message_files import MessageFacts, MessageReader, MessageWriter, open_messages
 
 FORMATS = ["parquet", "arrow"]
 SPACE = 1000

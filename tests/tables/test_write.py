@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from chaffinch import files
 from chaffinch.errors import StorageFault
-from chaffinch.tables import write
-from chaffinch.tables.write import atomic
+from chaffinch.files import atomic
 
 PIECES = [bytes([i]) * (700_000) for i in range(5)]
 
@@ -102,7 +102,7 @@ def test_any_error_keeps_the_old_file(error: type[BaseException], tmp_path: Path
     assert listing(tmp_path) == ["out"]
 
 
-class Failing(write._Raw):  # noqa: SLF001
+class Failing(files._Raw):  # noqa: SLF001
     """A disk that fails at one write, and at every later one."""
 
     left = 0
@@ -133,7 +133,7 @@ def test_a_disk_that_fills_at_any_write_keeps_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "out"
-    monkeypatch.setattr(write, "_Raw", Failing)
+    monkeypatch.setattr(files, "_Raw", Failing)
     Failing.left, Failing.writes = -1, 0
     attempt(path)
     needed = Failing.writes

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from chaffinch import privacy
-from chaffinch.privacy import hypergeometric, published
-from chaffinch.privacy.filters import flip_probability_for
-from chaffinch.privacy.signal import SignalToNoise, flipped
+from chaffinch.privacy import published
+from chaffinch.privacy.mechanisms import filters
+from chaffinch.privacy.mechanisms.filters import flip_probability_for
+from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, flipped
 from tests.vectors import make_s4
 
 STORED: list[dict[str, Any]] = json.loads(make_s4.FILE.read_text(encoding="utf-8"))
@@ -110,7 +111,7 @@ def test_ratio_of_expectations(row: dict[str, Any], way: str) -> None:
     here = row["parameters"]
     for shown, text in shown_values(row):
         value = number(text)
-        found = hypergeometric.one_filter_ratio(
+        found = filters.one_filter_ratio(
             bits=here["m"],
             input_ones=here["y_d"],
             output_ones=shown,
@@ -141,7 +142,7 @@ def test_continued_fraction(row: dict[str, Any]) -> None:
     before, shown = -here["a"] - 1, -here["b"]
     size, odds = here["c"] + before + shown, math.sqrt(Fraction(here["z"]))
     flip = Fraction(1, 1 + Fraction(odds))
-    loss = hypergeometric.one_filter_ratio(
+    loss = filters.one_filter_ratio(
         bits=size,
         input_ones=before,
         output_ones=shown,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from chaffinch.checks import real
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.noise import Floats
+from chaffinch.protocols.noise import Floats
 
 
 def non_negative(estimates: ArrayLike) -> tuple[Floats, str]:

@@ -11,16 +11,16 @@ from chaffinch import checks
 from chaffinch.analysis import adjust
 from chaffinch.analysis.intervals import intervals, simultaneous
 from chaffinch.analysis.numbers import Scale, mean, survival
-from chaffinch.analysis.release import Answer, Release, Summary
-from chaffinch.analysis.release_treatment import CONSERVATIVE, treated
-from chaffinch.analysis.tally import Tally, checked, possible, tally
+from chaffinch.analysis.tally import checked, possible, tally
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger import Charge, Ledger
-from chaffinch.planning.noise import Floats
 from chaffinch.planning.plan import Part, Plan, checked_plan
-from chaffinch.planning.protocols import Encoded
-from chaffinch.planning.questions import Number
-from chaffinch.wire.messages import Counts, Shuffled
+from chaffinch.protocols.noise import Floats
+from chaffinch.protocols.protocols import Encoded
+from chaffinch.questions import Number
+from chaffinch.release.release import Answer, Release, Summary
+from chaffinch.release.treatment import CONSERVATIVE, treated
+from chaffinch.wire.messages import Counts, Shuffled, Tally
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 ADJUSTMENTS = ("none", "non-negative", "total")

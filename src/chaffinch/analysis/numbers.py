@@ -21,7 +21,7 @@ from scipy import special
 from chaffinch import checks
 from chaffinch.analysis.intervals import Counts, miss_chance, simultaneous, two_sided
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.noise import Floats, Noise
+from chaffinch.protocols.noise import Floats, Noise
 
 ROUNDING_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Shares of the chance to miss that rounding may get; 0 stands for its largest effect."""

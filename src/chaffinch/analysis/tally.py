@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from chaffinch import checks
 from chaffinch.errors import BatchTooSmall, InvalidInput, PlanMismatch
-from chaffinch.kernels import histogram
 from chaffinch.planning.plan import Plan
-from chaffinch.wire.messages import Counts, Shuffled
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Tally:
-    """How often each code of a plan was sent, and by how many reports in all."""
-
-    plan_id: str
-    reports: int
-    counts: Counts
-    batch: str = ""
-    """The random name of the batch that was counted; without one nothing can be charged."""
-
-    def __post_init__(self) -> None:
-        checks.whole("number of reports", self.reports, most=10**12)
-        if len(self.counts) and int(self.counts.min()) < 0:
-            raise InvalidInput("counts", "at least 0", "less")
+from chaffinch.sampling import histogram
+from chaffinch.wire.messages import Counts, Shuffled, Tally
 
 
 def tally(batch: Shuffled) -> Tally:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from chaffinch import checks
-from chaffinch.charts import claims, words
+from chaffinch.charts import claims, figure
 from chaffinch.charts.figure import Axis, Figure, Series
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.mechanism import Mechanism
@@ -39,16 +39,16 @@ def privacy_curve(
     found = claims.about(mechanism) if published else ()
     nodes, right = _nodes(mechanism, epsilons, least, room=_ROOM if found else 1.0)
     low, high = mechanism.profile(nodes)
-    name, style = words.line(mechanism)
+    name, style = figure.line(mechanism)
     own = Series(name, tuple(nodes.tolist()), tuple(high.tolist()), style, tuple(low.tolist()))
     series = [own, *_claimed(found, right, _bottom(own, least))]
     return Figure(
-        title=words.called(mechanism),
+        title=figure.called(mechanism),
         x=Axis("epsilon", 0.0, right),
         y=Axis("delta", _bottom(own, least), 1.0, scale="log"),
         series=tuple(series),
         alternative=_alternative(mechanism, series),
-        terms=words.terms(mechanism),
+        terms=figure.terms(mechanism),
     )
 
 
@@ -108,7 +108,7 @@ def _alternative(mechanism: Mechanism, series: list[Series]) -> str:
     own = series[0]
     ends = [f"at delta {own.y[end]:.3g} for epsilon {own.x[end]:.3g}" for end in (0, -1)]
     parts = [
-        f"Delta on a logarithmic axis against epsilon for {words.called(mechanism)}.",
+        f"Delta on a logarithmic axis against epsilon for {figure.called(mechanism)}.",
         f"The line '{own.name}' starts {ends[0]} and ends {ends[1]}.",
     ]
     for line in series:

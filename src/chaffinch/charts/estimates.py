@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from chaffinch import checks
-from chaffinch.charts import rounding
+from chaffinch import checks, rounding
 from chaffinch.charts.figure import Axis
 from chaffinch.errors import InvalidInput
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from chaffinch.charts import rounding
+from chaffinch import rounding
 from chaffinch.charts.figure import Axis
 from chaffinch.errors import InvalidInput
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chaffinch.charts import rounding
+from chaffinch import rounding
 from chaffinch.charts.estimates import Dot, DotFigure, Interval
 from chaffinch.charts.figure import Axis
 from chaffinch.charts.svg import element, framed

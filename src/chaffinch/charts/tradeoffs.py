@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from chaffinch import privacy
-from chaffinch.charts import words
+from chaffinch.charts import figure
 from chaffinch.charts.figure import Axis, Figure, Series
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import published as claims
@@ -29,19 +29,19 @@ def tradeoff(
     """
     levels = _dense_at_the_ends(_POINTS) if alphas is None else _levels(alphas)
     curve = mechanism.tradeoff(levels)
-    name, style = words.line(mechanism)
+    name, style = figure.line(mechanism)
     own = Series(name, _plain(levels), _plain(curve.lower), style, _plain(curve.upper))
     series = [own]
     if published:
         series += _claimed(mechanism)
     series.append(Series("perfect privacy", (0.0, 1.0), (1.0, 0.0), "reference"))
     return Figure(
-        title=words.called(mechanism),
+        title=figure.called(mechanism),
         x=Axis("type I error", 0.0, 1.0),
         y=Axis("type II error", 0.0, 1.0),
         series=tuple(series),
         alternative=_alternative(mechanism, series),
-        terms=words.terms(mechanism),
+        terms=figure.terms(mechanism),
     )
 
 
@@ -79,7 +79,7 @@ def _alternative(mechanism: Mechanism, series: list[Series]) -> str:
     errors = np.add(own.x, own.y)
     best = int(np.argmin(errors))
     parts = [
-        f"Type II error against type I error for {words.called(mechanism)}.",
+        f"Type II error against type I error for {figure.called(mechanism)}.",
         f"On the line '{own.name}' the two errors add up to {errors[best]:.3g} or more,",
         f"reached at type I error {own.x[best]:.3g}; on the line of perfect privacy to 1.",
     ]

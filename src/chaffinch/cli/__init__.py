@@ -15,6 +15,6 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     import sys
 
-    from chaffinch.cli.guard import guarded
+    from chaffinch.cli.failures import guarded
 
     return guarded(sys.argv[1:] if words is None else list(words))

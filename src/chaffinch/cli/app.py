@@ -7,7 +7,8 @@ from collections.abc import Callable
 from cyclopts import App
 
 import chaffinch
-from chaffinch.cli import compare, demo, ledger, plan, privacy, reach, run, simulate, stages
+from chaffinch.cli import compare, demo, ledger, plan, privacy, run, simulate, stages
+from chaffinch.cli.reach.app import app as reach_app
 
 VERBS: dict[str, Callable[..., int | None]] = {
     "demo": demo.demo,
@@ -38,7 +39,7 @@ app = App(
 for _place, (_name, _verb) in enumerate(VERBS.items()):
     app.command(_verb, name=_name, sort_key=_place)
 # Several verbs under one name; they come last.
-app.command(reach.app)
+app.command(reach_app)
 app.command(ledger.app)
 app["--help"].group = "Options"
 app["--version"].group = "Options"

@@ -263,9 +263,9 @@ def _smallest_flip(
     make: Callable[[Fraction], Any], target: Any, records: int, moved: float
 ) -> float | None:
     """Return a flip probability proven to keep the promise, at most ``TOLERANCE`` too large."""
-    from chaffinch.planning.families import flip_for, gaussian_mu
-    from chaffinch.planning.protocols import GRAIN
-    from chaffinch.planning.settle import settle
+    from chaffinch.privacy.numerics.roots import settle
+    from chaffinch.protocols.families import flip_for, gaussian_mu
+    from chaffinch.protocols.protocols import GRAIN
 
     def exact(inverse: float) -> Fraction:
         return Fraction(min(math.ceil(GRAIN / inverse), GRAIN // 2 - 1), GRAIN)

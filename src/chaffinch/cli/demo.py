@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from chaffinch.cli import places, results
+from chaffinch.cli import paths, results
 from chaffinch.cli.output import Output
 from chaffinch.cli.run import RELEASES, tallied
 
 if TYPE_CHECKING:
-    from chaffinch.planning.questions import Choice
+    from chaffinch.questions import Choice
 
 PEOPLE = 20_000
 SEED = 2026
@@ -47,7 +47,7 @@ def demo(
             progress=tell,
         )
     answers, truth = people(question)
-    with places.folder(out) as folder:
+    with paths.folder(out) as folder:
         # The people are made up from a seed; what protects them is not.
         tally = tallied({"browser": answers}, plan, folder, output)
         release = analyze(tally, plan)

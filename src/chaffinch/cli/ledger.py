@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import App, Parameter
 
-from chaffinch.cli import exits, places
+from chaffinch.cli import failures, paths
 from chaffinch.cli.output import Output, counted
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ class Files:
     @property
     def named(self) -> tuple[Path, Path]:
         """Return both, neither of them the pipe."""
-        return places.named(self.path), places.named(self.mark)
+        return paths.named(self.path), paths.named(self.mark)
 
     def opened(self) -> Ledger:
         """Return the ledger in the files."""
-        return places.ledger(self.path, self.mark)
+        return paths.ledger(self.path, self.mark)
 
 
 @app.command(sort_key=0)
@@ -104,7 +104,7 @@ def charge(
     from chaffinch.ledger import Charge
 
     opened = files.opened()
-    found = places.any_plan(plan)
+    found = paths.any_plan(plan)
     with output.thinking("composing all charges"):
         found.verify()
         entry = opened.charge(Charge.of(found), key, subject=subject)
@@ -135,14 +135,14 @@ def check(
         from chaffinch.ledger import Charge
 
         with output.thinking("composing all charges"):
-            after = opened.would_spend(Charge.of(places.any_plan(plan))).epsilon
+            after = opened.would_spend(Charge.of(paths.any_plan(plan))).epsilon
         extra = {"with_plan": after, "fits": after <= opened.cap.epsilon}
     _show(opened, output, extra)
-    return exits.OK if extra.get("fits", True) else exits.REFUSED
+    return failures.OK if extra.get("fits", True) else failures.REFUSED
 
 
 def _show(opened: Ledger, output: Output, extra: dict[str, Any] | None = None) -> None:
-    from chaffinch.charts.rounding import at_most
+    from chaffinch.rounding import at_most
 
     with output.thinking("composing all charges"):
         spent, entries = opened.spent().epsilon, opened.entries()

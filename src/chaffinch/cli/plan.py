@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from chaffinch.cli import places, weighed
+from chaffinch.cli import alternatives, paths
 from chaffinch.cli.output import Output
 
 if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan
-    from chaffinch.planning.questions import Question
     from chaffinch.planning.survey_file import SurveyFile
+    from chaffinch.questions import Question
 
 _FLAG = Parameter(negative=(), show_default=False)
 
@@ -96,7 +96,7 @@ def plan(
         raise InvalidInput(
             "plan",
             "asked for in one way: a survey file, a question by options, --check or --example",
-            places.Plainly("several of them" if any(given) else "none of them"),
+            paths.Plainly("several of them" if any(given) else "none of them"),
         )
     if example:
         from chaffinch.planning.survey_file import EXAMPLE
@@ -107,15 +107,15 @@ def plan(
             output.drawing(EXAMPLE.rstrip("\n"))
         return
     if check is not None:
-        found = places.opened_plan(check)
+        found = paths.opened_plan(check)
         with output.thinking("recomputing the guarantee"):
             found.verify()
         output.say(f"{check.name}: whole, unchanged, and its guarantee holds (recomputed)")
     else:
-        wanted = places.opened_survey(survey) if survey is not None else single(asked)
+        wanted = paths.opened_survey(survey) if survey is not None else single(asked)
         with output.thinking("planning") as tell:
             found = wanted.plan(tell)
-    if out is not None and places.is_pipe(out):
+    if out is not None and paths.is_pipe(out):
         # The plan itself, for the next command.
         from chaffinch.planning.plan_file import plan_document
 
@@ -135,9 +135,9 @@ def single(asked: Asked) -> SurveyFile:
     from chaffinch.planning.survey_file import SurveyFile, share_of
 
     if asked.users is None:
-        raise InvalidInput("number of users", "given", places.Plainly("none"), hint="add --users")
+        raise InvalidInput("number of users", "given", paths.Plainly("none"), hint="add --users")
     if (asked.epsilon is None) == (asked.error is None):
-        got = places.Plainly("neither" if asked.epsilon is None else "both")
+        got = paths.Plainly("neither" if asked.epsilon is None else "both")
         raise InvalidInput("promise", "given by --epsilon or by --error, one of the two", got)
     if asked.confidence is not None and asked.error is None:
         raise InvalidInput("confidence", "given with an --error", asked.confidence)
@@ -170,7 +170,7 @@ def _question(asked: Asked) -> Question:
         )
     if asked.number is None and (asked.unit or asked.clip or asked.quantiles):
         raise InvalidInput(
-            "unit, clip or quantiles", "given with a --number", places.Plainly("another question")
+            "unit, clip or quantiles", "given with a --number", paths.Plainly("another question")
         )
     if asked.choice is not None:
         return Choice(_listed(asked.choice), missing="refuse")
@@ -203,7 +203,7 @@ def _shown(found: Plan, output: Output, *, explain: bool, checked: bool) -> None
 
         document: dict[str, Any] = {
             "plan": plan_document(found),
-            "protocols": weighed.document(found),
+            "protocols": alternatives.document(found),
         }
         if explain:
             document["explanation"] = found.explain()
@@ -218,6 +218,6 @@ def _shown(found: Plan, output: Output, *, explain: bool, checked: bool) -> None
     output.words("\n\n".join(paragraphs if explain else paragraphs[:3]))
     output.words("")
     if found.alternatives:
-        weighed.show(found, output)
+        alternatives.show(found, output)
     elif checked:
         output.words("A plan file keeps no alternatives: plan again to compare protocols.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from chaffinch.cli import places
+from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 
 if TYPE_CHECKING:
@@ -97,11 +97,11 @@ def privacy(  # noqa: PLR0913 - one for each option
     """
     from chaffinch import charts
     from chaffinch import privacy as exact
-    from chaffinch.charts import words
+    from chaffinch.charts import figure
 
     made = made_from(mechanism, parameters)
     if plot is not None:
-        places.named(plot)
+        paths.named(plot)
     found: Mechanism = made if times == 1 else exact.compose(made, times=times)
     with output.thinking("computing"):
         rows = _rows(found, tuple(delta or ()), tuple(epsilon or ()))
@@ -116,9 +116,9 @@ def privacy(  # noqa: PLR0913 - one for each option
         figures[-1].save(plot)
         output.say(f"wrote {plot}")
     if output.json:
-        output.document(_document(found, words.called(found), rows, figures))
+        output.document(_document(found, figure.called(found), rows, figures))
         return
-    output.words(words.called(found))
+    output.words(figure.called(found))
     output.words("")
     output.table(
         ["given", "found", "at least", "at most"],
@@ -126,10 +126,10 @@ def privacy(  # noqa: PLR0913 - one for each option
         texts=2,
     )
     output.words("")
-    output.words(f"Local epsilon: {_up(found.local_epsilon)}. {words.terms(found)}")
-    for figure in figures if curve or tradeoff else []:
+    output.words(f"Local epsilon: {_up(found.local_epsilon)}. {figure.terms(found)}")
+    for drawn in figures if curve or tradeoff else []:
         output.words("")
-        output.drawing(figure.text(width=min(output.width, 78), height=18))
+        output.drawing(drawn.text(width=min(output.width, 78), height=18))
 
 
 def made_from(name: str, parameters: Parameters) -> Mechanism:
@@ -152,7 +152,7 @@ def made_from(name: str, parameters: Parameters) -> Mechanism:
             )
     for option in needed:
         if option not in given:
-            raise InvalidInput(f"option --{option}", f"given for {name}", places.Plainly("nothing"))
+            raise InvalidInput(f"option --{option}", f"given for {name}", paths.Plainly("nothing"))
     arguments = {_KEYWORDS.get(option, option): value for option, value in given.items()}
     made: Mechanism = getattr(exact, kind)(**arguments)
     return made
@@ -176,7 +176,7 @@ def _row(given: str, found: str, bracket: Bracket) -> dict[str, Any]:
 
 
 def _up(value: float) -> str:
-    from chaffinch.charts.rounding import at_most
+    from chaffinch.rounding import at_most
 
     return "infinite" if math.isinf(value) else at_most(value, 6)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from chaffinch.cli.output import Output, counted
 
 if TYPE_CHECKING:
-    from chaffinch.analysis.release import Answer, Release, Summary
+    from chaffinch.release.release import Answer, Release, Summary
 
 MOST_ROWS = 30
 
@@ -17,7 +17,7 @@ def show(
     release: Release, output: Output, *, truths: Mapping[str, Sequence[float]] | None = None
 ) -> None:
     """Print a release; ``truths`` (of made-up people only) stand beside the estimates."""
-    from chaffinch.analysis import release_words as words
+    from chaffinch.release import sentences as words
 
     output.words(release.title or f"Release of plan {release.plan_id[:16]}")
     output.words("")
@@ -38,8 +38,8 @@ def show(
 
 def promise(release: Release, output: Output) -> None:
     """Print what is promised, to whom, and what it counts on."""
-    from chaffinch.analysis import release_words as words
-    from chaffinch.charts.rounding import at_most
+    from chaffinch.release import sentences as words
+    from chaffinch.rounding import at_most
 
     guarantee = release.guarantee
     kind = "proven" if guarantee.proven else "not proven"
@@ -54,9 +54,9 @@ def promise(release: Release, output: Output) -> None:
 
 
 def _table(answer: Answer, reports: int, output: Output, truth: Sequence[float] | None) -> None:
-    from chaffinch.analysis import release_words as words
-    from chaffinch.charts.rounding import downwards, nearest, two_digits, upwards
     from chaffinch.charts.terminal import shortened
+    from chaffinch.release import sentences as words
+    from chaffinch.rounding import downwards, nearest, two_digits, upwards
 
     digits = words.places(answer)
     room = max(12, output.width - 46 - (10 if truth is not None else 0))
@@ -80,9 +80,9 @@ def _table(answer: Answer, reports: int, output: Output, truth: Sequence[float] 
 
 
 def _spread(summary: Summary) -> list[list[str]]:
-    from chaffinch.analysis import release_words as words
     from chaffinch.charts.estimates import quantile_name
-    from chaffinch.charts.rounding import downwards, nearest, upwards
+    from chaffinch.release import sentences as words
+    from chaffinch.rounding import downwards, nearest, upwards
 
     digits = words.spread_places(summary)
     return [

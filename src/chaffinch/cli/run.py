@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from chaffinch.cli import places, results
+from chaffinch.cli import paths, results
 from chaffinch.cli.output import Output
 from chaffinch.cli.stages import Wanted
 
 if TYPE_CHECKING:
-    from chaffinch.analysis.tally import Tally
     from chaffinch.planning.plan import Plan
-    from chaffinch.planning.questions import Question
+    from chaffinch.questions import Question
     from chaffinch.tables.read import Table
+    from chaffinch.wire.messages import Tally
 
 PLAN = "survey.plan.json"
 RELEASES = ("release.html", "release.json", "release.csv")
@@ -63,14 +63,14 @@ def run(  # noqa: PLR0913 - one for each option
 
     released = wanted.ready()
     asked = _asked(survey)
-    table = open_table(places.source(data, "answers"), format=format)
-    named = asked.columns | places.columns(asked.names, column, map or [])
-    with places.mapping(asked.names, named):
+    table = open_table(paths.source(data, "answers"), format=format)
+    named = asked.columns | paths.columns(asked.names, column, map or [])
+    with paths.mapping(asked.names, named):
         _looked_at(table, asked, named)
     plan = asked.plan or asked.made(output)
     if not replace:
         _spared(out, plan)
-    with places.folder(out) as folder:
+    with paths.folder(out) as folder:
         tally = tallied(table, plan, folder, output, columns=named)
         with output.thinking("intervals"):
             release, charge = released(tally, plan)
@@ -140,14 +140,14 @@ class _Asked:
 
 def _asked(path: Path) -> _Asked:
     if path.suffix.lower() == ".json":
-        return _Asked(places.opened_plan(path), None)
-    return _Asked(None, places.opened_survey(path))
+        return _Asked(paths.opened_plan(path), None)
+    return _Asked(None, paths.opened_survey(path))
 
 
 def _spared(out: Path, plan: Plan) -> None:
     """Refuse a folder with the plan or the release of something else, which would be lost."""
     from chaffinch.errors import InvalidInput
-    from chaffinch.tables.faults import storage_fault
+    from chaffinch.files import storage_fault
 
     for name, key in ((PLAN, "id"), ("release.json", "plan")):
         try:
@@ -162,14 +162,14 @@ def _spared(out: Path, plan: Plan) -> None:
             raise InvalidInput(
                 "output",
                 "a folder without results of another plan",
-                places.Plainly(f"one with such a {name}"),
+                paths.Plainly(f"one with such a {name}"),
                 hint="name another folder, or add --replace to overwrite what is there",
             )
 
 
 def _looked_at(table: Table, asked: _Asked, named: Mapping[str, str]) -> None:
     """Refuse a table that cannot do before a minute is spent on planning."""
-    from chaffinch.encoding.many import place_of
+    from chaffinch.encoding.bulk import place_of
     from chaffinch.errors import BatchTooSmall
 
     if len(asked.names) > 1 or named or len(table.columns) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.cli import exits, places
+from chaffinch.cli import failures, paths
 from chaffinch.cli.output import Output
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def simulate(
     people, made = _population(population, found, root)
     with output.thinking(f"{runs:,} collections"):
         result = made_up.simulate(found, people, runs, seed=root)
-    code = exits.OK if result.ok else exits.REFUSED
+    code = failures.OK if result.ok else failures.REFUSED
     if output.json:
         output.document(_document(result, made_up=made))
         return code
@@ -99,7 +99,7 @@ def audit(
     """
     from chaffinch.simulate.audits import audit as attacked
 
-    found = places.opened_plan(plan)
+    found = paths.opened_plan(plan)
     with output.counting("attacking", "attacks") as tell:
         result = attacked(
             found, trials=trials, crowd=crowd, seed=seed, progress=lambda done: tell(done, None)
@@ -125,18 +125,18 @@ def audit(
         )
         output.words("")
         output.words(result.verdict)
-    return exits.OK if result.ok else exits.REFUSED
+    return failures.OK if result.ok else failures.REFUSED
 
 
 def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:
     from chaffinch.errors import InvalidInput
 
     if (survey is None) == (plan is None):
-        got = places.Plainly("neither" if plan is None else "both")
+        got = paths.Plainly("neither" if plan is None else "both")
         raise InvalidInput("plan", "given by a survey file or by --plan, one of the two", got)
     if survey is None:
-        return places.opened_plan(plan)
-    wanted = places.opened_survey(survey)
+        return paths.opened_plan(plan)
+    wanted = paths.opened_survey(survey)
     with output.thinking("planning") as tell:
         return wanted.plan(tell)
 
@@ -156,7 +156,7 @@ def _population(words: str, plan: Plan, seed: int) -> tuple[Population, bool]:
             "population", "uniform, zipf, or FILE:COLUMN for a single question", words
         )
     named = {plan.parts[0].name: column}
-    return made_up.from_column(plan, open_table(places.present(Path(file))), columns=named), False
+    return made_up.from_column(plan, open_table(paths.present(Path(file))), columns=named), False
 
 
 def _shown(row: dict[str, Any], *, made_up: bool) -> list[str]:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from chaffinch.cli import places, results
-from chaffinch.cli.charged import Releasing
+from chaffinch.cli import paths, results
+from chaffinch.cli.charges import Releasing
 from chaffinch.cli.output import Output, counted
 
 if TYPE_CHECKING:
-    from chaffinch.tables.facts import MessageFacts
+    from chaffinch.wire.message_files import MessageFacts
 
 _OUT = Parameter(name=["--out", "-o"])
 _MANY = Parameter(name=["--out", "-o"], negative=())
@@ -46,7 +46,7 @@ class Wanted:
         return Releasing(
             level=share_of(self.level),
             adjustment=self.adjust,
-            ledger=places.opened_ledger(self.ledger, self.mark),
+            ledger=paths.opened_ledger(self.ledger, self.mark),
             name="" if self.ledger is None else self.ledger.name,
             key=self.key,
         )
@@ -84,12 +84,12 @@ def encode(
     from chaffinch.engines import engine
     from chaffinch.tables.read import open_table
 
-    target = places.target(out, as_json=output.json)
-    found = places.opened_plan(plan)
+    target = paths.target(out, as_json=output.json)
+    found = paths.opened_plan(plan)
     names = [part.name for part in found.parts]
-    named = places.columns(names, column, map or [])
-    table = open_table(places.source(data, "answers"), format=format)
-    with places.mapping(names, named), output.counting("encoding", "reports") as tell:
+    named = paths.columns(names, column, map or [])
+    table = open_table(paths.source(data, "answers"), format=format)
+    with paths.mapping(names, named), output.counting("encoding", "reports") as tell:
         facts = engine().encode(table, found, target, columns=named or None, progress=tell)
     _done(facts, target, output)
 
@@ -118,9 +118,9 @@ def shuffle(
     """
     from chaffinch.engines import engine
 
-    target = places.target(out, as_json=output.json)
-    found = places.opened_plan(plan)
-    sources = [places.source(one, "messages") for one in messages or ["-"]]
+    target = paths.target(out, as_json=output.json)
+    found = paths.opened_plan(plan)
+    sources = [paths.source(one, "messages") for one in messages or ["-"]]
     with _piped(sources), output.counting("shuffling", "messages") as tell:
         facts = engine().shuffle(sources, found, target, progress=tell)
     _done(facts, target, output)
@@ -149,9 +149,9 @@ def analyze(
     from chaffinch.engines import engine
 
     targets = release_files(out or [])
-    places.apart(targets, [plan, *(messages or [])])
-    found = places.opened_plan(plan)
-    sources = [places.source(one, "messages") for one in messages or ["-"]]
+    paths.apart(targets, [plan, *(messages or [])])
+    found = paths.opened_plan(plan)
+    sources = [paths.source(one, "messages") for one in messages or ["-"]]
     made = wanted.ready()
     with _piped(sources), output.counting("counting", "messages") as tell:
         tally = engine().tally(sources, found, progress=tell)
@@ -171,13 +171,13 @@ def analyze(
 
 def release_files(out: list[Path]) -> list[Path]:
     """Refuse a file of a format that no release has, before anything is charged or counted."""
-    from chaffinch.analysis.release_files import FORMATS
     from chaffinch.errors import InvalidInput
+    from chaffinch.release.survey_files import FORMATS
 
-    for path in map(places.named, out):
+    for path in map(paths.named, out):
         if path.suffix.lower() not in FORMATS:
             raise InvalidInput("file name", "one that ends in " + ", ".join(FORMATS), path.name)
-        places.writable(path)
+        paths.writable(path)
     return out
 
 

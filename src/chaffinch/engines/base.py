@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from chaffinch.analysis.tally import Tally
     from chaffinch.planning.plan import Plan
-    from chaffinch.tables.facts import MessageFacts
+    from chaffinch.wire.message_files import MessageFacts
+    from chaffinch.wire.messages import Tally
 
 PathLike = str | os.PathLike[str]
 Progress = Callable[[int, int | None], None]

@@ -15,19 +15,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from chaffinch import checks
-from chaffinch.analysis.tally import Tally, checked
-from chaffinch.encoding.many import answer_batches, encode_batch, places_of
+from chaffinch.analysis.tally import checked
+from chaffinch.encoding.bulk import answer_batches, encode_batch, places_of
 from chaffinch.engines.base import Progress
 from chaffinch.errors import BatchTooSmall, InvalidFile, InvalidInput, PlanMismatch
-from chaffinch.kernels import histogram, secure_words
+from chaffinch.files import storage_fault
 from chaffinch.parallel import cores, mapped
 from chaffinch.planning.plan import Plan
+from chaffinch.sampling import histogram, secure_words
 from chaffinch.shuffling.on_disk import Buckets
-from chaffinch.tables.faults import storage_fault
-from chaffinch.tables.message_reader import place_of
-from chaffinch.tables.messages import MessageFacts, Messages, MessageWriter, open_messages
 from chaffinch.tables.read import Table, open_table
-from chaffinch.wire.messages import Codes, Counts, Reports, Rows
+from chaffinch.wire.message_files import (
+    MessageFacts,
+    Messages,
+    MessageWriter,
+    open_messages,
+    place_of,
+)
+from chaffinch.wire.messages import Codes, Counts, Reports, Rows, Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,13 +15,7 @@ from typing import Protocol
 
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.privacy import (
-    Composition,
-    Guarantee,
-    Mechanism,
-    Target,
-    compose,
-)
+from chaffinch.privacy import Composition, Guarantee, Mechanism, Target, compose
 from chaffinch.privacy.documents import mechanism_document, mechanism_from
 
 MOST_TIMES = 10**6

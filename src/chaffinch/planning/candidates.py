@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chaffinch.planning.families import (
+from chaffinch.planning.plan import Part, total_of
+from chaffinch.privacy.numerics.roots import settle
+from chaffinch.protocols.families import (
     Family,
     Setting,
     families,
@@ -14,11 +16,9 @@ from chaffinch.planning.families import (
     gaussian_slope,
     local,
 )
-from chaffinch.planning.plan import Part, total_of
-from chaffinch.planning.protocols import Encoded
-from chaffinch.planning.questions import Question
-from chaffinch.planning.settle import settle
-from chaffinch.planning.slots import SHARE_FOR_CUTTING
+from chaffinch.protocols.protocols import Encoded
+from chaffinch.protocols.slots import SHARE_FOR_CUTTING
+from chaffinch.questions import Question
 
 BYTES_PER_MESSAGE = 4
 WORTH = 1.15

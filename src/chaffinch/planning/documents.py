@@ -6,30 +6,18 @@ refused everywhere, and what a version means never changes.
 
 from __future__ import annotations
 
-from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from chaffinch.planning.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
-from chaffinch.planning.questions import LARGEST_VALUE, Bit, Choice, Flags, Number, Question
 from chaffinch.privacy import Guarantee
+from chaffinch.protocols.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
+from chaffinch.questions import LARGEST_VALUE, Bit, Choice, Flags, Number, Question
+from chaffinch.wire.documents import Exact, RealNumber, RealText, Strict, exact_text, real_text
 
 PLAN_FORMAT = "chaffinch/plan@1"
-_EXACT = r"^(0|[1-9][0-9]*)(\.[0-9]+)?$"
-_REAL = r"^([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|infinite)$"
-Exact = Annotated[str, Field(pattern=_EXACT, max_length=80)]
-"""A decimal text, exact to the last digit."""
-RealNumber = Annotated[str, Field(pattern=r"^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?$", max_length=40)]
 End = Annotated[int, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
-RealText = Annotated[str, Field(pattern=_REAL, max_length=40)]
-
-
-class Strict(BaseModel):
-    """A model that knows its fields and takes no others."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Range(Strict):
@@ -213,25 +201,6 @@ class PlanModel(Strict):
     guarantee: GuaranteeModel
     honest_shares: list[ShareModel]
     messages: MessagesModel
-
-
-def exact_text(value: Fraction) -> str:
-    """Return a dyadic or decimal fraction as a decimal text, with no digit lost.
-
-    >>> exact_text(Fraction(3, 8))
-    '0.375'
-    """
-    with localcontext() as context:
-        context.prec = 200
-        text = format(Decimal(value.numerator) / Decimal(value.denominator), "f")
-    if Fraction(text) != value:
-        raise ValueError(f"{value} has no finite decimal form")
-    return text
-
-
-def real_text(value: float) -> str:
-    """Return a float as the shortest text that reads back the same."""
-    return "infinite" if value == float("inf") else repr(float(value)).removesuffix(".0")
 
 
 def guarantee_document(promise: Guarantee) -> dict[str, str]:

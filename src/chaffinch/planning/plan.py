@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from chaffinch import checks, privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.planning.protocols import Protocol
-from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question, label
-from chaffinch.planning.slots import distance
+from chaffinch.protocols.protocols import Protocol
+from chaffinch.protocols.slots import distance
+from chaffinch.questions import Bit, Choice, Flags, Number, Question, label
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -216,7 +216,7 @@ class Plan:
 
     def explain(self) -> str:
         """Return in plain sentences what is promised, what is sent and why this protocol."""
-        from chaffinch.planning.explain import explain
+        from chaffinch.planning.explanation import explain
 
         return explain(self)
 

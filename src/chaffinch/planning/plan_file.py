@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
-from chaffinch.errors import ChaffinchError, InvalidFile
+from chaffinch.files import atomic, read_small
 from chaffinch.planning.documents import (
     PLAN_FORMAT,
     PlanModel,
-    exact_text,
     guarantee_document,
     protocol_document,
     question_document,
-    real_text,
 )
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.tables.small import read_small
-from chaffinch.tables.write import atomic
+from chaffinch.wire.documents import (
+    digest,
+    exact_text,
+    read_document,
+    real_text,
+    same_again,
+)
 
 LARGEST_FILE = 256 << 20
 _RULE = f"a plan in the format {PLAN_FORMAT}"
-
-_VERSION = "a plan of another version needs the chaffinch that wrote it"
-_KINDS = {
-    "chaffinch/plan": "this is the plan of a survey, for chaffinch encode, shuffle and analyze",
-    "chaffinch/reach-plan": "this is a plan for audiences, for chaffinch reach",
-}
-
-Document = TypeVar("Document", bound=BaseModel)
-Made = TypeVar("Made")
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -72,84 +62,6 @@ def plan_from(text: str | bytes, *, name: str = "plan") -> Plan:
     return same_again(lambda: _build(model), _body, body, name=name, rule=_RULE)
 
 
-def read_document(
-    text: str | bytes, model: type[Document], form: str, *, name: str
-) -> tuple[Document, dict[str, Any]]:
-    """Return a document of that form and its body; refuse one that was changed or is another's."""
-    rule = f"a plan in the format {form}"
-    try:
-        document = json.loads(text, object_pairs_hook=_no_twins)
-    except (ValueError, RecursionError) as fault:
-        raise InvalidFile(f"file {name}", rule, [f"no JSON document ({fault})"]) from None
-    found = document.get("format") if isinstance(document, dict) else None
-    if found != form:
-        kind = str(found).partition("@")[0]
-        hint = _VERSION if form.startswith(f"{kind}@") else _KINDS.get(kind, "")
-        raise InvalidFile(f"file {name}", rule, [f"format {found!r:.80}"], hint=hint)
-    try:
-        made = model.model_validate(document)
-    except ValidationError as fault:
-        raise InvalidFile(f"file {name}", rule, faults_of(fault)) from None
-    body = {key: value for key, value in document.items() if key not in ("format", "id")}
-    try:
-        unchanged = digest(form, body) == document["id"]
-    except UnicodeEncodeError:
-        raise InvalidFile(f"file {name}", rule, ["a text with half a character"]) from None
-    if not unchanged:
-        raise InvalidFile(
-            f"file {name}",
-            "unchanged since it was written",
-            ["content that does not match its id"],
-            hint="ask for the original file; do not mend the id by hand",
-        )
-    return made, body
-
-
-def same_again(
-    build: Callable[[], Made],
-    describe: Callable[[Made], dict[str, Any]],
-    body: dict[str, Any],
-    *,
-    name: str,
-    rule: str,
-) -> Made:
-    """Return what a document describes, if describing it again says nothing else."""
-    try:
-        made = build()
-        same = describe(made) == body
-    except (ChaffinchError, ValueError, OverflowError) as fault:
-        raise InvalidFile(f"file {name}", rule, [str(fault).splitlines()[0]]) from None
-    if not same:
-        raise InvalidFile(
-            f"file {name}",
-            "a plan whose guarantee, sizes and shares follow from its parameters",
-            ["a document that contradicts itself"],
-        )
-    return made
-
-
-def faults_of(fault: ValidationError) -> list[str]:
-    """Return every fault as "place: what is wrong"."""
-    return [
-        f"{'.'.join(map(_step, one['loc'])) or 'document'}: {one['msg']}"
-        for one in fault.errors(include_url=False, include_context=False, include_input=False)
-    ]
-
-
-def _step(step: int | str) -> str:
-    # A key that nobody can print must not be what stops the message from being printed.
-    return str(step) if str(step).isprintable() else ascii(step)
-
-
-def canonical(document: object) -> bytes:
-    """Return the canonical form of RFC 8785; documents hold texts and whole numbers only.
-
-    Keys are plain ASCII here, for which sorting by code point is the order the RFC asks for.
-    """
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return text.encode()
-
-
 def _body(plan: Plan) -> dict[str, Any]:
     return {
         "title": plan.title,
@@ -176,11 +88,6 @@ def _body(plan: Plan) -> dict[str, Any]:
     }
 
 
-def digest(form: str, body: dict[str, Any]) -> str:
-    """Return the SHA-256 of the canonical form of a document without its id."""
-    return hashlib.sha256(canonical({"format": form, **body})).hexdigest()
-
-
 def _build(model: PlanModel) -> Plan:
     return Plan(
         title=model.title,
@@ -199,11 +106,3 @@ def _build(model: PlanModel) -> Plan:
 
 def _real(text: str) -> float:
     return float("inf") if text == "infinite" else float(text)
-
-
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a key that is there twice: readers would not agree on what the plan says."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key is there twice")
-    return found

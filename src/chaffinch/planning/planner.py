@@ -23,10 +23,10 @@ from chaffinch.planning.candidates import (
     most_private,
     smallest_epsilon,
 )
-from chaffinch.planning.families import families, gaussian_mu
 from chaffinch.planning.plan import HONEST_SHARES, Plan
-from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question, Survey
 from chaffinch.privacy import Target
+from chaffinch.protocols.families import families, gaussian_mu
+from chaffinch.questions import Bit, Choice, Flags, Number, Question, Survey
 
 MOST_MESSAGES = 64
 """By default a report has at most so many slots: what a small device can seal in a blink."""
@@ -77,7 +77,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     an epsilon below 0.1 gets a plan near 0.1, which is more exact than asked for. ``progress``
     is told the name of each protocol before it is calibrated.
 
-    >>> from chaffinch.planning.questions import Bit
+    >>> from chaffinch.questions import Bit
     >>> one = plan(Bit(), users=10_000, target=Target(1.0, 1e-6), max_messages=1)
     >>> one.guarantee.epsilon, one.guarantee.neighbours
     (1.0, 'replace-one')

@@ -15,19 +15,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
-from chaffinch.planning.documents import (
-    BitModel,
-    ChoiceModel,
-    FlagsModel,
-    NumberModel,
-    Range,
-    Strict,
-)
+from chaffinch.files import read_small
+from chaffinch.planning.documents import BitModel, ChoiceModel, FlagsModel, NumberModel, Range
 from chaffinch.planning.plan import Plan
 from chaffinch.planning.planner import MOST_MESSAGES, Error, default_delta, plan
-from chaffinch.planning.questions import Question, Survey
 from chaffinch.privacy import Target
-from chaffinch.tables.small import read_small
+from chaffinch.questions import Question, Survey
+from chaffinch.wire.documents import Strict
 
 LARGEST_FILE = 64 << 20
 _RULE = "a survey"

@@ -1,19 +1,19 @@
 """Exact, certified accounting for shuffled collections. Pure mathematics: touches no data."""
 
 from chaffinch.privacy import amplification, published
-from chaffinch.privacy.audiences import FlippedAudiences
-from chaffinch.privacy.bits import FlippedBits
+from chaffinch.privacy.calibration import calibrate, calibrate_count
 from chaffinch.privacy.composition import Composition, compose
-from chaffinch.privacy.decoys import DecoyedValues
-from chaffinch.privacy.filters import FlippedFilters
 from chaffinch.privacy.guarantee import Bracket, Guarantee, Target
 from chaffinch.privacy.mechanism import Mechanism
-from chaffinch.privacy.numbers import EncodedNumbers
-from chaffinch.privacy.search import calibrate, calibrate_count
-from chaffinch.privacy.shortened import Shortened
+from chaffinch.privacy.mechanisms.audiences import FlippedAudiences
+from chaffinch.privacy.mechanisms.bits import FlippedBits
+from chaffinch.privacy.mechanisms.decoys import DecoyedValues
+from chaffinch.privacy.mechanisms.filters import FlippedFilters
+from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
+from chaffinch.privacy.mechanisms.records import FlippedVectors
+from chaffinch.privacy.mechanisms.values import FlippedValues
+from chaffinch.privacy.shortened_reports import Shortened
 from chaffinch.privacy.tradeoff import TradeOff
-from chaffinch.privacy.values import FlippedValues
-from chaffinch.privacy.vectors import FlippedVectors
 
 __all__ = [
     "Bracket",

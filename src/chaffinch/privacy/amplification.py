@@ -25,8 +25,8 @@ from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Floats, Mechanism
-from chaffinch.privacy.precision import log_of
-from chaffinch.privacy.sums import positive_part_of_sum
+from chaffinch.privacy.numerics.precision import log_of
+from chaffinch.privacy.numerics.sums import positive_part_of_sum
 
 __all__ = ["ShuffledTable", "clone_delta", "clone_epsilon", "clone_epsilon_closed_form"]
 

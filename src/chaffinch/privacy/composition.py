@@ -16,9 +16,9 @@ from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
-from chaffinch.privacy.precision import down, up
-from chaffinch.privacy.rounds import GridLoss, Rounds, dominating, split
-from chaffinch.privacy.shortened import Shortened, cost
+from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds, dominating, split
+from chaffinch.privacy.numerics.precision import down, up
+from chaffinch.privacy.shortened_reports import Shortened, cost
 
 Floats = NDArray[np.float64]
 _MOST_GRID = 30_000

@@ -16,16 +16,16 @@ from typing import Any
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy.audiences import FlippedAudiences
-from chaffinch.privacy.bits import FlippedBits
 from chaffinch.privacy.composition import Composition
-from chaffinch.privacy.decoys import DecoyedValues
-from chaffinch.privacy.filters import FlippedFilters
 from chaffinch.privacy.mechanism import Mechanism
-from chaffinch.privacy.numbers import EncodedNumbers
-from chaffinch.privacy.shortened import Shortened
-from chaffinch.privacy.values import FlippedValues
-from chaffinch.privacy.vectors import FlippedVectors
+from chaffinch.privacy.mechanisms.audiences import FlippedAudiences
+from chaffinch.privacy.mechanisms.bits import FlippedBits
+from chaffinch.privacy.mechanisms.decoys import DecoyedValues
+from chaffinch.privacy.mechanisms.filters import FlippedFilters
+from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
+from chaffinch.privacy.mechanisms.records import FlippedVectors
+from chaffinch.privacy.mechanisms.values import FlippedValues
+from chaffinch.privacy.shortened_reports import Shortened
 
 GRID_BITS = 64
 """Probabilities that a client can draw are k/2⁶⁴, and are written that way."""

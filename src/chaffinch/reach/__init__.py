@@ -20,17 +20,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chaffinch.reach.analysis import analyze
-    from chaffinch.reach.audience import Audience, Group
-    from chaffinch.reach.charging import hand_out
-    from chaffinch.reach.encoding import encode
-    from chaffinch.reach.filter_file import Filter, load_filter
-    from chaffinch.reach.keys import CampaignKey, load_key, new_key
-    from chaffinch.reach.plan_file import load_plan
-    from chaffinch.reach.planner import plan
-    from chaffinch.reach.plans import ReachPlan
-    from chaffinch.reach.release import ReachRelease
-    from chaffinch.reach.release_documents import load_release
+    from chaffinch.analysis.audiences.analyze import analyze
+    from chaffinch.encoding.publisher.campaign_key import CampaignKey, load_key, new_key
+    from chaffinch.encoding.publisher.charging import hand_out
+    from chaffinch.encoding.publisher.filters import encode
+    from chaffinch.planning.audiences.audience import Audience, Group
+    from chaffinch.planning.audiences.plan import ReachPlan
+    from chaffinch.planning.audiences.plan_file import load_plan
+    from chaffinch.planning.audiences.planner import plan
+    from chaffinch.release.audience_documents import load_release
+    from chaffinch.release.audience_release import ReachRelease
+    from chaffinch.wire.filter_files import Filter, load_filter
 
 __all__ = [
     "Audience",
@@ -51,28 +51,28 @@ __all__ = [
 ]
 
 _NAMES = {
-    "Audience": "audience",
-    "CampaignKey": "keys",
-    "Filter": "filter_file",
-    "Group": "audience",
-    "ReachPlan": "plans",
-    "ReachRelease": "release",
-    "analyze": "analysis",
-    "encode": "encoding",
-    "hand_out": "charging",
-    "load_filter": "filter_file",
-    "load_key": "keys",
-    "load_plan": "plan_file",
-    "load_release": "release_documents",
-    "new_key": "keys",
-    "plan": "planner",
+    "Audience": "planning.audiences.audience",
+    "CampaignKey": "encoding.publisher.campaign_key",
+    "Filter": "wire.filter_files",
+    "Group": "planning.audiences.audience",
+    "ReachPlan": "planning.audiences.plan",
+    "ReachRelease": "release.audience_release",
+    "analyze": "analysis.audiences.analyze",
+    "encode": "encoding.publisher.filters",
+    "hand_out": "encoding.publisher.charging",
+    "load_filter": "wire.filter_files",
+    "load_key": "encoding.publisher.campaign_key",
+    "load_plan": "planning.audiences.plan_file",
+    "load_release": "release.audience_documents",
+    "new_key": "encoding.publisher.campaign_key",
+    "plan": "planning.audiences.planner",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Load a part of reach on first use (PEP 562)."""
     if name in _NAMES:
-        return getattr(importlib.import_module(f"chaffinch.reach.{_NAMES[name]}"), name)
+        return getattr(importlib.import_module(f"chaffinch.{_NAMES[name]}"), name)
     raise AttributeError(f"module 'chaffinch.reach' has no attribute {name!r}")
 
 

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from chaffinch.planning.noise import Noise
 from chaffinch.planning.plan import Part
-from chaffinch.planning.protocols import Encoded
-from chaffinch.planning.questions import Flags, Number
+from chaffinch.protocols.noise import Noise
+from chaffinch.protocols.protocols import Encoded
+from chaffinch.questions import Flags, Number
 from chaffinch.simulate.populations import Truth
 from chaffinch.wire.messages import Counts
 

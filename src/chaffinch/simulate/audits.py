@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from chaffinch import checks
-from chaffinch.charts.rounding import at_most
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.planning.candidates import smallest_epsilon
 from chaffinch.planning.plan import Part, Plan
+from chaffinch.rounding import at_most
 from chaffinch.simulate.attacks import Attack, Floats, worst_attack
 from chaffinch.simulate.judging import clopper_pearson, same_law
 from chaffinch.simulate.pipeline import Pipeline, Seen, collect, collect_alone

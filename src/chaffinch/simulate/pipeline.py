@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.analysis.tally import tally
-from chaffinch.encoding.many import encode_numbers
-from chaffinch.encoding.one import encode_with
-from chaffinch.kernels import Words
+from chaffinch.encoding.bulk import encode_numbers
+from chaffinch.encoding.device import encode_with
 from chaffinch.planning.plan import MOST_QUESTIONS, Part, Plan
-from chaffinch.shuffling.shuffle import shuffle_with
+from chaffinch.sampling import Words
+from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate.attacks import Attack
 from chaffinch.simulate.seeded import SeededWords, branch
 from chaffinch.wire.messages import EMPTY, Codes, Counts, Report, Reports, Shuffled

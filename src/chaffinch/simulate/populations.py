@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Plan
-from chaffinch.planning.questions import Bit, Choice, Flags, Number, Question
+from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from chaffinch.simulate.seeded import generator
 from chaffinch.wire.messages import Counts
 

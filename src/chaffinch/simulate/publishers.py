@@ -18,9 +18,9 @@ from scipy import optimize
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
-from chaffinch.reach import predict
-from chaffinch.reach.audience import Audience, Group
-from chaffinch.reach.plans import MOST_IDS
+from chaffinch.planning.audiences import prediction
+from chaffinch.planning.audiences.audience import Audience, Group
+from chaffinch.planning.audiences.plan import MOST_IDS
 from chaffinch.simulate.seeded import generator
 
 Floats = NDArray[np.float64]
@@ -95,7 +95,7 @@ class Publishers:
 def disjoint(audience: Audience, sizes: Sequence[int]) -> Publishers:
     """Return publishers without a common id, everybody seen once."""
     checked = _sizes(audience, sizes)
-    return Publishers(audience, predict.disjoint(audience, checked), "disjoint")
+    return Publishers(audience, prediction.disjoint(audience, checked), "disjoint")
 
 
 def nested(audience: Audience, sizes: Sequence[int]) -> Publishers:

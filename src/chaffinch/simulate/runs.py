@@ -14,10 +14,10 @@ from chaffinch import checks
 from chaffinch.analysis.intervals import miss_chance, two_sided
 from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.noise import Noise
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.planning.protocols import Encoded
-from chaffinch.planning.questions import Number
+from chaffinch.protocols.noise import Noise
+from chaffinch.protocols.protocols import Encoded
+from chaffinch.questions import Number
 from chaffinch.simulate import judging, tallies
 from chaffinch.simulate.populations import Floats, Population, Truth
 from chaffinch.simulate.seeded import chosen, generator

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.planning.plan import Part
-from chaffinch.planning.protocols import Decoys, Encoded, FlippedDecoys, Flips
+from chaffinch.protocols.protocols import Decoys, Encoded, FlippedDecoys, Flips
 from chaffinch.simulate.populations import Truth
 from chaffinch.wire.messages import Counts
 

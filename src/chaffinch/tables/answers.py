@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
-from chaffinch.planning.questions import REFUSE, Bit, Choice, Flags, Number, Question
-from chaffinch.tables.unfolded import unfolded
+from chaffinch.questions import REFUSE, Bit, Choice, Flags, Number, Question
+from chaffinch.tables.memory import unfolded
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.errors import InvalidTable
-from chaffinch.tables.faults import reading
-from chaffinch.tables.sources import Source
+from chaffinch.files import Source, reading
 
 if TYPE_CHECKING:
     import pyarrow as pa

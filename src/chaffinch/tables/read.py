@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaffinch import checks
+from chaffinch import checks, files
 from chaffinch.errors import InvalidInput, InvalidTable
-from chaffinch.tables import binary, memory, sources, text
-from chaffinch.tables.sources import Source
+from chaffinch.files import Source
+from chaffinch.tables import binary, memory, text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,9 +118,9 @@ def open_table(source: Any, *, format: str | None = None) -> Table:  # noqa: A00
         checks.choice("format", format, tuple(FORMATS))
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        found = sources.standard_input() if path == "-" else sources.from_path(Path(path))
+        found = files.standard_input() if path == "-" else files.from_path(Path(path))
     elif hasattr(source, "read") and not hasattr(source, "read_next_batch"):
-        found = sources.from_stream(source)
+        found = files.from_stream(source)
     else:
         return _table(memory.open_object(source), getattr(source, "nbytes", None))
     kind = format or _format(found)

@@ -11,9 +11,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.errors import InvalidTable
-from chaffinch.tables.faults import reading
+from chaffinch.files import LONGEST_LINE, Source, reading
 from chaffinch.tables.memory import column_of
-from chaffinch.tables.sources import LONGEST_LINE, Source
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -87,3 +87,19 @@ class Shuffled:
     counts: Counts | None = None
     batch: str = ""
     """A random name of this batch, which a ledger knows its release by."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """How often each code of a plan was sent, and by how many reports in all."""
+
+    plan_id: str
+    reports: int
+    counts: Counts
+    batch: str = ""
+    """The random name of the batch that was counted; without one nothing can be charged."""
+
+    def __post_init__(self) -> None:
+        checks.whole("number of reports", self.reports, most=10**12)
+        if len(self.counts) and int(self.counts.min()) < 0:
+            raise InvalidInput("counts", "at least 0", "less")

@@ -1,0 +1,1 @@
+"""From publishers' filters to estimates of reach."""

@@ -1,0 +1,189 @@
+"""From the publishers' filters to a release: estimates, errors, intervals."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+import chaffinch
+from chaffinch import checks
+from chaffinch.analysis import adjust
+from chaffinch.analysis.audiences.logos import Logos, count_logos
+from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch
+from chaffinch.ledger import Charge, Ledger
+from chaffinch.planning.audiences.audience import Group, overlaps_left_out, usual_groups
+from chaffinch.planning.audiences.estimator import Columns, Floats
+from chaffinch.planning.audiences.plan import ReachPlan, checked_plan
+from chaffinch.release.audience_release import ReachRelease, ReachRow
+from chaffinch.wire.filter_files import Filter, load_filter
+
+ADJUSTMENTS = ("none", "non-negative")
+MOST_GROUPS = 1000
+FEW_BALLS = 30
+"""Groups with fewer balls than this are too small for a normal law of the hash."""
+Source = Filter | str | os.PathLike[str]
+Progress = Callable[[int, int | None], None]
+
+
+def analyze(
+    filters: Sequence[Source] | Logos,
+    plan: ReachPlan,
+    *,
+    groups: Sequence[Group] = (),
+    level: float = 0.95,
+    adjustment: str = "none",
+    ledger: Ledger | None = None,
+    progress: Progress | None = None,
+) -> ReachRelease:
+    """Return how many ids are reached: by all, by each, by several, and how often.
+
+    ``filters`` are those of all publishers of the plan, or files of them. ``groups`` are asked
+    for besides the usual ones. Intervals hold with probability ``level`` for large counts (the
+    delta method): each by itself, and, as the second pair, all rows together. ``adjustment``
+    may move estimates to what is possible (``non-negative``), which biases them and is said in
+    the release. With a ``ledger`` the release is charged before it is handed out, under the
+    fingerprint of its campaign key: other filters with that key are refused.
+    """
+    checks.choice("adjustment", adjustment, ADJUSTMENTS)
+    share = checks.real("level", level, least=0.5, most=1 - 1e-12)
+    checked_plan(plan).verify()
+    if not (ledger is None or isinstance(ledger, Ledger)):
+        raise InvalidInput("ledger", "a Ledger", type(ledger).__name__, hint="use Ledger.open")
+    if ledger is not None:
+        ledger.of("analyzer")
+    asked = _all_groups(plan, groups)
+    logos = (
+        _checked(filters, plan) if isinstance(filters, Logos) else _counted(filters, plan, progress)
+    )
+    release = _release(logos, plan, asked, _Asked(share, adjustment))
+    if ledger is None:
+        return release
+    for entry in ledger.entries():
+        if entry.key == logos.key and entry.subject != release.batch:
+            raise InvalidInput(
+                "campaign key",
+                "one for each collection",
+                "the key of other filters that were charged before",
+                hint="collect again with a new key; the same filters again cost nothing",
+            )
+    with ledger.charging(Charge.of(plan), logos.key, subject=release.batch):
+        return release
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    level: float
+    adjustment: str
+
+
+def _counted(filters: Sequence[Source], plan: ReachPlan, progress: Progress | None) -> Logos:
+    if isinstance(filters, (str, bytes, os.PathLike, Filter)):
+        raise InvalidInput("filters", "a list, one for each publisher", type(filters).__name__)
+    opened = [one if isinstance(one, Filter) else load_filter(one) for one in filters]
+    return count_logos(opened, plan, progress=progress)
+
+
+def _checked(logos: Logos, plan: ReachPlan) -> Logos:
+    """Return counts that can be those of the plan's filters."""
+    if logos.plan_id != plan.id:
+        raise PlanMismatch("logo counts", expected=plan.id, found=logos.plan_id)
+    counts = np.asarray(logos.counts)
+    if counts.shape != (2**plan.audience.rows,) or counts.min() < 0 or counts.sum() != plan.bits:
+        raise InvalidInput("logo counts", f"one for each logo, {plan.bits} in all", counts.shape)
+    return logos
+
+
+def _all_groups(plan: ReachPlan, groups: Sequence[Group]) -> list[tuple[Group, str]]:
+    """Return the usual groups and those asked for, each once and with its kind."""
+    for group in groups:
+        if not isinstance(group, Group):
+            raise InvalidInput("group", "a Group", type(group).__name__)
+        group.members(plan.audience)
+    usual = [(group, _kind(group, plan)) for group in usual_groups(plan.audience)]
+    known = {group.name for group, _ in usual}
+    more = {group.name: group for group in groups if group.name not in known}
+    checks.whole("number of groups", len(usual) + len(more), most=MOST_GROUPS)
+    return usual + [(group, "asked") for group in more.values()]
+
+
+def _kind(group: Group, plan: ReachPlan) -> str:
+    if group.times > 1:
+        return "frequency"
+    if group.none_of:
+        return "only"
+    if group.all_of:
+        return "overlap"
+    return "reach" if len(group.any_of) == len(plan.audience.publishers) else "publisher"
+
+
+def _notes(plan: ReachPlan, estimates: Floats) -> list[str]:
+    """Return what a reader must know besides the numbers."""
+    notes = []
+    left = overlaps_left_out(plan.audience)
+    if left:
+        notes.append(f"{left} overlaps of two publishers are not shown; ask for those you need.")
+    if np.any(estimates < 0):
+        notes.append("An estimate below 0 stands for few ids or none; intervals stop at 0.")
+    if np.any(estimates * plan.hashes < FEW_BALLS):
+        notes.append(f"Intervals of groups of fewer than {FEW_BALLS} ids or so are rough.")
+    return notes
+
+
+def _release(
+    logos: Logos, plan: ReachPlan, groups: list[tuple[Group, str]], asked: _Asked
+) -> ReachRelease:
+    audience = plan.audience
+    flip = float(plan.flip_probability)
+    columns = Columns(audience, plan.bits, plan.hashes, flip, logos.counts / plan.bits)
+    for group, _ in groups:
+        if not columns.countable(group):
+            raise FilterFull(f"filters of {group.name}")
+    found = [columns.estimate(group) for group, _ in groups]
+    errors = np.array([error for _, error in found])
+    plain = np.array([estimate for estimate, _ in found])
+    shown, said = plain, []
+    if asked.adjustment == "non-negative":
+        shown, words = adjust.non_negative(plain)
+        said = [words]
+    notes = _notes(plan, shown) + said
+    alone = float(special.ndtri(0.5 + asked.level / 2))
+    together = float(-special.ndtri((1 - asked.level) / (2 * len(groups))))
+    rows = [
+        ReachRow(group.name, kind, float(estimate), float(error), *ends)
+        for (group, kind), estimate, error, ends in zip(
+            groups, shown, errors, _intervals(plain, errors, alone, together), strict=True
+        )
+    ]
+    return ReachRelease(
+        plan_id=plan.id,
+        title=plan.title,
+        guarantee=plan.guarantee,
+        colluding_epsilon=plan.colluding_epsilon,
+        key=logos.key,
+        batch=hashlib.sha256("".join(logos.batches).encode()).hexdigest()[:32],
+        publishers=audience.publishers,
+        frequencies=audience.frequencies,
+        bits=plan.bits,
+        hashes=plan.hashes,
+        flip=flip,
+        level=asked.level,
+        version=chaffinch.__version__,
+        rows=tuple(rows),
+        notes=tuple(notes),
+    )
+
+
+def _intervals(
+    estimates: Floats, errors: Floats, alone: float, together: float
+) -> list[tuple[float, float, float, float]]:
+    """Return both intervals of every estimate; nobody counts fewer than no ids."""
+    ends = [
+        np.maximum(estimates + factor * errors, 0.0)
+        for factor in (-alone, alone, -together, together)
+    ]
+    return list(zip(*(end.tolist() for end in ends), strict=True))

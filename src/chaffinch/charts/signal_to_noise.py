@@ -1,0 +1,341 @@
+"""S4's three observations on signal to noise, drawn anew (S4 part I, figures 2 to 4).
+
+S4 does not say which skewed logo counts it looked at. Here they are proportional to (1 − s)^y, y
+the number of set bits and s the *skewness*: 0 for equal counts, 1 for all columns on logo 0.
+Independent audiences of one size have exactly such counts, each in a share (1 − s)/(2 − s) of
+the columns. Ratios are given times the number of columns, which they do not depend on then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from chaffinch import checks
+from chaffinch.charts.figure import Axis, Figure, Series
+from chaffinch.charts.heat import Cell, HeatFigure, two_digits
+from chaffinch.charts.page import shell
+from chaffinch.charts.svg import escape
+from chaffinch.privacy import FlippedFilters
+from chaffinch.privacy.mechanism import Floats
+from chaffinch.privacy.mechanisms.signal_to_noise import MOST_DENSE, SignalToNoise
+
+TERMS = "Signal to noise ranks the moves of one column; it is no guarantee."
+RATIO = "signal to noise × columns"
+_POINTS = 41
+_SAME = 1e-9
+"""Ratios that differ by less than this share of them are equal: symmetric moves are."""
+
+
+def skewed_shares(filters: int, skewness: float) -> tuple[float, ...]:
+    """Return the share of the columns on every logo, proportional to (1 − skewness)^y.
+
+    >>> skewed_shares(2, 0.5)
+    (0.4444444444444444, 0.2222222222222222, 0.2222222222222222, 0.1111111111111111)
+    """
+    count = checks.whole("number of filters", filters, least=1, most=MOST_DENSE)
+    rest = 1.0 - checks.real("skewness", skewness, least=0.0, most=1.0)
+    return tuple(rest ** logo.bit_count() / (1.0 + rest) ** count for logo in range(2**count))
+
+
+def loudest_by_skewness(
+    *, filters: int = 3, flip_probabilities: Sequence[str] = ("0.05", "0.1", "0.2", "0.3")
+) -> Figure:
+    """Return observation 1: the largest ratio of all moves against the skewness."""
+    # Dense at the right end, where the ratio of rarely flipped bits rises the most.
+    places = 1.0 - np.linspace(1.0, 0.0, _POINTS) ** 2
+    series = tuple(
+        Series(
+            f"flip probability {flip}",
+            tuple(places.tolist()),
+            tuple(_signal(filters, flip, float(place)).largest()[1] for place in places),
+            "measured",
+        )
+        for flip in flip_probabilities
+    )
+    ends = [f"{line.name}: {line.y[0]:.3g} to {line.y[-1]:.3g}" for line in series]
+    return Figure(
+        title=f"Largest signal to noise of a moved column, {_filters(filters)}",
+        x=Axis("skewness of the logo counts", 0.0, 1.0),
+        y=_decades([value for line in series for value in line.y]),
+        series=series,
+        alternative=(
+            f"The largest {RATIO} on a logarithmic axis, from equal counts (skewness 0) to all "
+            f"columns on logo 0 (skewness 1). It rises along every line. {'; '.join(ends)}."
+        ),
+        terms=TERMS,
+    )
+
+
+def heat_maps(
+    *,
+    filters: int = 3,
+    flip_probability: str = "0.2",
+    skewness: Sequence[float] = (0.0, 0.5, 0.9),
+) -> tuple[HeatFigure, ...]:
+    """Return observation 2: the ratio of every move, one map for each skewness, one scale."""
+    found = [_signal(filters, flip_probability, each) for each in skewness]
+    tables = [signal.matrix() for signal in found]
+    heard = [value for table in tables for value in table[table > 0].tolist()]
+    scale = Axis(RATIO, min(heard, default=1.0), max(heard, default=2.0), scale="log")
+    return tuple(
+        _heat_map(table, scale, f"q = {flip_probability}, skewness {each:g}")
+        for table, each in zip(tables, skewness, strict=True)
+    )
+
+
+def best_coefficients(
+    *,
+    filters: int = 3,
+    flip_probability: str = "0.2",
+    skewness: Sequence[float] = (0.0, 0.5, 0.9),
+) -> Figure:
+    """Return observation 3: the best coefficients of the seen logo counts for 2^k − 1 → 0.
+
+    The counts treat all logos with the same number of set bits alike, so there is one
+    coefficient for each number. All are shown with mean zero and length one.
+    """
+    count = checks.whole("number of filters", filters, least=2, most=MOST_DENSE)
+    bits = tuple(float(y) for y in range(count + 1))
+    measured = [
+        Series(f"skewness {each:g}", bits, _by_bits(count, flip_probability, each), "measured")
+        for each in skewness
+    ]
+    exact = Series(
+        "skewness 1, exactly: constant − (p/q)^(2y−k)",
+        bits,
+        exact_shape(count, flip_probability),
+        "proven",
+    )
+    printed = _unit([0.0] * count + [-1.0])
+    claimed = Series("S4: (s, …, s, −1)", bits, printed, "published")
+    last = [f"{line.name}: {', '.join(f'{c:.3f}' for c in line.y)}" for line in (*measured, exact)]
+    return Figure(
+        title=f"Best coefficients, {_filters(count)}, flip probability {flip_probability}",
+        x=Axis("set bits y of a logo", 0.0, float(count)),
+        y=Axis("coefficient of every such logo", -1.0, 1.0),
+        series=(*measured, exact, claimed),
+        alternative=(
+            "The coefficient of a logo in the best linear statistic against its number of set "
+            f"bits, 0 to {count}. {'; '.join(last)}. With all columns on logo 0 the logos with "
+            "one bit unset lie below the others, which the published shape does not show."
+        ),
+        terms=TERMS,
+    )
+
+
+def exact_shape(filters: int, flip_probability: str) -> tuple[float, ...]:
+    """Return the best coefficients with all columns on logo 0, by set bits (S4 Obs. 3, corrected).
+
+    They are −(p/q)^(2y−k), less the mean over all 2^k logos, divided by the length.
+
+    >>> [round(c, 3) for c in exact_shape(2, "0.4")]
+    [0.551, 0.131, -0.814]
+    """
+    flip = float(checks.flip_probability(flip_probability))
+    odds = (1.0 - flip) / flip
+    return _unit([-(odds ** (2 * y - filters)) for y in range(filters + 1)])
+
+
+def write_figures(folder: str | Path) -> list[Path]:
+    """Write every figure as SVG, and one page that shows them all; return the files."""
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    return write(place)
+
+
+def _signal(filters: int, flip: str, skewness: float) -> SignalToNoise:
+    # One column's worth of counts: the ratio goes as one over the number of columns.
+    mechanism = FlippedFilters(filters=filters, bits=1, flip_probability=flip)
+    return mechanism.signal_to_noise(skewed_shares(filters, skewness))
+
+
+def _heat_map(table: Floats, scale: Axis, setting: str) -> HeatFigure:
+    size = len(table)
+    count = (size - 1).bit_length()
+    names = tuple(f"{logo:0{count}b}" for logo in range(size))
+    loudest = float(table.max())
+    marked = _cells(table >= loudest * (1 - _SAME))
+    moves = " and ".join(f"{names[i]} ↔ {names[j]}" for i, j in marked if i < j)
+    values = [
+        [math.nan if row == column else float(table[row, column]) for column in range(size)]
+        for row in range(size)
+    ]
+    return HeatFigure(
+        title=setting,
+        x_label="to logo",
+        y_label="from logo",
+        columns=names,
+        rows=names,
+        values=tuple(tuple(row) for row in values),
+        scale=scale,
+        alternative=(
+            f"{RATIO} of every move between two of {size} logos, {setting}. The loudest, framed: "
+            f"{moves}, {two_digits(loudest)}. The faintest has "
+            f"{two_digits(float(table[table > 0].min()))}."
+        ),
+        marked=marked,
+        note=TERMS,
+    )
+
+
+def _cells(chosen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> tuple[Cell, ...]:
+    return tuple((int(row), int(column)) for row, column in np.argwhere(chosen))
+
+
+def _by_bits(filters: int, flip: str, skewness: float) -> tuple[float, ...]:
+    """Return one coefficient for each number of set bits, of the logo 0…01…1 that has it."""
+    best = _signal(filters, flip, skewness).coefficients((0, 2**filters - 1))
+    return tuple(float(best[2**y - 1]) for y in range(filters + 1))
+
+
+def _unit(by_bits: Sequence[float]) -> tuple[float, ...]:
+    """Return coefficients by set bits with mean zero and length one over all logos."""
+    filters = len(by_bits) - 1
+    weights = [math.comb(filters, y) for y in range(filters + 1)]
+    mean = sum(w * c for w, c in zip(weights, by_bits, strict=True)) / 2**filters
+    square = sum(w * (c - mean) ** 2 for w, c in zip(weights, by_bits, strict=True))
+    return tuple((c - mean) / math.sqrt(square) for c in by_bits)
+
+
+def _decades(values: Sequence[float]) -> Axis:
+    """Return a logarithmic axis of whole powers of ten that holds all values."""
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    return Axis(RATIO, 10.0**low, 10.0 ** max(high, low + 1), scale="log")
+
+
+def _filters(filters: int) -> str:
+    return f"{filters} filters" if filters > 1 else "one filter"
+
+
+# ----------------------------------------------------------------------------
+# The page of S4's observations: each figure, what S4 saw in it, and what is true.
+
+PAGE = "signal-to-noise.html"
+_RARELY = "0.02"
+_STYLE = """
+body{max-width:60rem}
+p,dd{max-width:46rem}
+dl{display:block}
+dt{color:var(--ink);font-weight:600;margin-top:.75rem}
+figure{min-width:0}
+.line{max-width:44rem;overflow-x:auto}
+.line svg{min-width:31rem}
+.maps{display:grid;grid-template-columns:repeat(auto-fit,minmax(18rem,1fr));gap:.5rem 1.5rem}
+.maps figure{margin:.5rem 0}
+"""
+
+_OPENING = (
+    "Several publishers hand in Bloom filters over the same columns, every bit flipped with "
+    "probability q and the columns shuffled. S4, the technical details of that scheme, asks how "
+    "loud one column is that moves from one logo (its bits in all filters) to another: the "
+    "squared shift of the best linear statistic over its variance. These are its three "
+    "observations, computed anew."
+)
+_FAMILY = (
+    "S4 does not say which skewed counts it drew. Here the logos with y set bits hold a share "
+    "proportional to (1 − s)^y of the columns: skewness s = 0 is equal counts, s = 1 is all "
+    "columns on logo 0, and independent audiences of one size lie in between. Ratios are "
+    "multiplied by the number of columns. They rank moves; none is a guarantee."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One observation: its figures, what was observed, and what holds."""
+
+    heading: str
+    name: str
+    charts: tuple[Figure | HeatFigure, ...]
+    observed: str
+    true: str
+
+
+def sections() -> tuple[Section, ...]:
+    """Return all that the page shows, in order."""
+    return (
+        Section(
+            "Skewness makes one column louder",
+            "skewness",
+            (loudest_by_skewness(),),
+            "The signal-to-noise ratio increases with the skewness of the logo counts "
+            "(observation 1, figure 2).",
+            "It does for these counts, and it never falls on the straight way from equal counts "
+            "to all columns on one logo. It is no law for all counts: with two filters and "
+            "q = 0.1 the counts (2, 0, 0, 2) have 3.556, the less skewed (2, 0, 1, 1) have "
+            "3.748. With one filter the ratio does not change at all.",
+        ),
+        Section(
+            "Which move is the loudest",
+            "moves",
+            (*heat_maps(), *heat_maps(flip_probability=_RARELY)),
+            "The ratio is largest for the move between logos 0 and 2^k − 1, for three filters "
+            "and every skewness shown (observation 2, figure 3).",
+            "It is when all columns are on logo 0, with the value (t^k − 1)/m for m columns, "
+            "t = p²/q + q²/p and p = 1 − q. With equal counts every move between complements is "
+            f"as loud; and where bits are rarely flipped (q = {_RARELY}, second row of maps) "
+            "moves from other logos to 111 are louder. The loudest moves have a frame.",
+        ),
+        Section(
+            "The statistic that hears it best",
+            "coefficients",
+            (best_coefficients(),),
+            "For the move between 2^k − 1 and 0 the best coefficients concentrate near a "
+            "multiple of (s, …, s, −1) with a small s > 0 (observation 3, figure 4).",
+            "With all columns on logo 0 they are exactly a constant less (p/q)^(2y−k), y the "
+            "number of set bits: the logos with one bit unset weigh (q/p)² of the last one, so "
+            "the published shape is the limit of rare flips. With less skewness the statistic "
+            "is another one altogether.",
+        ),
+    )
+
+
+def write(folder: Path) -> list[Path]:
+    """Write one SVG file for each chart, and the page; return the files."""
+    shown = sections()
+    written = []
+    for section in shown:
+        for number, chart in enumerate(section.charts, 1):
+            end = f"-{number}" if len(section.charts) > 1 else ""
+            path = folder / f"{section.name}{end}.svg"
+            # On its own a picture has no page that goes dark with it.
+            alone = chart.svg(name=section.name).replace(
+                "<style>", "<style>:root{color-scheme:light dark}", 1
+            )
+            path.write_text(alone + "\n", encoding="utf-8")
+            written.append(path)
+    page = folder / PAGE
+    page.write_text(html(shown), encoding="utf-8")
+    return [*written, page]
+
+
+def html(shown: Sequence[Section]) -> str:
+    """Return the page, which needs nothing else."""
+    return shell(
+        "Signal to noise of one moved column",
+        head=f"<p>{escape(_OPENING)}</p>\n<p>{escape(_FAMILY)}</p>\n",
+        main="".join(_section(section) for section in shown),
+        style=_STYLE,
+    )
+
+
+def _section(section: Section) -> str:
+    # A drawing of lines shrinks its letters: on a narrow screen it is scrolled instead.
+    kind = f'class="line" tabindex="0" role="region" aria-label="{escape(section.heading)}"'
+    if len(section.charts) > 1:
+        kind = 'class="maps"'
+    drawn = "".join(
+        f"<figure><figcaption>{escape(chart.title)}</figcaption>"
+        f"{chart.svg(name=f'{section.name}-{number}', styled=False)}</figure>\n"
+        for number, chart in enumerate(section.charts, 1)
+    )
+    return (
+        f"<section><h2>{escape(section.heading)}</h2>\n"
+        f"<div {kind}>{drawn}</div>\n"
+        f"<dl><dt>What S4 observed</dt><dd>{escape(section.observed)}</dd>\n"
+        f"<dt>What is true</dt><dd>{escape(section.true)}</dd></dl></section>\n"
+    )

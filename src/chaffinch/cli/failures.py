@@ -1,0 +1,210 @@
+"""One place where everything that can go wrong becomes one message and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.errors import ChaffinchError
+
+if TYPE_CHECKING:
+    from cyclopts import CycloptsError
+
+TRACE = "CHAFFINCH_TRACE"
+"""Set this in the environment to see where an unexpected error comes from."""
+STREAM = "<->"
+"""Stands for ``-`` while words are taken apart, because a hyphen looks like an option."""
+
+
+def guarded(words: list[str]) -> int:
+    """Run a command; return its exit code, with one message on standard error if it failed."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a letter shows a question mark instead of failing.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    with _stoppable():
+        return _caught(words, as_json="--json" in words)
+
+
+def _caught(words: list[str], *, as_json: bool) -> int:  # noqa: PLR0911 - one for each way to end
+    from cyclopts import CycloptsError
+    from rich.console import Console
+
+    from chaffinch.cli.app import app
+
+    try:
+        # The console for help is a fresh one, so that it knows the width of today.
+        code = app([STREAM if word == "-" else word for word in words], console=Console())
+        sys.stdout.flush()
+    except CycloptsError as error:
+        return _failed(_usage(error), as_json=as_json)
+    except ChaffinchError as error:
+        if error.details.get("errno") == errno.EPIPE:
+            return _deaf()
+        return _failed(error, as_json=as_json)
+    except BrokenPipeError:
+        return _deaf()
+    except KeyboardInterrupt:
+        _tell("stopped")
+        return INTERRUPTED
+    except OSError as error:
+        from chaffinch.files import storage_fault
+
+        if error.errno is None:
+            return _unexpected(error, as_json=as_json)
+        name = os.path.basename(str(error.filename or "standard output"))  # noqa: PTH119
+        return _failed(storage_fault(name, error, verb="use"), as_json=as_json)
+    except Exception as error:  # noqa: BLE001 - the last net: nobody else is there to catch it
+        return _unexpected(error, as_json=as_json)
+    return code if isinstance(code, int) else OK
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let a polite request to end remove unfinished files, as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _stop(_signal: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _usage(error: CycloptsError) -> ChaffinchError:
+    words = " ".join(str(error).replace(STREAM, "-").split())
+    return Usage(words, hint="see `chaffinch --help`, or `chaffinch VERB --help`")
+
+
+def _failed(error: ChaffinchError, *, as_json: bool) -> int:
+    code = exit_code(error)
+    if os.environ.get(TRACE):
+        import traceback
+
+        traceback.print_exception(error)
+    if as_json:
+        document = {
+            "code": error.code,
+            "message": error.message,
+            "hint": error.hint,
+            "details": _plain(error.details),
+        }
+        try:
+            sys.stdout.write(json.dumps({"error": document}, ensure_ascii=False) + "\n")
+            sys.stdout.flush()
+        except OSError:
+            _deaf()
+        return code
+    _tell(f"error: {error.message}")
+    if error.hint:
+        _tell(f"hint: {error.hint}")
+    return code
+
+
+def _unexpected(error: BaseException, *, as_json: bool) -> int:
+    # The text of an unforeseen error may hold anything, private answers included.
+    found = Unexpected(
+        f"Something unexpected happened ({type(error).__name__}); this is a fault in chaffinch.",
+        hint=f"set {TRACE}=1 to see where; the trace may hold private data",
+    )
+    found.__cause__ = error
+    return _failed(found, as_json=as_json)
+
+
+def _plain(details: Mapping[str, object]) -> dict[str, Any]:
+    kept = (str, int, float, bool, type(None), list)
+    return {name: one if isinstance(one, kept) else str(one) for name, one in details.items()}
+
+
+def _tell(words: str) -> None:
+    from chaffinch.cli.output import printable
+
+    try:
+        sys.stderr.write(printable(words) + "\n")
+        sys.stderr.flush()
+    except OSError:
+        return  # nobody listens; the exit code still tells
+
+
+def _deaf() -> int:
+    """End without a word: standard output goes nowhere from here on."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return PIPE
+
+
+# ----------------------------------------------------------------------------
+# Exit codes: what each means, and which error leads to which.
+
+OK, USAGE, NO_PLAN, REFUSED, STORAGE, UNEXPECTED, INTERRUPTED, PIPE = 0, 2, 3, 4, 5, 70, 130, 141
+
+MEANINGS = {
+    OK: "all went well",
+    USAGE: "the command, a file or a table is not as it must be",
+    NO_PLAN: "nothing meets what was asked for",
+    REFUSED: "refused, because the guarantee or the budget would not hold",
+    STORAGE: "a file, a disk or the machine did not do what it should",
+    UNEXPECTED: "a fault in chaffinch itself",
+    INTERRUPTED: "stopped with Ctrl-C",
+    PIPE: "the reader of a pipe went away; nothing is said",
+}
+"""Every code the command can end with."""
+
+BY_ERROR = {
+    "usage": USAGE,
+    "invalid-input": USAGE,
+    "invalid-answer": USAGE,
+    "invalid-table": USAGE,
+    "invalid-file": USAGE,
+    "missing-extra": USAGE,
+    "filter-full": USAGE,
+    "no-plan-found": NO_PLAN,
+    "no-parameter-found": NO_PLAN,
+    "plan-mismatch": REFUSED,
+    "batch-too-small": REFUSED,
+    "budget-exhausted": REFUSED,
+    "guarantee-not-proven": REFUSED,
+    "ledger-rolled-back": REFUSED,
+    "storage-fault": STORAGE,
+    "randomness-unavailable": STORAGE,
+    "unexpected": UNEXPECTED,
+}
+"""The code of an error, by the error's own word."""
+
+
+class Usage(ChaffinchError):
+    """Words on the command line that mean nothing."""
+
+    code = "usage"
+
+
+class Unexpected(ChaffinchError):
+    """A fault in chaffinch itself; what it says of its cause is only the kind."""
+
+    code = "unexpected"
+
+
+def exit_code(error: ChaffinchError) -> int:
+    """Return the exit code of an error, by its own code or by that of the class it refines.
+
+    >>> from chaffinch.errors import BatchTooSmall
+    >>> exit_code(BatchTooSmall(have=1, need=2))
+    4
+    """
+    for kind in type(error).__mro__:
+        found = BY_ERROR.get(getattr(kind, "code", ""))
+        if found is not None:
+            return found
+    return UNEXPECTED

@@ -1,0 +1,259 @@
+"""Where things come from and go to: pipes, files, and a folder that is filled in one go."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chaffinch.cli.failures import STREAM
+from chaffinch.errors import InvalidInput, InvalidTable, StorageFault
+
+if TYPE_CHECKING:
+    from chaffinch.ledger import Ledger
+    from chaffinch.planning.audiences.plan import ReachPlan
+    from chaffinch.planning.plan import Plan
+    from chaffinch.planning.survey_file import SurveyFile
+
+
+class Plainly(str):
+    """What was found, in words of ours: shown without the quotes of something typed.
+
+    >>> print(InvalidInput("plan", "given", Plainly("none")))
+    The plan must be given. Got none.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the words themselves."""
+        return str(self)
+
+
+def place(name: str | None) -> str:
+    """Return the name of a file, or ``-`` for the pipe."""
+    return "-" if name is None or name == STREAM else name
+
+
+def source(name: str | None, what: str) -> str:
+    """Return where to read from; refuse to wait for a terminal to be typed into."""
+    found = place(name)
+    if found == "-" and sys.stdin.isatty():
+        raise InvalidInput(
+            what, "a file, or piped in", Plainly("a terminal"), hint=f"name a file of {what}"
+        )
+    if found != "-":
+        present(Path(found))
+    return found
+
+
+def present(path: Path) -> Path:
+    """Return a path where there is something; whatever is missing is told in the same way."""
+    from chaffinch.files import storage_fault
+
+    try:
+        path.stat()
+    except FileNotFoundError as error:
+        raise storage_fault(path.name or str(path), error, verb="read") from None
+    except OSError:
+        return path  # whoever reads it tells what is wrong
+    return path
+
+
+def target(name: str | None, *, as_json: bool) -> str:
+    """Return where messages go; refuse a terminal, and a pipe that also carries JSON."""
+    found = place(name)
+    if found == "-" and as_json:
+        raise InvalidInput("output", "a file when --json is given", "-", hint="add -o FILE")
+    if found == "-" and sys.stdout.isatty():
+        raise InvalidInput("output", "a file or a pipe", Plainly("a terminal"), hint="add -o FILE")
+    return found
+
+
+def named(path: Path) -> Path:
+    """Return a path that is a name; refuse the pipe where only a file will do."""
+    if is_pipe(path):
+        raise InvalidInput("file", "one with a name", "-", hint="a pipe will not do here")
+    return path
+
+
+def writable(path: Path) -> Path:
+    """Return a path for a new file; refuse one that cannot be, before anything is worked out.
+
+    A key that is overwritten is lost, and with it everything that was made with it.
+    """
+    from chaffinch.files import storage_fault
+
+    with suppress(OSError), named(path).open("rb") as file:
+        from chaffinch.encoding.publisher.campaign_key import FORM
+
+        if file.read(len(FORM)) == FORM.encode():
+            raise InvalidInput("output", "another file than a key", path.name)
+    folder = path.parent
+    if not folder.is_dir() or path.is_dir():
+        fault = errno.EISDIR if path.is_dir() else errno.ENOENT
+        raise storage_fault(str(path), OSError(fault, ""), verb="write")
+    return path
+
+
+def apart(targets: Sequence[Path], inputs: Sequence[str | Path]) -> None:
+    """Refuse an output that would overwrite what is read."""
+    read = {os.path.realpath(one) for one in inputs if str(one) != STREAM}
+    for path in targets:
+        if os.path.realpath(path) in read:
+            raise InvalidInput("output", "another file than the input", path.name)
+
+
+def is_pipe(path: Path) -> bool:
+    """Return whether a path stands for the pipe."""
+    return str(path) == STREAM
+
+
+@contextmanager
+def folder(out: Path) -> Iterator[Path]:
+    """Yield an empty folder whose files move to ``out`` when all went well.
+
+    After a failure, Ctrl-C included, everything is as it was before.
+    """
+    from chaffinch.files import storage_fault
+
+    made = False
+    named(out)
+    if out.exists() and not out.is_dir():
+        raise InvalidInput("output", "a folder", out.name, hint="name a folder for the results")
+    try:
+        if not out.is_dir():
+            out.mkdir(parents=True)
+            made = True
+        staging = Path(tempfile.mkdtemp(prefix=".chaffinch-", suffix=".part", dir=out))
+    except OSError as error:
+        if made:
+            out.rmdir()
+        raise storage_fault(out.name or str(out), error, verb="write") from None
+    try:
+        yield staging
+        for file in sorted(staging.iterdir()):
+            try:
+                os.replace(file, out / file.name)  # noqa: PTH105
+            except OSError as error:
+                raise storage_fault(file.name, error, verb="write") from None
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        if made:
+            with suppress(OSError):
+                out.rmdir()
+        raise
+    staging.rmdir()
+
+
+def pairs(given: Sequence[str]) -> dict[str, str]:
+    """Return ``question=column`` words as a mapping.
+
+    >>> pairs(["browser=b", "age=years"])
+    {'browser': 'b', 'age': 'years'}
+    """
+    found = {}
+    for word in given:
+        name, sign, column = word.partition("=")
+        if not (name and sign and column) or name in found:
+            raise InvalidInput("map", "QUESTION=COLUMN, once for each question", word)
+        found[name] = column
+    return found
+
+
+def columns(questions: Sequence[str], column: str | None, given: Sequence[str]) -> dict[str, str]:
+    """Return which column answers which question, as far as it was said."""
+    named = pairs(given)
+    unknown = [name for name in named if name not in questions]
+    if unknown:
+        listed = ", ".join(map(repr, questions))
+        raise InvalidInput("question in --map", f"one of {listed}", unknown[0])
+    if column is None:
+        return named
+    if len(questions) > 1 or named:
+        raise InvalidInput(
+            "column",
+            "given for a single question",
+            column,
+            hint="for several questions write --map QUESTION=COLUMN for each",
+        )
+    return {questions[0]: column}
+
+
+@contextmanager
+def mapping(questions: Collection[str], named: Collection[str]) -> Iterator[None]:
+    """Say of a question without a column of its name how to name its column."""
+    try:
+        yield
+    except InvalidTable as error:
+        column, rule = error.column, error.details["must_be"]
+        if rule != "in the table" or column not in questions or column in named:
+            raise
+        error.hint += f"; if the answers are in another column, add --map {column}=COLUMN"
+        raise
+
+
+def opened_plan(path: Path | None) -> Plan:
+    """Return the plan in a file."""
+    from chaffinch.planning.plan_file import load_plan, plan_from
+
+    if path is None:
+        raise InvalidInput("plan", "given", Plainly("none"), hint="add --plan FILE")
+    if is_pipe(path):
+        source(STREAM, "plan")
+        return plan_from(sys.stdin.buffer.read(), name="standard input")
+    return load_plan(path)
+
+
+def any_plan(path: Path) -> Plan | ReachPlan:
+    """Return the plan in a file, of a survey or for audiences."""
+    from chaffinch.files import read_small
+    from chaffinch.planning.audiences import plan_file as reach_file
+    from chaffinch.planning.plan_file import LARGEST_FILE, plan_from
+
+    text = read_small(present(named(path)), most=LARGEST_FILE, must_be="a plan")
+    # Which reader to ask is all that is guessed here: it checks everything.
+    if reach_file.FORMAT.encode() in text:
+        return reach_file.plan_from(text, name=path.name)
+    return plan_from(text, name=path.name)
+
+
+def opened_survey(path: Path) -> SurveyFile:
+    """Return the survey in a file, or in what is piped in."""
+    from chaffinch.planning.survey_file import load_survey, survey_from
+
+    if not is_pipe(path):
+        return load_survey(path)
+    source(STREAM, "survey")
+    return survey_from(sys.stdin.buffer.read(), name="standard input")
+
+
+def opened_ledger(path: Path | None, mark: Path | None) -> Ledger | None:
+    """Return a ledger, or nothing where none was named; ledger and mark go together."""
+    if (path is None) != (mark is None):
+        raise InvalidInput(
+            "ledger", "named together with its mark", str(path or mark), hint="add --mark FILE"
+        )
+    if path is None or mark is None:
+        return None
+    return ledger(path, mark)
+
+
+def ledger(path: Path, mark: Path) -> Ledger:
+    """Return the ledger in two files; opening it charges nothing."""
+    from chaffinch.ledger import Ledger
+
+    for file in (named(path), named(mark)):
+        present(file)
+    try:
+        return Ledger.open(path, mark=mark)
+    except StorageFault as error:
+        if "may be tried again" in error.hint:
+            error.hint = "check both files and their folders; nothing was charged"
+        raise

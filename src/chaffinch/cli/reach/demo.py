@@ -1,0 +1,90 @@
+"""A whole reach on made-up ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from chaffinch.cli import paths
+from chaffinch.cli.output import Output
+
+if TYPE_CHECKING:
+    from chaffinch.simulate import Publishers
+
+UNIVERSE = 100_000
+SEED = 2026
+EPSILON, DELTA = 1.0, 1e-9
+TITLE = "Autumn campaign (made-up ids)"
+SIZES = {"daily": 40_000, "radio": 20_000, "shop": 45_000}
+FREQUENCIES = 2
+RELEASES = ("release.html", "release.json")
+
+
+def demo(
+    *,
+    out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("reach-output"),
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Show a whole reach on made-up ids.
+
+    Parameters
+    ----------
+    out
+        The folder for the tables of ids, the plan, the key, the filters and the release.
+    """
+    from chaffinch import Audience, Target, reach, simulate
+    from chaffinch.planning.audiences.audience import usual_groups
+
+    names = list(SIZES)
+    audience = Audience(names, frequencies=FREQUENCIES)
+    # A few ids are seen often and everywhere, most of them hardly ever.
+    made_up = simulate.heavy_tailed(audience, list(SIZES.values()), universe=UNIVERSE, seed=SEED)
+    output.say(f"Counting {made_up.people:,} made-up ids at {len(names)} publishers ...")
+    with output.thinking("planning") as tell:
+        target = Target(EPSILON, DELTA)
+        plan = reach.plan(audience, sizes=SIZES, target=target, title=TITLE, progress=tell)
+    with paths.folder(out) as folder:
+        plan.save(folder / "campaign.plan.json")
+        # The ids are made up from a seed; key and flips are not.
+        key = reach.new_key()
+        key.save(folder / "campaign.key")
+        filters = []
+        for name in names:
+            table = folder / f"{name}.csv"
+            table.write_text(_table(made_up, name), encoding="utf-8", newline="\n")
+            with output.counting(f"encoding {name}", "rows") as told:
+                made = reach.encode(table, plan, publisher=name, key=key, progress=told)
+            made.save(folder / f"{name}.filter")
+            filters.append(made)
+        release = reach.analyze(filters, plan)
+        for one in RELEASES:
+            release.save(folder / one)
+    truth = {group.name: made_up.truth(group) for group in usual_groups(audience)}
+    inputs = [f"{name}.{kind}" for name in names for kind in ("csv", "filter")]
+    files = [str(out / name) for name in ("campaign.plan.json", "campaign.key", *inputs, *RELEASES)]
+    if output.json:
+        output.document({"release": release.document(), "made_up_truth": truth, "files": files})
+        return
+    from chaffinch.release.audience_text import text
+
+    output.drawing(text(release, width=output.width, truths=truth))
+    output.words("")
+    output.words(
+        "The column truth is there only because these ids are made up. Of real ones nobody "
+        "learns it: each publisher knows its own list, and the analyzer knows none."
+    )
+    output.words("")
+    output.words(f"Look at   {out / 'release.html'}  (open it in a browser)")
+    output.words(f"Then try  chaffinch reach plan --check {out / 'campaign.plan.json'} --explain")
+    output.words("Or do the analyzer's part yourself:")
+    # Not wrapped: a command is there to be copied.
+    listed = " ".join(str(out / f"{name}.filter") for name in names)
+    output.drawing(f"chaffinch reach analyze {listed} --plan {out / 'campaign.plan.json'}")
+
+
+def _table(made_up: Publishers, publisher: str) -> str:
+    """Return a publisher's table, with a row for each view."""
+    ids = (one for column in made_up.id_columns(publisher) for one in column.to_pylist())
+    return "\n".join(["id", *ids, ""])

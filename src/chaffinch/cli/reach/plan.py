@@ -1,0 +1,293 @@
+"""Plan a reach, check a plan that came from elsewhere, make the key that publishers share."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from chaffinch.cli import paths
+from chaffinch.cli.output import Output
+
+if TYPE_CHECKING:
+    from chaffinch.planning.audiences.plan import Option, ReachPlan
+
+_FLAG = Parameter(negative=(), show_default=False)
+_OUT = Parameter(name=["--out", "-o"])
+NARROW = 80
+_ABOUT_KEYS = (
+    "Give it to the publishers of one collection and to nobody else: in mail sealed to each of "
+    "them (HPKE), or through a secret manager; never beside a filter. The analyzer must not have "
+    "it: with the key, an id's columns can be looked up. It is for one collection; the next one "
+    "needs a new key."
+)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Asked:
+    """Who takes part, and what is promised."""
+
+    publisher: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = ()
+    """NAME=SIZE: a publisher and how many ids it expects to have; once for each."""
+    frequencies: int = 1
+    """How far views are counted: with 3, who was seen at least once, twice, three times."""
+    epsilon: float | None = None
+    """Promise at most this epsilon for one id, at all publishers together."""
+    delta: float | None = None
+    """The delta that goes with it."""
+    bits: int | None = None
+    """The size of a filter; chosen if it is not given."""
+    hashes: int | None = None
+    """How many bits an id sets; chosen if it is not given. Fewer leave more protection if a
+    publisher colludes."""
+    max_bits: int | None = None
+    """The largest filter that is weighed [default: 134217728, 16 MiB]."""
+    title: Annotated[str, Parameter(show_default=False)] = ""
+    """A title for people to read."""
+
+
+def plan(
+    *,
+    asked: Asked = Asked(),  # noqa: B008 - frozen
+    out: Annotated[Path | None, _OUT] = None,
+    explain: Annotated[bool, _FLAG] = False,
+    check: Path | None = None,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Find the filters that count most exactly and keep a promise, or check a plan.
+
+    Parameters
+    ----------
+    out
+        Where the plan goes, such as campaign.plan.json; - for a pipe, which gets only that.
+    explain
+        Say in sentences what is promised, what is done, and what stands beside the promise.
+    check
+        Verify this plan file instead: recompute its guarantee from its parameters.
+    """
+    from chaffinch.errors import InvalidInput
+
+    if (asked == Asked()) == (check is None):
+        got = paths.Plainly("neither" if check is None else "both")
+        raise InvalidInput("plan", "asked for by --publisher, or a file by --check", got)
+    if out is not None and not paths.is_pipe(out):
+        paths.writable(out)
+    if check is not None:
+        found = opened(check)
+        with output.thinking("recomputing the guarantee"):
+            found.verify()
+        output.say(f"{check.name}: whole, unchanged, and its guarantee holds (recomputed)")
+    else:
+        found = _planned(asked, output)
+    if out is not None and paths.is_pipe(out):
+        from chaffinch.planning.audiences.plan_file import plan_document
+
+        output.document(plan_document(found))
+        return
+    if out is not None:
+        found.save(out)
+        output.say(f"wrote {out}")
+    _warn(found, output)
+    _show(found, output, explain=explain, checked=check is not None)
+
+
+def _warn(found: ReachPlan, output: Output) -> None:
+    """Say of a weak promise that publishers have to agree to it."""
+    from chaffinch.encoding.publisher.filters import WITHIN
+
+    if found.epsilon > WITHIN.epsilon or found.delta > WITHIN.delta:
+        output.say(
+            f"warning: a promise beyond epsilon {WITHIN.epsilon:g} or delta {WITHIN.delta:g} is "
+            "refused by publishers who do not allow it (--max-epsilon, --max-delta)"
+        )
+
+
+def key(
+    *,
+    out: Annotated[Path, _OUT],
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Make the secret key that the publishers of one collection share.
+
+    It is for publishers only: the analyzer must never have it. A file that exists is not
+    overwritten.
+
+    Parameters
+    ----------
+    out
+        The new file, such as campaign.key; only you will be able to read it.
+    """
+    from chaffinch import reach
+    from chaffinch.errors import InvalidInput
+
+    if paths.named(out).exists():
+        hint = "a key is never overwritten: name another file"
+        raise InvalidInput("file of a new key", "one that does not exist yet", out.name, hint=hint)
+    reach.new_key().save(out)
+    if output.json:
+        output.document({"file": str(out), "for": "publishers only, one collection"})
+        return
+    output.say(f"wrote {out}, readable by you only")
+    output.words(_ABOUT_KEYS)
+
+
+def opened(path: Path) -> ReachPlan:
+    """Return the reach plan in a file, or in what is piped in."""
+    from chaffinch.planning.audiences.plan_file import load_plan, plan_from
+
+    if paths.is_pipe(path):
+        paths.source(str(path), "plan")
+        return plan_from(sys.stdin.buffer.read(), name="standard input")
+    return load_plan(path)
+
+
+def _planned(asked: Asked, output: Output) -> ReachPlan:
+    from chaffinch import Audience, Target, reach
+    from chaffinch.errors import InvalidInput
+    from chaffinch.planning.audiences.planner import MAX_BITS
+
+    sizes = _sizes(asked.publisher)
+    if asked.epsilon is None or asked.delta is None:
+        raise InvalidInput("promise", "given by --epsilon and --delta", paths.Plainly("not both"))
+    with output.thinking("planning") as tell:
+        return reach.plan(
+            Audience(list(sizes), frequencies=asked.frequencies),
+            sizes=sizes,
+            target=Target(asked.epsilon, asked.delta),
+            bits=asked.bits,
+            hashes=asked.hashes,
+            max_bits=MAX_BITS if asked.max_bits is None else asked.max_bits,
+            title=asked.title,
+            progress=tell,
+        )
+
+
+def _sizes(words: tuple[str, ...]) -> dict[str, int]:
+    """Return the expected audiences of ``NAME=SIZE`` words."""
+    from chaffinch.errors import InvalidInput
+
+    found: dict[str, int] = {}
+    for word in words:
+        name, _, size = word.rpartition("=")
+        number = _whole(size)
+        if not name or number is None:
+            raise InvalidInput("publisher", "NAME=SIZE, such as daily=1200000", word)
+        if name in found:
+            raise InvalidInput("publisher", "named once", word)
+        found[name] = number
+    if not found:
+        raise InvalidInput("publishers", "given", paths.Plainly("none"), hint="add --publisher")
+    return found
+
+
+def _whole(text: str) -> int | None:
+    """Return a whole number as people write them: 1200000, 1_200_000 or 1.2e6."""
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    if not (number.is_finite() and number.adjusted() < 20 and number == int(number)):
+        return None
+    return int(number)
+
+
+def _show(found: ReachPlan, output: Output, *, explain: bool, checked: bool) -> None:
+    if output.json:
+        output.document(_document(found, explain=explain, checked=checked))
+        return
+    output.words(found.title or f"Reach plan {found.id[:16]}")
+    output.words("")
+    # The first three paragraphs are the promise, the odds, and what both count on; the last
+    # one is the error.
+    paragraphs = found.explain().split("\n\n")
+    output.words("\n\n".join(paragraphs if explain else [*paragraphs[:3], paragraphs[-1]]))
+    output.words("")
+    if found.options:
+        _show_options(found, output)
+    elif checked:
+        output.words("A plan file keeps no other ways: plan again to compare them.")
+
+
+def _document(found: ReachPlan, *, explain: bool, checked: bool) -> dict[str, Any]:
+    from chaffinch.planning.audiences.plan_file import plan_document
+
+    document: dict[str, Any] = {
+        "plan": plan_document(found),
+        "standard_error": found.standard_error,
+        "limit": found.limit,
+        "filter_bytes": found.filter_bytes,
+        "colluding_epsilon": found.colluding_epsilon,
+        "column_epsilon": found.column_guarantee.epsilon,
+        "assumed_epsilon": found.assumed_epsilon,
+        "options": [_option(found, one) for one in found.options],
+    }
+    if explain:
+        document["explanation"] = found.explain()
+    if checked:
+        document["verified"] = True
+    return document
+
+
+def _option(found: ReachPlan, option: Option) -> dict[str, Any]:
+    from fractions import Fraction
+
+    from chaffinch.planning.audiences.plan import colluding_epsilon, filter_bytes
+
+    chosen = (option.hashes, option.bits) == (found.hashes, found.bits)
+    flip = found.flip_probability if chosen else Fraction(option.flip)
+    return {
+        "chosen": chosen,
+        "guessed": not chosen,
+        "hashes": option.hashes,
+        "bits": option.bits,
+        "filter_bytes": filter_bytes(found.audience, option.bits),
+        "flip_probability": option.flip,
+        "standard_error": option.standard_error,
+        "limit": option.limit,
+        "colluding_epsilon": colluding_epsilon(found.audience, option.hashes, flip),
+    }
+
+
+def _show_options(found: ReachPlan, output: Output) -> None:
+    """Print what was weighed; only the chosen way is calibrated."""
+    from chaffinch.planning.audiences.planner import CLOSE, ENOUGH
+    from chaffinch.rounding import at_most, bytes_for_people, two_digits
+
+    narrow = output.width < NARROW
+    heads = ["", "hashes", "bits", "size", "flips", "error", "unflipped", "colluder"]
+    rows = []
+    for one in (_option(found, option) for option in found.options):
+        left = one["colluding_epsilon"]
+        rows.append(
+            [
+                "→" if one["chosen"] else "about",
+                str(one["hashes"]),
+                f"{one['bits']:,}",
+                bytes_for_people(one["filter_bytes"]),
+                f"{one['flip_probability']:.3%}",
+                two_digits(one["standard_error"]),
+                two_digits(one["limit"]),
+                at_most(left, 3) if one["chosen"] else f"{left:.3g}",
+            ]
+        )
+    if narrow:
+        for row in (heads, *rows):
+            del row[6], row[3]
+    output.table(heads, rows)
+    output.words("")
+    output.words(
+        "→ chosen, and calibrated with a proof. about: the flips are a guess of what that many "
+        "hashes would need"
+        + ("." if narrow else "; size: what each publisher sends.")
+        + " error: standard error of the reach of all, if no two publishers share an id"
+        + ("." if narrow else "; unflipped: what would be left of it without any flips.")
+        + " colluder: epsilon left to an id at the other publishers if one of them helps the "
+        f"analyzer. Chosen are the fewest hashes whose error is within {CLOSE - 1:.0%} of the "
+        f"least, or at most {ENOUGH:.1%} of the reach; --hashes 1 leaves most against a colluder."
+    )

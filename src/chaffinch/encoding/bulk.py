@@ -1,0 +1,293 @@
+"""Many answers at once: the same law as one device at a time, at the cost of what is sent.
+
+All bits of a batch are one long row. The flipped ones are drawn by their positions, so the
+work follows the number of set bits; only where a report has so many that packed bits are
+smaller are rows of bits drawn instead. Messages of a choice leave in the order of their codes,
+which says nothing about who sent them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.encoding.device import numerator, origin_of, prepared
+from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
+from chaffinch.planning.plan import Part, Plan, checked_plan
+from chaffinch.protocols.protocols import GRAIN, Decoys, Encoded, FlippedDecoys, Flips
+from chaffinch.questions import Choice, Flags, Question
+from chaffinch.sampling import (
+    Words,
+    below,
+    flip_one_hot,
+    flip_packed,
+    histogram,
+    positions,
+    secure_words,
+)
+from chaffinch.tables.answers import numbers_of
+from chaffinch.tables.read import Table, open_table
+from chaffinch.wire.message_files import COLUMN
+from chaffinch.wire.messages import Codes, Reports, Rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MESSAGES_PER_BATCH = 1 << 21
+PACKED_ABOVE = Fraction(1, 32)
+"""A code takes 32 bits: with more set bits than this share, packed rows are smaller."""
+LEAST_PACKED = 64
+ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """The messages of a batch of answers to one question."""
+
+    codes: Codes
+    rows: Rows | None = None
+
+
+Coder = Callable[[Part, NDArray[Any], Words], Coded]
+
+
+def encode_many(
+    answers: Any,
+    plan: Plan,
+    *,
+    columns: Mapping[str, str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Reports:
+    """Return the reports of many people: a column of answers, or a table for a survey.
+
+    ``answers`` may be a sequence, an array, an Arrow, pandas or polars column or frame, or a
+    path to a file; ``columns`` says which column answers which question where the names
+    differ. Flags may also stand in yes/no columns named after them. Each report has the law
+    of ``encode``. ``progress`` is told how many are done.
+    """
+    checked_plan(plan).verify()
+    batches = list(encoded_batches(answers, plan, secure_words(), columns, progress))
+    return joined(plan, batches)
+
+
+def encoded_batches(
+    answers: Any,
+    plan: Plan,
+    words: Words,
+    columns: Mapping[str, str] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[Reports]:
+    """Yield reports batch by batch, in bounded memory."""
+    table = answers if isinstance(answers, Table) else open_table(answers)
+    places = places_of(plan, table, columns)
+    for first, batch in answer_batches(table, plan, places):
+        yield encode_batch(plan, places, first, batch, words)
+        if progress is not None:
+            progress(first + batch.num_rows - 1)
+
+
+def answer_batches(
+    table: Table, plan: Plan, places: Sequence[Place]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the answers in batches, each with the number of its first row."""
+    rows = rows_per_batch(plan)
+    first = 1
+    for batch in table.batches([name for place in places for name in place.columns], rows=rows):
+        yield first, batch
+        first += batch.num_rows
+
+
+def rows_per_batch(plan: Plan) -> int:
+    """Return how many answers at once keep a batch small.
+
+    Memory follows the number of messages: of bits that are next to never set only the set
+    ones are held, and packed rows take less than their messages would.
+    """
+    sent = sum(part.protocol.expected_messages(part.question) for part in plan.parts)
+    return max(1, min(ROWS, int(MESSAGES_PER_BATCH / max(sent, 1.0))))
+
+
+def encode_batch(
+    plan: Plan, places: Sequence[Place], first: int, batch: pa.RecordBatch, words: Words
+) -> Reports:
+    """Return the reports of a batch of answers; ``first`` is its first row, for errors."""
+    numbers = [
+        numbers_of(part.question, place.answers(batch), name=place.shown, first_row=first)
+        for part, place in zip(plan.parts, places, strict=True)
+    ]
+    return encode_numbers(plan, numbers, batch.num_rows, words)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the answers to one question are: a column, or one yes/no column for each flag."""
+
+    columns: tuple[str, ...]
+    shown: str
+    """What an error calls it: the name of a column that nobody asked for may be a cell."""
+    apart: bool = False
+
+    def answers(self, batch: pa.RecordBatch) -> Any:
+        """Return the column, or the columns by their names."""
+        if self.apart:
+            return {name: batch.column(name) for name in self.columns}
+        return batch.column(self.columns[0])
+
+
+def places_of(plan: Plan, table: Table, columns: Mapping[str, str] | None) -> tuple[Place, ...]:
+    """Return where each question is answered.
+
+    Flags without a column of their own may have one yes/no column each, named after them.
+    """
+    if columns is not None and not isinstance(columns, Mapping):
+        raise InvalidInput(
+            "columns", "a mapping from questions to columns", columns, hint="{'question': 'column'}"
+        )
+    given = dict(columns or {})
+    names = [part.name for part in plan.parts]
+    if not set(given) <= set(names):
+        raise InvalidInput("columns", f"given for questions of the plan ({names})", list(given))
+    if len(names) == 1 and not given and len(table.columns) == 1:
+        return (_sole_place(plan.parts[0], table),)
+    return tuple(
+        place_of(part.name, part.question, table, given.get(part.name)) for part in plan.parts
+    )
+
+
+def place_of(name: str, question: Question, table: Table, given: str | None) -> Place:
+    """Return where one question is answered: in the column that is given, or one of its name."""
+    alone = given is None and name not in table.columns
+    if alone and isinstance(question, Flags) and set(question.names) <= set(table.columns):
+        return Place(question.names, name, apart=True)
+    column = name if given is None else given
+    return Place((column,), column)
+
+
+def _sole_place(part: Part, table: Table) -> Place:
+    """Return the only column, unless it is no column of answers or its name is an answer."""
+    (name,) = table.columns
+    if name == COLUMN and part.name != COLUMN:
+        raise InvalidTable("one of answers", "messages that were encoded already")
+    if isinstance(part.question, Flags) and part.question.names == (name,):
+        return Place((name,), name, apart=True)
+    if table.named_by_first_line and _is_answer(part, name):
+        raise InvalidTable(
+            "one with a name in its first line",
+            "a first line that is itself an answer",
+            hint="add a line with the name of the column",
+        )
+    return Place((name,), part.name)
+
+
+def _is_answer(part: Part, text: str) -> bool:
+    """Return whether a text is an answer by itself, not one that merely counts as unknown."""
+    if isinstance(part.question, Choice):
+        return part.question.place(text) is not None
+    try:
+        prepared(part, text)
+    except InvalidAnswer:
+        return False
+    return True
+
+
+def encode_numbers(plan: Plan, numbers: list[NDArray[Any]], count: int, words: Words) -> Reports:
+    """Return the reports of answers that are already numbers, drawn from given words."""
+    codes, rows = [], []
+    for part, first, answers in zip(plan.parts, plan.offsets, numbers, strict=True):
+        coded = CODERS[part.protocol.kind](part, answers, words)
+        codes.append(coded.codes + np.uint32(first) if first else coded.codes)
+        if coded.rows is not None:
+            rows.append(Rows(first, coded.rows.bits, coded.rows.packed))
+    messages = codes[0] if len(codes) == 1 else np.concatenate(codes)
+    return Reports(origin_of(plan), count, messages, tuple(rows))
+
+
+def joined(plan: Plan, batches: list[Reports]) -> Reports:
+    """Return batches of one plan as one."""
+    if len(batches) == 1:
+        return batches[0]
+    return Reports(
+        origin_of(plan),
+        sum(batch.count for batch in batches),
+        np.concatenate([batch.messages for batch in batches] or [np.empty(0, np.uint32)]),
+        tuple(rows for batch in batches for rows in batch.rows),
+    )
+
+
+def _flips(part: Part, answers: NDArray[Any], words: Words) -> Coded:
+    protocol = part.protocol
+    assert isinstance(protocol, Flips)  # noqa: S101 - chosen by the table below
+    shape = part.question.shape
+    if shape == "bit":
+        held = np.repeat(answers.astype(np.bool_), protocol.copies)
+        return Coded(_flipped_row(held, protocol.flip_probability, words, 1))
+    if shape == "flags":
+        held = np.repeat(answers.astype(np.bool_), protocol.copies, axis=0).ravel()
+        return Coded(_flipped_row(held, protocol.flip_probability, words, len(part.labels)))
+    return _flipped_values(answers, len(part.labels), protocol.flip_probability, part.slots, words)
+
+
+def _decoys(part: Part, answers: NDArray[Any], words: Words) -> Coded:
+    protocol = part.protocol
+    assert isinstance(protocol, Decoys)  # noqa: S101 - chosen by the table below
+    slots = len(answers) * protocol.decoy_slots
+    sent = len(positions(words, numerator(protocol.decoy_rate), slots))
+    fakes = below(words, len(part.labels), sent).astype(np.uint32)
+    # Sorted: which of them are decoys must not show.
+    return Coded(np.sort(np.concatenate([np.asarray(answers, np.uint32), fakes])))
+
+
+def _flipped_decoys(part: Part, answers: NDArray[Any], words: Words) -> Coded:
+    protocol = part.protocol
+    assert isinstance(protocol, FlippedDecoys)  # noqa: S101 - chosen by the table below
+    fakes = below(words, len(part.labels), len(answers) * protocol.decoys)
+    records = np.concatenate([answers.astype(np.int64), fakes.astype(np.int64)])
+    return _flipped_values(
+        records, len(part.labels), protocol.flip_probability, protocol.slots, words
+    )
+
+
+def _encoded(part: Part, answers: NDArray[Any], words: Words) -> Coded:
+    protocol = part.protocol
+    assert isinstance(protocol, Encoded)  # noqa: S101 - chosen by the table below
+    bits = protocol.resolution
+    height = answers * bits
+    full = np.minimum(height.astype(np.int64), bits)
+    chance = np.minimum((height - full) * float(GRAIN), np.nextafter(float(GRAIN), 0.0))
+    full += words.take(len(answers)) < chance.astype(np.uint64)
+    np.minimum(full, bits, out=full)
+    held = (np.arange(bits) < full[:, None]).ravel()
+    codes = _flipped_row(held, protocol.flip_probability, words, bits)
+    return Coded(np.zeros_like(codes) if protocol.together else codes)
+
+
+CODERS: dict[str, Coder] = {
+    "flips": _flips,
+    "decoys": _decoys,
+    "flipped-decoys": _flipped_decoys,
+    "encoded": _encoded,
+}
+
+
+def _flipped_row(held: NDArray[np.bool_], chance: Fraction, words: Words, bits: int) -> Codes:
+    """Flip a row of bits that are there one by one, and return the codes of the set ones."""
+    held[positions(words, numerator(chance), len(held))] ^= True
+    places = np.flatnonzero(held)
+    return (places % bits).astype(np.uint32) if bits > 1 else np.zeros(len(places), np.uint32)
+
+
+def _flipped_values(
+    values: NDArray[Any], bits: int, chance: Fraction, slots: int, words: Words
+) -> Coded:
+    """Flip one-hot records of which only the place of the one is given."""
+    if chance > PACKED_ABOVE and bits >= LEAST_PACKED:
+        rows = flip_packed(words, numerator(chance), values.astype(np.int64), bits, slots)
+        return Coded(np.empty(0, np.uint32), Rows(0, bits, rows))
+    held = histogram(np.asarray(values, np.uint32), bits)
+    sent = flip_one_hot(words, numerator(chance), held, slots)
+    return Coded(np.repeat(np.arange(bits, dtype=np.uint32), sent))

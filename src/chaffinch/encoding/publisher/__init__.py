@@ -1,0 +1,1 @@
+"""What a publisher does: its list of ids becomes a flipped filter."""

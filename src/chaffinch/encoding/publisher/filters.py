@@ -1,0 +1,157 @@
+"""What a publisher does: its ids go into rows of bits, every bit is flipped by chance.
+
+Nothing but the flipped rows leaves: not the ids, not their digests, not how many there are.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.encoding.publisher.campaign_key import CampaignKey
+from chaffinch.encoding.publisher.ids import Digests, IdReader
+from chaffinch.encoding.publisher.repeats import Repeats
+from chaffinch.errors import FilterFull, InvalidInput, InvalidTable
+from chaffinch.parallel import cores, mapped
+from chaffinch.planning.audiences.plan import FULL_BELOW, ReachPlan, checked_plan
+from chaffinch.privacy import Target
+from chaffinch.sampling import flip, redigested, secure_words, set_columns
+from chaffinch.tables.read import Table, open_table
+from chaffinch.wire.filter_files import Filter
+
+WITHIN = Target(epsilon=10.0, delta=1e-3)
+"""Without another word a publisher accepts no plan that promises less than this."""
+Progress = Callable[[int, int | None], None]
+Row = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What went into a filter: for the publisher's own eyes, as private as the ids."""
+
+    rows: int
+    """Rows of the table, those without an id included."""
+    ids: int
+    """About how many different ids there are."""
+    expected: int
+    """How many the plan expects."""
+
+    @property
+    def surprising(self) -> bool:
+        """Return whether the list is less than half or more than twice what was planned for."""
+        return not 0.5 <= self.ids / self.expected <= 2.0
+
+
+def encode(  # noqa: PLR0913
+    source: Any,
+    plan: ReachPlan,
+    *,
+    publisher: str,
+    key: CampaignKey,
+    column: str | None = None,
+    counts: str | None = None,
+    missing: str = "refuse",
+    within: Target = WITHIN,
+    progress: Progress | None = None,
+    told: Callable[[Loaded], None] | None = None,
+) -> Filter:
+    """Return the filter of one publisher's ids, under a plan that is verified first.
+
+    ``source`` is a path or anything else that holds a table; ``column`` names the ids where
+    there are several columns, and ``counts`` a column with how often each id was seen. Without
+    it every row is one view. A ``missing`` id is refused, or left out with ``"skip"``. A plan
+    that promises less than ``within`` is refused. ``hand_out`` charges a filter to a ledger.
+    ``progress`` is told the rows that are done, and of how many, if that is known; ``told``
+    what went in, which is for the publisher alone.
+    """
+    checked_plan(plan).verify(within=within)
+    plan.audience.place(publisher)
+    given: object = key
+    if not isinstance(given, CampaignKey):
+        # Whatever it is, it may be secret.
+        raise InvalidInput("campaign key", "a CampaignKey", type(given).__name__)
+    first, further = key.hash_keys(plan.id)
+    reader = IdReader(
+        source if isinstance(source, Table) else open_table(source),
+        key=first,
+        column=column,
+        counts=counts,
+        most=plan.audience.frequencies,
+        missing=missing,
+    )
+    rows, read = true_rows(reader, plan, further, progress)
+    ids = _counted(rows[0], plan, publisher)
+    if told is not None:
+        told(Loaded(read, ids, plan.sizes[plan.audience.place(publisher)]))
+    for row in rows:
+        flip(secure_words(), row, plan.numerator, plan.bits)
+        row.flags.writeable = False
+    return Filter(
+        plan_id=plan.id,
+        publisher=publisher,
+        key=key.fingerprint(plan.id),
+        batch=secrets.token_hex(16),
+        bits=plan.bits,
+        rows=tuple(rows),
+    )
+
+
+def _counted(row: Row, plan: ReachPlan, publisher: str) -> int:
+    """Return about how many ids are in a row before its flips; refuse one that is too full."""
+    empty = plan.bits - int(np.bitwise_count(row).sum(dtype=np.int64))
+    wrong = float(plan.flip_probability)
+    noise = math.sqrt(wrong * (1.0 - wrong) / plan.bits) / (1.0 - 2.0 * wrong)
+    if not empty / plan.bits > FULL_BELOW * noise:
+        # The analyzer could not tell it from a filter of ones; the key is not used up here.
+        raise FilterFull(f"filter of {publisher!r}")
+    return round(-(plan.bits / plan.hashes) * math.log(empty / plan.bits))
+
+
+def true_rows(
+    reader: IdReader, plan: ReachPlan, further: bytes, progress: Progress | None = None
+) -> tuple[list[Row], int]:
+    """Return the rows before any flip, as private as the ids, and how many the table has.
+
+    Threads digest batches; one thread reads, and sets the bits.
+    """
+    frequencies = plan.audience.frequencies
+    rows = [np.zeros(-(-plan.bits // 64), np.uint64) for _ in range(frequencies)]
+    read = views = 0
+    with (
+        Repeats(frequencies) as repeats,
+        mapped(_digested(reader), reader.batches(), cores()) as found,
+    ):
+        for done, digests in found:
+            set_ids(rows[0], digests, plan, further)
+            if frequencies > 1:
+                repeats.add(digests)
+            read, views = done, views + len(digests)
+            if progress is not None:
+                progress(done, reader.table.rows)
+        if not views:
+            raise InvalidTable("one with at least one id", "none", hint="check the column")
+        for times, seen in repeats.seen():
+            set_ids(rows[times - 1], seen, plan, further)
+    return rows, read
+
+
+def set_ids(row: Row, digests: Digests, plan: ReachPlan, further: bytes) -> None:
+    """Set every column of each id: one for its digest, one for that digest's digest, …."""
+    set_columns(row, digests, plan.bits)
+    for _ in range(plan.hashes - 1):
+        digests = redigested(digests, further)
+        set_columns(row, digests, plan.bits)
+
+
+def _digested(reader: IdReader) -> Callable[[tuple[int, Any]], tuple[int, Digests]]:
+    def digested(item: tuple[int, Any]) -> tuple[int, Digests]:
+        first, batch = item
+        return first + batch.num_rows - 1, reader.digests(first, batch)
+
+    return digested

@@ -1,0 +1,225 @@
+"""A table's column of ids, as keyed digests, a batch at a time.
+
+An id is its bytes: a text in UTF-8, the decimal digits of a whole number, or binary as it is.
+So 123 in a column of numbers and "123" in a CSV are one id at all publishers. Nothing is
+trimmed, folded or normalised: publishers agree on one spelling before they start. Kinds that
+have more than one spelling, such as 1.0 and 1, are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput, InvalidTable
+from chaffinch.sampling import digests
+from chaffinch.tables.memory import ONLY, unfolded
+from chaffinch.tables.read import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Digests = NDArray[np.uint64]
+MISSING = ("refuse", "skip")
+_NEARLY_ALL = 0.9
+_IDS = "one of ids: texts, whole numbers or binary"
+_VIEWS = "one of whole numbers of at least 1"
+_ID_ITSELF = re.compile(r"[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*|.*@.*")
+"""Digits, with or without hexadecimal letters, or an address: no name of a column."""
+
+
+@dataclass(frozen=True)
+class IdReader:
+    """Reads the ids of a table, each as often as it was viewed, up to ``most`` times.
+
+    Without ``column`` the only column is the one with the ids. ``counts`` names a column that
+    says how often each id was seen; without it every row is one view. A ``missing`` or empty
+    id is refused, or skipped.
+
+    >>> from chaffinch.tables.read import open_table
+    >>> table = open_table({"id": [7, 8], "views": ["3", "1"]})
+    >>> reader = IdReader(table, key=bytes(16), counts="views", most=2)
+    >>> [len(reader.digests(*batch)) for batch in reader.batches()]
+    [3]
+    """
+
+    table: Table
+    key: bytes = field(repr=False)
+    column: str | None = None
+    counts: str | None = None
+    most: int = 1
+    missing: str = "refuse"
+
+    def __post_init__(self) -> None:
+        checks.choice("missing", self.missing, MISSING)
+        for parameter in ("column", "counts"):
+            name: object = getattr(self, parameter)
+            if not (name is None or isinstance(name, str)):
+                raise InvalidInput(parameter, "the name of a column", type(name).__name__)
+        if self.counts is not None:
+            self.table.batches([self.counts])  # raises if there is no such column
+        if self.column is not None:
+            if self.column == self.counts:
+                raise InvalidInput("counts", "in another column than the ids", self.counts)
+            return
+        others = [name for name in self.table.columns if name != self.counts]
+        if len(others) != 1:
+            raise InvalidInput(
+                "column",
+                "named where a table has several",
+                f"{len(others)} columns that may hold the ids",
+                hint="say which column holds the ids",
+            )
+        if self.table.named_by_first_line and _ID_ITSELF.fullmatch(others[0]):
+            raise InvalidTable(
+                "one with a name in its first line",
+                "a first line that looks like an id",
+                hint="add a line with the name of the column, or say which column holds the ids",
+            )
+
+    def batches(self) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the columns that are read, in batches, each with its first row's number."""
+        first = 1
+        wanted = [self._ids] if self.counts is None else [self._ids, self.counts]
+        for batch in self.table.batches(wanted):
+            yield first, batch
+            first += batch.num_rows
+
+    def digests(self, first: int, batch: pa.RecordBatch) -> Digests:
+        """Return the digests of a batch's ids, each repeated as often as it counts."""
+        texts = _bytes_of(batch.column(self._ids), self._shown)
+        if first == 1 and _were_numbers(texts):
+            raise InvalidTable(
+                _IDS,
+                "texts such as 12.0, nearly all of them",
+                column=self._shown,
+                hint="ids that a program took for numbers with a fraction: read them as text",
+            )
+        data, offsets = _parts(texts)
+        there = np.diff(offsets) > 0
+        if texts.null_count:
+            there &= texts.is_valid().to_numpy(zero_copy_only=False)
+        whole = bool(there.all())
+        if not whole and self.missing == "refuse":
+            raise InvalidTable(
+                "one with an id in every row",
+                f"none in row {first + int(there.argmin())}",
+                column=self._shown,
+                hint="fill the gaps, or have rows without an id skipped",
+            )
+        found = digests(data, offsets, self.key)
+        if not whole:
+            found = found[there]
+        if self.counts is None:
+            return found
+        views = _views(batch.column(self.counts), self.counts, first, there)
+        # What is seen more often than that makes no difference.
+        return np.repeat(found, np.minimum(views, self.most).astype(np.int64))
+
+    @property
+    def _ids(self) -> str:
+        if self.column is not None:
+            return self.column
+        return next(name for name in self.table.columns if name != self.counts)
+
+    @property
+    def _shown(self) -> str | None:
+        """Return the name for messages: a first line that nobody asked for may be an id."""
+        unasked = self.column is None
+        hidden = unasked and (self.table.named_by_first_line or self._ids == ONLY)
+        return None if hidden else self._ids
+
+
+def _bytes_of(array: pa.Array, column: str | None) -> pa.Array:
+    """Return ids as an array of texts or binary, which lie in memory as bytes and offsets."""
+    import pyarrow as pa
+
+    array = _plain(array, _IDS, column)
+    kind = array.type
+    if pa.types.is_integer(kind) or pa.types.is_null(kind):
+        return array.cast(pa.string())
+    if pa.types.is_decimal(kind) and kind.scale == 0:
+        return array.cast(pa.string())
+    if pa.types.is_fixed_size_binary(kind):
+        return array.cast(pa.binary())
+    if kind in {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()}:
+        return array
+    raise _refused(_IDS, kind, column)
+
+
+def _were_numbers(texts: pa.Array) -> bool:
+    """Return whether nearly all ids look like whole numbers that came through floats: 12.0."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+        return False
+    alike = compute.match_substring_regex(texts, r"^-?[0-9]+(\.0*|(\.[0-9]+)?[eE]\+[0-9]+)$")
+    gap = compute.match_substring_regex(texts, r"^([nN][aA][nN])?$")
+    found = int(compute.sum(alike).as_py() or 0)
+    others = len(texts) - texts.null_count - int(compute.sum(gap).as_py() or 0)
+    return bool(0 < found >= _NEARLY_ALL * others)
+
+
+def _plain(array: pa.Array, must_be: str, column: str | None) -> pa.Array:
+    """Return an array without dictionaries, runs and views."""
+    import pyarrow as pa
+
+    if isinstance(array.type, pa.BaseExtensionType):
+        # What it stands for has spellings of its own, of which its storage is only one.
+        raise _refused(must_be, array.type, column)
+    try:
+        return unfolded(array)
+    except pa.ArrowException:
+        # Its own words may repeat a cell.
+        raise _refused(must_be, array.type, column) from None
+
+
+def _refused(must_be: str, kind: pa.DataType, column: str | None) -> InvalidTable:
+    # Only the first word of a type: the rest may hold names of fields, which may be anything.
+    name = re.split(r"[<\[(]", str(kind))[0]
+    hint = "convert it to text, in the same way at all publishers" if must_be == _IDS else ""
+    return InvalidTable(must_be, f"the type {name}", column=column, hint=hint)
+
+
+def _parts(array: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int32] | NDArray[np.int64]]:
+    """Return the bytes and the offsets of an array of texts or binary, without a copy."""
+    import pyarrow as pa
+
+    _, places, content = array.buffers()
+    data = np.frombuffer(content or b"", np.uint8)
+    if not len(array):
+        return data, np.zeros(1, np.int64)
+    large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    offsets: NDArray[Any] = np.frombuffer(places, np.int64 if large else np.int32)
+    return data, offsets[array.offset : array.offset + len(array) + 1]
+
+
+def _views(
+    array: pa.Array, column: str, first: int, there: NDArray[np.bool_]
+) -> NDArray[np.int64] | NDArray[np.uint64]:
+    """Return how often each id that is there was seen."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    array = _plain(array, _VIEWS, column)
+    kind = array.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        digits = compute.match_substring_regex(array, "^[0-9]{1,18}$")
+        array = compute.if_else(digits, array, pa.scalar(None, kind)).cast(pa.int64())
+    elif pa.types.is_null(kind):
+        array = array.cast(pa.int64())
+    elif not pa.types.is_integer(kind):
+        raise _refused(_VIEWS, kind, column)
+    views: NDArray[np.int64] = array.fill_null(0).to_numpy(zero_copy_only=False)
+    wrong = (views < 1) & there
+    if wrong.any():
+        row = first + int(wrong.argmax())
+        raise InvalidTable(_VIEWS, f"something else in row {row}", column=column)
+    return views[there]

@@ -1,0 +1,395 @@
+"""Files that are there in full or not at all."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+import secrets
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, TextIO, cast, overload
+
+from chaffinch.errors import InvalidFile, InvalidTable, StorageFault
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
+
+class _Raw(io.FileIO):
+    """A file whose errors name the file that is being made, not the temporary one."""
+
+    label = ""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data) or 0
+        except OSError as error:
+            raise storage_fault(self.label, error, verb="write") from None
+
+
+@overload
+def atomic(
+    path: str | os.PathLike[str],
+    mode: Literal["wb"] = "wb",
+    *,
+    overwrite: bool = True,
+    permissions: int = 0o666,
+) -> AbstractContextManager[BinaryIO]: ...
+@overload
+def atomic(
+    path: str | os.PathLike[str],
+    mode: Literal["w"],
+    *,
+    overwrite: bool = True,
+    permissions: int = 0o666,
+) -> AbstractContextManager[TextIO]: ...
+def atomic(
+    path: str | os.PathLike[str],
+    mode: str = "wb",
+    *,
+    overwrite: bool = True,
+    permissions: int = 0o666,
+) -> AbstractContextManager[Any]:
+    """Open a file that takes its name only once it is complete and on the disk.
+
+    Whatever goes wrong before that, Ctrl-C included, leaves the old file as it was and no
+    other behind. A device or a named pipe is written to directly. Text is UTF-8.
+    ``permissions`` is who may use a new file, less what the system's mask takes away.
+    """
+    # Through a link, the file it points to is replaced, and the link stays.
+    target = Path(os.path.realpath(path))
+    if _is_special(target):
+        return _direct(target, mode)
+    return _replacing(target, mode, overwrite, permissions)
+
+
+@contextmanager
+def _replacing(
+    target: Path,
+    mode: str,
+    overwrite: bool,  # noqa: FBT001
+    permissions: int,
+) -> Iterator[Any]:
+    part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
+    with _faults(target):
+        if not overwrite and target.exists():
+            raise FileExistsError(errno.EEXIST, "")
+        number = os.open(part, _NEW, permissions)
+    with suppress(OSError):
+        # What only its owner could read stays so.
+        os.chmod(part, stat.S_IMODE(target.stat().st_mode) & permissions)  # noqa: PTH101
+    try:
+        with _writing(number, target, mode) as file:
+            yield file
+        with _faults(target):
+            _name(part, target, overwrite=overwrite)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    _settle(target.parent)
+
+
+@contextmanager
+def _direct(target: Path, mode: str) -> Iterator[Any]:
+    with _faults(target):
+        number = os.open(target, os.O_WRONLY)
+    with _writing(number, target, mode) as file:
+        yield file
+
+
+@contextmanager
+def _writing(number: int, target: Path, mode: str) -> Iterator[Any]:
+    """Yield a buffered file over an open descriptor; on success everything is on the disk."""
+    raw = _Raw(number, "wb")
+    raw.label = target.name
+    buffered = io.BufferedWriter(raw, 1 << 20)
+    file: Any = buffered if mode == "wb" else io.TextIOWrapper(buffered, encoding="utf-8")
+    try:
+        yield file
+        if not file.closed:
+            file.flush()
+        with _faults(target):
+            if not raw.closed and stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
+                os.fsync(raw.fileno())
+    finally:
+        # After a failure the rest must not be tried again, so the descriptor goes first.
+        raw.close()
+
+
+def _name(part: Path, target: Path, *, overwrite: bool) -> None:
+    if overwrite:
+        part.replace(target)
+    else:
+        # A link, unlike a renaming, fails where another file came first.
+        os.link(part, target)
+        part.unlink()
+
+
+def _settle(folder: Path) -> None:
+    """Put the new name on the disk, where folders can be opened for that."""
+    with suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
+def _is_special(target: Path) -> bool:
+    with _faults(target):
+        try:
+            kind = target.stat().st_mode
+        except FileNotFoundError:
+            return False
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, "")
+        return not stat.S_ISREG(kind)
+
+
+@contextmanager
+def _faults(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise storage_fault(target.name, error, verb="write") from None
+
+
+# ----------------------------------------------------------------------------
+# Files that are read whole: plans, surveys and releases, never tables.
+
+_BLOCK = 1 << 20
+
+
+def read_small(path: str | Path, *, most: int, must_be: str) -> bytes:
+    """Return the bytes of a file; refuse one of more than ``most``, whatever size it claims."""
+    place = Path(path)
+    content = bytearray()
+    try:
+        with place.open("rb") as file:
+            while len(content) <= most and (block := file.read(_BLOCK)):
+                content += block
+    except OSError as fault:
+        raise storage_fault(place.name, fault, verb="read") from None
+    if len(content) > most:
+        raise InvalidFile(f"file {place.name}", must_be, ["a file too large to be one"])
+    return bytes(content)
+
+
+# ----------------------------------------------------------------------------
+# What goes wrong with files, in the words of chaffinch. No message repeats a cell.
+
+_REASONS = {
+    errno.ENOSPC: ("no space left on the disk", "free some space, or write elsewhere"),
+    errno.EDQUOT: ("no space left in the quota", "free some space, or write elsewhere"),
+    errno.EFBIG: ("a file too large for the disk", "write elsewhere"),
+    errno.EACCES: ("a permission denied", "check who may use the file and its folder"),
+    errno.EPERM: ("a permission denied", "check who may use the file and its folder"),
+    errno.EROFS: ("a disk that cannot be written to", "write elsewhere"),
+    errno.ENOENT: ("no such file or folder", "check the path"),
+    errno.EISDIR: ("a folder", "name a file"),
+    errno.ENOTDIR: ("a path through something that is not a folder", "check the path"),
+    errno.EEXIST: ("a file that exists already", "choose another name, or allow overwriting"),
+    errno.EPIPE: ("a reader that went away", ""),
+    errno.EIO: ("an error of the disk", "check the disk; what was there before is kept"),
+}
+
+
+def storage_fault(name: str, error: OSError, *, verb: str) -> StorageFault:
+    """Return the fault for a file that could not be read or written (``verb``)."""
+    code = error.errno or 0
+    reason, hint = _REASONS.get(code, (f"error {errno.errorcode.get(code, code)}", ""))
+    return StorageFault(
+        f"The file {name!r} must be possible to {verb}. Got {reason}.",
+        hint=hint,
+        details={"file": name, "errno": code},
+    )
+
+
+@contextmanager
+def reading(name: str, kind: str) -> Iterator[None]:
+    """Turn what a reader raises into one error that shows the file's name and no content.
+
+    An error with a number is the system's; one without is a format that was not kept.
+    """
+    import pyarrow as pa
+
+    try:
+        yield
+    except (OSError, pa.ArrowException, EOFError, UnicodeError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise storage_fault(name, error, verb="read") from None
+        raise InvalidTable(
+            f"an intact {kind} file",
+            f"{name!r}, which is damaged, cut off or of another format",
+            hint="write the file again, or name its format",
+        ) from None
+
+
+# ----------------------------------------------------------------------------
+# Where bytes come from: a path that can be read again, or a stream that cannot.
+
+HEAD = 1 << 16
+LONGEST_LINE = 1 << 24
+"""A line longer than this is refused, so that a file without lines cannot fill the memory."""
+
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass
+class Source:
+    """Bytes with a name for messages, and their beginning, which tells the format."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    path: Path | None = None
+    shared: BinaryIO | None = None
+    stream: BinaryIO | None = None
+    size: int | None = None
+    head: bytes = b""
+    zipped: bool = False
+
+    def open(self) -> BinaryIO:
+        """Return the bytes from the start, unzipped; a stream gives them only once."""
+        if self.path is not None:
+            with reading(self.name, "table"):
+                if self.zipped:
+                    return cast("BinaryIO", gzip.open(self.path, "rb"))
+                return self.path.open("rb", buffering=1 << 20)
+        if self.shared is not None:
+            self.shared.seek(0)
+            return io.BufferedReader(_Shared(self.shared), 1 << 20)
+        if self.stream is None:
+            raise InvalidTable(
+                "a file to be read twice",
+                f"{self.name!r}, a stream that was read already",
+                hint="write it to a file first",
+            )
+        file, self.stream = self.stream, None
+        return file
+
+    @property
+    def seekable(self) -> bool:
+        """Return whether a format may jump about in the bytes."""
+        return not self.zipped and (self.path is not None or self.shared is not None)
+
+
+class _Replay(io.RawIOBase):
+    """A stream with what was already taken from it put back at the front."""
+
+    def __init__(self, head: bytes, rest: BinaryIO, *, owned: bool) -> None:
+        self._head = memoryview(head)
+        self._rest = rest
+        self._owned = owned
+
+    def close(self) -> None:
+        super().close()
+        if self._owned:
+            self._rest.close()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        taken = bytes(self._head[: len(buffer)]) or self._rest.read(len(buffer)) or b""
+        self._head = self._head[len(taken) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+
+class _Shared(io.RawIOBase):
+    """Somebody else's open file: reading it does not close it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: Any, /) -> int:
+        taken = self._file.read(len(buffer))
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+
+def from_path(path: Path) -> Source:
+    """Return the file at a path; what cannot hold a table is refused here."""
+    name = path.name or str(path)
+    must_be = "a file"
+    with reading(name, "table"):
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            raise InvalidTable(must_be, f"no file named {name!r}", hint="check the path") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise InvalidTable(must_be, f"the folder {name!r}", hint="name one file in it")
+    if not stat.S_ISREG(status.st_mode):
+        with reading(name, "table"):
+            return from_stream(path.open("rb"), name=name, owned=True)
+    source = Source(name, tuple(path.suffixes), path=path, size=status.st_size)
+    with source.open() as file, reading(name, "table"):
+        source.zipped = file.read(2) == _GZIP
+    with source.open() as file, reading(name, "gzip" if source.zipped else "table"):
+        source.head = beginning(file)
+    return _not_empty(source)
+
+
+def from_stream(file: BinaryIO, *, name: str = "", owned: bool = False) -> Source:
+    """Return an open binary file as a source; without seeking it can be read only once."""
+    name = name or str(getattr(file, "name", "") or "stream")
+    base = os.path.basename(name)  # noqa: PTH119 (a name such as "<stdin>" is no path)
+    source = Source(base, tuple(Path(base).suffixes))
+    with reading(base, "table"):
+        if not owned and file.seekable():
+            file.seek(0)
+        start = beginning(file)
+        if start[:2] == _GZIP:
+            source.zipped = True
+            file = cast("BinaryIO", gzip.GzipFile(fileobj=_rejoined(start, file, owned=owned)))
+            start = beginning(file)
+        if not source.zipped and not owned and file.seekable():
+            source.shared = file
+        else:
+            source.stream = _rejoined(start, file, owned=owned or source.zipped)
+    source.head = start
+    return _not_empty(source)
+
+
+def standard_input() -> Source:
+    """Return what is piped into the process."""
+    return from_stream(sys.stdin.buffer, name="standard input")
+
+
+def beginning(file: BinaryIO) -> bytes:
+    """Return the first bytes, and at least one whole line where lines are short enough."""
+    head = b""
+    while len(head) < HEAD or (b"\n" not in head and len(head) < LONGEST_LINE):
+        more = file.read(HEAD)
+        if not more:
+            break
+        head += more
+    return head
+
+
+def _rejoined(head: bytes, rest: BinaryIO, *, owned: bool) -> BinaryIO:
+    return io.BufferedReader(_Replay(head, rest, owned=owned), 1 << 20)
+
+
+def _not_empty(source: Source) -> Source:
+    if not source.head.strip():
+        raise InvalidTable(
+            "a file with a table in it", f"{source.name!r}, which is empty", hint="check the path"
+        )
+    return source

@@ -1,0 +1,1 @@
+"""Plan a reach: audiences, filters, and how exact they will be."""

@@ -1,0 +1,88 @@
+"""A reach plan in plain sentences."""
+
+from __future__ import annotations
+
+from chaffinch.planning.audiences.plan import ReachPlan
+from chaffinch.planning.candidates import rounded_up
+from chaffinch.planning.explanation import factor, right_guesses
+from chaffinch.privacy.guarantee import promised
+from chaffinch.rounding import bytes_for_people
+
+
+def explain(plan: ReachPlan) -> str:
+    """Return what is promised, against whom it holds, what is done, and how exact it will be."""
+    return "\n\n".join(
+        [_promise(plan), _odds(plan), _trust(plan), _beside(plan), _doing(plan), _error(plan)]
+    )
+
+
+def _promise(plan: ReachPlan) -> str:
+    columns = "its one column" if plan.hashes == 1 else f"all its {plan.hashes} columns"
+    where = f"at all {len(plan.sizes)} publishers together and " if len(plan.sizes) > 1 else ""
+    return (
+        f"Protected is one id, {where}in {columns}: "
+        f"adding or removing it (neighbours: {plan.guarantee.neighbours}) changes the chance of "
+        f"anything the analyzer can see by a factor of at most {factor(plan.epsilon)}, plus "
+        f"{promised(plan.delta, 3)} at most. "
+        f"Method: {plan.guarantee.method}, proven for all audiences."
+    )
+
+
+def _odds(plan: ReachPlan) -> str:
+    right = right_guesses(plan.epsilon, plan.delta)
+    return (
+        "In odds: of 100 people who guess whether someone is in these audiences or in none, 50 are "
+        f"right by tossing a coin, and at most {right} after seeing all filters."
+    )
+
+
+def _trust(plan: ReachPlan) -> str:
+    alone = f"epsilon {rounded_up(plan.guarantee.local_epsilon):g}"
+    other = (
+        f"A publisher who helps the analyzer brings that key: an id at the other publishers then "
+        f"has epsilon {rounded_up(plan.colluding_epsilon):g} left."
+        if len(plan.sizes) > 1
+        else ""
+    )
+    return (
+        "This counts on every publisher flipping its bits, and on the analyzer not having the "
+        f"campaign key. Whoever has it sees which columns are whose, and only the flips are left: "
+        f"{alone} for an id{' at all publishers' if other else ''}. {other}".strip()
+    )
+
+
+def _beside(plan: ReachPlan) -> str:
+    return (
+        "Beside it, at the same delta and of less use: one replaced column, which is what the "
+        "source document S4 counts, has a proven epsilon of "
+        f"{rounded_up(plan.column_guarantee.epsilon):g}; and if "
+        "the pair of audiences that S4 takes for the worst were the worst (worst-pair-assumed, not "
+        f"proven), an id would have {rounded_up(plan.assumed_epsilon):g}."
+    )
+
+
+def _doing(plan: ReachPlan) -> str:
+    often = plan.audience.frequencies
+    rows = (
+        f"one filter of {plan.bits:,} bits"
+        if often == 1
+        else f"{often} filters of {plan.bits:,} bits, for those seen at least 1 to {often} times"
+    )
+    each = "one bit" if plan.hashes == 1 else f"{plan.hashes} bits"
+    return (
+        f"Every publisher fills {rows}: each id sets {each}, chosen by a hash with the campaign "
+        f"key. Then every bit is flipped with a chance of {float(plan.flip_probability):.3%}, and "
+        f"the filter ({bytes_for_people(plan.filter_bytes)}) is sent to the analyzer alone: "
+        "whoever has the key can read it. The key is for one collection only: with the same key "
+        "a second one would show the same columns again."
+    )
+
+
+def _error(plan: ReachPlan) -> str:
+    total = sum(plan.sizes)
+    return (
+        f"The reach of all, about {total:,} if no two publishers share an id, will have a standard "
+        f"error of about {plan.standard_error:,.0f} ({plan.standard_error / total:.2%}; if they do "
+        "share ids the error is not larger, but the reach is smaller); "
+        f"{plan.limit:,.0f} of it would be there without any flips, because ids share columns."
+    )

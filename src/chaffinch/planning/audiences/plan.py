@@ -1,0 +1,227 @@
+"""The plan of a reach: what all publishers must do alike, and the guarantee that follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from chaffinch import checks
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.planning.audiences import prediction
+from chaffinch.planning.audiences.audience import Audience
+from chaffinch.privacy import FlippedAudiences, Guarantee, Target
+from chaffinch.privacy.numerics.precision import log_of_power
+from chaffinch.protocols.protocols import GRAIN
+from chaffinch.questions import label
+from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MOST_EPSILON, MOST_DELTA = 100.0, 0.01
+"""More than this is no promise, and a plan that makes it is a mistake or a trap."""
+MOST_IDS = 10**12
+FULL_BELOW = 5.0
+"""A row with fewer empty columns than so many standard errors of the flips is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way that was weighed: so many hashes, with the size that suits them."""
+
+    hashes: int
+    bits: int
+    flip: float
+    standard_error: float
+    limit: float
+    """The error that filters of this size would have without any flips."""
+
+
+@dataclass(frozen=True)
+class ReachPlan:
+    """How several publishers count their reach together.
+
+    ``sizes`` are the expected audiences, which decide nothing but the error that is foretold.
+    ``epsilon`` and ``delta`` protect one id at all publishers, in one collection.
+    """
+
+    title: str
+    audience: Audience
+    sizes: tuple[int, ...]
+    bits: int
+    hashes: int
+    flip_probability: Fraction
+    epsilon: float
+    delta: float
+    options: tuple[Option, ...] = field(default=(), compare=False, repr=False)
+    """What was weighed; not part of the document."""
+
+    def __post_init__(self) -> None:
+        label("title", self.title, empty=True)
+        audience: object = self.audience
+        if not isinstance(audience, Audience):
+            raise InvalidInput("audience", "an Audience", audience)
+        if len(self.sizes) != len(self.audience.publishers):
+            raise InvalidInput("sizes", "one for each publisher", len(self.sizes))
+        for size in self.sizes:
+            checks.whole("expected size of an audience", size, least=1, most=MOST_IDS)
+        checked_bits("number of bits", self.bits)
+        checks.real("epsilon", self.epsilon, least=1e-9, most=MOST_EPSILON)
+        checks.real("delta", self.delta, least=1e-300, most=MOST_DELTA)
+        if (self.flip_probability * GRAIN).denominator != 1:
+            raise InvalidInput("flip probability", "a multiple of 1/2⁶⁴", self.flip_probability)
+        _ = self.mechanism
+
+    @cached_property
+    def mechanism(self) -> FlippedAudiences:
+        """Return what is seen of one id in all filters."""
+        return FlippedAudiences(
+            filters=self.audience.rows,
+            bits=self.bits,
+            hashes=self.hashes,
+            flip_probability=self.flip_probability,
+        )
+
+    def round_mechanism(self) -> FlippedAudiences:
+        """Return what one release exposes: its charge in a ledger."""
+        return self.mechanism
+
+    @property
+    def numerator(self) -> int:
+        """Return the flip probability in units of 2⁻⁶⁴."""
+        return int(self.flip_probability * GRAIN)
+
+    # -------------------------------------------------------------------- what is promised
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """Return the promise for one id, at all publishers and in all its columns."""
+        mechanism = self.mechanism
+        return Guarantee(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            neighbours=mechanism.neighbours,
+            view=mechanism.view,
+            crowd=mechanism.crowd_words,
+            local_epsilon=mechanism.local_epsilon,
+            method=mechanism.method,
+        )
+
+    @cached_property
+    def column_guarantee(self) -> Guarantee:
+        """Return what S4 promises: one replaced column, proven; smaller than what an id has."""
+        return self.mechanism.columns.guarantee(delta=self.delta)
+
+    @cached_property
+    def assumed_epsilon(self) -> float:
+        """Return the epsilon if S4's pair were the worst (``worst-pair-assumed``): no promise."""
+        return self.mechanism.assumed_epsilon(self.delta)
+
+    @property
+    def colluding_epsilon(self) -> float:
+        """Return what protects an id at the other publishers from one who helps the analyzer.
+
+        Such a publisher has the key and knows everybody's columns: only the flips are left.
+        """
+        return colluding_epsilon(self.audience, self.hashes, self.flip_probability)
+
+    def verify(self, *, within: Target | None = None) -> None:
+        """Recompute the guarantee from the parameters; raise if it does not hold.
+
+        ``within`` is the most that this party accepts, whatever the plan promises.
+        """
+        limit: object = within
+        if not (limit is None or isinstance(limit, Target)):
+            raise InvalidInput("within", "a Target(epsilon=…, delta=…)", limit)
+        if within and not (self.epsilon <= within.epsilon and self.delta <= within.delta):
+            raise InvalidInput(
+                "promise of a plan",
+                f"within epsilon {within.epsilon:.12g} and delta {within.delta:.12g}",
+                f"epsilon {self.epsilon:.12g} and delta {self.delta:.12g}",
+            )
+        if not self._reached <= self.delta:
+            raise GuaranteeNotProven(
+                f"delta of this plan at epsilon {self.epsilon:g}",
+                upper=self._reached,
+                most=self.delta,
+                hint="the plan promises more than its parameters give: do not use it",
+            )
+
+    @cached_property
+    def _reached(self) -> float:
+        return self.mechanism.delta_bound(self.epsilon)
+
+    # -------------------------------------------------------------------- what to expect
+
+    @property
+    def standard_error(self) -> float:
+        """Return the foretold standard error of the reach of all, if no two share an id."""
+        return prediction.apart(
+            self.sizes, bits=self.bits, hashes=self.hashes, flip=float(self.flip_probability)
+        )
+
+    @property
+    def limit(self) -> float:
+        """Return the part of it that the hash makes, flips or not."""
+        return prediction.without_noise(self.sizes, bits=self.bits, hashes=self.hashes)
+
+    @property
+    def filter_bytes(self) -> int:
+        """Return the size of what one publisher sends."""
+        return filter_bytes(self.audience, self.bits)
+
+    # -------------------------------------------------------------------- for people and files
+
+    @cached_property
+    def id(self) -> str:
+        """Return the SHA-256 of the plan's canonical form, in hexadecimal."""
+        from chaffinch.planning.audiences.plan_file import plan_id
+
+        return plan_id(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a file that all publishers and the analyzer load and verify."""
+        from chaffinch.planning.audiences.plan_file import save_plan
+
+        save_plan(self, path)
+
+    def explain(self) -> str:
+        """Return in plain sentences what is promised, against whom, and how exact it will be."""
+        from chaffinch.planning.audiences.explanation import explain
+
+        return explain(self)
+
+    def __str__(self) -> str:
+        return f"{self.title or 'reach plan'} ({self.id[:16]}): {self.guarantee}"
+
+
+def checked_bits(parameter: str, bits: object) -> int:
+    """Return a number of bits: a power of two, so that the hash fills all columns alike."""
+    size = checks.whole(parameter, bits, least=LEAST_BITS, most=MOST_BITS)
+    if size & (size - 1):
+        near = 1 << (size.bit_length() - 1)
+        hint = f"{near} or {2 * near}" if 2 * near <= MOST_BITS else f"{near}"
+        raise InvalidInput(parameter, "a power of two", bits, hint=hint)
+    return size
+
+
+def filter_bytes(audience: Audience, bits: int) -> int:
+    """Return the size of what one publisher sends."""
+    return audience.frequencies * bits // 8
+
+
+def colluding_epsilon(audience: Audience, hashes: int, flip: Fraction) -> float:
+    """Return what the flips alone leave to an id at all publishers but one."""
+    others = audience.rows - audience.frequencies
+    return log_of_power((1 - flip) / flip, others * hashes) if others else 0.0
+
+
+def checked_plan(plan: object) -> ReachPlan:
+    """Return a reach plan, or refuse what is none."""
+    if not isinstance(plan, ReachPlan):
+        raise InvalidInput(
+            "plan", "a ReachPlan", type(plan).__name__, hint="load a file with reach.load_plan"
+        )
+    return plan

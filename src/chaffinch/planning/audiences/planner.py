@@ -1,0 +1,297 @@
+"""Choose how many bits, how many hashes and how many flips make the reach most exact.
+
+More columns hide one column better, so fewer flips are needed, but every column brings noise;
+more hashes count every id several times over, but expose it in more columns. The search runs on
+a Gaussian guess of the flips that a guarantee needs. The guess steers and is never promised:
+the chosen way is calibrated with the proven bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from scipy import optimize, special
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound
+from chaffinch.planning.audiences import prediction
+from chaffinch.planning.audiences.audience import Audience, Group
+from chaffinch.planning.audiences.plan import (
+    MOST_DELTA,
+    MOST_EPSILON,
+    MOST_IDS,
+    Option,
+    ReachPlan,
+    checked_bits,
+)
+from chaffinch.privacy import Target
+from chaffinch.privacy.mechanisms.audiences import audience_flip_probability, share_of, weight
+from chaffinch.wire.filter_files import LEAST_BITS
+
+HASHES = (1, 2, 3, 4, 6, 8, 12, 16)
+MAX_BITS = 2**27
+"""By default a row of a filter has at most 16 MiB."""
+CLOSE = 1.05
+"""An error within this factor of the least is as good."""
+TRIES = 3
+"""Guesses err where epsilon is large: so many ways are calibrated until one is good."""
+ENOUGH = 0.001
+"""So is one of at most this share of the reach: nobody asks for more."""
+LEAST_DELTA = 1e-290
+"""A group of columns shares delta between them, and the accounting ends at 1e-300."""
+MOST_ERROR = 0.25
+"""A reach that is off by more than this share of itself is no answer."""
+_LARGEST_LOAD, _SMALLEST_LOAD = 6.0, 1e-4
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class _Task:
+    audience: Audience
+    sizes: tuple[int, ...]
+    target: Target
+
+
+def plan(
+    audience: Audience,
+    *,
+    sizes: Mapping[str, int] | Sequence[int],
+    target: Target,
+    bits: int | None = None,
+    hashes: int | None = None,
+    max_bits: int = MAX_BITS,
+    title: str = "",
+    progress: Progress | None = None,
+) -> ReachPlan:
+    """Return the plan with the most exact reach of all publishers that meets the target.
+
+    ``sizes`` are the expected audiences; they decide the size of the filters and the error
+    that is foretold, never the guarantee. ``bits`` or ``hashes`` fix what is otherwise chosen;
+    ``max_bits`` is the largest filter that anybody wants to send.
+
+    >>> two = Audience(["daily", "radio"])
+    >>> found = plan(two, sizes=[200_000, 50_000], target=Target(epsilon=1, delta=1e-8))
+    >>> found.verify()
+    >>> found.standard_error < 1_000
+    True
+    """
+    given: object = audience
+    if not isinstance(given, Audience):
+        raise InvalidInput("audience", "an Audience", given)
+    wish: object = target
+    if not isinstance(wish, Target):
+        raise InvalidInput("target", "a Target(epsilon=…, delta=…)", wish)
+    checks.real("epsilon", target.epsilon, least=1e-9, most=MOST_EPSILON)
+    checks.real("delta", target.delta, least=LEAST_DELTA, most=MOST_DELTA)
+    task = _Task(audience, checked_sizes(audience, sizes), target)
+    tell = progress or (lambda _words: None)
+    tell("weighing sizes of filters")
+    options = weighed(task, bits, hashes, max_bits)
+    good = _good(options, sum(task.sizes))
+    hopeful = [one for one in options if one.standard_error <= good][:TRIES]
+    # Far beyond use by a guess that errs on the hopeful side: not worth a calibration.
+    _useful(task, hopeful[0], 2 * MOST_ERROR)
+    calibrated: list[tuple[Option, Option, Fraction]] = []
+    for option in hopeful:
+        tell("calibrating the flips")
+        flip = _calibrated(task, option)
+        error = prediction.apart(
+            task.sizes, bits=option.bits, hashes=option.hashes, flip=float(flip)
+        )
+        calibrated.append((option, replace(option, flip=float(flip), standard_error=error), flip))
+        if error <= good:
+            break
+    guess, true, flip = min(calibrated, key=lambda one: one[1].standard_error)
+    _useful(task, true, MOST_ERROR)
+    _countable(task, true)
+    return ReachPlan(
+        title=title,
+        audience=audience,
+        sizes=task.sizes,
+        bits=true.bits,
+        hashes=true.hashes,
+        flip_probability=flip,
+        epsilon=target.epsilon,
+        delta=target.delta,
+        options=tuple(true if one is guess else one for one in options),
+    )
+
+
+def _calibrated(task: _Task, option: Option) -> Fraction:
+    """Return the flips that the guarantee needs, proven."""
+    try:
+        return audience_flip_probability(
+            epsilon=task.target.epsilon,
+            delta=task.target.delta,
+            filters=task.audience.rows,
+            bits=option.bits,
+            hashes=option.hashes,
+        )
+    except NoParameterFound as fault:
+        raise NoPlanFound(fault.message, hint=fault.hint) from None
+
+
+def checked_sizes(audience: Audience, sizes: Mapping[str, int] | Sequence[int]) -> tuple[int, ...]:
+    """Return the expected sizes in the order of the publishers."""
+    if isinstance(sizes, Mapping):
+        unknown = set(sizes) ^ set(audience.publishers)
+        if unknown:
+            raise InvalidInput("sizes", "one for each publisher", sorted(map(str, unknown)))
+        sizes = [sizes[name] for name in audience.publishers]
+    given: object = sizes
+    listed = isinstance(given, Sequence) and not isinstance(given, (str, bytes))
+    if not listed or len(sizes) != len(audience.publishers):
+        raise InvalidInput("sizes", f"one for each of {len(audience.publishers)} publishers", sizes)
+    return tuple(
+        checks.whole("expected size of an audience", size, least=1, most=MOST_IDS) for size in sizes
+    )
+
+
+def weighed(task: _Task, bits: int | None, hashes: int | None, max_bits: int) -> tuple[Option, ...]:
+    """Return, for each number of hashes, the size of filter that suits it."""
+    checked_bits("largest number of bits", max_bits)
+    if bits is not None:
+        checked_bits("number of bits", bits)
+    if hashes is not None:
+        checks.whole("number of hashes", hashes, least=1, most=64)
+    counts = HASHES if hashes is None else (hashes,)
+    total = sum(task.sizes)
+    options: list[Option] = []
+    for count in counts:
+        places = [bits] if bits is not None else _places(count * total, max_bits)
+        tried = [_option(task, place, count) for place in places]
+        least = min(one.standard_error for one in tried)
+        options.append(next(one for one in tried if one.standard_error <= CLOSE * least))
+    return tuple(options)
+
+
+def _places(balls: int, most: int) -> list[int]:
+    """Return sizes of filters, powers of two, that hold so many balls."""
+    first = math.log2(max(min(balls / _LARGEST_LOAD, most), LEAST_BITS))
+    last = math.log2(max(min(balls / _SMALLEST_LOAD, most), LEAST_BITS))
+    return [min(2**power, most) for power in range(math.floor(first), math.ceil(last) + 1)]
+
+
+def _option(task: _Task, bits: int, hashes: int) -> Option:
+    flip = guessed_flip(task.target, task.audience.rows, bits, hashes)
+    error = prediction.apart(task.sizes, bits=bits, hashes=hashes, flip=flip)
+    limit = prediction.without_noise(task.sizes, bits=bits, hashes=hashes)
+    return Option(hashes, bits, flip, error, limit)
+
+
+def _good(options: Sequence[Option], total: int) -> float:
+    """Return the error that is as good as the least one.
+
+    Of those within it the fewest hashes are taken: they leave most against a colluder.
+    """
+    return max(CLOSE * min(one.standard_error for one in options), ENOUGH * total)
+
+
+def guessed_flip(target: Target, rows: int, bits: int, hashes: int) -> float:
+    """Return about the flip probability that the proven bound will ask for.
+
+    The blanket hides one column among bits·(2q)^R uniform ones: a Gaussian shift of
+    μ² = 2·((p² + q²)^R − (2pq)^R) / (bits·q^R). Within 3 % where epsilon / hashes is at most
+    1/2; the larger it is, the more skewed is the true law, which asks for up to 1.8 times as
+    many flips at 3. One row is accounted without a blanket, and guessed for itself.
+    """
+    step = share_of(target.epsilon, hashes)
+    room = max(target.delta / weight(step, hashes), 1e-280)
+    if rows == 1:
+        return _one_row(step, room, bits)
+    shift = _shift(step, room)
+
+    def excess(logit: float) -> float:
+        flip = 0.5 * special.expit(logit)
+        right = 1.0 - flip
+        top = 2.0 * ((right**2 + flip**2) ** rows - (2 * right * flip) ** rows)
+        logarithm = math.log(max(top, 1e-300)) - math.log(bits) - rows * math.log(flip)
+        return logarithm - 2.0 * math.log(shift)
+
+    if excess(-30.0) <= 0:
+        return 0.5 * float(special.expit(-30.0))
+    if excess(30.0) >= 0:
+        return 0.5 * float(special.expit(30.0))
+    return 0.5 * float(special.expit(optimize.brentq(excess, -30.0, 30.0)))
+
+
+def _one_row(epsilon: float, delta: float, bits: int) -> float:
+    """Return about the flips that hide one bit: as much as a Poisson number hides one more.
+
+    The Poisson number that scatters as much has the mean λ = bits·pq/(p − q)².
+    """
+
+    def excess(logarithm: float) -> float:
+        mean, factor = math.exp(logarithm), math.exp(epsilon)
+        low, high = math.floor(mean / factor), math.floor(mean * factor)
+        below = special.pdtr(low, mean) - factor * (special.pdtr(low - 1, mean) if low else 0.0)
+        above = special.pdtrc(high - 1, mean) - factor * special.pdtrc(high, mean)
+        return max(float(below), float(above)) - delta
+
+    mean = math.exp(_crossed(excess, -5.0, 60.0))
+    rest = bits / (bits + 4.0 * mean)
+    return (1.0 - rest) / (2.0 * (1.0 + math.sqrt(rest)))
+
+
+def _crossed(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a falling curve passes 0."""
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return high
+
+
+def _shift(epsilon: float, delta: float) -> float:
+    """Return the Gaussian shift μ whose hockey-stick at ``epsilon`` is ``delta``."""
+
+    def excess(logarithm: float) -> float:
+        shift = math.exp(logarithm)
+        first = special.log_ndtr(-epsilon / shift + shift / 2)
+        second = epsilon + special.log_ndtr(-epsilon / shift - shift / 2)
+        if second >= first:
+            return -math.inf
+        return float(first + math.log(-math.expm1(second - first)) - math.log(delta))
+
+    low, high = -25.0, 5.0
+    while excess(low) > 0:
+        low -= 5.0
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if excess(middle) <= 0 else (low, middle)
+    return math.exp(low)
+
+
+def _countable(task: _Task, option: Option) -> None:
+    """Refuse filters so full that the analyzer would refuse them."""
+    columns = prediction.expected(
+        task.audience,
+        prediction.disjoint(task.audience, task.sizes),
+        bits=option.bits,
+        hashes=option.hashes,
+        flip=option.flip,
+    )
+    if not columns.countable(Group(any_of=task.audience.publishers)):
+        raise NoPlanFound(
+            f"The filters must leave enough columns empty to count by. Got {option.bits:,} bits "
+            f"for {sum(task.sizes):,} ids.",
+            hint="more bits",
+        )
+
+
+def _useful(task: _Task, option: Option, most: float) -> None:
+    total = sum(task.sizes)
+    share = option.standard_error / total
+    if share <= most:
+        return
+    rows = task.audience.rows
+    raise NoPlanFound(
+        f"The standard error of the reach must be at most {MOST_ERROR:.0%} of it. "
+        + (f"Got {share:.0%}" if share < 100 else "Got more than can be counted by")
+        + f", with {option.bits:,} bits for {rows} rows at epsilon {task.target.epsilon:g}.",
+        hint="more bits, or smaller audiences"
+        if option.limit > MOST_ERROR * total
+        else "larger audiences, a larger epsilon, fewer publishers or fewer frequencies",
+    )

@@ -1,0 +1,164 @@
+"""A plan in plain sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from chaffinch.planning.candidates import Candidate, rounded_up, standard_error
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.privacy.guarantee import promised
+from chaffinch.protocols.protocols import Decoys, Encoded, FlippedDecoys, Flips
+
+
+def explain(plan: Plan) -> str:
+    """Return what is promised, to whom, what is sent, how exact the answer is, and why."""
+    paragraphs = [
+        _promise(plan),
+        _odds(plan),
+        _trust(plan),
+        *(_sending(plan, part) for part in plan.parts),
+        _choice(plan),
+    ]
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+
+
+def right_guesses(epsilon: float, delta: float) -> int:
+    """Return how many of 100 guessers can be right, rounded up: (e^ε + δ)/(1 + e^ε).
+
+    They toss a coin without the data; prior one half.
+
+    >>> right_guesses(1.0, 1e-6)
+    74
+    """
+    shrink = math.exp(-min(epsilon, 700.0))
+    return min(100, math.ceil(100 * (1 + delta * shrink) / (1 + shrink)))
+
+
+def factor(epsilon: float) -> str:
+    """Return the factor that a promise allows, never less than it is.
+
+    >>> factor(1.1)
+    'e^1.1 = 3.01'
+    """
+    return f"e^{promised(epsilon, 6)} = {promised(math.exp(min(epsilon, 700)), 3)}"
+
+
+def _promise(plan: Plan) -> str:
+    answers = "one answer" if len(plan.parts) == 1 else f"all {len(plan.parts)} answers"
+    rounds = f", in all {plan.rounds} rounds together" if plan.rounds > 1 else ""
+    return (
+        f"Protected is {answers} of one person{rounds}: changing it (neighbours: "
+        f"{plan.guarantee.neighbours}) changes the chance of anything that can be seen by a "
+        f"factor of at most {factor(plan.epsilon)}, plus {promised(plan.delta, 3)} at most. "
+        f"Method: {plan.guarantee.method}."
+    )
+
+
+def _odds(plan: Plan) -> str:
+    right = right_guesses(plan.epsilon, plan.delta)
+    return (
+        f"In odds: of 100 people who guess which of two answers someone gave, 50 are right by "
+        f"tossing a coin, and at most {right} after seeing everything that is released."
+    )
+
+
+def _trust(plan: Plan) -> str:
+    local = plan.guarantee.local_epsilon
+    if plan.crowd == 1:
+        return "This counts on nobody else: it holds even if all others collude."
+    alone = (
+        "nothing protects the answer"
+        if math.isinf(local)
+        else f"an epsilon of {rounded_up(local):g} is left"
+    )
+    left = "; ".join(
+        f"{float(share):.0%} honest: epsilon {'unlimited' if math.isinf(e) else f'{e:g}'}"
+        for share, e in plan.shares
+    )
+    return (
+        f"This counts on {plan.crowd} honest users and on a shuffler that does not collude with "
+        f"the analyzer; if it does, {alone}. If fewer of the {plan.crowd} are honest, as stated in "
+        f"the plan and checked by `plan --check`: {left}. "
+        f"Nothing is released before {plan.reports} reports are there."
+    )
+
+
+def _flips(part: Part) -> str:
+    assert isinstance(part.protocol, Flips)  # noqa: S101 - chosen by the table below
+    flip, copies = float(part.protocol.flip_probability), part.protocol.copies
+    times = "" if copies == 1 else f", {copies} times over"
+    return f"each bit of the answer is flipped with probability {flip:.3g}{times}"
+
+
+def _decoys(part: Part) -> str:
+    assert isinstance(part.protocol, Decoys)  # noqa: S101 - chosen by the table below
+    count = float(part.protocol.decoy_slots * part.protocol.decoy_rate)
+    return f"the answer is sent in clear with {count:.3g} decoys on average"
+
+
+def _flipped_decoys(part: Part) -> str:
+    assert isinstance(part.protocol, FlippedDecoys)  # noqa: S101 - chosen by the table below
+    flip = float(part.protocol.flip_probability)
+    return (
+        f"the answer and {part.protocol.decoys} decoy are sent, "
+        f"each bit flipped with probability {flip:.3g}"
+    )
+
+
+def _encoded(part: Part) -> str:
+    assert isinstance(part.protocol, Encoded)  # noqa: S101 - chosen by the table below
+    flip = float(part.protocol.flip_probability)
+    return (
+        f"the number becomes {part.protocol.resolution} bits, "
+        f"each flipped with probability {flip:.3g}"
+    )
+
+
+_WORDS: dict[str, Callable[[Part], str]] = {
+    "flips": _flips,
+    "decoys": _decoys,
+    "flipped-decoys": _flipped_decoys,
+    "encoded": _encoded,
+}
+
+
+def _sending(plan: Plan, part: Part) -> str:
+    error = standard_error(part, plan.reports)
+    if isinstance(part.protocol, Encoded):
+        exact = f"the mean has a standard error of {error / plan.reports:.3g} of the range"
+    else:
+        exact = (
+            f"each count has a standard error of {error:.3g} people "
+            f"({error / plan.reports:.2%} of the reports)"
+        )
+    slots = "1 slot" if part.slots == 1 else f"{part.slots} slots"
+    useless = ""
+    if error > plan.reports / 4:
+        useless = " Beware: that is a large part of the crowd; the answer will say little."
+    return (
+        f"{part.name}: {_WORDS[part.protocol.kind](part)}; a report has {slots} for it. "
+        f"With {plan.reports} reports {exact}.{useless}"
+    )
+
+
+def _choice(plan: Plan) -> str:
+    if not plan.alternatives:
+        return ""
+    own = max(standard_error(part, plan.reports) for part in plan.parts)
+    ordered = sorted(plan.alternatives, key=lambda one: (one.epsilon, one.error))
+    lines = [_compared(one, own, plan.epsilon) for one in ordered]
+    return "Why not another protocol:\n" + "\n".join(lines)
+
+
+def _compared(one: Candidate, own: float, epsilon: float) -> str:
+    reasons = [] if one.epsilon == epsilon else [f"epsilon {one.epsilon:g}"]
+    if one.too_many_messages:
+        reasons.append(f"needs {one.slots} slots")
+    ratio = one.error / own
+    reasons.append(f"standard error {ratio:.2f} times as large")
+    if math.isinf(one.local_epsilon):
+        reasons.append("no protection if shuffler and analyzer collude")
+    elif one.crowd > 1:
+        reasons.append(f"epsilon {rounded_up(one.local_epsilon):g} if they collude")
+    return f"- {one.name}: " + ", ".join(reasons)

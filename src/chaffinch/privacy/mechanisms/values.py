@@ -1,0 +1,317 @@
+"""One value out of d, every bit of its one-hot vector flipped, with decoys (S0 §5.2, §5.3).
+
+Only the messages view is offered: the sums at every value. Whole flipped records would give
+their senders away (see docs/concepts/views.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.privacy.guarantee import Bracket, Method
+from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
+from chaffinch.privacy.mechanisms.one_sum import COARSE, FEW_CROWDS
+from chaffinch.privacy.numerics import crowds
+from chaffinch.privacy.numerics.laws import Law, binomial, kernel, sum_of_flips
+from chaffinch.privacy.numerics.pairs import Side, mixture_delta, pair_delta, side
+from chaffinch.privacy.numerics.precision import LEAST_TAIL, Wide, log_of_power, up
+
+Floats = NDArray[np.float64]
+_WIDTH = 1e-3
+_MOST_CROWDS = 4_000
+_MOST_OUTCOMES = 1_000_000
+
+
+@dataclass(frozen=True, init=False)
+class FlippedValues(Mechanism):
+    """Users and decoys send the indices of the set bits of their flipped one-hot vectors.
+
+    ``users`` hold a value each (the target among them), ``decoys`` uniform ones are added,
+    every bit is flipped with ``flip_probability``. Neighbours: one user's value changes, so
+    two sums move.
+    """
+
+    users: int
+    decoys: int
+    values: int
+    flip_probability: Fraction
+
+    view = "messages"
+
+    def __init__(
+        self,
+        *,
+        users: int,
+        values: int,
+        flip_probability: float | str | Fraction,
+        decoys: int = 0,
+        view: str = "messages",
+    ) -> None:
+        if view == "records":
+            raise InvalidInput(
+                "view",
+                "'messages' for flipped values",
+                view,
+                hint="the multiset of whole flipped records is not private at these settings: "
+                "a record with one set bit names its sender's value; send the indices of the "
+                "set bits as separate messages",
+            )
+        checks.choice("view", view, ("messages",))
+        object.__setattr__(self, "users", checks.whole("number of users", users, least=1))
+        object.__setattr__(self, "decoys", checks.whole("number of decoys", decoys))
+        object.__setattr__(
+            self, "values", checks.whole("number of values", values, least=2, most=10**6)
+        )
+        object.__setattr__(self, "flip_probability", checks.flip_probability(flip_probability))
+
+    @property
+    def method(self) -> Method:  # type: ignore[override]
+        """Return ``exact`` without decoys; with them the upper end is a proven bound."""
+        return "upper-bound" if self.decoys else "exact"
+
+    @property
+    def crowd_words(self) -> str:
+        """Return the crowd the guarantee counts on, in words."""
+        fakes = f" and {self.decoys} decoys" if self.decoys else ""
+        return f"{self.users} honest users{fakes} over {self.values} values"
+
+    @property
+    def local_epsilon(self) -> float:
+        """Return 2 ln(p/q): two bits of the one-hot vector differ."""
+        flip = self.flip_probability
+        return log_of_power((1 - flip) / flip, 2)
+
+    def delta(self, epsilon: float, *, relative_width: float | None = None) -> Bracket:
+        """Return the bracket of the worst delta over all crowds and both directions.
+
+        Without decoys both ends close to 1e-3, or as far as a few thousand crowds allow; a
+        ``relative_width`` that is asked for is reached or GuaranteeNotProven is raised. With
+        decoys the upper end is Σ over the number J of decoys on the two values of P(J) · worst
+        delta with J more records there (joint convexity), and the lower end is the exact
+        mixture for a crowd that is often the worst: the width left is what the bound costs.
+        """
+        epsilon = checks.epsilon(epsilon)
+        width = _WIDTH
+        if relative_width is not None:
+            width = checks.real("relative width", relative_width, least=1e-9, most=1.0)
+        if epsilon >= self.local_epsilon:
+            return Bracket(0.0, 0.0)
+        if self.decoys:
+            return self._with_decoys(epsilon, width)
+        search = self._worst(epsilon, self.users - 1, width)
+        lower, upper = float(search.lower[0]), float(search.upper[0])
+        if relative_width is not None and upper > 1e-300 and upper - lower > width * upper:
+            raise GuaranteeNotProven("delta", asked=width, lower=lower, upper=upper)
+        return Bracket(lower, upper)
+
+    def delta_bound(self, epsilon: float) -> float:
+        """Return what a short search proves: a few percent above delta where crowds differ."""
+        epsilon = checks.epsilon(epsilon)
+        if epsilon >= self.local_epsilon:
+            return 0.0
+        # Given where the decoys fell they are users of some value, and every crowd is covered.
+        # Only two values matter then, and whether there is a third.
+        records = self.users + self.decoys
+        return _short_search(records, min(self.values, 3), self.flip_probability, epsilon)
+
+    def epsilon(self, delta: float) -> Bracket:
+        """Return the bracket of the smallest epsilon that holds with ``delta``.
+
+        The lower end comes from the worst crowd found; the upper end is the first of a few
+        growing steps above it at which the whole search proves a delta small enough.
+        """
+        target = checks.delta(delta)
+        if self.decoys:
+            return solve_epsilon(self.delta, target, most=self.local_epsilon, tolerance=1e-3)
+        lower = self._crowd_epsilon((self.users - 1, 0), target)
+        for _ in range(4):
+            found = self._worst(lower, self.users - 1, _WIDTH).best[0].low
+            higher = self._crowd_epsilon(found, target)
+            if higher <= lower:
+                break
+            lower = higher
+        step = 0.25 * _WIDTH
+        while True:
+            absolute = 1e-9 * (step / _WIDTH) if step > _WIDTH else 0.0
+            upper = min(lower * (1 + step) + absolute, self.local_epsilon)
+            if self.delta(upper).upper <= target:
+                return Bracket(lower, upper)
+            step *= 2
+
+    def _crowd_epsilon(self, crowd: tuple[int, ...], target: float) -> float:
+        """Return a lower end of epsilon for one crowd."""
+        first, second = crowd
+
+        def given(epsilon: float) -> Bracket:
+            return self.crowd_delta(first=first, second=second, epsilon=epsilon)
+
+        return solve_epsilon(given, target, most=self.local_epsilon, tolerance=1e-9).lower
+
+    profile_nodes: ClassVar[int] = 33
+
+    def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        """Return both ends of delta at many epsilons."""
+        ends = [self.delta(float(epsilon), relative_width=None) for epsilon in epsilons]
+        return np.array([e.lower for e in ends]), np.array([e.upper for e in ends])
+
+    def nodes(self) -> Floats:
+        """Return epsilons up to where the profile ends for a crowd that is often the worst."""
+        others = self.users - 1 + self.decoys
+        last = self._crowd_epsilon((others, 0), self.profile_floor)
+        return 1.02 * last * np.linspace(0.0, 1.0, self.profile_nodes) ** 1.5
+
+    def profile_bound(self, epsilons: Floats) -> Floats:
+        """Return what short searches prove of delta at many epsilons."""
+        return np.array([self.delta_bound(float(epsilon)) for epsilon in epsilons])
+
+    def instance(self) -> tuple[Floats, Floats] | None:
+        """Return the laws of the two sums when all others hold the target's first value."""
+        if self.decoys:
+            return None
+        flip, others = self.flip_probability, self.users - 1
+        target = kernel(1, flip)
+        first = sum_of_flips(others, 0, flip, 1e-19, 1.0).mass
+        second = sum_of_flips(0, others, flip, 1e-19, 1.0).mass
+        if len(first) * len(second) > _MOST_OUTCOMES:
+            return None
+        stay = np.outer(np.convolve(first, target.one), np.convolve(second, target.zero)).ravel()
+        move = np.outer(np.convolve(first, target.zero), np.convolve(second, target.one)).ravel()
+        kept = np.minimum(stay, move) > 1e-24
+        return stay[kept].astype(np.float64), move[kept].astype(np.float64)
+
+    def crowd_delta(self, *, first: int, second: int, epsilon: float) -> Bracket:
+        """Return delta for a given crowd, in the direction from the first value to the second.
+
+        ``first`` and ``second`` of the other records (users and decoys) are on the value that
+        the target leaves and on the one it joins.
+        """
+        records = self.users - 1 + self.decoys
+        first = checks.whole("records on the first value", first, most=records)
+        second = checks.whole("records on the second value", second, most=records - first)
+        box = crowds.Box((first, second), (first, second))
+        epsilon, tail = checks.epsilon(epsilon), Wide(1e-40)
+        while True:
+            low, high = self._bound(box, records, epsilon, tail)
+            if high[0] - low[0] <= 1e-9 * high[0] or high[0] < 1e-300 or tail <= LEAST_TAIL:
+                return Bracket(float(low[0]), float(high[0]))
+            tail = max(tail**2, LEAST_TAIL)
+
+    def _bound(
+        self, box: crowds.Box, records: int, epsilon: float, tail: Any
+    ) -> tuple[Floats, Floats]:
+        flip = self.flip_probability
+        # Leaving is joining seen in the mirror: the target's one becomes a zero.
+        leaving = sum_of_flips(box.low[0], records - box.high[0], flip, tail, 1.0)
+        joining = _side(box.low[1], records - box.high[1], flip, tail)
+        low, high = pair_delta(leaving, joining, kernel(1, flip), epsilon)
+        return np.array([low]), np.array([high])
+
+    def _worst(
+        self, epsilon: float, others: int, width: float, most: int = _MOST_CROWDS
+    ) -> crowds.Search:
+        """Search the crowds with at most ``others`` records on the two values."""
+        records = self.users - 1 + self.decoys
+
+        def clip(box: crowds.Box) -> crowds.Box | None:
+            spare = [others - box.low[1], others - box.low[0]]
+            high = tuple(min(h, s) for h, s in zip(box.high, spare, strict=True))
+            low = box.low
+            if self.values == 2:
+                # There is no third value: who is not on the one is on the other.
+                low = (max(low[0], others - high[1]), max(low[1], others - high[0]))
+            if any(h < least for h, least in zip(high, low, strict=True)):
+                return None
+            return crowds.Box(low, high)
+
+        tail = Wide(1e-30)
+        root = crowds.Box((0, 0), (others, others))
+        while True:
+            probe = self._bound(crowds.Box((others, 0), (others, 0)), records, epsilon, tail)
+            if tail < probe[0][0] * width * 1e-3 or tail <= LEAST_TAIL or probe[1][0] < 1e-305:
+                break
+            tail = max(Wide(probe[0][0]) * width * 1e-4, tail**2, LEAST_TAIL)
+
+        def bound(box: crowds.Box) -> tuple[Floats, Floats]:
+            return self._bound(box, records, epsilon, tail)
+
+        return crowds.worst(
+            [root], bound, width=width / 2, floor=1e-300, most_evaluations=most, clip=clip
+        )
+
+    def _with_decoys(self, epsilon: float, width: float) -> Bracket:
+        if self.users == 1:
+            upper = self._spread_decoys(epsilon)
+        else:
+            law = binomial(self.decoys, Fraction(2, self.values), Wide(1e-20))
+            upper = Wide(law.missing)
+            for count, share in _groups(law):
+                search = self._worst(epsilon, self.users - 1 + count, width)
+                upper += Wide(share) * search.upper[0]
+        lower = max(
+            mixture_delta(
+                first=first,
+                second=second,
+                users=self.users,
+                decoys=self.decoys,
+                values=self.values,
+                flip=self.flip_probability,
+                epsilon=epsilon,
+            )
+            for first, second in self._corners()
+        )
+        ceiling = min(up(upper), 1.0)
+        return Bracket(min(lower, ceiling), ceiling)
+
+    def _corners(self) -> set[tuple[int, int]]:
+        """Return crowds that are often the worst: all on one value, or all elsewhere."""
+        others = self.users - 1
+        return {(others, 0), (0, others)} if self.values == 2 else {(others, 0), (0, 0)}
+
+    def _spread_decoys(self, epsilon: float) -> Any:
+        """Return E[delta given how many decoys fell on each value], one real user alone."""
+        share = Fraction(1, self.values)
+        first = binomial(self.decoys, share, Wide(1e-18))
+        total: Any = first.missing
+        for one, mass in enumerate(first.mass, start=first.start):
+            second = binomial(self.decoys - one, share / (1 - share), Wide(1e-18))
+            total += mass * (1 + first.relative) * second.missing
+            for two, weight in enumerate(second.mass, start=second.start):
+                point = crowds.Box((one, two), (one, two))
+                high = self._bound(point, self.decoys, epsilon, Wide(1e-40))[1][0]
+                total += mass * weight * (1 + first.relative + second.relative + 1e-15) * high
+        return total
+
+
+@lru_cache(maxsize=4096)
+def _short_search(users: int, values: int, flip: Fraction, epsilon: float) -> float:
+    """Return the upper end of delta that a few crowds prove; asked again by every plan."""
+    mechanism = FlippedValues(users=users, values=values, flip_probability=flip)
+    search = mechanism._worst(epsilon, users - 1, COARSE, FEW_CROWDS)  # noqa: SLF001
+    return min(float(search.upper[0]), 1.0)
+
+
+@lru_cache(maxsize=512)
+def _side(ones: int, zeros: int, flip: Fraction, tail: Any) -> Side:
+    return side(sum_of_flips(ones, zeros, flip, tail, 1.0), kernel(1, flip))
+
+
+def _groups(law: Law) -> list[tuple[int, float]]:
+    """Return a few (largest J, probability of the group) that cover the window of J."""
+    sums = np.cumsum(law.mass)
+    edges = sorted({int(np.searchsorted(sums, level)) for level in (0.5, 0.9, 0.99, 1 - 1e-4)})
+    edges = [*[e for e in edges if e < len(sums) - 1], len(sums) - 1]
+    groups = []
+    before = -1
+    for edge in edges:
+        share = float(law.mass[before + 1 : edge + 1].sum()) * (1 + law.relative + 1e-15)
+        groups.append((law.start + edge, share))
+        before = edge
+    return groups

@@ -1,0 +1,1 @@
+"""Certified arithmetic on probability laws: windows, sums, contours, grids, roots."""

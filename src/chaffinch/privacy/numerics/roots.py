@@ -1,0 +1,189 @@
+"""Where a falling curve crosses a level, with few evaluations and on the safe side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from chaffinch.errors import GuaranteeNotProven
+
+Curve = Callable[[float], float]
+
+_MOST_STEPS = 200
+_SMALLEST = 1e-250
+
+
+def crossing(
+    curve: Curve,
+    level: float,
+    *,
+    top: float,
+    tolerance: float,
+    guess: float = 1.0,
+    ask_top: bool = False,
+) -> tuple[float, float]:
+    """Return (left, right): ``curve`` was seen above ``level`` at left, and at most it at right.
+
+    ``curve(top)`` is known to be at most ``level``; with ``ask_top`` it is asked how far below,
+    for a start when top is near. If the curve starts at or below the level both ends are 0.
+    Otherwise right − left ≤ tolerance·right, or left is 0 because no point above was found.
+
+    The search runs on ln(curve), nearly a parabola for privacy curves, by regula falsi with
+    halved weights; when that does not halve the interval in three steps, it is halved outright.
+    """
+    start = curve(0.0)
+    if start <= level:
+        return 0.0, 0.0
+    end = min(_height(curve(top), level), 0.0) if ask_top else -math.inf
+    left, right = (0.0, _height(start, level)), (top, end)
+    middle = min(guess, top)
+    while middle < top:
+        height = _height(curve(middle), level)
+        if height <= 0:
+            right = (middle, height)
+            break
+        left, middle = (middle, height), min(2.0 * middle, top)
+    return _narrow(curve, level, left, right, tolerance)
+
+
+def _narrow(
+    curve: Curve,
+    level: float,
+    left: tuple[float, float],
+    right: tuple[float, float],
+    tolerance: float,
+) -> tuple[float, float]:
+    (a, high), (b, low) = left, right
+    span, last, stalled = b - a, 0, 0
+    for _ in range(_MOST_STEPS):
+        if b - a <= tolerance * b or b < _SMALLEST:
+            break
+        # A step a little past the estimate, away from the end that moved last, closes both.
+        push = -0.4 * last * tolerance * b
+        middle = _between((a, high), (b, low), push, halve=stalled >= 3)
+        height = _height(curve(middle), level)
+        if height <= 0:
+            b, low = middle, height
+            high, last = (0.5 * high if last == 1 else high), 1
+        else:
+            a, high = middle, height
+            low, last = (0.5 * low if last == -1 else low), -1
+        halved = b - a <= 0.5 * span
+        span, stalled = (b - a, 0) if halved else (span, stalled + 1)
+    return a, b
+
+
+def _between(
+    left: tuple[float, float], right: tuple[float, float], push: float, *, halve: bool
+) -> float:
+    """Return a point strictly between: interpolated where both heights are known."""
+    (a, high), (b, low) = left, right
+    if not halve and math.isfinite(low):
+        guess = a + high / (high - low) * (b - a) + push
+        if a < guess < b:
+            return guess
+    return math.sqrt(a * b) if 0 < a < 0.1 * b else 0.5 * (a + b)
+
+
+def _height(value: float, level: float) -> float:
+    """Return ln(value/level), and −inf for 0."""
+    if value <= 0:
+        return -math.inf
+    # At most the level counts as not above, whatever the logarithm rounds to.
+    height = math.log(value) - math.log(level)
+    return max(height, 5e-324) if value > level else min(height, 0.0)
+
+
+# ----------------------------------------------------------------------------
+# One root search for the planner: the largest strength that still keeps a promise.
+
+_MOST_TRIES = 60
+_LONGEST_STEP = 0.5
+_FIRST_STEP = 0.02
+
+
+def settle(
+    excess: Callable[[float], float],
+    guess: float,
+    *,
+    least: float,
+    most: float,
+    tolerance: float = 5e-4,
+    slope: float | None = None,
+) -> float | None:
+    """Return a number near ``guess`` with excess ≤ 0 such that a little more has excess > 0.
+
+    ``excess`` rises with the logarithm of the number, about by ``slope`` per unit where that
+    is known beforehand, and is expensive: each step aims just below the root, and a number
+    that is seen to be that close is taken. What could not be proven counts as too much. None:
+    not even ``least`` will do.
+
+    >>> round(settle(lambda x: x * x - 2, 1.0, least=0.01, most=100, tolerance=1e-6), 5)
+    1.41421
+    """
+
+    def value(place: float) -> float:
+        try:
+            return excess(math.exp(place))
+        except GuaranteeNotProven:
+            return math.inf
+
+    floor, ceiling = math.log(least), math.log(most)
+    place = min(max(math.log(guess), floor), ceiling)
+    low = high = None
+    reached = value(place)
+    for count in range(_MOST_TRIES):
+        if reached <= 0:
+            low = (place, reached)
+        else:
+            high = (place, reached)
+        if _close(low, high, slope, tolerance, ceiling):
+            break
+        if low is None and place <= floor:
+            return None
+        place = min(max(_next(low, high, slope, tolerance, count), floor), ceiling)
+        reached = value(place)
+    return None if low is None else math.exp(low[0])
+
+
+Seen = tuple[float, float] | None
+"""A place, as a logarithm, and the excess there."""
+
+
+def _close(low: Seen, high: Seen, slope: float | None, tolerance: float, ceiling: float) -> bool:
+    """Return whether the best place so far is close enough below the root."""
+    if low is None:
+        return False
+    if low[0] >= ceiling:
+        return True
+    if high is not None and high[0] - low[0] <= tolerance:
+        return True
+    rise = _rise(low, high) or slope
+    return rise is not None and -low[1] <= rise * tolerance
+
+
+def _rise(low: Seen, high: Seen) -> float | None:
+    """Return the slope between the two places around the root, if both are known."""
+    if low is None or high is None or not math.isfinite(high[1] - low[1]):
+        return None
+    return (high[1] - low[1]) / (high[0] - low[0])
+
+
+def _next(low: Seen, high: Seen, slope: float | None, tolerance: float, count: int) -> float:
+    """Return the next place: where the excess should be just below zero."""
+    if low is not None and high is not None:
+        rise = _rise(low, high)
+        middle = 0.5 * (low[0] + high[0])
+        if rise is None or count % 4 == 3:
+            return middle
+        aim = low[0] - low[1] / rise - 0.4 * tolerance
+        return min(max(aim, low[0] + 0.2 * tolerance), high[0] - 0.2 * tolerance)
+    seen = low or high
+    if seen is None:  # pragma: no cover - one place has always been looked at
+        raise AssertionError
+    known = slope if slope and math.isfinite(seen[1]) else None
+    step = _FIRST_STEP * 3.0**count if known is None else abs(seen[1]) / known + 0.4 * tolerance
+    step = min(step, _LONGEST_STEP * 2.0**count)
+    if low is None:
+        return seen[0] - step
+    return seen[0] + step - (0.0 if known is None else 0.8 * tolerance)

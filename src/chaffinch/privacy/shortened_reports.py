@@ -1,0 +1,119 @@
+"""A mechanism as it is really run: now and then something is cut off what is sent.
+
+Reports have a fixed number of slots. What does not fit is dropped, so the view differs from
+the one that was proven with a small chance: at most ``distance`` over all honest people. Two
+views that were (ε, δ)-close then stay (ε, δ + (1 + e^ε)·distance)-close.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput
+from chaffinch.privacy.guarantee import Bracket, Method
+from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
+from chaffinch.privacy.numerics.precision import up
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Shortened(Mechanism):
+    """``inner`` with a chance of at most ``distance`` that anybody's messages were cut.
+
+    Cutting is done by each sender to their own report, so the local guarantee stays.
+
+    >>> from chaffinch.privacy import FlippedBits
+    >>> whole = FlippedBits(users=1000, flip_probability="0.05")
+    >>> cut = Shortened(whole, Fraction(1, 10**9))
+    >>> cut.delta(1.0).upper > whole.delta(1.0).upper
+    True
+    """
+
+    inner: Mechanism
+    distance: Fraction
+
+    def __post_init__(self) -> None:
+        inner: object = self.inner
+        if not isinstance(inner, Mechanism) or isinstance(inner, Shortened):
+            raise InvalidInput("inner mechanism", "a mechanism that is not cut yet", inner)
+        distance: object = self.distance
+        if not isinstance(distance, Fraction) or not 0 <= distance <= 1:
+            raise InvalidInput("distance", "a Fraction from 0 to 1", distance)
+
+    @property
+    def neighbours(self) -> str:  # type: ignore[override]
+        """Return the neighbours of the inner mechanism."""
+        return self.inner.neighbours
+
+    @property
+    def view(self) -> str:  # type: ignore[override]
+        """Return the view of the inner mechanism."""
+        return self.inner.view
+
+    @property
+    def method(self) -> Method:  # type: ignore[override]
+        """Return the method of the inner mechanism: cutting is added on both sides."""
+        return self.inner.method
+
+    @property
+    def crowd_words(self) -> str:
+        """Return the crowd of the inner mechanism."""
+        return self.inner.crowd_words
+
+    @property
+    def local_epsilon(self) -> float:
+        """Return the local guarantee, which cutting does not touch."""
+        return self.inner.local_epsilon
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Return the bracket of delta with what cutting may change."""
+        epsilon = checks.epsilon(epsilon)
+        if epsilon >= self.local_epsilon:
+            return Bracket(0.0, 0.0)
+        whole, cut = self.inner.delta(epsilon), cost(self.distance, epsilon)
+        return Bracket(max(whole.lower - cut, 0.0), min(up(whole.upper + cut), 1.0))
+
+    def delta_bound(self, epsilon: float) -> float:
+        """Return an upper end of delta, quickly."""
+        if epsilon >= self.local_epsilon:
+            return 0.0
+        return min(up(self.inner.delta_bound(epsilon) + cost(self.distance, epsilon)), 1.0)
+
+    def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        """Return both ends of delta at many epsilons."""
+        ends = [self.delta(float(epsilon)) for epsilon in epsilons]
+        return np.array([e.lower for e in ends]), np.array([e.upper for e in ends])
+
+    def epsilon(self, delta: float) -> Bracket:
+        """Return the bracket of the smallest epsilon that holds with ``delta``."""
+        target = checks.delta(delta)
+        upper = min(self._upper_epsilon(target), self.local_epsilon)
+        lower = self.inner.epsilon(target).lower
+        # Cutting may also help; walk down until delta is proven to be too large still.
+        for _ in range(200):
+            if lower < 1e-9 or self.delta(lower).lower > target:
+                return Bracket(min(lower, upper), upper)
+            lower *= 0.999
+        return Bracket(0.0, upper)
+
+    def _upper_epsilon(self, target: float) -> float:
+        """Return an epsilon that holds, from the inner one at a little less than ``target``."""
+        for room in (1.0, 0.999, 0.99, 0.9, 0.5):
+            upper = self.inner.epsilon(room * target).upper
+            if self.delta(upper).upper <= target:
+                return upper
+        return solve_epsilon(self.delta, target, most=self.local_epsilon).upper
+
+
+def cost(distance: Fraction, epsilon: float) -> float:
+    """Return (1 + e^ε)·distance, rounded up: what cutting costs of delta."""
+    if distance == 0:
+        return 0.0
+    return min(up((1 + math.exp(min(epsilon, 700.0))) * float(distance) * (1 + 1e-14)), 1.0)

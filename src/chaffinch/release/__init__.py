@@ -1,0 +1,1 @@
+"""What is told to the world, and the files, pages and sentences that say it."""

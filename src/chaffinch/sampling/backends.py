@@ -1,0 +1,184 @@
+"""Which implementation of the loops runs: the C extension where it was built, else NumPy."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import ModuleType
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput
+from chaffinch.sampling import plain
+
+State = plain.State
+VARIABLE = "CHAFFINCH_KERNELS"
+"""Set it to ``numpy`` or ``native`` to choose; without it the fastest one that is there."""
+
+
+class Loops(Protocol):
+    """The dispatch table: a module with these functions. ``plain`` says what each does."""
+
+    def compare_planes(
+        self,
+        planes: NDArray[np.uint64],
+        digits: NDArray[np.uint8],
+        below: NDArray[np.uint64],
+        undecided: NDArray[np.uint64],
+        /,
+    ) -> None:
+        """Compare digit planes with digits."""
+        ...
+
+    def collect_open(self, undecided: NDArray[np.uint64], lanes: NDArray[np.int64], /) -> int:
+        """List the words with an open lane."""
+        ...
+
+    def refine(
+        self,
+        plane: NDArray[np.uint64],
+        digit: int,
+        below: NDArray[np.uint64],
+        undecided: NDArray[np.uint64],
+        lanes: NDArray[np.int64],
+        /,
+    ) -> int:
+        """Compare one more digit of the open words."""
+        ...
+
+    def lookup(
+        self,
+        drawn: NDArray[np.uint64],
+        thresholds: NDArray[np.uint64],
+        guide: NDArray[np.uint16],
+        counts: NDArray[np.int64],
+        /,
+    ) -> int:
+        """Count the thresholds above each word."""
+        ...
+
+    def walk(
+        self,
+        counts: NDArray[np.int64],
+        weights: NDArray[np.int64],
+        escape: int,
+        span: tuple[int, int],
+        found: NDArray[np.int64],
+        /,
+    ) -> tuple[int, int]:
+        """Turn gaps into positions."""
+        ...
+
+    def leap(
+        self,
+        pieces: NDArray[np.uint16],
+        short: NDArray[np.uint16],
+        thresholds: NDArray[np.uint64],
+        span: tuple[int, int],
+        found: NDArray[np.int64],
+        /,
+    ) -> tuple[int, int, int]:
+        """Turn short words into positions."""
+        ...
+
+    def xor_positions(self, bits: NDArray[np.uint64], positions: NDArray[np.int64], /) -> None:
+        """Flip the bits at positions."""
+        ...
+
+    def place(
+        self,
+        positions: NDArray[np.int64],
+        bounds: NDArray[np.int64],
+        state: State,
+        column: int,
+        slots: int,
+        /,
+    ) -> int:
+        """Give flipped zeros of one-hot records their slots."""
+        ...
+
+    def scatter(
+        self,
+        source: tuple[NDArray[np.uint16], NDArray[np.uint16], NDArray[np.uint64]],
+        bounds: NDArray[np.int64],
+        state: State,
+        reached: tuple[int, int],
+        slots: int,
+        /,
+    ) -> tuple[int, int, int]:
+        """Leap and place at once."""
+        ...
+
+    def row_ones(self, rows: NDArray[np.uint64], counts: NDArray[np.int64], /) -> None:
+        """Count the ones in each row."""
+        ...
+
+    def histogram(self, codes: NDArray[np.uint32], counts: NDArray[np.int64], /) -> int:
+        """Count codes."""
+        ...
+
+    def popcount(self, rows: NDArray[np.uint8], stride: int, counts: NDArray[np.int64], /) -> None:
+        """Count ones per bit position."""
+        ...
+
+
+def choose(wanted: str) -> tuple[str, Loops]:
+    """Return the name and the loops for what the environment variable says."""
+    name, loops = chosen(wanted, "_native", plain)
+    return name, cast("Loops", loops)
+
+
+def chosen(wanted: str, extension: str, fallback: ModuleType) -> tuple[str, ModuleType]:
+    """Return a C extension if it is wanted and was built from these sources, else the other.
+
+    Both say which edition of the loops they hold.
+    """
+    checks.choice(f"variable {VARIABLE}", wanted, ("", "native", "numpy"))
+    if wanted != "numpy":
+        try:
+            built = importlib.import_module(f"chaffinch.sampling.{extension}")
+        except ImportError:
+            built = None
+        if getattr(built, "EDITION", 0) == fallback.EDITION:
+            return "native", cast("ModuleType", built)
+        if wanted == "native":
+            rule = "numpy or unset where the C extension was not built, or from older sources"
+            raise InvalidInput(f"variable {VARIABLE}", rule, wanted)
+    return "numpy", fallback
+
+
+_NAME, LOOPS = choose(os.environ.get(VARIABLE, ""))
+
+
+def backend() -> str:
+    """Return which loops run in this process: ``"native"`` or ``"numpy"``."""
+    return _NAME
+
+
+# ----------------------------------------------------------------------------
+# What the loops ask of an array: its type, one dimension, and no gaps.
+
+
+def contiguous(name: str, array: NDArray[Any], *types: type[np.generic]) -> NDArray[Any]:
+    """Return the array of one of these types as the loops read it: copied only if it must be."""
+    return np.require(_typed(name, array, types), requirements=["C", "A"])
+
+
+def writable(name: str, array: NDArray[Any], kind: type[np.generic], size: int) -> NDArray[Any]:
+    """Return the array if it holds ``size`` items that can be written in place."""
+    if len(_typed(name, array, (kind,))) != size or not array.flags.carray:
+        raise InvalidInput(name, f"a writable, contiguous array of {size}", len(array))
+    return array
+
+
+def _typed(name: str, array: NDArray[Any], types: tuple[type[np.generic], ...]) -> NDArray[Any]:
+    names = " or ".join(np.dtype(one).name for one in types)
+    rule = f"a one-dimensional array of {names}"
+    if not isinstance(array, np.ndarray):
+        raise InvalidInput(name, rule, type(array).__name__)
+    if array.ndim != 1 or array.dtype not in types:
+        raise InvalidInput(name, rule, f"{array.ndim}-dimensional array of {array.dtype.name}")
+    return array

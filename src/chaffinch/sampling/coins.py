@@ -1,0 +1,94 @@
+"""Coins with an exact chance: one secure word each, compared with a whole number.
+
+A draw takes one word whatever its result, so nothing about it shows in the amount of
+randomness used. This is the path of the device.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.sampling.words import MOST_WORDS, Words
+
+CERTAIN = 1 << 64
+"""The numerator of chance 1: a chance is ``numerator`` / 2⁶⁴."""
+
+_CHUNK = 1 << 15
+
+
+def bernoulli(words: Words, numerator: int, count: int) -> NDArray[np.bool_]:
+    """Return ``count`` independent coins, each True with chance exactly ``numerator`` / 2⁶⁴.
+
+    >>> from chaffinch.sampling.words import secure_words
+    >>> bernoulli(secure_words(), 2**64, 3).tolist()
+    [True, True, True]
+    """
+    numerator = chance(numerator)
+    count = checks.whole("count of coins", count, most=MOST_WORDS)
+    coins = np.empty(count, dtype=np.bool_)
+    for start in range(0, count, _CHUNK):
+        part = coins[start : start + _CHUNK]
+        drawn = words.take(len(part))
+        if numerator == CERTAIN:  # 2⁶⁴ is no 64-bit number; the words are used up all the same.
+            part[:] = True
+        else:
+            np.less(drawn, np.uint64(numerator), out=part)
+    return coins
+
+
+def chance(numerator: object) -> int:
+    """Return the numerator of a chance over 2⁶⁴: a whole number from 0 to 2⁶⁴."""
+    return checks.whole("numerator", numerator, most=CERTAIN)
+
+
+# ----------------------------------------------------------------------------
+# Uniform numbers below a bound, and uniform orders: exact, by drawing again.
+
+_ALL = 1 << 64
+_MOST_ITEMS = 1 << 31
+
+
+def below(words: Words, bound: int, count: int) -> NDArray[np.uint64]:
+    """Return ``count`` independent numbers, each exactly uniform on 0 … ``bound`` − 1.
+
+    Words from the last, incomplete run of ``bound`` values are thrown away, so the rest
+    divide evenly over the remainders.
+
+    >>> from chaffinch.sampling.words import secure_words
+    >>> below(secure_words(), 1, 3).tolist()
+    [0, 0, 0]
+    """
+    bound = checks.whole("bound", bound, least=1, most=_ALL)
+    count = checks.whole("count of numbers", count, most=MOST_WORDS)
+    numbers = np.empty(count, dtype=np.uint64)
+    last = np.uint64(_ALL - _ALL % bound - 1)
+    have = 0
+    while have < count:
+        drawn = words.take(min(count - have, _CHUNK))
+        kept = drawn[drawn <= last]
+        if bound < _ALL:
+            kept %= np.uint64(bound)
+        numbers[have : have + len(kept)] = kept
+        have += len(kept)
+    return numbers
+
+
+def permutation(words: Words, count: int) -> NDArray[np.int64]:
+    """Return 0 … ``count`` − 1 in an exactly uniform order.
+
+    The order of independent 64-bit keys is uniform when no two are equal; otherwise all
+    are drawn again.
+
+    >>> from chaffinch.sampling.words import secure_words
+    >>> sorted(permutation(secure_words(), 4).tolist())
+    [0, 1, 2, 3]
+    """
+    count = checks.whole("count of items", count, most=_MOST_ITEMS)
+    while True:
+        keys = words.take(count)
+        order = np.argsort(keys)
+        ordered = keys[order]
+        if not np.any(ordered[1:] == ordered[:-1]):
+            return order.astype(np.int64, copy=False)

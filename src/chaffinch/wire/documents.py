@@ -1,0 +1,148 @@
+"""Documents that parties exchange: checked field by field, in one canonical form, with an id.
+
+A number that must be exact is a text: JSON readers disagree about digits. Unknown fields are
+refused everywhere, and what a version means never changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from chaffinch.errors import ChaffinchError, InvalidFile
+
+_EXACT = r"^(0|[1-9][0-9]*)(\.[0-9]+)?$"
+_REAL = r"^([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|infinite)$"
+Exact = Annotated[str, Field(pattern=_EXACT, max_length=80)]
+"""A decimal text, exact to the last digit."""
+RealNumber = Annotated[str, Field(pattern=r"^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?$", max_length=40)]
+RealText = Annotated[str, Field(pattern=_REAL, max_length=40)]
+_VERSION = "a plan of another version needs the chaffinch that wrote it"
+_KINDS = {
+    "chaffinch/plan": "this is the plan of a survey, for chaffinch encode, shuffle and analyze",
+    "chaffinch/reach-plan": "this is a plan for audiences, for chaffinch reach",
+}
+Document = TypeVar("Document", bound=BaseModel)
+Made = TypeVar("Made")
+
+
+class Strict(BaseModel):
+    """A model that knows its fields and takes no others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def read_document(
+    text: str | bytes, model: type[Document], form: str, *, name: str
+) -> tuple[Document, dict[str, Any]]:
+    """Return a document of that form and its body; refuse one that was changed or is another's."""
+    rule = f"a plan in the format {form}"
+    try:
+        document = json.loads(text, object_pairs_hook=_no_twins)
+    except (ValueError, RecursionError) as fault:
+        raise InvalidFile(f"file {name}", rule, [f"no JSON document ({fault})"]) from None
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != form:
+        kind = str(found).partition("@")[0]
+        hint = _VERSION if form.startswith(f"{kind}@") else _KINDS.get(kind, "")
+        raise InvalidFile(f"file {name}", rule, [f"format {found!r:.80}"], hint=hint)
+    try:
+        made = model.model_validate(document)
+    except ValidationError as fault:
+        raise InvalidFile(f"file {name}", rule, faults_of(fault)) from None
+    body = {key: value for key, value in document.items() if key not in ("format", "id")}
+    try:
+        unchanged = digest(form, body) == document["id"]
+    except UnicodeEncodeError:
+        raise InvalidFile(f"file {name}", rule, ["a text with half a character"]) from None
+    if not unchanged:
+        raise InvalidFile(
+            f"file {name}",
+            "unchanged since it was written",
+            ["content that does not match its id"],
+            hint="ask for the original file; do not mend the id by hand",
+        )
+    return made, body
+
+
+def same_again(
+    build: Callable[[], Made],
+    describe: Callable[[Made], dict[str, Any]],
+    body: dict[str, Any],
+    *,
+    name: str,
+    rule: str,
+) -> Made:
+    """Return what a document describes, if describing it again says nothing else."""
+    try:
+        made = build()
+        same = describe(made) == body
+    except (ChaffinchError, ValueError, OverflowError) as fault:
+        raise InvalidFile(f"file {name}", rule, [str(fault).splitlines()[0]]) from None
+    if not same:
+        raise InvalidFile(
+            f"file {name}",
+            "a plan whose guarantee, sizes and shares follow from its parameters",
+            ["a document that contradicts itself"],
+        )
+    return made
+
+
+def faults_of(fault: ValidationError) -> list[str]:
+    """Return every fault as "place: what is wrong"."""
+    return [
+        f"{'.'.join(map(_step, one['loc'])) or 'document'}: {one['msg']}"
+        for one in fault.errors(include_url=False, include_context=False, include_input=False)
+    ]
+
+
+def _step(step: int | str) -> str:
+    # A key that nobody can print must not be what stops the message from being printed.
+    return str(step) if str(step).isprintable() else ascii(step)
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a key that is there twice: readers would not agree on what the plan says."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def canonical(document: object) -> bytes:
+    """Return the canonical form of RFC 8785; documents hold texts and whole numbers only.
+
+    Keys are plain ASCII here, for which sorting by code point is the order the RFC asks for.
+    """
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode()
+
+
+def digest(form: str, body: dict[str, Any]) -> str:
+    """Return the SHA-256 of the canonical form of a document without its id."""
+    return hashlib.sha256(canonical({"format": form, **body})).hexdigest()
+
+
+def exact_text(value: Fraction) -> str:
+    """Return a dyadic or decimal fraction as a decimal text, with no digit lost.
+
+    >>> exact_text(Fraction(3, 8))
+    '0.375'
+    """
+    with localcontext() as context:
+        context.prec = 200
+        text = format(Decimal(value.numerator) / Decimal(value.denominator), "f")
+    if Fraction(text) != value:
+        raise ValueError(f"{value} has no finite decimal form")
+    return text
+
+
+def real_text(value: float) -> str:
+    """Return a float as the shortest text that reads back the same."""
+    return "infinite" if value == float("inf") else repr(float(value)).removesuffix(".0")

@@ -1,0 +1,174 @@
+"""A publisher's filter, and the file it travels in.
+
+The file is a line that names the format, a line of facts in canonical JSON, zeros up to the next
+multiple of 64 bytes, and the rows: words of 64 bits, little-endian, one row after the other. It
+has one form only: a byte that is another is refused. A SHA-256 over facts and rows tells a
+damaged bit, which nothing else would, as chance could have made any row. It is no signature; who
+may send a filter is for the channel to know. Whoever has the campaign key, as every publisher
+has, can read a filter: only its owner may open the file, and it goes to the analyzer alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, ValidationError
+
+from chaffinch import checks
+from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.files import atomic, storage_fault
+from chaffinch.questions import label
+from chaffinch.wire.documents import Strict, canonical, faults_of
+
+LEAST_BITS, MOST_BITS = 2**6, 2**29
+MOST_ROWS = 20
+"""As many rows as the accountant can judge (privacy.FlippedFilters)."""
+FORMAT = "chaffinch/filter@1"
+_RULE = f"a filter in the format {FORMAT}"
+_FIRST_LINE = f"{FORMAT}\n".encode()
+_LONGEST_HEAD = 4096
+_ALIGNED = 64
+Digits16 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Digits32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Facts(Strict):
+    """What a filter file says of its rows."""
+
+    plan_id: Digits32
+    publisher: str
+    key: Digits16
+    batch: Digits16
+    bits: Annotated[int, Field(ge=LEAST_BITS, le=MOST_BITS)]
+    rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
+    sha256: Digits32
+
+
+@dataclass(frozen=True, eq=False)
+class Filter:
+    """One publisher's flipped rows, and what they must agree on with all others.
+
+    ``key`` is the fingerprint of the campaign key, ``batch`` a random name of this very
+    encoding. Row f − 1 is of those seen at least f times; column c is bit c % 64 of word
+    c // 64. Nothing here says how many ids went in.
+    """
+
+    plan_id: str
+    publisher: str
+    key: str
+    batch: str
+    bits: int
+    rows: tuple[NDArray[np.uint64], ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        label("name of a publisher", self.publisher)
+        checks.whole("number of bits", self.bits, least=LEAST_BITS, most=MOST_BITS)
+        checks.whole("number of rows", len(self.rows), least=1, most=MOST_ROWS)
+        words = _words(self.bits)
+        for row in self.rows:
+            if row.dtype != np.uint64 or row.shape != (words,):
+                raise InvalidInput("row", f"{words} words of 64 bits", row.shape)
+            if self.bits % 64 and int(row[-1]) >> self.bits % 64:
+                raise InvalidInput("row", f"of {self.bits} bits", "others set behind them")
+        try:
+            _ = self._facts("0" * 64)
+        except ValidationError as fault:
+            raise InvalidInput("filter", "one with proper facts", faults_of(fault)[0]) from None
+
+    @property
+    def frequencies(self) -> int:
+        """Return how far views are counted."""
+        return len(self.rows)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the filter to a file, which is there in full or not at all."""
+        facts = self._facts(_checksum(self._facts("0" * 64), self.rows))
+        with atomic(path, permissions=stat.S_IRUSR | stat.S_IWUSR) as file:
+            file.write(_head(facts))
+            for row in self.rows:
+                file.write(np.ascontiguousarray(row, "<u8").data)
+
+    def _facts(self, checksum: str) -> Facts:
+        return Facts(
+            plan_id=self.plan_id,
+            publisher=self.publisher,
+            key=self.key,
+            batch=self.batch,
+            bits=self.bits,
+            rows=len(self.rows),
+            sha256=checksum,
+        )
+
+
+def load_filter(path: str | os.PathLike[str]) -> Filter:
+    """Return the filter in a file; refuse one with anything amiss."""
+    place = Path(path)
+    name = f"filter file {place.name!r}"
+    try:
+        if not stat.S_ISREG(place.stat().st_mode):
+            raise _wrong(name, "something that is no file")
+        with place.open("rb") as file:
+            facts, start = _opened(name, file)
+            words = _words(facts.bits)
+            file.seek(start)
+            # Copied, so that nobody can change or cut off what was checked.
+            rows = tuple(
+                np.fromfile(file, "<u8", words).astype(np.uint64) for _ in range(facts.rows)
+            )
+    except OSError as error:
+        raise storage_fault(place.name, error, verb="read") from None
+    if any(len(row) != words for row in rows) or _checksum(facts, rows) != facts.sha256:
+        raise _wrong(name, "damaged content")
+    known: dict[str, Any] = facts.model_dump(exclude={"rows", "sha256"})
+    try:
+        return Filter(**known, rows=rows)
+    except InvalidInput as error:
+        raise _wrong(name, f"a {error.parameter} that is not {error.must_be}") from None
+
+
+def _opened(name: str, file: BinaryIO) -> tuple[Facts, int]:
+    """Return the facts of a file and where its rows start, if it has exactly that size."""
+    head = file.read(_LONGEST_HEAD)
+    if not head.startswith(_FIRST_LINE):
+        known = head.startswith(b"chaffinch/filter@")
+        raise _wrong(name, "one of another version" if known else "something else")
+    try:
+        facts = Facts.model_validate_json(head[len(_FIRST_LINE) :].partition(b"\n")[0])
+    except ValidationError as fault:
+        raise _wrong(name, *faults_of(fault)) from None
+    written = _head(facts)
+    if not head.startswith(written):
+        raise _wrong(name, "facts that are not written in their one way")
+    size = os.fstat(file.fileno()).st_size
+    if size != len(written) + facts.rows * 8 * _words(facts.bits):
+        raise _wrong(name, "a size that does not fit its facts: cut off, or added to")
+    return facts, len(written)
+
+
+def _head(facts: Facts) -> bytes:
+    lines = _FIRST_LINE + canonical(facts.model_dump()) + b"\n"
+    return lines + bytes(-len(lines) % _ALIGNED)
+
+
+def _checksum(facts: Facts, rows: Iterable[NDArray[np.uint64]]) -> str:
+    """Return the SHA-256 of the facts, without any checksum, and of the rows."""
+    found = hashlib.sha256(canonical(facts.model_dump(exclude={"sha256"})))
+    for row in rows:
+        found.update(np.ascontiguousarray(row, "<u8").data)
+    return found.hexdigest()
+
+
+def _words(bits: int) -> int:
+    return -(-bits // 64)
+
+
+def _wrong(name: str, *faults: str) -> InvalidFile:
+    return InvalidFile(name, _RULE, list(faults), hint="have the publisher send its filter again")
