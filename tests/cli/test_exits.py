@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from chaffinch import errors
-from chaffinch.cli import failures, main
+from chaffinch.cli import exits, main
 from chaffinch.cli.app import VERBS
 from chaffinch.cli.ledger import app as ledger
 from chaffinch.errors import ChaffinchError
@@ -30,8 +30,8 @@ def every_error(kind: type[ChaffinchError] = ChaffinchError) -> Iterator[type[Ch
 
 def test_every_error_has_an_exit_code_of_its_own_row() -> None:
     codes = {kind.code for kind in every_error() if kind.__module__ == errors.__name__}
-    assert codes <= set(failures.BY_ERROR)
-    assert set(failures.BY_ERROR.values()) < set(failures.MEANINGS)
+    assert codes <= set(exits.BY_ERROR)
+    assert set(exits.BY_ERROR.values()) < set(exits.MEANINGS)
 
 
 def test_a_refined_error_ends_like_the_one_it_refines() -> None:
@@ -41,16 +41,16 @@ def test_a_refined_error_ends_like_the_one_it_refines() -> None:
     class Foreign(ChaffinchError):
         code = "foreign"
 
-    assert failures.exit_code(Finer("x")) == failures.STORAGE
-    assert failures.exit_code(Foreign("x")) == failures.UNEXPECTED
+    assert exits.exit_code(Finer("x")) == exits.STORAGE
+    assert exits.exit_code(Foreign("x")) == exits.UNEXPECTED
 
 
 def test_every_verb_exit_code_and_error_is_documented() -> None:
     page = PAGE.read_text(encoding="utf-8")
     verbs = {verb for verb in (*VERBS, "ledger") if f"`{verb}`" not in page}
     below = {name for name in ledger if not name.startswith("-") and f"ledger {name}" not in page}
-    codes = {code for code in failures.MEANINGS if f"| {code} |" not in page}
-    slugs = {slug for slug in failures.BY_ERROR if f"`{slug}`" not in page}
+    codes = {code for code in exits.MEANINGS if f"| {code} |" not in page}
+    slugs = {slug for slug in exits.BY_ERROR if f"`{slug}`" not in page}
     assert (verbs, below, codes, slugs) == (set(), set(), set(), set())
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from chaffinch import Audience, Ledger, Target, reach
 from chaffinch.cli.reach.app import VERBS
-from chaffinch.cli.reach.steps import Terms
+from chaffinch.cli.reach.encode import Terms
 from chaffinch.encoding.publisher.filters import WITHIN
 from chaffinch.errors import StorageFault
 from chaffinch.release.audience_documents import load_release

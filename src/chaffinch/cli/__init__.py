@@ -15,6 +15,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     import sys
 
-    from chaffinch.cli.failures import guarded
+    from chaffinch.cli.app import app
+    from chaffinch.cli.exits import run_command
 
-    return guarded(sys.argv[1:] if words is None else list(words))
+    return run_command(app, sys.argv[1:] if words is None else list(words))

@@ -7,20 +7,32 @@ from collections.abc import Callable
 from cyclopts import App
 
 import chaffinch
-from chaffinch.cli import compare, demo, ledger, plan, privacy, run, simulate, stages
+from chaffinch.cli import (
+    analyze,
+    audit,
+    compare,
+    demo,
+    encode,
+    ledger,
+    plan,
+    privacy,
+    run,
+    shuffle,
+    simulate,
+)
 from chaffinch.cli.reach.app import app as reach_app
 
 VERBS: dict[str, Callable[..., int | None]] = {
     "demo": demo.demo,
     "run": run.run,
     "plan": plan.plan,
-    "encode": stages.encode,
-    "shuffle": stages.shuffle,
-    "analyze": stages.analyze,
+    "encode": encode.encode,
+    "shuffle": shuffle.shuffle,
+    "analyze": analyze.analyze,
     "privacy": privacy.privacy,
     "compare": compare.compare,
     "simulate": simulate.simulate,
-    "audit": simulate.audit,
+    "audit": audit.audit,
 }
 
 app = App(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import App, Parameter
 
-from chaffinch.cli import failures, paths
+from chaffinch.cli import exits, paths
 from chaffinch.cli.output import Output, counted
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def check(
             after = opened.would_spend(Charge.of(paths.any_plan(plan))).epsilon
         extra = {"with_plan": after, "fits": after <= opened.cap.epsilon}
     _show(opened, output, extra)
-    return failures.OK if extra.get("fits", True) else failures.REFUSED
+    return exits.OK if extra.get("fits", True) else exits.REFUSED
 
 
 def _show(opened: Ledger, output: Output, extra: dict[str, Any] | None = None) -> None:

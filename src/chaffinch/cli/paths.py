@@ -12,7 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chaffinch.cli.failures import STREAM
 from chaffinch.errors import InvalidInput, InvalidTable, StorageFault
 
 if TYPE_CHECKING:
@@ -20,6 +19,10 @@ if TYPE_CHECKING:
     from chaffinch.planning.audiences.plan import ReachPlan
     from chaffinch.planning.plan import Plan
     from chaffinch.planning.survey_file import SurveyFile
+
+
+STREAM = "<->"
+"""Stands for ``-`` while words are taken apart, because a hyphen looks like an option."""
 
 
 class Plainly(str):
@@ -205,6 +208,16 @@ def opened_plan(path: Path | None) -> Plan:
 
     if path is None:
         raise InvalidInput("plan", "given", Plainly("none"), hint="add --plan FILE")
+    if is_pipe(path):
+        source(STREAM, "plan")
+        return plan_from(sys.stdin.buffer.read(), name="standard input")
+    return load_plan(path)
+
+
+def opened_reach_plan(path: Path) -> ReachPlan:
+    """Return the reach plan in a file, or in what is piped in."""
+    from chaffinch.planning.audiences.plan_file import load_plan, plan_from
+
     if is_pipe(path):
         source(STREAM, "plan")
         return plan_from(sys.stdin.buffer.read(), name="standard input")

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths, results
 from chaffinch.cli.output import Output
-from chaffinch.cli.stages import Wanted
+from chaffinch.cli.releasing import Wanted
 
 if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan

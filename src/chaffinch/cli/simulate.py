@@ -1,11 +1,11 @@
-"""Made-up collections: how exact, and how private, a plan really is."""
+"""Made-up collections: how exact a plan really is."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.cli import failures, paths
+from chaffinch.cli import exits, paths
 from chaffinch.cli.output import Output
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def simulate(
     people, made = _population(population, found, root)
     with output.thinking(f"{runs:,} collections"):
         result = made_up.simulate(found, people, runs, seed=root)
-    code = failures.OK if result.ok else failures.REFUSED
+    code = exits.OK if result.ok else exits.REFUSED
     if output.json:
         output.document(_document(result, made_up=made))
         return code
@@ -72,60 +72,6 @@ def simulate(
     )
     output.words(result.verdict)
     return code
-
-
-def audit(
-    *,
-    plan: Path,
-    trials: int = 20_000,
-    crowd: int | None = None,
-    seed: int | None = None,
-    output: Output = Output(),  # noqa: B008 - frozen
-) -> int:
-    """Attack the real pipeline and bound its epsilon from below.
-
-    Were the bound above the plan's promise, something would be wrong, and this would fail.
-
-    Parameters
-    ----------
-    plan
-        The plan file.
-    trials
-        How many collections are attacked, at least 1000.
-    crowd
-        The size of the attacked crowd, smaller than the plan's to make attacks stronger.
-    seed
-        Makes the result repeatable; without one a fresh seed is drawn and shown.
-    """
-    from chaffinch.simulate.audits import audit as attacked
-
-    found = paths.opened_plan(plan)
-    with output.counting("attacking", "attacks") as tell:
-        result = attacked(
-            found, trials=trials, crowd=crowd, seed=seed, progress=lambda done: tell(done, None)
-        )
-    if output.json:
-        output.document(result.document())
-    else:
-        output.words(f"{result.trials:,} collections, seed {result.seed}, delta {result.delta:g}.")
-        output.words("")
-        output.table(
-            ["question", "attacked", "crowd", "epsilon at least", "claimed"],
-            [
-                [
-                    one.question,
-                    one.path,
-                    f"{one.crowd:,}",
-                    f"{one.lower_bound:.4g}",
-                    f"{one.claimed:.4g}",
-                ]
-                for one in result.rows()
-            ],
-            texts=2,
-        )
-        output.words("")
-        output.words(result.verdict)
-    return failures.OK if result.ok else failures.REFUSED
 
 
 def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from cyclopts import App
 
-from chaffinch.cli.reach import demo, figures, plan, steps
+from chaffinch.cli.reach import analyze, compare, demo, encode, figures, key, plan
 
 VERBS: dict[str, Callable[..., int | None]] = {
     "demo": demo.demo,
     "plan": plan.plan,
-    "key": plan.key,
-    "encode": steps.encode,
-    "analyze": steps.analyze,
-    "compare": figures.compare,
+    "key": key.key,
+    "encode": encode.encode,
+    "analyze": analyze.analyze,
+    "compare": compare.compare,
     "figures": figures.figures,
 }
 

@@ -1,115 +1,14 @@
-"""What is known of a reach's privacy: figures side by side, and S4's observations drawn."""
+"""S4's observations on signal to noise, drawn anew."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.cli.output import Output, counted
-from chaffinch.cli.reach.plan import opened
-
-if TYPE_CHECKING:
-    from chaffinch.planning.audiences.comparison import ComparedFigure
-    from chaffinch.planning.audiences.plan import ReachPlan
-    from chaffinch.privacy import FlippedAudiences
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Filters:
-    """Filters by their numbers, in place of a plan."""
-
-    filters: int | None = None
-    """How many filters there are: publishers times frequencies."""
-    bits: int | None = None
-    """How many bits each has."""
-    flip: str | None = None
-    """The chance that a bit is flipped."""
-    hashes: int = 1
-    """How many bits an id sets."""
-
-    def mechanism(self) -> FlippedAudiences:
-        """Return what is seen of one id."""
-        from chaffinch.errors import InvalidInput
-        from chaffinch.privacy import FlippedAudiences
-
-        if self.filters is None or self.bits is None or self.flip is None:
-            raise InvalidInput(
-                "filters",
-                "given by --plan, or by --filters, --bits and --flip",
-                paths.Plainly("neither"),
-            )
-        return FlippedAudiences(
-            filters=self.filters, bits=self.bits, hashes=self.hashes, flip_probability=self.flip
-        )
-
-
-def compare(
-    *,
-    plan: Path | None = None,
-    filters: Filters = Filters(),  # noqa: B008 - frozen
-    delta: float | None = None,
-    samples: int = 100_000,
-    seed: int = 0,
-    output: Output = Output(),  # noqa: B008 - frozen
-) -> None:
-    """Set the proven guarantee beside what is assumed, sampled or published.
-
-    Only what says so is a guarantee. One id is what a plan protects; one column is what the
-    source document S4 counts, and less than an id where it sets several.
-
-    Parameters
-    ----------
-    plan
-        A plan file.
-    delta
-        The delta at which all are compared [default: that of the plan].
-    samples
-        How many samples the Monte Carlo figure may take.
-    seed
-        Makes the samples repeatable.
-    """
-    from chaffinch.errors import InvalidInput
-
-    if plan is not None and filters != Filters():
-        raise InvalidInput("filters", "given by --plan or by numbers", paths.Plainly("both"))
-    found = None if plan is None else opened(plan)
-    mechanism = filters.mechanism() if found is None else found.mechanism
-    level = found.delta if delta is None and found is not None else delta
-    if level is None:
-        raise InvalidInput("delta", "given", paths.Plainly("none"), hint="add --delta")
-    from chaffinch.planning.audiences.comparison import compare as compared
-
-    with output.thinking("comparing") as tell:
-        tell("one id")
-        ids = _ids(mechanism, found, level)
-        tell("one column")
-        columns = compared(mechanism.columns, level, samples=samples, seed=seed)
-    if output.json:
-        document = {"delta": level, "one_id": ids, "one_column": [c.document() for c in columns]}
-        output.document(document)
-        return
-    output.words(
-        f"{counted(mechanism.filters, 'filter')} of {mechanism.bits:,} bits, "
-        f"{float(mechanism.flip_probability):.4g} of them flipped, "
-        f"{counted(mechanism.hashes, 'column')} for each id; delta {level:g}."
-    )
-    output.words("")
-    output.words("One id, more or less (what a plan promises)")
-    _table(
-        [[one["name"], one["value"], one["method"], _yes(one["guarantee"])] for one in ids], output
-    )
-    output.words("")
-    output.words("One column, replaced (what S4 counts)")
-    _table([[_named(one), one.value, one.method, _yes(one.guarantee)] for one in columns], output)
-    output.words("")
-    for one in columns:
-        output.words(f"{one.name}: {one.note}")
+from chaffinch.cli.output import Output
 
 
 def figures(
@@ -134,40 +33,3 @@ def figures(
         return
     for file in files:
         output.drawing(file)
-
-
-def _ids(mechanism: FlippedAudiences, plan: ReachPlan | None, delta: float) -> list[dict[str, Any]]:
-    """Return what is known of one id, each with how it was found."""
-    from chaffinch.rounding import at_most
-
-    def row(name: str, epsilon: float, method: str, *, guarantee: bool) -> dict[str, Any]:
-        shown = at_most(epsilon, 4)
-        return {
-            "name": name,
-            "epsilon": epsilon,
-            "value": shown,
-            "method": method,
-            "guarantee": guarantee,
-        }
-
-    proven = mechanism.epsilon(delta).upper
-    rows = [row("proven bound", proven, mechanism.method, guarantee=True)]
-    local = mechanism.local_epsilon
-    rows.append(row("to whoever has the key", local, "exact", guarantee=True))
-    if plan is not None and len(plan.sizes) > 1:
-        left = plan.colluding_epsilon
-        rows.append(row("if a publisher colludes", left, "exact", guarantee=True))
-    assumed = mechanism.assumed_epsilon(delta)
-    return [*rows, row("S4's pair, per id", assumed, "worst-pair-assumed", guarantee=False)]
-
-
-def _table(rows: Sequence[Sequence[str]], output: Output) -> None:
-    output.table(["figure", "epsilon", "method", "guarantee"], rows)
-
-
-def _named(one: ComparedFigure) -> str:
-    return one.name if one.quantity == "epsilon" else f"{one.name} ({one.quantity})"
-
-
-def _yes(value: object) -> str:
-    return "yes" if value else "no"

@@ -1,8 +1,7 @@
-"""Plan a reach, check a plan that came from elsewhere, make the key that publishers share."""
+"""Plan a reach, or check a plan that came from elsewhere."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,12 +17,6 @@ if TYPE_CHECKING:
 _FLAG = Parameter(negative=(), show_default=False)
 _OUT = Parameter(name=["--out", "-o"])
 NARROW = 80
-_ABOUT_KEYS = (
-    "Give it to the publishers of one collection and to nobody else: in mail sealed to each of "
-    "them (HPKE), or through a secret manager; never beside a filter. The analyzer must not have "
-    "it: with the key, an id's columns can be looked up. It is for one collection; the next one "
-    "needs a new key."
-)
 
 
 @Parameter(name="*")
@@ -77,7 +70,7 @@ def plan(
     if out is not None and not paths.is_pipe(out):
         paths.writable(out)
     if check is not None:
-        found = opened(check)
+        found = paths.opened_reach_plan(check)
         with output.thinking("recomputing the guarantee"):
             found.verify()
         output.say(f"{check.name}: whole, unchanged, and its guarantee holds (recomputed)")
@@ -104,45 +97,6 @@ def _warn(found: ReachPlan, output: Output) -> None:
             f"warning: a promise beyond epsilon {WITHIN.epsilon:g} or delta {WITHIN.delta:g} is "
             "refused by publishers who do not allow it (--max-epsilon, --max-delta)"
         )
-
-
-def key(
-    *,
-    out: Annotated[Path, _OUT],
-    output: Output = Output(),  # noqa: B008 - frozen
-) -> None:
-    """Make the secret key that the publishers of one collection share.
-
-    It is for publishers only: the analyzer must never have it. A file that exists is not
-    overwritten.
-
-    Parameters
-    ----------
-    out
-        The new file, such as campaign.key; only you will be able to read it.
-    """
-    from chaffinch import reach
-    from chaffinch.errors import InvalidInput
-
-    if paths.named(out).exists():
-        hint = "a key is never overwritten: name another file"
-        raise InvalidInput("file of a new key", "one that does not exist yet", out.name, hint=hint)
-    reach.new_key().save(out)
-    if output.json:
-        output.document({"file": str(out), "for": "publishers only, one collection"})
-        return
-    output.say(f"wrote {out}, readable by you only")
-    output.words(_ABOUT_KEYS)
-
-
-def opened(path: Path) -> ReachPlan:
-    """Return the reach plan in a file, or in what is piped in."""
-    from chaffinch.planning.audiences.plan_file import load_plan, plan_from
-
-    if paths.is_pipe(path):
-        paths.source(str(path), "plan")
-        return plan_from(sys.stdin.buffer.read(), name="standard input")
-    return load_plan(path)
 
 
 def _planned(asked: Asked, output: Output) -> ReachPlan:

@@ -12,32 +12,30 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from chaffinch.cli.output import printable
+from chaffinch.cli.paths import STREAM
 from chaffinch.errors import ChaffinchError
 
 if TYPE_CHECKING:
-    from cyclopts import CycloptsError
+    from cyclopts import App, CycloptsError
 
 TRACE = "CHAFFINCH_TRACE"
 """Set this in the environment to see where an unexpected error comes from."""
-STREAM = "<->"
-"""Stands for ``-`` while words are taken apart, because a hyphen looks like an option."""
 
 
-def guarded(words: list[str]) -> int:
+def run_command(app: App, words: list[str]) -> int:
     """Run a command; return its exit code, with one message on standard error if it failed."""
     for stream in (sys.stdout, sys.stderr):
         # A terminal that lacks a letter shows a question mark instead of failing.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     with _stoppable():
-        return _caught(words, as_json="--json" in words)
+        return _run(app, words, as_json="--json" in words)
 
 
-def _caught(words: list[str], *, as_json: bool) -> int:  # noqa: PLR0911 - one for each way to end
+def _run(app: App, words: list[str], *, as_json: bool) -> int:  # noqa: PLR0911 - one for each way to end
     from cyclopts import CycloptsError
     from rich.console import Console
-
-    from chaffinch.cli.app import app
 
     try:
         # The console for help is a fresh one, so that it knows the width of today.
@@ -129,8 +127,6 @@ def _plain(details: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _tell(words: str) -> None:
-    from chaffinch.cli.output import printable
-
     try:
         sys.stderr.write(printable(words) + "\n")
         sys.stderr.flush()

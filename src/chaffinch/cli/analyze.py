@@ -1,0 +1,56 @@
+"""The analyzer's step by itself: shuffled messages become a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from chaffinch.cli import paths, results
+from chaffinch.cli.batches import explain_broken_pipe
+from chaffinch.cli.output import Output
+from chaffinch.cli.releasing import Wanted, release_files
+
+
+def analyze(
+    messages: list[str] | None = None,
+    /,
+    *,
+    plan: Path,
+    out: Annotated[list[Path] | None, Parameter(name=["--out", "-o"], negative=())] = None,
+    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Turn shuffled messages into estimates with intervals.
+
+    Parameters
+    ----------
+    messages
+        Files of shuffled messages, together one batch; - or nothing reads a pipe.
+    plan
+        The plan file.
+    out
+        A file for the release: .html, .json, .csv or .parquet; may be given several times.
+    """
+    from chaffinch.engines import engine
+
+    targets = release_files(out or [])
+    paths.apart(targets, [plan, *(messages or [])])
+    found = paths.opened_plan(plan)
+    sources = [paths.source(one, "messages") for one in messages or ["-"]]
+    made = wanted.ready()
+    with explain_broken_pipe(sources), output.counting("counting", "messages") as tell:
+        tally = engine().tally(sources, found, progress=tell)
+    with output.thinking("intervals"):
+        release, charge = made(tally, found)
+    for path in targets:
+        release.save(path)
+        output.say(f"wrote {path}")
+    if output.json:
+        paid = {} if charge is None else {"charge": charge.document()}
+        output.document(release.document() | paid)
+        return
+    results.show(release, output)
+    if charge is not None:
+        charge.show(output)

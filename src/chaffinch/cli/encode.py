@@ -1,0 +1,57 @@
+"""A device's step by itself: a table of answers becomes messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from chaffinch.cli import paths
+from chaffinch.cli.batches import show_batch
+from chaffinch.cli.output import Output
+
+_OUT = Parameter(name=["--out", "-o"])
+_MAP = Parameter(negative=())
+
+
+def encode(
+    data: str | None = None,
+    *,
+    plan: Path,
+    out: Annotated[str | None, _OUT] = None,
+    column: str | None = None,
+    map: Annotated[list[str] | None, _MAP] = None,  # noqa: A002
+    format: str | None = None,  # noqa: A002
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Turn a table of answers into messages, as their senders would.
+
+    The plan is verified first. What comes out is for the shuffler only.
+
+    Parameters
+    ----------
+    data
+        The table: CSV, TSV, JSONL, Parquet or Arrow; - or nothing reads a pipe.
+    plan
+        The plan file.
+    out
+        Where the messages go: a Parquet file, or - (the default) for the next command.
+    column
+        The column with the answers to a single question.
+    map
+        QUESTION=COLUMN, for each question whose column has another name.
+    format
+        csv, tsv, jsonl, parquet or arrow, where the file's name does not tell.
+    """
+    from chaffinch.engines import engine
+    from chaffinch.tables.read import open_table
+
+    target = paths.target(out, as_json=output.json)
+    found = paths.opened_plan(plan)
+    names = [part.name for part in found.parts]
+    named = paths.columns(names, column, map or [])
+    table = open_table(paths.source(data, "answers"), format=format)
+    with paths.mapping(names, named), output.counting("encoding", "reports") as tell:
+        facts = engine().encode(table, found, target, columns=named or None, progress=tell)
+    show_batch(facts, target, output)

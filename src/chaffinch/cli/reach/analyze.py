@@ -1,0 +1,104 @@
+"""The analyzer's step: the filters of all publishers become a release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from chaffinch.cli import paths
+from chaffinch.cli.output import Output
+from chaffinch.cli.releasing import Budget, Charged, release_files
+
+if TYPE_CHECKING:
+    from chaffinch.planning.audiences.audience import Audience, Group
+
+_LIST = Parameter(negative=())
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Wanted:
+    """What a release says."""
+
+    any: Annotated[tuple[str, ...], _LIST, Parameter(show_default=False)] = ()
+    """Also count ids that any of these publishers has: daily,radio; may be given several times."""
+    all: Annotated[tuple[str, ...], _LIST, Parameter(show_default=False)] = ()
+    """Also count ids that all of these publishers have: daily,radio; may be given several times."""
+    level: str = "95%"
+    """How surely an interval holds the truth, such as 95% or 0.95."""
+    adjust: Literal["none", "non-negative"] = "none"
+    """Set estimates below 0 to 0, which biases small ones upwards."""
+
+    def groups(self, audience: Audience) -> list[Group]:
+        """Return the groups that are asked for, publishers in the order of the plan."""
+        from chaffinch.reach import Group
+
+        def named(words: str) -> tuple[str, ...]:
+            return tuple(sorted((word.strip() for word in words.split(",")), key=audience.place))
+
+        return [
+            *(Group(any_of=named(words)) for words in self.any),
+            *(Group(all_of=named(words)) for words in self.all),
+        ]
+
+
+def analyze(
+    filters: list[Path],
+    /,
+    *,
+    plan: Path,
+    out: Annotated[list[Path] | None, Parameter(name=["--out", "-o"], negative=())] = None,
+    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    budget: Budget = Budget(),  # noqa: B008 - frozen
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Count ids from the filters of all publishers: reach, overlaps, frequency.
+
+    Parameters
+    ----------
+    filters
+        One filter file from each publisher of the plan, in any order.
+    plan
+        The plan file.
+    out
+        A file for the release: .html, .json, .csv or .parquet; may be given several times.
+    """
+    from chaffinch import reach
+    from chaffinch.planning.survey_file import share_of
+
+    targets = release_files(out or [])
+    paths.apart(targets, [plan, *filters])
+    found = paths.opened_reach_plan(plan)
+    groups, level = wanted.groups(found.audience), share_of(wanted.level)
+    ledger, name = budget.opened()
+    charged = set() if ledger is None else {entry.key for entry in ledger.entries()}
+    sources: Sequence[Path] = [paths.present(paths.named(one)) for one in filters]
+    with output.counting("counting", "columns") as tell:
+        release = reach.analyze(
+            sources,
+            found,
+            groups=groups,
+            level=level,
+            adjustment=wanted.adjust,
+            ledger=ledger,
+            progress=tell,
+        )
+    for path in targets:
+        release.save(path)
+        output.say(f"wrote {path}")
+    charge = None
+    if ledger is not None:
+        charge = Charged(ledger, name, release.key, release.key in charged)
+    if output.json:
+        paid = {} if charge is None else {"charge": charge.document()}
+        output.document(release.document() | paid)
+        return
+    from chaffinch.release.audience_text import text
+
+    output.drawing(text(release, width=output.width))
+    if charge is not None:
+        charge.show(output)

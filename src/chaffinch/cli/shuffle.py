@@ -1,0 +1,44 @@
+"""The shuffler's step by itself: messages in a uniform order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from chaffinch.cli import paths
+from chaffinch.cli.batches import explain_broken_pipe, show_batch
+from chaffinch.cli.output import Output
+
+
+def shuffle(
+    messages: list[str] | None = None,
+    /,
+    *,
+    plan: Path,
+    out: Annotated[str | None, Parameter(name=["--out", "-o"])] = None,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Put the messages of a whole crowd in a uniform order.
+
+    The order is drawn with secure randomness. A batch below the plan's number of reports is
+    refused.
+
+    Parameters
+    ----------
+    messages
+        Files of encoded messages, together one batch; - or nothing reads a pipe.
+    plan
+        The plan file.
+    out
+        Where the messages go: a Parquet file, or - (the default) for the next command.
+    """
+    from chaffinch.engines import engine
+
+    target = paths.target(out, as_json=output.json)
+    found = paths.opened_plan(plan)
+    sources = [paths.source(one, "messages") for one in messages or ["-"]]
+    with explain_broken_pipe(sources), output.counting("shuffling", "messages") as tell:
+        facts = engine().shuffle(sources, found, target, progress=tell)
+    show_batch(facts, target, output)
