@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import chaffinch as cf
@@ -27,7 +27,6 @@ from chaffinch.planning.explanation import right_guesses
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.planning.plan_file import plan_document, plan_from
 from chaffinch.planning.survey_file import load_survey
-from chaffinch.privacy.numerics.roots import settle
 from chaffinch.protocols.families import flip_for, gaussian_mu
 from chaffinch.protocols.protocols import Decoys, Flips
 from chaffinch.protocols.slots import overflow
@@ -275,19 +274,6 @@ def test_overflow_bounds_the_true_chance(positions: int, flip: Fraction, slots: 
         for k in range(min(slots, positions))
     )
     assert overflow(positions, flip, slots) >= max(0.0, 1 - below) * (1 - 1e-9) - 1e-12
-
-
-@given(st.floats(1e-4, 50), st.floats(1e-3, 1e3))
-@settings(max_examples=50)
-def test_settle_returns_the_safe_side(root: float, guess: float) -> None:
-    found = settle(lambda x: math.log(x / root), guess, least=1e-6, most=1e6, tolerance=1e-5)
-    assert found is not None
-    assert root * (1 - 2e-5) <= found <= root
-
-
-def test_settle_says_when_nothing_will_do() -> None:
-    assert settle(lambda _: 1.0, 1.0, least=0.1, most=10.0) is None
-    assert settle(lambda _: -1.0, 1.0, least=0.1, most=10.0) == pytest.approx(10.0)
 
 
 @given(st.floats(1e-6, 600))

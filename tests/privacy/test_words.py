@@ -1,8 +1,7 @@
-"""The tools under vectors and filters: means of far-apart values, and crossings."""
+"""The tools under vectors and filters: means of far-apart values."""
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.privacy.numerics.bit_words import Law, Words, growth
-from chaffinch.privacy.numerics.roots import crossing
 from chaffinch.privacy.numerics.sums import counted, mean_positive_part
 from tests.oracles.exact import compositions, exp_bounds, orders
 
@@ -95,30 +93,3 @@ def test_growth_encloses_the_exponential(epsilon: float) -> None:
     inner = exp_bounds(epsilon, digits=80)
     assert low <= inner[0] <= inner[1] <= high
     assert high - low <= high / 10**55
-
-
-@given(root=st.floats(1e-6, 90.0), steepness=st.floats(0.1, 60.0), guess=st.floats(1e-3, 50.0))
-def test_crossings_are_found_with_few_questions(
-    root: float, steepness: float, guess: float
-) -> None:
-    asked = []
-
-    def curve(x: float) -> float:
-        asked.append(x)
-        return math.exp(-steepness * ((x / root) ** 2 - 1)) if x < 99 else 0.0
-
-    left, right = crossing(curve, 1.0, top=100.0, tolerance=1e-9, guess=guess)
-    assert left < right
-    assert curve(left) > 1.0 >= curve(right)
-    assert right - left <= 1e-9 * right
-    assert len(asked) < 75
-
-
-def test_crossings_at_the_edges() -> None:
-    assert crossing(lambda _: 0.5, 0.5, top=1.0, tolerance=0.1) == (0.0, 0.0)
-    left, right = crossing(lambda x: 1.0 if x < 1 else 0.0, 0.5, top=1.0, tolerance=1e-6)
-    assert left >= 1 - 2e-6
-    assert right == 1.0
-    # Steps and flats: only what was seen counts.
-    left, right = crossing(lambda x: 2.0 if x < 0.3 else 0.1, 1.0, top=9.0, tolerance=1e-6)
-    assert left < 0.3 <= right

@@ -263,7 +263,7 @@ def _smallest_flip(
     make: Callable[[Fraction], Any], target: Any, records: int, moved: float
 ) -> float | None:
     """Return a flip probability proven to keep the promise, at most ``TOLERANCE`` too large."""
-    from chaffinch.privacy.numerics.roots import settle
+    from chaffinch.privacy.numerics.roots import find_largest
     from chaffinch.protocols.families import flip_for, gaussian_mu
     from chaffinch.protocols.protocols import GRAIN
 
@@ -275,7 +275,7 @@ def _smallest_flip(
         return math.log(reached / target.delta) if reached > 0 else -800.0
 
     guess = float(flip_for(gaussian_mu(target.epsilon, target.delta), records, moved))
-    inverse = settle(excess, 1.0 / guess, least=2.0, most=2.0**63, tolerance=TOLERANCE)
+    inverse = find_largest(excess, 1.0 / guess, least=2.0, most=2.0**63, tolerance=TOLERANCE)
     return None if inverse is None else float(exact(inverse))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaffinch.planning.plan import Part, total_of
-from chaffinch.privacy.numerics.roots import settle
+from chaffinch.privacy.numerics.roots import find_largest
 from chaffinch.protocols.families import (
     Family,
     Setting,
@@ -142,7 +142,7 @@ def for_target(
         return math.log(reached / delta) if reached > 0 else -800.0
 
     total = gaussian_mu(epsilon, delta)
-    mu = settle(
+    mu = find_largest(
         excess,
         total / math.sqrt(task.exposures),
         least=_LEAST_MU,
@@ -175,7 +175,9 @@ def for_error(
         parts = parts_at(1.0 / inverse, 1.0)
         return max(standard_error(part, task.reports) for part in parts) / needed - 1.0
 
-    inverse = settle(shortfall, 1.0, least=1.0 / _MOST_MU, most=1.0 / _LEAST_MU, tolerance=1e-6)
+    inverse = find_largest(
+        shortfall, 1.0, least=1.0 / _MOST_MU, most=1.0 / _LEAST_MU, tolerance=1e-6
+    )
     if inverse is None:
         return None
     mu = max(1.0 / inverse, gaussian_mu(LEAST_EPSILON, delta) / math.sqrt(task.exposures))
@@ -200,7 +202,9 @@ def smallest_epsilon(
         return math.log(reached / delta) if reached > 0 else -800.0
 
     slope = gaussian_slope(guess, gaussian_mu(guess, delta))
-    inverse = settle(excess, 1.0 / guess, least=1.0 / 700.0, most=1e9, tolerance=2e-3, slope=slope)
+    inverse = find_largest(
+        excess, 1.0 / guess, least=1.0 / 700.0, most=1e9, tolerance=2e-3, slope=slope
+    )
     if inverse is None:
         return rounded_up(mechanism.local_epsilon)
     return min(rounded_up(1.0 / inverse), rounded_up(mechanism.local_epsilon))

@@ -21,7 +21,7 @@ from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Floats
 from chaffinch.privacy.numerics.bit_words import Words, growth
 from chaffinch.privacy.numerics.precision import down
-from chaffinch.privacy.numerics.roots import crossing
+from chaffinch.privacy.numerics.roots import find_crossing
 from chaffinch.privacy.numerics.sums import mean_positive_part
 
 _WIDTHS = ((1000, 1e-9), (10**7, 1e-5), (checks.LARGEST_CROWD, 1e-4))
@@ -70,7 +70,7 @@ class AssumedPair:
         """
         wanted = checks.delta(delta)
         local = self.words.local_epsilon
-        near = crossing(self._rough, wanted, top=local, tolerance=1e-5)[1]
+        near = find_crossing(self._rough, wanted, top=local, tolerance=1e-5)[1]
         if near == 0:
             return Bracket(0.0, 0.0)
         cache: dict[float, Bracket] = {}
@@ -83,7 +83,7 @@ class AssumedPair:
 
         def last(curve: Callable[[Bracket], float], top: float) -> tuple[float, float]:
             start = near * (1 - 2e-4)
-            return crossing(
+            return find_crossing(
                 lambda e: curve(at(e)), wanted, top=top, tolerance=1e-7, guess=start, ask_top=True
             )
 

@@ -18,7 +18,7 @@ from chaffinch.errors import NoParameterFound
 from chaffinch.privacy.mechanism import Floats
 from chaffinch.privacy.mechanisms.records import WordMechanism, checked_flip, least_flip
 from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, checked_counts
-from chaffinch.privacy.numerics.roots import crossing
+from chaffinch.privacy.numerics.roots import find_crossing
 
 MOST_FILTERS = 20
 GRID = 2**64
@@ -121,7 +121,7 @@ def flip_probability_for(
             hint="a delta this small needs a larger epsilon",
         )
     span = most - least
-    place = crossing(
+    place = find_crossing(
         lambda share: reached(least + int(share * span)),
         level,
         top=1.0,

@@ -29,7 +29,7 @@ from chaffinch.privacy.mechanisms.assumed_pair import AssumedPair, Estimate, est
 from chaffinch.privacy.mechanisms.bits import FlippedBits
 from chaffinch.privacy.numerics.bit_words import FewWords, Law, Words, growth
 from chaffinch.privacy.numerics.precision import up
-from chaffinch.privacy.numerics.roots import crossing
+from chaffinch.privacy.numerics.roots import find_crossing
 from chaffinch.privacy.numerics.sums import mean_positive_part
 
 _LEAST_CHANCE = Fraction(1, 10**290)
@@ -99,7 +99,7 @@ class WordMechanism(Mechanism):
         upper = self._proven_epsilon(wanted)
         if upper == 0:
             return Bracket(0.0, 0.0)
-        lower = crossing(
+        lower = find_crossing(
             self.found_delta, wanted, top=upper, tolerance=_EPSILON_TOLERANCE, guess=0.7 * upper
         )[0]
         return Bracket(lower, upper)
@@ -152,12 +152,12 @@ class WordMechanism(Mechanism):
             return up(self.words.alone(growth(epsilon)[0]))
 
         local, fine = self.local_epsilon, _EPSILON_TOLERANCE
-        top = crossing(alone, delta, top=local, tolerance=fine)[1]
-        start = crossing(lambda e: alone(e) * self._bare, delta, top=top, tolerance=fine)[0]
+        top = find_crossing(alone, delta, top=local, tolerance=fine)[1]
+        start = find_crossing(lambda e: alone(e) * self._bare, delta, top=top, tolerance=fine)[0]
         if start >= top * (1 - _CLOSE):
             return top
         guess = max(start, min(1.0, 0.5 * top))
-        return crossing(self.proven_delta, delta, top=top, tolerance=fine, guess=guess)[1]
+        return find_crossing(self.proven_delta, delta, top=top, tolerance=fine, guess=guess)[1]
 
     def _blanket(self, below: Fraction) -> float:
         """Return the privacy blanket's bound, the largest over the distances of a pair."""

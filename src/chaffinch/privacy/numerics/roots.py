@@ -1,4 +1,22 @@
-"""Where a falling curve crosses a level, with few evaluations and on the safe side."""
+"""Searches for the number that just keeps a promise: the only ones in the package.
+
+A test that costs little, and is true on one side of a border and false on the other, is
+bisected; both functions return the side on which it is true:
+
+* ``bisect_whole(holds, good, bad)`` between whole numbers,
+* ``bisect_real(holds, good, bad, steps=…)`` between floats, by halves of the interval or, with
+  ``geometric``, of its logarithm.
+
+A privacy curve costs much, and its shape is known, so a few evaluations are enough:
+
+* ``find_crossing(curve, level, top=…)`` where a falling curve passes a level, from both sides,
+* ``narrow_crossing(curve, level, left, right)`` the same between two known places,
+* ``find_largest(excess, guess, least=…, most=…)`` the largest number whose excess is not
+  positive, from below only: fewer evaluations where the other side need not be shown.
+
+None of them proves that a curve is monotone. The promise is about the place that is returned:
+it was itself seen on the side that was asked for (or was given by the caller as lying there).
+"""
 
 from __future__ import annotations
 
@@ -11,9 +29,59 @@ Curve = Callable[[float], float]
 
 _MOST_STEPS = 200
 _SMALLEST = 1e-250
+_FARTHEST = 1e4
+"""A curve that has no known end is not followed further."""
 
 
-def crossing(
+def bisect_whole(holds: Callable[[int], bool], good: int, bad: int) -> int:
+    """Return the last whole number from ``good`` towards ``bad`` at which ``holds`` is true.
+
+    Either may be the larger one. It is taken as known that it holds at ``good`` and not at
+    ``bad``; neither is asked.
+
+    >>> bisect_whole(lambda n: n * n <= 50, good=0, bad=50)
+    7
+    >>> bisect_whole(lambda n: n * n >= 50, good=50, bad=0)
+    8
+    """
+    while abs(good - bad) > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if holds(middle) else (good, middle)
+    return good
+
+
+def bisect_real(
+    holds: Callable[[float], bool],
+    good: float,
+    bad: float,
+    *,
+    steps: int = _MOST_STEPS,
+    tolerance: float = 0.0,
+    geometric: bool = False,
+) -> float:
+    """Return a number near the border between ``good`` and ``bad``, where ``holds`` is true.
+
+    It is taken as known that it holds at ``good`` and not at ``bad``; neither is asked. The
+    search ends after ``steps``, when the interval is no wider than ``tolerance`` times its
+    larger end, or when no float is left inside. ``geometric`` needs positive ends.
+
+    >>> round(bisect_real(lambda x: x * x <= 2, good=0.0, bad=2.0), 12)
+    1.414213562373
+    """
+    for _ in range(steps):
+        if abs(good - bad) <= tolerance * max(good, bad):
+            break
+        middle = math.sqrt(good * bad) if geometric else 0.5 * (good + bad)
+        if middle in {good, bad}:
+            break
+        good, bad = (middle, bad) if holds(middle) else (good, middle)
+    return good
+
+
+# Where a falling curve crosses a level ------------------------------------------------------
+
+
+def find_crossing(
     curve: Curve,
     level: float,
     *,
@@ -27,9 +95,8 @@ def crossing(
     ``curve(top)`` is known to be at most ``level``; with ``ask_top`` it is asked how far below,
     for a start when top is near. If the curve starts at or below the level both ends are 0.
     Otherwise right − left ≤ tolerance·right, or left is 0 because no point above was found.
-
-    The search runs on ln(curve), nearly a parabola for privacy curves, by regula falsi with
-    halved weights; when that does not halve the interval in three steps, it is halved outright.
+    An infinite ``top`` means that no such place is known; right is infinite too if none is
+    found up to 10⁴.
     """
     start = curve(0.0)
     if start <= level:
@@ -43,7 +110,20 @@ def crossing(
             right = (middle, height)
             break
         left, middle = (middle, height), min(2.0 * middle, top)
+        if middle > _FARTHEST and math.isinf(top):
+            return left[0], math.inf
     return _narrow(curve, level, left, right, tolerance)
+
+
+def narrow_crossing(
+    curve: Curve, level: float, left: float, right: float, *, tolerance: float
+) -> tuple[float, float]:
+    """Return (left, right) moved together until right − left ≤ tolerance·right.
+
+    The curve is above ``level`` at the given left and at most it at the given right.
+    """
+    ends = [(place, _height(curve(place), level)) for place in (left, right)]
+    return _narrow(curve, level, ends[0], ends[1], tolerance)
 
 
 def _narrow(
@@ -53,6 +133,11 @@ def _narrow(
     right: tuple[float, float],
     tolerance: float,
 ) -> tuple[float, float]:
+    """Run regula falsi on ln(curve), nearly a parabola for privacy curves, with halved weights.
+
+    The halved weights are the Illinois rule: an end that stays twice is pulled towards the
+    level. Where that does not halve the interval in three steps, it is halved outright.
+    """
     (a, high), (b, low) = left, right
     span, last, stalled = b - a, 0, 0
     for _ in range(_MOST_STEPS):
@@ -61,6 +146,8 @@ def _narrow(
         # A step a little past the estimate, away from the end that moved last, closes both.
         push = -0.4 * last * tolerance * b
         middle = _between((a, high), (b, low), push, halve=stalled >= 3)
+        if not a < middle < b:  # No float is left inside.
+            break
         height = _height(curve(middle), level)
         if height <= 0:
             b, low = middle, height
@@ -94,16 +181,18 @@ def _height(value: float, level: float) -> float:
     return max(height, 5e-324) if value > level else min(height, 0.0)
 
 
-# ----------------------------------------------------------------------------
-# One root search for the planner: the largest strength that still keeps a promise.
+# The largest number that keeps a promise ----------------------------------------------------
 
 _MOST_TRIES = 60
 _LONGEST_STEP = 0.5
 _FIRST_STEP = 0.02
 
+_Seen = tuple[float, float] | None
+"""A place, as a logarithm, and the excess there."""
 
-def settle(
-    excess: Callable[[float], float],
+
+def find_largest(
+    excess: Curve,
     guess: float,
     *,
     least: float,
@@ -118,7 +207,7 @@ def settle(
     that is seen to be that close is taken. What could not be proven counts as too much. None:
     not even ``least`` will do.
 
-    >>> round(settle(lambda x: x * x - 2, 1.0, least=0.01, most=100, tolerance=1e-6), 5)
+    >>> round(find_largest(lambda x: x * x - 2, 1.0, least=0.01, most=100, tolerance=1e-6), 5)
     1.41421
     """
 
@@ -146,11 +235,7 @@ def settle(
     return None if low is None else math.exp(low[0])
 
 
-Seen = tuple[float, float] | None
-"""A place, as a logarithm, and the excess there."""
-
-
-def _close(low: Seen, high: Seen, slope: float | None, tolerance: float, ceiling: float) -> bool:
+def _close(low: _Seen, high: _Seen, slope: float | None, tolerance: float, ceiling: float) -> bool:
     """Return whether the best place so far is close enough below the root."""
     if low is None:
         return False
@@ -162,14 +247,14 @@ def _close(low: Seen, high: Seen, slope: float | None, tolerance: float, ceiling
     return rise is not None and -low[1] <= rise * tolerance
 
 
-def _rise(low: Seen, high: Seen) -> float | None:
+def _rise(low: _Seen, high: _Seen) -> float | None:
     """Return the slope between the two places around the root, if both are known."""
     if low is None or high is None or not math.isfinite(high[1] - low[1]):
         return None
     return (high[1] - low[1]) / (high[0] - low[0])
 
 
-def _next(low: Seen, high: Seen, slope: float | None, tolerance: float, count: int) -> float:
+def _next(low: _Seen, high: _Seen, slope: float | None, tolerance: float, count: int) -> float:
     """Return the next place: where the excess should be just below zero."""
     if low is not None and high is not None:
         rise = _rise(low, high)
@@ -181,6 +266,7 @@ def _next(low: Seen, high: Seen, slope: float | None, tolerance: float, count: i
     seen = low or high
     if seen is None:  # pragma: no cover - one place has always been looked at
         raise AssertionError
+    # Only one side is known: a step by the slope, or steps that grow until the other is seen.
     known = slope if slope and math.isfinite(seen[1]) else None
     step = _FIRST_STEP * 3.0**count if known is None else abs(seen[1]) / known + 0.4 * tolerance
     step = min(step, _LONGEST_STEP * 2.0**count)

@@ -1,0 +1,99 @@
+"""Every search ends on the side that keeps the promise."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaffinch.privacy.numerics.roots import (
+    bisect_real,
+    bisect_whole,
+    find_crossing,
+    find_largest,
+    narrow_crossing,
+)
+
+
+@given(st.integers(-1000, 1000), st.integers(1, 2000), st.integers(0, 2000))
+def test_whole_numbers_are_bisected_from_either_side(good: int, way: int, run: int) -> None:
+    last = good + min(run, way - 1)
+    assert bisect_whole(lambda n: n <= last, good=good, bad=good + way) == last
+    assert bisect_whole(lambda n: -n <= last, good=-good, bad=-good - way) == -last
+
+
+@given(st.floats(1e-6, 99.0), st.booleans())
+def test_floats_are_bisected_to_the_last_one(root: float, geometric: bool) -> None:  # noqa: FBT001
+    below = bisect_real(lambda x: x <= root, good=1e-9, bad=100.0, geometric=geometric)
+    above = bisect_real(lambda x: x > root, good=100.0, bad=1e-9, geometric=geometric)
+    assert root * (1 - 1e-14) <= below <= root < above <= root * (1 + 1e-14)
+    rough = bisect_real(lambda x: x <= root, good=0.0, bad=100.0, tolerance=1e-3)
+    assert root / 1.0011 <= rough <= root
+
+
+def test_bisection_takes_its_ends_as_known_and_stops_at_the_steps() -> None:
+    asked: list[float] = []
+
+    def holds(x: float) -> bool:
+        asked.append(x)
+        return True
+
+    assert bisect_real(holds, good=0.0, bad=8.0, steps=3) == 7.0
+    assert asked == [4.0, 6.0, 7.0]
+
+
+@given(root=st.floats(1e-6, 90.0), steepness=st.floats(0.1, 60.0), guess=st.floats(1e-3, 50.0))
+def test_crossings_are_found_with_few_questions(
+    root: float, steepness: float, guess: float
+) -> None:
+    asked = []
+
+    def curve(x: float) -> float:
+        asked.append(x)
+        return math.exp(-steepness * ((x / root) ** 2 - 1)) if x < 99 else 0.0
+
+    left, right = find_crossing(curve, 1.0, top=100.0, tolerance=1e-9, guess=guess)
+    assert left < right
+    assert curve(left) > 1.0 >= curve(right)
+    assert right - left <= 1e-9 * right
+    assert len(asked) < 75
+
+
+def test_crossings_at_the_edges() -> None:
+    assert find_crossing(lambda _: 0.5, 0.5, top=1.0, tolerance=0.1) == (0.0, 0.0)
+    left, right = find_crossing(lambda x: 1.0 if x < 1 else 0.0, 0.5, top=1.0, tolerance=1e-6)
+    assert left >= 1 - 2e-6
+    assert right == 1.0
+    # Steps and flats: only what was seen counts.
+    left, right = find_crossing(lambda x: 2.0 if x < 0.3 else 0.1, 1.0, top=9.0, tolerance=1e-6)
+    assert left < 0.3 <= right
+
+
+def test_an_open_curve_is_followed_only_so_far() -> None:
+    left, right = find_crossing(lambda _: 1.0, 0.5, top=math.inf, tolerance=1e-6)
+    assert left > 1000
+    assert math.isinf(right)
+
+
+@given(st.floats(1e-3, 90.0))
+def test_a_known_interval_is_narrowed(root: float) -> None:
+    left, right = narrow_crossing(
+        lambda x: math.exp(root - x), 1.0, 0.5 * root, 1.5 * root, tolerance=1e-10
+    )
+    assert 0.5 * root <= left < right <= left * (1 + 1.1e-10)
+    assert math.exp(root - left) > 1.0 >= math.exp(root - right)
+
+
+@given(st.floats(1e-4, 50), st.floats(1e-3, 1e3))
+@settings(max_examples=50)
+def test_the_largest_number_is_on_the_safe_side(root: float, guess: float) -> None:
+    found = find_largest(lambda x: math.log(x / root), guess, least=1e-6, most=1e6, tolerance=1e-5)
+    assert found is not None
+    assert root * (1 - 2e-5) <= found <= root
+
+
+def test_the_largest_number_says_when_nothing_will_do() -> None:
+    assert find_largest(lambda _: 1.0, 1.0, least=0.1, most=10.0) is None
+    assert find_largest(lambda _: -1.0, 1.0, least=0.1, most=10.0) == pytest.approx(10.0)
