@@ -1,6 +1,6 @@
 """Every error chaffinch raises on purpose.
 
-ChaffinchError                 .code (a stable word), .hint, .details (safe to log)
+ChaffinchError                 .code (a stable word), .hint, .details (safe to log), .reason
 ├── InvalidInput (ValueError)  a parameter breaks its rule
 ├── InvalidAnswer (ValueError) an answer is none to this question; never shows it
 ├── InvalidTable               a column or a row cannot be used; names place, never content
@@ -20,11 +20,27 @@ ChaffinchError                 .code (a stable word), .hint, .details (safe to l
 Answers are private: an error about one says what is allowed and where, not what was found.
 One sentence form everywhere: "The {thing} must be {rule}. Got {value}." and, when
 there is something to do about it, a second line that starts with ``hint:``.
+Messages are for people and may change; code that tells cases apart looks at the class, and
+at ``reason`` where one class covers several cases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
+
+
+class Reason(Enum):
+    """Which of several cases an error is about, for code that treats them differently."""
+
+    DAMAGED = "damaged"
+    """A file that is cut off, was changed, or is of another format."""
+    UNKNOWN_COLUMN = "unknown-column"
+    """A table has no column of the name asked for."""
+    UNCERTAIN = "uncertain"
+    """The storage failed while a charge was written: it may be there or not."""
+    READER_GONE = "reader-gone"
+    """Nobody reads the pipe that is written to."""
 
 
 class ChaffinchError(Exception):
@@ -33,11 +49,17 @@ class ChaffinchError(Exception):
     code = "error"
 
     def __init__(
-        self, message: str, *, hint: str = "", details: Mapping[str, object] | None = None
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        details: Mapping[str, object] | None = None,
+        reason: Reason | None = None,
     ) -> None:
         super().__init__(f"{message}\nhint: {hint}" if hint else message)
         self.message = message
         self.hint = hint
+        self.reason = reason
         self.details: Mapping[str, object] = dict(details or {})
 
 
@@ -85,6 +107,7 @@ class InvalidTable(ChaffinchError):
         column: str | None = None,
         row: int | None = None,
         hint: str = "",
+        reason: Reason | None = None,
     ) -> None:
         place = "table" if column is None else f"column {column!r}"
         if row is not None:
@@ -93,7 +116,9 @@ class InvalidTable(ChaffinchError):
             f"The {place} must be {must_be}. Got {got}.",
             hint=hint,
             details={"column": column, "row": row, "must_be": must_be},
+            reason=reason,
         )
+        self.got = got
         self.column = column
         self.row = row
 
@@ -103,7 +128,15 @@ class InvalidFile(ChaffinchError, ValueError):
 
     code = "invalid-file"
 
-    def __init__(self, file: str, must_be: str, faults: Sequence[str], *, hint: str = "") -> None:
+    def __init__(
+        self,
+        file: str,
+        must_be: str,
+        faults: Sequence[str],
+        *,
+        hint: str = "",
+        reason: Reason | None = None,
+    ) -> None:
         listed = list(faults)
         got = listed[0] if len(listed) == 1 else f"{len(listed)} faults:"
         tail = "" if len(listed) == 1 else "".join(f"\n  - {fault}" for fault in listed)
@@ -111,6 +144,7 @@ class InvalidFile(ChaffinchError, ValueError):
             f"The {file} must be {must_be}. Got {got}{tail}",
             hint=hint,
             details={"file": file, "faults": listed},
+            reason=reason,
         )
         self.faults = listed
 

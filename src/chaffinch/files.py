@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TextIO, cast, overload
 
-from chaffinch.errors import InvalidFile, InvalidTable, StorageFault
+from chaffinch.errors import InvalidFile, InvalidTable, Reason, StorageFault
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
@@ -209,6 +209,7 @@ def storage_fault(name: str, error: OSError, *, verb: str) -> StorageFault:
         f"The file {name!r} must be possible to {verb}. Got {reason}.",
         hint=hint,
         details={"file": name, "errno": code},
+        reason=Reason.READER_GONE if code == errno.EPIPE else None,
     )
 
 
@@ -229,6 +230,7 @@ def reading(name: str, kind: str) -> Iterator[None]:
             f"an intact {kind} file",
             f"{name!r}, which is damaged, cut off or of another format",
             hint="write the file again, or name its format",
+            reason=Reason.DAMAGED,
         ) from None
 
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 @contextmanager
 def explain_broken_pipe(sources: list[str]) -> Iterator[None]:
     """Say of a broken pipe what broke it: the command before, not a file."""
-    from chaffinch.errors import InvalidFile
+    from chaffinch.errors import InvalidFile, Reason
 
     try:
         yield
     except InvalidFile as error:
-        if "-" not in sources or "intact" not in error.message:
+        if "-" not in sources or error.reason is not Reason.DAMAGED:
             raise
         raise InvalidFile(
             "standard input",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch.cli.output import printable
 from chaffinch.cli.paths import STREAM
-from chaffinch.errors import ChaffinchError
+from chaffinch.errors import ChaffinchError, Reason
 
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError
@@ -44,7 +43,7 @@ def _run(app: App, words: list[str], *, as_json: bool) -> int:  # noqa: PLR0911 
     except CycloptsError as error:
         return _failed(_usage(error), as_json=as_json)
     except ChaffinchError as error:
-        if error.details.get("errno") == errno.EPIPE:
+        if error.reason is Reason.READER_GONE:
             return _deaf()
         return _failed(error, as_json=as_json)
     except BrokenPipeError:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chaffinch.errors import InvalidInput, InvalidTable, StorageFault
+from chaffinch.errors import InvalidInput, InvalidTable, Reason
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger
@@ -195,8 +195,9 @@ def mapping(questions: Collection[str], named: Collection[str]) -> Iterator[None
     try:
         yield
     except InvalidTable as error:
-        column, rule = error.column, error.details["must_be"]
-        if rule != "in the table" or column not in questions or column in named:
+        column = error.column
+        unknown = error.reason is Reason.UNKNOWN_COLUMN
+        if not unknown or column not in questions or column in named:
             raise
         error.hint += f"; if the answers are in another column, add --map {column}=COLUMN"
         raise
@@ -264,9 +265,4 @@ def ledger(path: Path, mark: Path) -> Ledger:
 
     for file in (named(path), named(mark)):
         present(file)
-    try:
-        return Ledger.open(path, mark=mark)
-    except StorageFault as error:
-        if "may be tried again" in error.hint:
-            error.hint = "check both files and their folders; nothing was charged"
-        raise
+    return Ledger.open(path, mark=mark)

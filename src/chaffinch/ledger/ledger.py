@@ -140,7 +140,7 @@ class Ledger:
         _checked(charge)
         word("key", key)
         word("subject", subject, least=0)
-        with guarded():
+        with guarded(charging=True):
             entry = self._granted(charge, key, subject)
             self._settle()
         return entry

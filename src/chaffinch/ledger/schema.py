@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaffinch.errors import InvalidInput, StorageFault
+from chaffinch.errors import InvalidInput, Reason, StorageFault
 from chaffinch.ledger.chain import Mark, genesis, link, sync_folder
 from chaffinch.ledger.charge import Charge, Entry, charge_from
 from chaffinch.privacy import Target
@@ -107,14 +107,21 @@ class History:
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
-    """Turn what the disk, the system or SQLite complain about into StorageFault."""
+def guarded(*, charging: bool = False) -> Iterator[None]:
+    """Turn what the disk, the system or SQLite complain about into StorageFault.
+
+    While a charge is written (``charging``) it is not known how far it came.
+    """
     try:
         yield
     except (sqlite3.Error, OSError) as error:
+        hint = "check both files and their folders; nothing was charged"
+        if charging:
+            hint = "nothing was acknowledged; a charge may be tried again with the same key"
         raise StorageFault(
             f"The ledger's storage must be whole and within reach. Got: {error}.",
-            hint="nothing was acknowledged; a charge may be tried again with the same key",
+            hint=hint,
+            reason=Reason.UNCERTAIN if charging else None,
         ) from error
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaffinch import checks, files
-from chaffinch.errors import InvalidInput, InvalidTable
+from chaffinch.errors import InvalidInput, InvalidTable, Reason
 from chaffinch.files import Source
 from chaffinch.tables import binary, memory, text
 
@@ -103,7 +103,11 @@ class Table:
         if self.named_by_first_line:
             known = f"The table has {len(self.columns)} columns; {_FIRST_LINE}"
         return InvalidTable(
-            "in the table", "no column of that name", column=str(column), hint=guess + known
+            "in the table",
+            "no column of that name",
+            column=str(column),
+            hint=guess + known,
+            reason=Reason.UNKNOWN_COLUMN,
         )
 
 

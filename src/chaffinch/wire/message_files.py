@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import checks
-from chaffinch.errors import InvalidFile, InvalidInput, InvalidTable, PlanMismatch
+from chaffinch.errors import InvalidFile, InvalidInput, InvalidTable, PlanMismatch, Reason
 from chaffinch.files import (
     Source,
     atomic,
@@ -382,8 +382,13 @@ def _as_file() -> Iterator[None]:
     try:
         yield
     except InvalidTable as error:
-        got = error.message.rpartition("Got ")[2]
-        raise InvalidFile("message file", "an intact file", [got], hint=error.hint) from None
+        raise InvalidFile(
+            "message file",
+            "an intact file",
+            [f"{error.got}."],
+            hint=error.hint,
+            reason=Reason.DAMAGED,
+        ) from None
 
 
 # ----------------------------------------------------------------------------
