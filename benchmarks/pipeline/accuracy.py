@@ -16,14 +16,14 @@ import numpy as np
 
 from benchmarks.findings import Finding, Goal, Line
 from benchmarks.harness import tell
+from benchmarks.pipeline.variants import calibrated
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.candidates import Candidate, Task, for_target
+from chaffinch.planning.candidates import Candidate
 from chaffinch.privacy import published
-from chaffinch.protocols import families
-from chaffinch.protocols.families import Family, gaussian_mu
+from chaffinch.protocols import Encoded
 from chaffinch.protocols.noise import Noise
-from chaffinch.protocols.protocols import Encoded
+from chaffinch.protocols.tuning import flip_for_local, gaussian_mu
 from chaffinch.questions import Bit, Choice, Number, Question
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -32,8 +32,7 @@ VALUES = 100
 RESOLUTIONS = (8, 16, 32, 64)
 AIM = 1.7
 COLUMNS = ("standard error", "x exact", "parameter", "true delta")
-ROOM = 10**6
-"""Messages per report that no protocol here comes near."""
+COPIES = (2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +71,19 @@ def findings() -> Iterator[Finding]:
 
 def _bits(users: int) -> Finding:
     lines: list[Line] = []
-    for copies in (1, *families.COPIES):
-        exact = _calibrated(Bit(), families.flips(copies), users)
+    for copies in (1, *COPIES):
+        exact = _calibrated(Bit(), "flips" if copies == 1 else f"flips, {copies} copies", users)
         lines.append(_exact(exact))
         error = exact.error
         if copies == 1:
             lines += [claim.line(error) for claim in _bit_claims(users)]
         lines.append(_three_sigma(users, copies).line(error))
-    decoyed = _calibrated(Bit(), families.decoys(), users)
+    decoyed = _calibrated(Bit(), "clear with decoys", users)
     fixed = _fixed_decoys(2)
     lines += [fixed, _decoy_claim(2).line(_cell(fixed), judged=False)]
     lines += [_exact(decoyed), _decoy_claim(2).line(decoyed.error)]
     best = min(_cell(line) for line in lines if line.name.startswith("exact"))
-    chance = families.local_flip(EPSILON)
+    chance = flip_for_local(EPSILON)
     others = {
         "local randomized response": _error(Noise.flips(chance), users),
         "central discrete Laplace": _laplace(1),
@@ -95,10 +94,10 @@ def _bits(users: int) -> Finding:
 
 def _choices(users: int) -> Finding:
     question = Choice(range(VALUES), missing="refuse")
-    flips = _calibrated(question, families.flips(1), users)
-    decoyed = _calibrated(question, families.decoys(), users)
+    flips = _calibrated(question, "flips", users)
+    decoyed = _calibrated(question, "clear with decoys", users)
     fixed = _fixed_decoys(VALUES)
-    both = _calibrated(question, families.flipped_decoys(1), users)
+    both = _calibrated(question, "flips with decoys", users)
     lines = [
         _exact(flips),
         _value_claim(users, 0).line(flips.error),
@@ -113,7 +112,7 @@ def _choices(users: int) -> Finding:
     keep = math.exp(EPSILON)
     chance = Fraction(VALUES / (keep + VALUES - 1))
     others = {
-        "local, symmetric one-hot": _error(Noise.flips(families.local_flip(EPSILON / 2)), users),
+        "local, symmetric one-hot": _error(Noise.flips(flip_for_local(EPSILON / 2)), users),
         "local, k-ary": _error(Noise(1, 1 - chance + chance / VALUES, chance / VALUES), users),
         "central discrete Laplace": _laplace(2),
         "central Gaussian, exact": math.sqrt(2.0) / gaussian_mu(EPSILON, DELTA),
@@ -131,7 +130,7 @@ def _numbers(users: int) -> Finding:
     lines: list[Line] = []
     best = math.inf
     for bits in RESOLUTIONS:
-        exact = _calibrated(Number(0, 1), families.encoded(bits, together=True), users)
+        exact = _calibrated(Number(0, 1), f"number in {bits} bits, total seen", users)
         protocol = exact.parts[0].protocol
         assert isinstance(protocol, Encoded)
         best = min(best, exact.error)
@@ -146,7 +145,7 @@ def _numbers(users: int) -> Finding:
         ]
     others = {
         "local randomized response, one bit": math.hypot(
-            _error(Noise.flips(families.local_flip(EPSILON)), users), math.sqrt(users) / 2
+            _error(Noise.flips(flip_for_local(EPSILON)), users), math.sqrt(users) / 2
         ),
         "central discrete Laplace": _laplace(RESOLUTIONS[-1]) / RESOLUTIONS[-1],
         "central Gaussian, exact": 1.0 / gaussian_mu(EPSILON, DELTA),
@@ -272,12 +271,9 @@ def _with_decoys(flip: Fraction, each: int) -> Noise:
 # ------------------------------------------------------------------ rows
 
 
-def _calibrated(question: Question, family: Family, users: int) -> Candidate:
-    tell(family.name)
-    task = Task((("answer", question),), users, users, 1, ROOM)
-    found = for_target(family.name, [family], (EPSILON, DELTA), task)
-    assert found is not None
-    return found
+def _calibrated(question: Question, name: str, users: int) -> Candidate:
+    tell(name)
+    return calibrated(question, name, users, (EPSILON, DELTA))
 
 
 def _exact(found: Candidate) -> Line:

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 
 from benchmarks.findings import Finding, Goal, Line, milliseconds, processor_seconds
+from benchmarks.pipeline.variants import calibrated
 from chaffinch.encoding.device import encode
-from chaffinch.planning.candidates import Task, for_target
 from chaffinch.planning.plan import Plan
-from chaffinch.protocols import families
-from chaffinch.protocols.families import Family
 from chaffinch.questions import Bit, Choice, Number, Question
 
 USERS = 100_000
@@ -18,19 +16,23 @@ EPSILON, DELTA = 1.0, 1e-6
 REPORTS = 200
 AIM = 50.0
 
-CASES: dict[str, tuple[Question, Family, object]] = {
-    "one bit, flips": (Bit(), families.flips(1), True),
-    "one of 4, flips": (Choice(range(4), missing="refuse"), families.flips(1), 2),
-    "one of 100, flips": (Choice(range(100), missing="refuse"), families.flips(1), 42),
-    "one of 100, clear with decoys": (Choice(range(100), missing="refuse"), families.decoys(), 42),
-    "one of 1024, flips": (Choice(range(1024), missing="refuse"), families.flips(1), 512),
-    "number in 32 bits": (Number(0, 1), families.encoded(32, together=True), 0.3),
+CASES: dict[str, tuple[Question, str, object]] = {
+    "one bit, flips": (Bit(), "flips", True),
+    "one of 4, flips": (Choice(range(4), missing="refuse"), "flips", 2),
+    "one of 100, flips": (Choice(range(100), missing="refuse"), "flips", 42),
+    "one of 100, clear with decoys": (
+        Choice(range(100), missing="refuse"),
+        "clear with decoys",
+        42,
+    ),
+    "one of 1024, flips": (Choice(range(1024), missing="refuse"), "flips", 512),
+    "number in 32 bits": (Number(0, 1), "number in 32 bits, total seen", 0.3),
 }
 
 
 def findings() -> Iterator[Finding]:
     """Yield the one table."""
-    plans = {name: _plan(question, family) for name, (question, family, _) in CASES.items()}
+    plans = {name: _plan(question, variant) for name, (question, variant, _) in CASES.items()}
     jobs = {name: _job(plans[name], answer) for name, (_, _, answer) in CASES.items()}
     lines = []
     for name, runs in processor_seconds(jobs, repeats=15).items():
@@ -49,10 +51,8 @@ def _job(plan: Plan, answer: object) -> Callable[[], None]:
     return run
 
 
-def _plan(question: Question, family: Family) -> Plan:
-    task = Task((("answer", question),), USERS, USERS, 1, 10**6)
-    found = for_target(family.name, [family], (EPSILON, DELTA), task)
-    assert found is not None
+def _plan(question: Question, variant: str) -> Plan:
+    found = calibrated(question, variant, USERS, (EPSILON, DELTA))
     return Plan(
         "bench",
         found.parts,

@@ -23,10 +23,11 @@ from benchmarks.findings import (
     processor_seconds,
     ratio,
 )
-from chaffinch.encoding.bulk import PACKED_ABOVE, encode_numbers
+from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.protocols.protocols import GRAIN, Flips
-from chaffinch.protocols.slots import slots_for
+from chaffinch.protocols import Flips
+from chaffinch.protocols.base import GRAIN
+from chaffinch.protocols.flipped_records import PACKED_ABOVE, fewest_slots
 from chaffinch.questions import Choice
 from chaffinch.sampling import backends, histogram, secure_words
 from chaffinch.shuffling.in_memory import counted
@@ -109,7 +110,7 @@ def _form(chance: float) -> str:
 
 def _plan(values: int, chance: float) -> Plan:
     flip = Fraction(round(chance * GRAIN), GRAIN)
-    slots = slots_for(values, flip, records=USERS, epsilon=1.0, allowed=1e-8)
+    slots = fewest_slots(values, flip, records=USERS, epsilon=1.0, allowed=1e-8)
     question = Choice(range(values), missing="refuse")
     return Plan(
         "bench",

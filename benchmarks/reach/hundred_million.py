@@ -116,7 +116,7 @@ def analyze(folder: Path, rows: int) -> Found:
 
 
 def _plan(folder: Path, times: int) -> ReachPlan:
-    from chaffinch.planning.audiences.plan_file import load_plan
+    from chaffinch.planning.audiences.plan import load_plan
 
     return load_plan(folder / f"plan-{times}.json")
 

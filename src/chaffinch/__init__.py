@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from chaffinch.encoding.device import encode
     from chaffinch.ledger import Ledger
     from chaffinch.planning.audiences.audience import Audience
-    from chaffinch.planning.plan import Plan
-    from chaffinch.planning.plan_file import load_plan
+    from chaffinch.planning.plan import Plan, load_plan
     from chaffinch.planning.planner import Error, plan
     from chaffinch.privacy import Target
     from chaffinch.questions import Bit, Choice, Flags, Number, Survey
@@ -72,7 +71,7 @@ _NAMES = {
     "analyze": "analysis.analyze",
     "encode": "encoding.device",
     "encode_many": "encoding.bulk",
-    "load_plan": "planning.plan_file",
+    "load_plan": "planning.plan",
     "load_release": "release.documents",
     "plan": "planning.planner",
     "shuffle": "shuffling.in_memory",

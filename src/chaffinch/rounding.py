@@ -106,3 +106,14 @@ def bytes_for_people(count: int) -> str:
         if count >= size:
             return f"{count / size:.3g} {unit}"
     return f"{count} B"
+
+
+def rounded_up(epsilon: float) -> float:
+    """Return the next number with four significant digits: short to read, safe to promise."""
+    if epsilon == 0 or math.isinf(epsilon):
+        return epsilon
+    digits = 3 - math.floor(math.log10(epsilon))
+    short = round(epsilon, digits)
+    if short < epsilon:
+        short = round(short + 10.0**-digits, digits)
+    return short

@@ -12,7 +12,7 @@ import chaffinch as cf
 from chaffinch.analysis.tally import tally
 from chaffinch.errors import BudgetExhausted, InvalidInput
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.protocols.protocols import Decoys, Flips
+from chaffinch.protocols import Decoys, Flips
 from chaffinch.wire.messages import Tally
 
 PLAN = Plan(

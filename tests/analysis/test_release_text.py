@@ -11,7 +11,7 @@ import pytest
 import chaffinch as cf
 from chaffinch.charts.terminal import columns_of
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.protocols.protocols import Flips
+from chaffinch.protocols import Flips
 from chaffinch.release import sentences
 from chaffinch.release.survey_page import page
 from tests.analysis import releases

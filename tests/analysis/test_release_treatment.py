@@ -8,7 +8,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.protocols.protocols import Encoded, Flips
+from chaffinch.protocols import Encoded, Flips
 from chaffinch.questions import Question
 from chaffinch.release.survey_page import page
 from chaffinch.release.treatment import CONSERVATIVE, treated

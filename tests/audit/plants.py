@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.encoding.device import encode_with, origin_of
 from chaffinch.planning.plan import Plan
-from chaffinch.protocols.protocols import GRAIN, Decoys
+from chaffinch.protocols import Decoys
+from chaffinch.protocols.base import GRAIN
 from chaffinch.sampling import Words, below, bernoulli
 from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate import Pipeline, SeededWords

@@ -16,8 +16,8 @@ from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.encoding.device import encode_with
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Part
+from chaffinch.protocols import Decoys, Flips
 from chaffinch.protocols.noise import Noise
-from chaffinch.protocols.protocols import Decoys, Flips
 from chaffinch.questions import Bit
 from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate import SeededWords, audit

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from chaffinch.protocols.protocols import Decoys, Encoded, Flips, Protocol
+from chaffinch.protocols import Decoys, Encoded, Flips, Protocol
 from chaffinch.questions import Bit, Number, Question
 from chaffinch.simulate import Audit, Pipeline, audit
 from tests.audit import plants

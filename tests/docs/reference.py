@@ -16,7 +16,7 @@ from types import ModuleType
 
 import chaffinch
 from chaffinch import errors, reach
-from chaffinch.planning.audiences.plan_file import ReachPlanModel
+from chaffinch.planning.audiences.plan import ReachPlanModel
 from chaffinch.planning.documents import PlanModel
 from chaffinch.release.audience_documents import release_schema as reach_release_schema
 from chaffinch.release.documents import release_schema

@@ -8,7 +8,7 @@ import pytest
 
 from chaffinch.encoding.bulk import encode_many
 from chaffinch.errors import InvalidTable
-from chaffinch.protocols.protocols import Flips
+from chaffinch.protocols import Flips
 from chaffinch.questions import Bit, Flags
 from tests.engines import plans
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from chaffinch.encoding.device import encode_with
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.protocols.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
+from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from chaffinch.wire.messages import EMPTY
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.protocols.protocols import Decoys, Flips, Protocol
+from chaffinch.protocols import Decoys, Flips, Protocol
 from chaffinch.questions import Choice, Question
 from chaffinch.wire.message_files import MessageFacts, MessageReader, MessageWriter
 

@@ -35,7 +35,7 @@ from chaffinch.errors import (
     StorageFault,
 )
 from chaffinch.files import storage_fault
-from chaffinch.protocols.protocols import Flips
+from chaffinch.protocols import Flips
 from chaffinch.questions import Bit
 from chaffinch.shuffling import on_disk
 from chaffinch.tables.read import open_table

@@ -20,7 +20,7 @@ from chaffinch.engines.base import Engine
 from chaffinch.engines.local import Local, loose
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Plan
-from chaffinch.protocols.protocols import Encoded, FlippedDecoys, Flips
+from chaffinch.protocols import Encoded, FlippedDecoys, Flips
 from chaffinch.questions import Bit, Choice, Flags, Number
 from chaffinch.shuffling.in_memory import shuffle
 from chaffinch.wire.message_files import MessageReader

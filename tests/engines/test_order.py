@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from chaffinch.engines.local import Local
-from chaffinch.protocols.protocols import Flips
+from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling import on_disk

@@ -12,7 +12,7 @@ import pytest
 import chaffinch as cf
 from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.protocols.protocols import Decoys, FlippedDecoys, Flips
+from chaffinch.protocols import Decoys, FlippedDecoys, Flips
 
 PART = Part("q", cf.Bit(), Flips(Fraction(1, 4)))
 PLAN = Plan("", (PART,), 100, 100, 100, 1, 1.0, 1e-2)

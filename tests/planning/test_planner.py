@@ -22,15 +22,14 @@ from chaffinch.errors import (
     NoPlanFound,
     StorageFault,
 )
-from chaffinch.planning.candidates import rounded_up, standard_error
 from chaffinch.planning.explanation import right_guesses
-from chaffinch.planning.plan import Part, Plan
-from chaffinch.planning.plan_file import plan_document, plan_from
+from chaffinch.planning.plan import Part, Plan, plan_from
 from chaffinch.planning.survey_file import load_survey
-from chaffinch.protocols.families import flip_for, gaussian_mu
-from chaffinch.protocols.protocols import Decoys, Flips
-from chaffinch.protocols.slots import overflow
+from chaffinch.protocols import Decoys, Flips
+from chaffinch.protocols.flipped_records import overflow
+from chaffinch.protocols.tuning import flip_for_shift, gaussian_mu
 from chaffinch.release.documents import load_release
+from chaffinch.rounding import rounded_up
 from chaffinch.wire.documents import canonical
 
 TARGET = cf.Target(1.0, 1e-6)
@@ -56,7 +55,7 @@ def test_calibrated_errors_match_the_golden_ones(bit_plan: Plan) -> None:
             found[protocol.copies] = one.error
     chosen = bit_plan.parts[0].protocol
     assert isinstance(chosen, Flips)
-    found[chosen.copies] = standard_error(bit_plan.parts[0], bit_plan.reports)
+    found[chosen.copies] = bit_plan.parts[0].standard_error(bit_plan.reports)
     assert set(found) == set(golden)
     for copies, error in found.items():
         # Never below: that would be a promise not kept. The short search may cost a little.
@@ -102,7 +101,7 @@ def test_an_error_leads_to_the_privacy_it_allows() -> None:
     wish = cf.Error(0.002, confidence=0.95)
     plan = cf.plan(cf.Bit(), users=5_000, error=wish, max_messages=2)
     part = plan.parts[0]
-    assert standard_error(part, plan.reports) <= wish.standard_error(plan.reports) * (1 + 1e-6)
+    assert part.standard_error(plan.reports) <= wish.standard_error(plan.reports) * (1 + 1e-6)
     assert plan.delta == min(1e-8, 1 / 500_000)
     assert plan.mechanism().delta(plan.epsilon).upper <= plan.delta
 
@@ -175,7 +174,7 @@ def test_a_plan_survives_its_file(tmp_path: Path, choice_plan: Plan) -> None:
 
 
 def test_a_plan_with_any_byte_changed_is_refused_or_the_same(choice_plan: Plan) -> None:
-    text = json.dumps(plan_document(choice_plan), indent=1).encode()
+    text = json.dumps(choice_plan.document(), indent=1).encode()
     for place in range(0, len(text), 7):
         changed = bytearray(text)
         changed[place] ^= 1
@@ -199,7 +198,7 @@ def test_a_plan_that_promises_too_much_is_refused(tmp_path: Path, bit_plan: Plan
 
 
 def test_a_document_that_contradicts_itself_is_refused(choice_plan: Plan) -> None:
-    document = plan_document(choice_plan)
+    document = choice_plan.document()
     document["guarantee"]["local_epsilon"] = "0.1"
     body = {key: value for key, value in document.items() if key != "id"}
     import hashlib
@@ -210,7 +209,7 @@ def test_a_document_that_contradicts_itself_is_refused(choice_plan: Plan) -> Non
 
 
 def test_all_faults_of_a_plan_file_show_at_once(choice_plan: Plan) -> None:
-    document = plan_document(choice_plan)
+    document = choice_plan.document()
     document["surprise"] = 1
     document["crowd"]["users"] = "many"
     del document["title"]
@@ -222,14 +221,14 @@ def test_all_faults_of_a_plan_file_show_at_once(choice_plan: Plan) -> None:
 def test_half_a_character_makes_no_plan(choice_plan: Plan) -> None:
     for change in ({"title": "\ud800"}, {"\ud800": 1}, {"\x1b[2J": 1}):
         with pytest.raises(InvalidFile) as caught:
-            plan_from(json.dumps(plan_document(choice_plan) | change))
+            plan_from(json.dumps(choice_plan.document() | change))
         # Whoever prints the message must be able to.
         assert str(caught.value).replace("\n", "").isprintable()
 
 
 @pytest.mark.parametrize("first", [10**15, -(10**15) - 1, 10**4000], ids=["above", "below", "far"])
 def test_a_range_beyond_any_count_makes_no_plan(choice_plan: Plan, first: int) -> None:
-    document = plan_document(choice_plan)
+    document = choice_plan.document()
     document["questions"][0]["question"]["values"] = {"first": first, "last": first + 10**6 - 1}
     with pytest.raises(InvalidFile, match=r"questions\.0\.question\.choice\.values"):
         plan_from(json.dumps(document))
@@ -283,7 +282,7 @@ def test_rounded_up_is_never_below(epsilon: float) -> None:
 
 @given(st.floats(0.01, 10), st.integers(1, 10**9), st.floats(1, 64))
 def test_flips_are_drawable(mu: float, crowd: int, moved: float) -> None:
-    flip = flip_for(mu, crowd, moved)
+    flip = flip_for_shift(mu, crowd, moved)
     assert 0 < flip < Fraction(1, 2)
     assert 2**64 % flip.denominator == 0
 

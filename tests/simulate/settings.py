@@ -7,7 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.protocols.protocols import GRAIN, Decoys, Encoded, FlippedDecoys, Flips, Protocol
+from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
+from chaffinch.protocols.base import GRAIN
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 
 ALARM = 1e-6

@@ -17,11 +17,12 @@ from chaffinch.analysis.tally import tally
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.encoding.device import encode_with
 from chaffinch.planning.plan import Plan
+from chaffinch.protocols.noise import draw_thermometer
 from chaffinch.questions import Flags, Number, Question
 from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate import SeededWords, Truth, judging, uniform, zipf
+from chaffinch.simulate.populations import draw_tallies
 from chaffinch.simulate.seeded import generator
-from chaffinch.simulate.tallies import sample, thermometer
 from tests.simulate.settings import ALARM, SMALL, changed, planned
 
 PEOPLE = 20
@@ -64,7 +65,7 @@ def said(question: Question, number: Any) -> object:
 
 
 def drawn(plan: Plan, truth: Truth, runs: int = DRAWN) -> Tallies:
-    return sample(plan.parts[0], truth, runs, generator(9, "tallies"))
+    return draw_tallies(plan.parts[0], truth, runs, generator(9, "tallies"))
 
 
 def same_law(first: Tallies, second: Tallies) -> bool:
@@ -117,7 +118,7 @@ def test_covariances_of_decoys_are_seen() -> None:
 def test_some_codes_have_their_law_among_all(name: str) -> None:
     plan = planned(PEOPLE, SMALL[name])
     truth, codes = truth_of(plan), np.array([0, 2])
-    some = sample(plan.parts[0], truth, 20_000, generator(2, "tallies"), codes)
+    some = draw_tallies(plan.parts[0], truth, 20_000, generator(2, "tallies"), codes)
     assert same_law(some, drawn(plan, truth)[:, codes])
     assert not same_law(some, drawn(changed(plan, 1.1), truth)[:, codes])
 
@@ -125,7 +126,7 @@ def test_some_codes_have_their_law_among_all(name: str) -> None:
 def test_pieces_are_drawn_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = planned(PEOPLE, SMALL["choice flips"])
     whole = drawn(plan, truth_of(plan), 4000)
-    monkeypatch.setattr("chaffinch.simulate.tallies.MOST_CELLS", 100)
+    monkeypatch.setattr("chaffinch.simulate.populations.MOST_CELLS", 100)
     pieces = drawn(plan, truth_of(plan), 4000)
     assert pieces.shape == whole.shape
     assert same_law(pieces, whole)
@@ -133,11 +134,13 @@ def test_pieces_are_drawn_alike(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rounding_is_exact_at_whole_steps() -> None:
     truth = Truth("number", 7, np.array([1, 4, 2]), np.array([0.0, 0.5, 1.0]))
-    ones = thermometer(4, truth, 5, generator(1, "tallies"))
+    ones = draw_thermometer(4, truth, 5, generator(1, "tallies"))
     assert (ones == [6, 6, 2, 2]).all()
 
 
 def test_a_billion_people_cost_no_more_than_ten() -> None:
     plan = planned(10**9, SMALL["choice flipped decoys"])
-    found = sample(plan.parts[0], uniform(plan, 10**9).truths[0], 100, generator(1, "tallies"))
+    found = draw_tallies(
+        plan.parts[0], uniform(plan, 10**9).truths[0], 100, generator(1, "tallies")
+    )
     assert abs(found.mean() / (3e9 * (0.25 + 0.5 / 4)) - 1) < 1e-4

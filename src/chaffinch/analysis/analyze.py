@@ -15,9 +15,8 @@ from chaffinch.analysis.tally import checked, possible, tally
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.planning.plan import Part, Plan, checked_plan
+from chaffinch.protocols.base import number_protocol, number_question
 from chaffinch.protocols.noise import Floats
-from chaffinch.protocols.protocols import Encoded
-from chaffinch.questions import Number
 from chaffinch.release.release import Answer, Release, Summary
 from chaffinch.release.treatment import CONSERVATIVE, treated
 from chaffinch.wire.messages import Counts, Shuffled, Tally
@@ -78,7 +77,7 @@ class _Asked:
 def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
     part, first = plan.parts[index], plan.offsets[index]
     counts = found.counts[first : first + len(part.labels)]
-    if isinstance(part.protocol, Encoded):
+    if part.question.shape == "number":
         return _number(part, counts, found.reports, asked)
     noise = part.protocol.noise(part.question)
     counts, lowered = possible(counts, noise.largest(found.reports))
@@ -121,9 +120,7 @@ def _adjusted(
 
 
 def _number(part: Part, counts: Counts, reports: int, asked: _Asked) -> Answer:
-    protocol, question = part.protocol, part.question
-    assert isinstance(protocol, Encoded)  # noqa: S101 - the caller looked
-    assert isinstance(question, Number)  # noqa: S101 - the protocol carries nothing else
+    protocol, question = number_protocol(part.protocol), number_question(part.question)
     scale = Scale(question.low, question.high, protocol.resolution, protocol.flip_probability)
     each = protocol.resolution if protocol.together else 1
     counts, lowered = possible(counts, reports * each)

@@ -264,8 +264,8 @@ def _smallest_flip(
 ) -> float | None:
     """Return a flip probability proven to keep the promise, at most ``TOLERANCE`` too large."""
     from chaffinch.privacy.numerics.roots import find_largest
-    from chaffinch.protocols.families import flip_for, gaussian_mu
-    from chaffinch.protocols.protocols import GRAIN
+    from chaffinch.protocols.base import GRAIN
+    from chaffinch.protocols.tuning import flip_for_shift, gaussian_mu
 
     def exact(inverse: float) -> Fraction:
         return Fraction(min(math.ceil(GRAIN / inverse), GRAIN // 2 - 1), GRAIN)
@@ -274,7 +274,7 @@ def _smallest_flip(
         reached = make(exact(inverse)).delta_bound(target.epsilon)
         return math.log(reached / target.delta) if reached > 0 else -800.0
 
-    guess = float(flip_for(gaussian_mu(target.epsilon, target.delta), records, moved))
+    guess = float(flip_for_shift(gaussian_mu(target.epsilon, target.delta), records, moved))
     inverse = find_largest(excess, 1.0 / guess, least=2.0, most=2.0**63, tolerance=TOLERANCE)
     return None if inverse is None else float(exact(inverse))
 

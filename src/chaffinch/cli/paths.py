@@ -205,7 +205,7 @@ def mapping(questions: Collection[str], named: Collection[str]) -> Iterator[None
 
 def opened_plan(path: Path | None) -> Plan:
     """Return the plan in a file."""
-    from chaffinch.planning.plan_file import load_plan, plan_from
+    from chaffinch.planning.plan import load_plan, plan_from
 
     if path is None:
         raise InvalidInput("plan", "given", Plainly("none"), hint="add --plan FILE")
@@ -217,7 +217,7 @@ def opened_plan(path: Path | None) -> Plan:
 
 def opened_reach_plan(path: Path) -> ReachPlan:
     """Return the reach plan in a file, or in what is piped in."""
-    from chaffinch.planning.audiences.plan_file import load_plan, plan_from
+    from chaffinch.planning.audiences.plan import load_plan, plan_from
 
     if is_pipe(path):
         source(STREAM, "plan")
@@ -228,13 +228,13 @@ def opened_reach_plan(path: Path) -> ReachPlan:
 def any_plan(path: Path) -> Plan | ReachPlan:
     """Return the plan in a file, of a survey or for audiences."""
     from chaffinch.files import read_small
-    from chaffinch.planning.audiences import plan_file as reach_file
-    from chaffinch.planning.plan_file import LARGEST_FILE, plan_from
+    from chaffinch.planning.audiences import plan as reach_plan
+    from chaffinch.planning.plan import LARGEST_FILE, plan_from
 
     text = read_small(present(named(path)), most=LARGEST_FILE, must_be="a plan")
     # Which reader to ask is all that is guessed here: it checks everything.
-    if reach_file.FORMAT.encode() in text:
-        return reach_file.plan_from(text, name=path.name)
+    if reach_plan.FORMAT.encode() in text:
+        return reach_plan.plan_from(text, name=path.name)
     return plan_from(text, name=path.name)
 
 

@@ -120,9 +120,7 @@ def plan(
             found = wanted.plan(tell)
     if out is not None and paths.is_pipe(out):
         # The plan itself, for the next command.
-        from chaffinch.planning.plan_file import plan_document
-
-        output.document(plan_document(found))
+        output.document(found.document())
         return
     if out is not None:
         found.save(out)
@@ -202,10 +200,8 @@ def _listed(words: str) -> list[str]:
 
 def _show(found: Plan, output: Output, *, explain: bool, checked: bool) -> None:
     if output.json:
-        from chaffinch.planning.plan_file import plan_document
-
         document: dict[str, Any] = {
-            "plan": plan_document(found),
+            "plan": found.document(),
             "protocols": _alternatives(found),
         }
         if explain:
@@ -229,21 +225,12 @@ def _show(found: Plan, output: Output, *, explain: bool, checked: bool) -> None:
 # ----------------------------------------------------------------------------
 # The protocols that a planner weighed, side by side.
 
-_NAMES: dict[str, Callable[[Any], str]] = {
-    "flips": lambda one: "flips" if one.copies == 1 else f"flips, {one.copies} copies",
-    "decoys": lambda _: "clear with decoys",
-    "flipped-decoys": lambda _: "flips with decoys",
-    "encoded": lambda one: (
-        f"number in {one.resolution} bits, {'total' if one.together else 'steps'} seen"
-    ),
-}
-
 
 def _chosen(plan: Plan) -> Candidate:
     """Return the plan's own protocols as the planner weighed them."""
     from chaffinch.planning.candidates import Task, candidate
 
-    name = "; ".join(_NAMES[part.protocol.kind](part.protocol) for part in plan.parts)
+    name = "; ".join(part.protocol.name for part in plan.parts)
     task = Task(
         questions=tuple((part.name, part.question) for part in plan.parts),
         users=plan.users,

@@ -10,50 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.encoding.device import numerator, origin_of, prepared
+from chaffinch.encoding.device import origin_of, prepared
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.planning.plan import Part, Plan, checked_plan
-from chaffinch.protocols.protocols import GRAIN, Decoys, Encoded, FlippedDecoys, Flips
 from chaffinch.questions import Choice, Flags, Question
-from chaffinch.sampling import (
-    Words,
-    below,
-    flip_one_hot,
-    flip_packed,
-    histogram,
-    positions,
-    secure_words,
-)
+from chaffinch.sampling import Words, secure_words
 from chaffinch.tables.answers import numbers_of
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.message_files import COLUMN
-from chaffinch.wire.messages import Codes, Reports, Rows
+from chaffinch.wire.messages import Reports, Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MESSAGES_PER_BATCH = 1 << 21
-PACKED_ABOVE = Fraction(1, 32)
-"""A code takes 32 bits: with more set bits than this share, packed rows are smaller."""
-LEAST_PACKED = 64
 ROWS = 1 << 16
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Coded:
-    """The messages of a batch of answers to one question."""
-
-    codes: Codes
-    rows: Rows | None = None
-
-
-Coder = Callable[[Part, NDArray[Any], Words], Coded]
 
 
 def encode_many(
@@ -199,7 +175,7 @@ def encode_numbers(plan: Plan, numbers: list[NDArray[Any]], count: int, words: W
     """Return the reports of answers that are already numbers, drawn from given words."""
     codes, rows = [], []
     for part, first, answers in zip(plan.parts, plan.offsets, numbers, strict=True):
-        coded = CODERS[part.protocol.kind](part, answers, words)
+        coded = part.protocol.encode_many(part.question, answers, words)
         codes.append(coded.codes + np.uint32(first) if first else coded.codes)
         if coded.rows is not None:
             rows.append(Rows(first, coded.rows.bits, coded.rows.packed))
@@ -217,77 +193,3 @@ def joined(plan: Plan, batches: list[Reports]) -> Reports:
         np.concatenate([batch.messages for batch in batches] or [np.empty(0, np.uint32)]),
         tuple(rows for batch in batches for rows in batch.rows),
     )
-
-
-def _flips(part: Part, answers: NDArray[Any], words: Words) -> Coded:
-    protocol = part.protocol
-    assert isinstance(protocol, Flips)  # noqa: S101 - chosen by the table below
-    shape = part.question.shape
-    if shape == "bit":
-        held = np.repeat(answers.astype(np.bool_), protocol.copies)
-        return Coded(_flipped_row(held, protocol.flip_probability, words, 1))
-    if shape == "flags":
-        held = np.repeat(answers.astype(np.bool_), protocol.copies, axis=0).ravel()
-        return Coded(_flipped_row(held, protocol.flip_probability, words, len(part.labels)))
-    return _flipped_values(answers, len(part.labels), protocol.flip_probability, part.slots, words)
-
-
-def _decoys(part: Part, answers: NDArray[Any], words: Words) -> Coded:
-    protocol = part.protocol
-    assert isinstance(protocol, Decoys)  # noqa: S101 - chosen by the table below
-    slots = len(answers) * protocol.decoy_slots
-    sent = len(positions(words, numerator(protocol.decoy_rate), slots))
-    fakes = below(words, len(part.labels), sent).astype(np.uint32)
-    # Sorted: which of them are decoys must not show.
-    return Coded(np.sort(np.concatenate([np.asarray(answers, np.uint32), fakes])))
-
-
-def _flipped_decoys(part: Part, answers: NDArray[Any], words: Words) -> Coded:
-    protocol = part.protocol
-    assert isinstance(protocol, FlippedDecoys)  # noqa: S101 - chosen by the table below
-    fakes = below(words, len(part.labels), len(answers) * protocol.decoys)
-    records = np.concatenate([answers.astype(np.int64), fakes.astype(np.int64)])
-    return _flipped_values(
-        records, len(part.labels), protocol.flip_probability, protocol.slots, words
-    )
-
-
-def _encoded(part: Part, answers: NDArray[Any], words: Words) -> Coded:
-    protocol = part.protocol
-    assert isinstance(protocol, Encoded)  # noqa: S101 - chosen by the table below
-    bits = protocol.resolution
-    height = answers * bits
-    full = np.minimum(height.astype(np.int64), bits)
-    chance = np.minimum((height - full) * float(GRAIN), np.nextafter(float(GRAIN), 0.0))
-    full += words.take(len(answers)) < chance.astype(np.uint64)
-    np.minimum(full, bits, out=full)
-    held = (np.arange(bits) < full[:, None]).ravel()
-    codes = _flipped_row(held, protocol.flip_probability, words, bits)
-    return Coded(np.zeros_like(codes) if protocol.together else codes)
-
-
-CODERS: dict[str, Coder] = {
-    "flips": _flips,
-    "decoys": _decoys,
-    "flipped-decoys": _flipped_decoys,
-    "encoded": _encoded,
-}
-
-
-def _flipped_row(held: NDArray[np.bool_], chance: Fraction, words: Words, bits: int) -> Codes:
-    """Flip a row of bits that are there one by one, and return the codes of the set ones."""
-    held[positions(words, numerator(chance), len(held))] ^= True
-    places = np.flatnonzero(held)
-    return (places % bits).astype(np.uint32) if bits > 1 else np.zeros(len(places), np.uint32)
-
-
-def _flipped_values(
-    values: NDArray[Any], bits: int, chance: Fraction, slots: int, words: Words
-) -> Coded:
-    """Flip one-hot records of which only the place of the one is given."""
-    if chance > PACKED_ABOVE and bits >= LEAST_PACKED:
-        rows = flip_packed(words, numerator(chance), values.astype(np.int64), bits, slots)
-        return Coded(np.empty(0, np.uint32), Rows(0, bits, rows))
-    held = histogram(np.asarray(values, np.uint32), bits)
-    sent = flip_one_hot(words, numerator(chance), held, slots)
-    return Coded(np.repeat(np.arange(bits, dtype=np.uint32), sent))

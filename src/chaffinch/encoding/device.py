@@ -6,24 +6,16 @@ one comparison of a secure word with a whole number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from fractions import Fraction
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidAnswer, InvalidInput
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.planning.plan import Part, Plan, checked_plan
 from chaffinch.privacy import Target
-from chaffinch.protocols.protocols import GRAIN, Decoys, Encoded, FlippedDecoys, Flips, labels_of
 from chaffinch.questions import Flags, Number
-from chaffinch.sampling import Words, below, bernoulli, secure_words
+from chaffinch.sampling import Words, secure_words
 from chaffinch.wire.messages import EMPTY, Origin, Report
-
-Coder = Callable[[Part, Any, Words], NDArray[np.int64]]
-"""Turns the answer to one question into codes, counted from that question's first."""
 
 
 def encode(
@@ -55,7 +47,7 @@ def encode_with(answer: object, plan: Plan, words: Words) -> Report:
     answers = _answers(answer, plan)
     found: list[int] = []
     for part, first, given in zip(plan.parts, plan.offsets, answers, strict=True):
-        codes = CODERS[part.protocol.kind](part, prepared(part, given), words)
+        codes = part.protocol.encode_one(part.question, prepared(part, given), words)
         found.extend((codes + first).tolist())
     # Sorted: which message came from the answer and which from chance must not show.
     found.sort()
@@ -78,11 +70,6 @@ def prepared(part: Part, answer: object) -> Any:
     return question.number(answer)
 
 
-def numerator(chance: Fraction) -> int:
-    """Return k of a chance k/2⁶⁴."""
-    return chance.numerator * (GRAIN // chance.denominator)
-
-
 def _answers(answer: object, plan: Plan) -> list[object]:
     if len(plan.parts) == 1 and not isinstance(answer, Mapping):
         return [answer]
@@ -98,61 +85,3 @@ def _answers(answer: object, plan: Plan) -> list[object]:
             "names of the questions", f"exactly {listed} (None for a missing answer)", list(answer)
         )
     return [answer[part.name] for part in plan.parts]
-
-
-def _flips(part: Part, answer: Any, words: Words) -> NDArray[np.int64]:
-    protocol = part.protocol
-    assert isinstance(protocol, Flips)  # noqa: S101 - chosen by the table below
-    bits = len(part.labels)
-    flipped = bernoulli(words, numerator(protocol.flip_probability), bits * protocol.copies)
-    held = flipped.reshape(protocol.copies, bits)
-    if part.question.shape == "bit":
-        held ^= bool(answer)
-    else:
-        held[:, np.asarray(answer, dtype=np.intp)] ^= True
-    return np.nonzero(held)[1][: part.slots]
-
-
-def _decoys(part: Part, answer: Any, words: Words) -> NDArray[np.int64]:
-    protocol = part.protocol
-    assert isinstance(protocol, Decoys)  # noqa: S101 - chosen by the table below
-    sent = bernoulli(words, numerator(protocol.decoy_rate), protocol.decoy_slots)
-    fakes = below(words, len(part.labels), protocol.decoy_slots).astype(np.int64)
-    return np.concatenate([np.array([answer], dtype=np.int64), fakes[sent]])
-
-
-def _flipped_decoys(part: Part, answer: Any, words: Words) -> NDArray[np.int64]:
-    protocol = part.protocol
-    assert isinstance(protocol, FlippedDecoys)  # noqa: S101 - chosen by the table below
-    bits = len(labels_of(part.question))
-    fakes = below(words, bits, protocol.decoys).astype(np.int64)
-    records = np.concatenate([np.array([answer], dtype=np.int64), fakes])
-    flip = numerator(protocol.flip_probability)
-    parts = []
-    for value in records:
-        held = bernoulli(words, flip, bits)
-        held[value] ^= True
-        parts.append(np.flatnonzero(held)[: protocol.slots])
-    return np.concatenate(parts)
-
-
-def _encoded(part: Part, answer: Any, words: Words) -> NDArray[np.int64]:
-    """Send x·r in bits: as many ones as fit below it, and one more by chance (S3 algorithm 2)."""
-    protocol = part.protocol
-    assert isinstance(protocol, Encoded)  # noqa: S101 - chosen by the table below
-    bits = protocol.resolution
-    height = answer * bits
-    full = min(int(height), bits)
-    more = bernoulli(words, int((height - full) * float(GRAIN)), 1)[0]
-    held = bernoulli(words, numerator(protocol.flip_probability), bits)
-    held[: min(full + int(more), bits)] ^= True
-    codes = np.flatnonzero(held)
-    return np.zeros_like(codes) if protocol.together else codes
-
-
-CODERS: dict[str, Coder] = {
-    "flips": _flips,
-    "decoys": _decoys,
-    "flipped-decoys": _flipped_decoys,
-    "encoded": _encoded,
-}

@@ -8,17 +8,12 @@ from dataclasses import dataclass
 
 from chaffinch.planning.plan import Part, total_of
 from chaffinch.privacy.numerics.roots import find_largest
-from chaffinch.protocols.families import (
-    Family,
-    Setting,
-    families,
-    gaussian_mu,
-    gaussian_slope,
-    local,
-)
-from chaffinch.protocols.protocols import Encoded
-from chaffinch.protocols.slots import SHARE_FOR_CUTTING
+from chaffinch.protocols import Variant, local_variant, protocol_variants
+from chaffinch.protocols.base import Setting
+from chaffinch.protocols.flipped_records import SHARE_FOR_CUTTING
+from chaffinch.protocols.tuning import gaussian_epsilon, gaussian_mu, gaussian_slope
 from chaffinch.questions import Question
+from chaffinch.rounding import rounded_up
 
 BYTES_PER_MESSAGE = 4
 WORTH = 1.15
@@ -89,19 +84,6 @@ class Candidate:
         return max(self.standard_errors)
 
 
-def standard_error(part: Part, reports: int) -> float:
-    """Return the standard error of a count, in people, or of a sum in units of its range.
-
-    A number also scatters by its rounding to bits: at most half a step per person.
-    """
-    noise = part.protocol.noise(part.question)
-    if isinstance(part.protocol, Encoded):
-        bits = part.protocol.resolution
-        flips = float(noise.standard_error(reports * bits)) / bits
-        return math.hypot(flips, math.sqrt(reports) / (2.0 * bits))
-    return float(noise.standard_error(reports))
-
-
 def candidate(
     name: str, parts: Sequence[Part], crowd: int, promise: tuple[float, float], task: Task
 ) -> Candidate:
@@ -112,32 +94,32 @@ def candidate(
         crowd=crowd,
         epsilon=promise[0],
         delta=promise[1],
-        standard_errors=tuple(standard_error(part, task.reports) for part in parts),
+        standard_errors=tuple(part.standard_error(task.reports) for part in parts),
         local_epsilon=total_of(parts, crowd, task.rounds).local_epsilon,
         too_many_messages=sum(part.slots for part in parts) > task.max_messages,
     )
 
 
-def made(
-    chosen: Sequence[Family], strength: float, promise: tuple[float, float], crowd: int, task: Task
+def tuned_parts(
+    chosen: Sequence[Variant], strength: float, promise: tuple[float, float], crowd: int, task: Task
 ) -> tuple[Part, ...]:
-    """Return the parts that families give at one strength."""
+    """Return the parts that variants give at one strength."""
     epsilon, delta = promise
     cutting = delta * float(SHARE_FOR_CUTTING) / task.exposures
     return tuple(
-        Part(name, question, family.make(Setting(question, crowd, epsilon, cutting), strength))
-        for family, (name, question) in zip(chosen, task.questions, strict=True)
+        Part(name, question, variant.make(Setting(question, crowd, epsilon, cutting), strength))
+        for variant, (name, question) in zip(chosen, task.questions, strict=True)
     )
 
 
 def for_target(
-    name: str, chosen: Sequence[Family], promise: tuple[float, float], task: Task
+    name: str, chosen: Sequence[Variant], promise: tuple[float, float], task: Task
 ) -> Candidate | None:
-    """Return the most accurate parameters of these families that keep the promise, if any do."""
+    """Return the most accurate parameters of these variants that keep the promise, if any do."""
     epsilon, delta = promise
 
     def excess(mu: float) -> float:
-        parts = made(chosen, mu, promise, task.users, task)
+        parts = tuned_parts(chosen, mu, promise, task.users, task)
         reached = total_of(parts, task.users, task.rounds).delta_bound(epsilon)
         return math.log(reached / delta) if reached > 0 else -800.0
 
@@ -152,28 +134,28 @@ def for_target(
     )
     if mu is None:
         return None
-    parts = made(chosen, mu, promise, task.users, task)
+    parts = tuned_parts(chosen, mu, promise, task.users, task)
     return candidate(name, parts, task.users, promise, task)
 
 
 def for_local_target(promise: tuple[float, float], task: Task) -> Candidate:
     """Return plain randomized response with the same epsilon and no crowd at all."""
-    chosen = [local()] * len(task.questions)
-    parts = made(chosen, promise[0] / task.exposures, promise, 1, task)
+    chosen = [local_variant(question) for _, question in task.questions]
+    parts = tuned_parts(chosen, promise[0] / task.exposures, promise, 1, task)
     return candidate("local", parts, 1, promise, task)
 
 
 def for_error(
-    name: str, chosen: Sequence[Family], needed: float, delta: float, task: Task
+    name: str, chosen: Sequence[Variant], needed: float, delta: float, task: Task
 ) -> Candidate | None:
-    """Return the most private parameters of these families with so small a standard error."""
+    """Return the most private parameters of these variants with so small a standard error."""
 
     def parts_at(mu: float, epsilon: float) -> tuple[Part, ...]:
-        return made(chosen, mu, (epsilon, delta), task.users, task)
+        return tuned_parts(chosen, mu, (epsilon, delta), task.users, task)
 
     def shortfall(inverse: float) -> float:
         parts = parts_at(1.0 / inverse, 1.0)
-        return max(standard_error(part, task.reports) for part in parts) / needed - 1.0
+        return max(part.standard_error(task.reports) for part in parts) / needed - 1.0
 
     inverse = find_largest(
         shortfall, 1.0, least=1.0 / _MOST_MU, most=1.0 / _LEAST_MU, tolerance=1e-6
@@ -181,7 +163,7 @@ def for_error(
     if inverse is None:
         return None
     mu = max(1.0 / inverse, gaussian_mu(LEAST_EPSILON, delta) / math.sqrt(task.exposures))
-    guess = epsilon_guess(mu * math.sqrt(task.exposures), delta)
+    guess = gaussian_epsilon(mu * math.sqrt(task.exposures), delta)
     parts = parts_at(mu, 1.5 * guess)
     epsilon = smallest_epsilon(parts, task.users, task.rounds, delta, guess)
     if not math.isfinite(epsilon):
@@ -210,26 +192,6 @@ def smallest_epsilon(
     return min(rounded_up(1.0 / inverse), rounded_up(mechanism.local_epsilon))
 
 
-def rounded_up(epsilon: float) -> float:
-    """Return the next number with four significant digits: short to read, safe to promise."""
-    if epsilon == 0 or math.isinf(epsilon):
-        return epsilon
-    digits = 3 - math.floor(math.log10(epsilon))
-    short = round(epsilon, digits)
-    if short < epsilon:
-        short = round(short + 10.0**-digits, digits)
-    return short
-
-
-def epsilon_guess(mu: float, delta: float) -> float:
-    """Return the epsilon at which the Gaussian limit has this delta: a first guess only."""
-    low, high = 1e-9, 700.0
-    for _ in range(100):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if gaussian_mu(middle, delta) < mu else (low, middle)
-    return high
-
-
 def best(candidates: Sequence[Candidate]) -> Candidate:
     """Return the choice: near the smallest error, the best protected, then the shortest report.
 
@@ -241,23 +203,23 @@ def best(candidates: Sequence[Candidate]) -> Candidate:
 
 
 def most_private(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the choice where an error led: near the smallest epsilon, chosen as ever."""
+    """Return the choice where an error led: near the smallest epsilon, chosen like any other."""
     least = min(one.epsilon for one in candidates)
     return best([one for one in candidates if one.epsilon <= WORTH * least])
 
 
-def choose_families(task: Task, promise: tuple[float, float]) -> list[Family]:
-    """Return a family for each question of a survey, weighed at the Gaussian guess."""
+def choose_variants(task: Task, promise: tuple[float, float]) -> list[Variant]:
+    """Return a variant for each question of a survey, weighed at the Gaussian guess."""
     mu = gaussian_mu(*promise) / math.sqrt(task.exposures)
     share = max(1, task.max_messages // len(task.questions))
     chosen = []
     for name, question in task.questions:
         alone = Task(((name, question),), task.users, task.reports, 1, share)
         weighed = {}
-        for family in families(question, share):
-            parts = made([family], mu, promise, task.users, alone)
-            one = candidate(family.name, parts, task.users, promise, alone)
-            weighed[family.name] = (one, family)
+        for variant in protocol_variants(question, share):
+            parts = tuned_parts([variant], mu, promise, task.users, alone)
+            one = candidate(variant.name, parts, task.users, promise, alone)
+            weighed[variant.name] = (one, variant)
         within = [one for one, _ in weighed.values() if not one.too_many_messages]
         picked = best(within or [one for one, _ in weighed.values()])
         chosen.append(weighed[picked.name][1])

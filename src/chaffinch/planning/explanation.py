@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from chaffinch.planning.candidates import Candidate, rounded_up, standard_error
-from chaffinch.planning.plan import Part, Plan
 from chaffinch.privacy.guarantee import promised
-from chaffinch.protocols.protocols import Decoys, Encoded, FlippedDecoys, Flips
+from chaffinch.rounding import rounded_up
+
+if TYPE_CHECKING:
+    from chaffinch.planning.candidates import Candidate
+    from chaffinch.planning.plan import Part, Plan
 
 
 def explain(plan: Plan) -> str:
@@ -84,48 +86,9 @@ def _trust(plan: Plan) -> str:
     )
 
 
-def _flips(part: Part) -> str:
-    assert isinstance(part.protocol, Flips)  # noqa: S101 - chosen by the table below
-    flip, copies = float(part.protocol.flip_probability), part.protocol.copies
-    times = "" if copies == 1 else f", {copies} times over"
-    return f"each bit of the answer is flipped with probability {flip:.3g}{times}"
-
-
-def _decoys(part: Part) -> str:
-    assert isinstance(part.protocol, Decoys)  # noqa: S101 - chosen by the table below
-    count = float(part.protocol.decoy_slots * part.protocol.decoy_rate)
-    return f"the answer is sent in clear with {count:.3g} decoys on average"
-
-
-def _flipped_decoys(part: Part) -> str:
-    assert isinstance(part.protocol, FlippedDecoys)  # noqa: S101 - chosen by the table below
-    flip = float(part.protocol.flip_probability)
-    return (
-        f"the answer and {part.protocol.decoys} decoy are sent, "
-        f"each bit flipped with probability {flip:.3g}"
-    )
-
-
-def _encoded(part: Part) -> str:
-    assert isinstance(part.protocol, Encoded)  # noqa: S101 - chosen by the table below
-    flip = float(part.protocol.flip_probability)
-    return (
-        f"the number becomes {part.protocol.resolution} bits, "
-        f"each flipped with probability {flip:.3g}"
-    )
-
-
-_WORDS: dict[str, Callable[[Part], str]] = {
-    "flips": _flips,
-    "decoys": _decoys,
-    "flipped-decoys": _flipped_decoys,
-    "encoded": _encoded,
-}
-
-
 def _sending(plan: Plan, part: Part) -> str:
-    error = standard_error(part, plan.reports)
-    if isinstance(part.protocol, Encoded):
+    error = part.standard_error(plan.reports)
+    if part.question.shape == "number":
         exact = f"the mean has a standard error of {error / plan.reports:.3g} of the range"
     else:
         exact = (
@@ -137,7 +100,7 @@ def _sending(plan: Plan, part: Part) -> str:
     if error > plan.reports / 4:
         useless = " Beware: that is a large part of the crowd; the answer will say little."
     return (
-        f"{part.name}: {_WORDS[part.protocol.kind](part)}; a report has {slots} for it. "
+        f"{part.name}: {part.protocol.sentence()}; a report has {slots} for it. "
         f"With {plan.reports} reports {exact}.{useless}"
     )
 
@@ -145,7 +108,7 @@ def _sending(plan: Plan, part: Part) -> str:
 def _choice(plan: Plan) -> str:
     if not plan.alternatives:
         return ""
-    own = max(standard_error(part, plan.reports) for part in plan.parts)
+    own = max(part.standard_error(plan.reports) for part in plan.parts)
     ordered = sorted(plan.alternatives, key=lambda one: (one.epsilon, one.error))
     lines = [_compared(one, own, plan.epsilon) for one in ordered]
     return "Why not another protocol:\n" + "\n".join(lines)

@@ -8,19 +8,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from chaffinch import checks, privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.protocols.protocols import Protocol
-from chaffinch.protocols.slots import distance
+from chaffinch.files import read_small
+from chaffinch.planning.documents import (
+    PLAN_FORMAT,
+    PlanModel,
+    guarantee_document,
+    question_document,
+)
+from chaffinch.planning.explanation import explain
+from chaffinch.protocols import Protocol
+from chaffinch.protocols.flipped_records import cut_chance
 from chaffinch.questions import Bit, Choice, Flags, Number, Question, label
+from chaffinch.wire.documents import (
+    digest,
+    exact_text,
+    identified,
+    read_document,
+    real_text,
+    same_again,
+    save_document,
+)
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from chaffinch.planning.candidates import Candidate
 
+LARGEST_FILE = 256 << 20
+_RULE = f"a plan in the format {PLAN_FORMAT}"
 MOST_QUESTIONS = 100
 MOST_CODES = 10_000_000
 MOST_SLOTS = 1_000_000
@@ -52,10 +70,14 @@ class Part:
         """Return how many slots of a report belong to this question."""
         return self.protocol.report_slots(self.question)
 
+    def standard_error(self, reports: int) -> float:
+        """Return the standard error of a count, in people, or of a sum in units of its range."""
+        return self.protocol.standard_error(self.question, reports)
+
     def mechanism(self, crowd: int) -> privacy.Mechanism:
         """Return what is seen of so many honest users, with the chance that slots run out."""
         mechanism = self.protocol.mechanism(self.question, crowd)
-        cut = distance(self.protocol.overflow(self.question), crowd * self.protocol.records)
+        cut = cut_chance(self.protocol.overflow(self.question), crowd * self.protocol.records)
         return privacy.Shortened(mechanism, cut) if cut else mechanism
 
 
@@ -204,21 +226,19 @@ class Plan:
     @cached_property
     def id(self) -> str:
         """Return the SHA-256 of the plan's canonical form, in hexadecimal."""
-        from chaffinch.planning.plan_file import plan_id
-
-        return plan_id(self)
+        return digest(PLAN_FORMAT, _plan_body(self))
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a file that other parties can load and verify."""
-        from chaffinch.planning.plan_file import save_plan
-
-        save_plan(self, path)
+        save_document(path, PLAN_FORMAT, _plan_body(self))
 
     def explain(self) -> str:
         """Return in plain sentences what is promised, what is sent and why this protocol."""
-        from chaffinch.planning.explanation import explain
-
         return explain(self)
+
+    def document(self) -> dict[str, Any]:
+        """Return the plan as it stands in its file."""
+        return identified(PLAN_FORMAT, _plan_body(self))
 
     def __str__(self) -> str:
         return f"{self.title or 'plan'} ({self.id[:16]}): {self.guarantee}"
@@ -251,3 +271,69 @@ def total_of(parts: Sequence[Part], crowd: int, rounds: int) -> privacy.Mechanis
     if len(mechanisms) == 1 and rounds == 1:
         return mechanisms[0]
     return privacy.compose(mechanisms, times=rounds)
+
+
+# -------------------------------------------------------------------- plans as files
+
+
+def load_plan(path: str | Path) -> Plan:
+    """Return the plan in a file; refuse one that is not whole, unchanged and well-formed.
+
+    Whether its guarantee holds is another question: ``plan.verify()`` recomputes it, and
+    encoding does so by itself.
+    """
+    text = read_small(path, most=LARGEST_FILE, must_be=_RULE)
+    return plan_from(text, name=Path(path).name)
+
+
+def plan_from(text: str | bytes, *, name: str = "plan") -> Plan:
+    """Return the plan in a text."""
+    model, body = read_document(text, PlanModel, PLAN_FORMAT, name=name)
+    return same_again(lambda: _built_plan(model), _plan_body, body, name=name, rule=_RULE)
+
+
+def _plan_body(plan: Plan) -> dict[str, Any]:
+    """Return everything a plan file holds but its format and its id."""
+    return {
+        "title": plan.title,
+        "crowd": {
+            "users": plan.users,
+            "reports": plan.reports,
+            "counted_on": plan.crowd,
+            "rounds": plan.rounds,
+        },
+        "questions": [
+            {
+                "name": part.name,
+                "question": question_document(part.question),
+                "protocol": part.protocol.document(),
+            }
+            for part in plan.parts
+        ],
+        "guarantee": guarantee_document(plan.guarantee),
+        "honest_shares": [
+            {"share": exact_text(share), "epsilon": real_text(epsilon)}
+            for share, epsilon in plan.shares
+        ],
+        "messages": {"slots": plan.slots, "codes": plan.codes},
+    }
+
+
+def _built_plan(model: PlanModel) -> Plan:
+    return Plan(
+        title=model.title,
+        parts=tuple(
+            Part(one.name, one.question.build(), one.protocol.build()) for one in model.questions
+        ),
+        users=model.crowd.users,
+        reports=model.crowd.reports,
+        crowd=model.crowd.counted_on,
+        rounds=model.crowd.rounds,
+        epsilon=float(model.guarantee.epsilon),
+        delta=float(model.guarantee.delta),
+        shares=tuple((Fraction(one.share), _real(one.epsilon)) for one in model.honest_shares),
+    )
+
+
+def _real(text: str) -> float:
+    return float("inf") if text == "infinite" else float(text)

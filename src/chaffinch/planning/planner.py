@@ -15,17 +15,18 @@ from chaffinch.planning.candidates import (
     Candidate,
     Task,
     best,
-    choose_families,
+    choose_variants,
     for_error,
     for_local_target,
     for_target,
-    made,
     most_private,
     smallest_epsilon,
+    tuned_parts,
 )
 from chaffinch.planning.plan import HONEST_SHARES, Plan
 from chaffinch.privacy import Target
-from chaffinch.protocols.families import families, gaussian_mu
+from chaffinch.protocols import protocol_variants
+from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import Bit, Choice, Flags, Number, Question, Survey
 
 MOST_MESSAGES = 64
@@ -136,12 +137,12 @@ def _meeting_target(task: Task, promise: tuple[float, float], tell: Progress) ->
     """Return every candidate that keeps the promise."""
     found: list[Candidate | None] = []
     if len(task.questions) == 1:
-        for family in families(task.questions[0][1], task.max_messages):
-            tell(family.name)
-            found.append(for_target(family.name, [family], promise, task))
+        for variant in protocol_variants(task.questions[0][1], task.max_messages):
+            tell(variant.name)
+            found.append(for_target(variant.name, [variant], promise, task))
     else:
-        chosen = choose_families(task, promise)
-        name = "; ".join(family.name for family in chosen)
+        chosen = choose_variants(task, promise)
+        name = "; ".join(variant.name for variant in chosen)
         tell(name)
         found.append(for_target(name, chosen, promise, task))
     tell("local")
@@ -152,12 +153,12 @@ def _meeting_error(task: Task, error: Error, delta: float, tell: Progress) -> li
     """Return every candidate with so small an error."""
     needed = error.standard_error(task.reports)
     if len(task.questions) == 1:
-        choices = [[one] for one in families(task.questions[0][1], task.max_messages)]
+        choices = [[one] for one in protocol_variants(task.questions[0][1], task.max_messages)]
     else:
-        choices = [choose_families(task, (1.0, delta))]
+        choices = [choose_variants(task, (1.0, delta))]
     found = []
     for chosen in choices:
-        name = "; ".join(family.name for family in chosen)
+        name = "; ".join(variant.name for variant in chosen)
         tell(name)
         one = for_error(name, chosen, needed, delta, task)
         if one is not None:
@@ -224,12 +225,14 @@ def _works(task: Task, target: Target | None, error: Error | None) -> bool:
     """Return whether a plan exists: weighed at the Gaussian guess, then by the accountant."""
     if target is not None:
         promise = (target.epsilon, target.delta)
-        for (name, question), family in zip(
-            task.questions, choose_families(task, promise), strict=True
+        for (name, question), variant in zip(
+            task.questions, choose_variants(task, promise), strict=True
         ):
             alone = replace(task, questions=((name, question),))
             mu = gaussian_mu(*promise) / math.sqrt(task.exposures)
-            slots = sum(part.slots for part in made([family], mu, promise, task.users, alone))
+            slots = sum(
+                part.slots for part in tuned_parts([variant], mu, promise, task.users, alone)
+            )
             if slots > task.max_messages:
                 return False
         found = _meeting_target(task, promise, _silent)
@@ -279,4 +282,4 @@ def _error(error: object) -> Error:
 
 
 def _silent(_: str) -> None:
-    """Tell nobody."""
+    """Ignore progress: nobody asked for it."""

@@ -1,1 +1,63 @@
-"""How an answer is protected: what a device sends, and what that makes of the view."""
+"""How an answer is protected: what a device sends, and what that makes of the view.
+
+=================  ==========================================================================
+Flips              every bit of the answer flipped, ``copies`` times over
+Decoys             the answer in clear, and decoy slots filled by chance with uniform values
+FlippedDecoys      the answer and whole decoy records, every bit of all of them flipped
+Encoded            a number as a thermometer of bits, every bit flipped
+=================  ==========================================================================
+
+A new protocol is one file with a subclass of ``Protocol``, and one line in ``PROTOCOLS``:
+planner, plan files, encoders, simulations and explanations all ask this list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chaffinch.protocols.base import NumberProtocol, Protocol, Variant
+from chaffinch.protocols.decoys import Decoys
+from chaffinch.protocols.encoded import Encoded
+from chaffinch.protocols.flipped_decoys import FlippedDecoys
+from chaffinch.protocols.flips import Flips
+from chaffinch.questions import Question
+
+__all__ = [
+    "PROTOCOLS",
+    "Decoys",
+    "Encoded",
+    "FlippedDecoys",
+    "Flips",
+    "NumberProtocol",
+    "Protocol",
+    "Variant",
+    "local_variant",
+    "protocol_variants",
+]
+
+PROTOCOLS: tuple[type[Protocol], ...] = (
+    Flips,
+    Decoys,
+    FlippedDecoys,
+    Encoded,
+)
+
+
+def protocol_variants(question: Question, most_messages: int) -> Sequence[Variant]:
+    """Return every way to protect a question within a number of messages per report."""
+    return [
+        variant
+        for protocol in PROTOCOLS
+        if question.shape in protocol.shapes
+        for variant in protocol.variants(question, most_messages)
+    ]
+
+
+def local_variant(question: Question) -> Variant:
+    """Return plain randomized response, which trusts no shuffler: the baseline."""
+    offered = (
+        protocol.local_variant(question)
+        for protocol in PROTOCOLS
+        if question.shape in protocol.shapes
+    )
+    return next(variant for variant in offered if variant is not None)

@@ -11,14 +11,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.checks import whole
 from chaffinch.errors import InvalidInput
+from chaffinch.wire.messages import Counts
 
 Floats = NDArray[np.float64]
+Draws = np.random.Generator
+"""Randomness of simulations, never of people's answers."""
+Places = NDArray[np.intp]
 
 MOST_REPORTS = 10**12
 """Bits of numbers are counted as reports too, so this is above the largest crowd."""
@@ -127,3 +132,88 @@ class Noise:
             return np.asarray(np.sqrt(self.variance([0, reports], reports).max()))
         held = np.clip(np.asarray(estimates, dtype=np.float64), 0.0, float(reports))
         return np.sqrt(self.variance(held, reports))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Truth:
+    """The true answers of ``people`` to one question: what a tally is drawn around.
+
+    ``counts`` says how many hold each value (no and yes for a bit), each flag, or each of
+    ``shares``, the different places between the bounds of a number.
+    """
+
+    shape: str
+    people: int
+    counts: Counts
+    shares: Floats | None = None
+
+    def __post_init__(self) -> None:
+        whole("number of people", self.people, least=1)
+        inside = len(self.counts) > 0 and 0 <= self.counts.min() <= self.counts.max() <= self.people
+        if not inside or (self.shape != "flags" and int(self.counts.sum()) != self.people):
+            raise InvalidInput("counts", "how many of the people hold each answer", "others")
+        if (self.shape == "number") != (self.shares is not None):
+            raise InvalidInput("shares", "given for numbers and only there", self.shape)
+        if self.shares is not None and not _are_rising(self.shares, len(self.counts)):
+            raise InvalidInput("shares", "rising from 0 or more to 1 or less", "others")
+
+    def numbers(self) -> NDArray[Any]:
+        """Return people with these counts one by one, as the encoder takes them."""
+        if self.shape == "flags":
+            return (np.arange(self.people)[:, None] < self.counts).astype(np.uint8)
+        each = np.arange(len(self.counts)) if self.shares is None else self.shares
+        return np.repeat(each, self.counts)
+
+    def held(self, codes: int) -> Counts:
+        """Return how many people hold what each code stands for; a lone code of a bit says yes."""
+        return self.counts[1:] if codes < len(self.counts) else self.counts
+
+    @property
+    def mean(self) -> float:
+        """Return the mean share of the way between the bounds of a number."""
+        return float(self.counts @ self._number_shares) / self.people
+
+    def rounding(self, bits: int) -> tuple[NDArray[np.int64], Floats]:
+        """Return, per distinct share, the bits that are surely set and the chance of one more."""
+        height = self._number_shares * bits
+        full = np.minimum(height.astype(np.int64), bits)
+        return full, np.where(full < bits, height - full, 0.0)
+
+    @property
+    def _number_shares(self) -> Floats:
+        if self.shares is None:
+            raise InvalidInput("truth", "one about numbers", self.shape)
+        return self.shares
+
+
+def flip_counts(ones: Counts, records: int, flip: float, draws: Draws) -> Counts:
+    """Draw the tallies of ``records`` bits of which ``ones`` are set, each flipped."""
+    return draws.binomial(ones, 1.0 - flip) + draws.binomial(records - ones, flip)
+
+
+def scatter_evenly(trials: int, chance: float, runs: int, draws: Draws, places: Places) -> Counts:
+    """Draw how many of ``trials`` fall on each place, where each has the same chance."""
+    rest = max(0.0, 1.0 - chance * len(places))
+    weights = np.append(np.full(len(places), chance), rest)
+    return draws.multinomial(trials, weights / weights.sum(), runs)[:, :-1]
+
+
+def draw_thermometer(bits: int, truth: Truth, runs: int, draws: Draws) -> Counts:
+    """Draw how many people set each bit before it is flipped: a row for each run."""
+    full, chances = truth.rounding(bits)
+    # Everyone whose number reaches the whole step sets its bit; the next bit is a coin.
+    steps = np.zeros(bits + 1, np.int64)
+    np.add.at(steps, full, truth.counts)
+    sure = np.cumsum(steps[:0:-1])[::-1]
+    loose = np.flatnonzero(chances > 0)
+    ones = np.broadcast_to(sure, (runs, bits)).copy()
+    if len(loose):
+        ups = draws.binomial(truth.counts[loose], chances[loose], (runs, len(loose)))
+        edges = np.flatnonzero(np.diff(full[loose], prepend=-1))
+        ones[:, full[loose][edges]] += np.add.reduceat(ups, edges, axis=1)
+    return ones
+
+
+def _are_rising(shares: Floats, size: int) -> bool:
+    ordered = len(shares) == size and bool((np.diff(shares) > 0).all())
+    return ordered and bool(0 <= shares[0] <= shares[-1] <= 1)

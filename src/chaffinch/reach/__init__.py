@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from chaffinch.encoding.publisher.charging import hand_out
     from chaffinch.encoding.publisher.filters import encode
     from chaffinch.planning.audiences.audience import Audience, Group
-    from chaffinch.planning.audiences.plan import ReachPlan
-    from chaffinch.planning.audiences.plan_file import load_plan
+    from chaffinch.planning.audiences.plan import ReachPlan, load_plan
     from chaffinch.planning.audiences.planner import plan
     from chaffinch.release.audience_documents import load_release
     from chaffinch.release.audience_release import ReachRelease
@@ -62,7 +61,7 @@ _NAMES = {
     "hand_out": "encoding.publisher.charging",
     "load_filter": "wire.filter_files",
     "load_key": "encoding.publisher.campaign_key",
-    "load_plan": "planning.audiences.plan_file",
+    "load_plan": "planning.audiences.plan",
     "load_release": "release.audience_documents",
     "new_key": "encoding.publisher.campaign_key",
     "plan": "planning.audiences.planner",

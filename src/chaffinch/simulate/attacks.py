@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from chaffinch.planning.plan import Part
-from chaffinch.protocols.noise import Noise
-from chaffinch.protocols.protocols import Encoded
+from chaffinch.protocols.noise import Noise, Truth
 from chaffinch.questions import Flags, Number
-from chaffinch.simulate.populations import Truth
 from chaffinch.wire.messages import Counts
 
 Floats = NDArray[np.float64]
@@ -65,10 +63,7 @@ class Attack:
     @cached_property
     def noise(self) -> Noise:
         """Return the law of one tally."""
-        protocol = self.part.protocol
-        if isinstance(protocol, Encoded) and protocol.together:
-            return Noise.flips(protocol.flip_probability, copies=protocol.resolution)
-        return protocol.noise(self.part.question)
+        return self.part.protocol.noise(self.part.question)
 
     def numbers(self, world: int) -> NDArray[Any]:
         """Return everybody's answer as the encoder takes it, the target first."""

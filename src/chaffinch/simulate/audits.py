@@ -22,8 +22,8 @@ from chaffinch.rounding import at_most
 from chaffinch.simulate.attacks import Attack, Floats, worst_attack
 from chaffinch.simulate.judging import clopper_pearson, same_law
 from chaffinch.simulate.pipeline import Pipeline, Seen, collect, collect_alone
+from chaffinch.simulate.populations import draw_tallies
 from chaffinch.simulate.seeded import chosen, generator
-from chaffinch.simulate.tallies import sample
 
 SMALL_CROWD = 20
 LARGEST_REAL_CROWD = 100
@@ -263,7 +263,7 @@ def _law(attack: Attack, world: int, seen: Seen, seed: tuple[int, int]) -> float
     draws = generator(root, "tallies", place, world)
     runs = 2 * len(seen.tallies)
     return same_law(
-        seen.tallies, sample(attack.part, attack.truth(world), runs, draws, attack.codes)
+        seen.tallies, draw_tallies(attack.part, attack.truth(world), runs, draws, attack.codes)
     )
 
 
@@ -283,7 +283,7 @@ def _worlds(
         for world in (0, 1):
             draws = generator(root, "other world", place, world)
             truth = attack.truth(world)
-            found = sample(attack.part, truth, SAMPLED * trials, draws, attack.codes)
+            found = draw_tallies(attack.part, truth, SAMPLED * trials, draws, attack.codes)
             worlds.append(Seen(found))
         return "sampler", worlds
     alone = attack.crowd == 1

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.plan import Plan
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.protocols.noise import Draws, Places, Truth
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from chaffinch.simulate.seeded import generator
 from chaffinch.wire.messages import Counts
@@ -23,37 +24,6 @@ from chaffinch.wire.messages import Counts
 Floats = NDArray[np.float64]
 STEPS = 200
 """Made-up numbers lie on a grid of so many steps from the lower bound to the upper one."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Truth:
-    """The true answers of ``people`` to one question.
-
-    ``counts`` says how many hold each value (no and yes for a bit), each flag, or each of
-    ``shares``, the different places between the bounds of a number.
-    """
-
-    shape: str
-    people: int
-    counts: Counts
-    shares: Floats | None = None
-
-    def __post_init__(self) -> None:
-        checks.whole("number of people", self.people, least=1)
-        inside = len(self.counts) > 0 and 0 <= self.counts.min() <= self.counts.max() <= self.people
-        if not inside or (self.shape != "flags" and int(self.counts.sum()) != self.people):
-            raise InvalidInput("counts", "how many of the people hold each answer", "others")
-        if (self.shape == "number") != (self.shares is not None):
-            raise InvalidInput("shares", "given for numbers and only there", self.shape)
-        if self.shares is not None and not _rising(self.shares, len(self.counts)):
-            raise InvalidInput("shares", "rising from 0 or more to 1 or less", "others")
-
-    def numbers(self) -> NDArray[Any]:
-        """Return people with these counts one by one, as the encoder takes them."""
-        if self.shape == "flags":
-            return (np.arange(self.people)[:, None] < self.counts).astype(np.uint8)
-        each = np.arange(len(self.counts)) if self.shares is None else self.shares
-        return np.repeat(each, self.counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,6 +53,27 @@ class Population:
 
 
 Asked = Question | Plan
+MOST_CELLS = 1 << 22
+"""Tallies that are drawn in one go; more are drawn piece by piece."""
+
+
+def draw_tallies(
+    part: Part, truth: Truth, runs: int, draws: Draws, codes: Places | None = None
+) -> Counts:
+    """Return the tallies of ``runs`` collections of one question: a row for each run.
+
+    They are drawn at once from their exact joint law, so a collection costs what its codes
+    cost, however many people there are. With ``codes`` only these are drawn, from the same
+    law.
+    """
+    places = np.arange(len(part.labels)) if codes is None else codes
+    width = max(len(places), len(truth.counts) if truth.shares is not None else 1)
+    rows = max(1, MOST_CELLS // width)
+    pieces = [
+        part.protocol.draw_tallies(part.question, truth, min(rows, runs - start), draws, places)
+        for start in range(0, runs, rows)
+    ]
+    return np.concatenate(pieces) if pieces else np.empty((0, len(places)), np.int64)
 
 
 def uniform(asked: Asked, n: int, seed: int = 0) -> Population:
@@ -132,11 +123,6 @@ def from_column(
         for (_, question), parts in zip(named, found, strict=True)
     )
     return Population(truths[0].people, truths)
-
-
-def _rising(shares: Floats, size: int) -> bool:
-    ordered = len(shares) == size and bool((np.diff(shares) > 0).all())
-    return ordered and bool(0 <= shares[0] <= shares[-1] <= 1)
 
 
 def _questions(asked: Asked) -> list[tuple[str, Question]]:

@@ -15,11 +15,10 @@ from chaffinch.analysis.intervals import miss_chance, two_sided
 from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.protocols.noise import Noise
-from chaffinch.protocols.protocols import Encoded
-from chaffinch.questions import Number
-from chaffinch.simulate import judging, tallies
-from chaffinch.simulate.populations import Floats, Population, Truth
+from chaffinch.protocols.base import number_protocol, number_question
+from chaffinch.protocols.noise import Noise, Truth
+from chaffinch.simulate import judging
+from chaffinch.simulate.populations import Floats, Population, draw_tallies
 from chaffinch.simulate.seeded import chosen, generator
 from chaffinch.wire.messages import Counts
 
@@ -123,8 +122,8 @@ def simulate(
     ):
         if part.labels != sender.labels:
             raise InvalidInput("devices", "a plan with the same codes", sender.labels)
-        measure = _Numbers if isinstance(part.protocol, Encoded) else _Counts
-        draw = partial(tallies.sample, sender, truth, draws=generator(root, "tallies", place))
+        measure = _Numbers if part.question.shape == "number" else _Counts
+        draw = partial(draw_tallies, sender, truth, draws=generator(root, "tallies", place))
         studies.append(_study(measure(part, truth), draw, runs, level))
         if progress is not None:
             progress(place + 1)
@@ -244,7 +243,7 @@ class _Counts:
     def __init__(self, part: Part, truth: Truth) -> None:
         self.noise: Noise = part.protocol.noise(part.question)
         self.people, self.codes = truth.people, len(part.labels)
-        self.held = tallies.held_by(part, truth)
+        self.held = truth.held(len(part.labels))
         variance = self.noise.tally_variance(self.held, self.people)
         copies, rest = self.noise.copies, self.people - self.held
         fourth = _fourth(
@@ -279,20 +278,17 @@ class _Numbers:
     """The mean of a number."""
 
     def __init__(self, part: Part, truth: Truth) -> None:
-        protocol, question = part.protocol, part.question
-        assert isinstance(protocol, Encoded)  # noqa: S101 - the caller looked
-        assert isinstance(question, Number)  # noqa: S101 - the protocol carries nothing else
-        assert truth.shares is not None  # noqa: S101 - so a truth about numbers
+        protocol, question = number_protocol(part.protocol), number_question(part.question)
         bits, flip = protocol.resolution, float(protocol.flip_probability)
         self.scale = Scale(question.low, question.high, bits, protocol.flip_probability)
         self.people, self.trials = truth.people, bits * truth.people
         self.codes = len(part.labels)
-        _, chances = tallies.rounding(bits, truth)
+        _, chances = truth.rounding(bits)
         lean = (1.0 - 2.0 * flip) ** 2
         rounding = float(truth.counts @ (chances * (1.0 - chances)))
         variance = np.array([self.trials * flip * (1.0 - flip) + lean * rounding])
         fourth = _fourth((self.trials, flip)) + lean**2 * _fourth((truth.counts, chances)).sum()
-        mean = float(truth.counts @ truth.shares) / truth.people
+        mean = truth.mean
         self.expected = _Expected(
             name=part.name,
             labels=("mean",),

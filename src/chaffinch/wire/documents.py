@@ -11,11 +11,13 @@ import json
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from chaffinch.errors import ChaffinchError, InvalidFile
+from chaffinch.files import atomic
 
 _EXACT = r"^(0|[1-9][0-9]*)(\.[0-9]+)?$"
 _REAL = r"^([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|infinite)$"
@@ -127,6 +129,18 @@ def canonical(document: object) -> bytes:
 def digest(form: str, body: dict[str, Any]) -> str:
     """Return the SHA-256 of the canonical form of a document without its id."""
     return hashlib.sha256(canonical({"format": form, **body})).hexdigest()
+
+
+def identified(form: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Return a document with its format and its id."""
+    return {"format": form, "id": digest(form, body), **body}
+
+
+def save_document(path: str | Path, form: str, body: dict[str, Any]) -> None:
+    """Write a document with its id; the file is complete or not there."""
+    text = json.dumps(identified(form, body), indent=2, ensure_ascii=False)
+    with atomic(path) as file:
+        file.write(text.encode() + b"\n")
 
 
 def exact_text(value: Fraction) -> str:

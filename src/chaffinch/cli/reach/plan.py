@@ -77,9 +77,7 @@ def plan(
     else:
         found = _planned(asked, output)
     if out is not None and paths.is_pipe(out):
-        from chaffinch.planning.audiences.plan_file import plan_document
-
-        output.document(plan_document(found))
+        output.document(found.document())
         return
     if out is not None:
         found.save(out)
@@ -169,10 +167,8 @@ def _show(found: ReachPlan, output: Output, *, explain: bool, checked: bool) -> 
 
 
 def _document(found: ReachPlan, *, explain: bool, checked: bool) -> dict[str, Any]:
-    from chaffinch.planning.audiences.plan_file import plan_document
-
     document: dict[str, Any] = {
-        "plan": plan_document(found),
+        "plan": found.document(),
         "standard_error": found.standard_error,
         "limit": found.limit,
         "filter_bytes": found.filter_bytes,

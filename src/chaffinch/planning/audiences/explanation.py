@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from chaffinch.planning.audiences.plan import ReachPlan
-from chaffinch.planning.candidates import rounded_up
+from typing import TYPE_CHECKING
+
 from chaffinch.planning.explanation import factor, right_guesses
 from chaffinch.privacy.guarantee import promised
-from chaffinch.rounding import bytes_for_people
+from chaffinch.rounding import bytes_for_people, rounded_up
+
+if TYPE_CHECKING:
+    from chaffinch.planning.audiences.plan import ReachPlan
 
 
 def explain(plan: ReachPlan) -> str:

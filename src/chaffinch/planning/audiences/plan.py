@@ -5,21 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.files import read_small
 from chaffinch.planning.audiences import prediction
 from chaffinch.planning.audiences.audience import Audience
+from chaffinch.planning.audiences.explanation import explain
+from chaffinch.planning.documents import GuaranteeModel, guarantee_document
 from chaffinch.privacy import FlippedAudiences, Guarantee, Target
 from chaffinch.privacy.numerics.precision import log_of_power
-from chaffinch.protocols.protocols import GRAIN
+from chaffinch.protocols.base import GRAIN
 from chaffinch.questions import label
+from chaffinch.wire.documents import (
+    Exact,
+    Strict,
+    digest,
+    exact_text,
+    identified,
+    read_document,
+    same_again,
+    save_document,
+)
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+FORMAT = "chaffinch/reach-plan@1"
+LARGEST_FILE = 1 << 20
+_RULE = f"a plan in the format {FORMAT}"
 MOST_EPSILON, MOST_DELTA = 100.0, 0.01
 """More than this is no promise, and a plan that makes it is a mistake or a trap."""
 MOST_IDS = 10**12
@@ -177,21 +193,19 @@ class ReachPlan:
     @cached_property
     def id(self) -> str:
         """Return the SHA-256 of the plan's canonical form, in hexadecimal."""
-        from chaffinch.planning.audiences.plan_file import plan_id
-
-        return plan_id(self)
+        return digest(FORMAT, _plan_body(self))
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a file that all publishers and the analyzer load and verify."""
-        from chaffinch.planning.audiences.plan_file import save_plan
-
-        save_plan(self, path)
+        save_document(path, FORMAT, _plan_body(self))
 
     def explain(self) -> str:
         """Return in plain sentences what is promised, against whom, and how exact it will be."""
-        from chaffinch.planning.audiences.explanation import explain
-
         return explain(self)
+
+    def document(self) -> dict[str, Any]:
+        """Return the plan as it stands in its file."""
+        return identified(FORMAT, _plan_body(self))
 
     def __str__(self) -> str:
         return f"{self.title or 'reach plan'} ({self.id[:16]}): {self.guarantee}"
@@ -225,3 +239,80 @@ def checked_plan(plan: object) -> ReachPlan:
             "plan", "a ReachPlan", type(plan).__name__, hint="load a file with reach.load_plan"
         )
     return plan
+
+
+# -------------------------------------------------------------------- plans as files
+
+
+class PublisherModel(Strict):
+    """One publisher and the audience it expects."""
+
+    name: str
+    size: int
+
+
+class FilterModel(Strict):
+    """What all filters have in common."""
+
+    bits: int
+    hashes: int
+    frequencies: int
+    flip_probability: Exact
+    hash: Literal["siphash-2-4"]
+
+
+class ReachPlanModel(Strict):
+    """A reach plan file."""
+
+    format: Literal["chaffinch/reach-plan@1"]
+    id: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    title: str
+    publishers: Annotated[list[PublisherModel], Field(min_length=1)]
+    filters: FilterModel
+    guarantee: GuaranteeModel
+
+
+def load_plan(path: str | Path) -> ReachPlan:
+    """Return the plan in a file; refuse one that is not whole, unchanged and well-formed."""
+    text = read_small(path, most=LARGEST_FILE, must_be=_RULE)
+    return plan_from(text, name=Path(path).name)
+
+
+def plan_from(text: str | bytes, *, name: str = "plan") -> ReachPlan:
+    """Return the plan in a text."""
+    model, body = read_document(text, ReachPlanModel, FORMAT, name=name)
+    return same_again(lambda: _built_plan(model), _plan_body, body, name=name, rule=_RULE)
+
+
+def _plan_body(plan: ReachPlan) -> dict[str, Any]:
+    """Return everything a plan file holds but its format and its id."""
+    audience = plan.audience
+    return {
+        "title": plan.title,
+        "publishers": [
+            {"name": name, "size": size}
+            for name, size in zip(audience.publishers, plan.sizes, strict=True)
+        ],
+        "filters": {
+            "bits": plan.bits,
+            "hashes": plan.hashes,
+            "frequencies": audience.frequencies,
+            "flip_probability": exact_text(plan.flip_probability),
+            "hash": "siphash-2-4",
+        },
+        "guarantee": guarantee_document(plan.guarantee),
+    }
+
+
+def _built_plan(model: ReachPlanModel) -> ReachPlan:
+    names = [one.name for one in model.publishers]
+    return ReachPlan(
+        title=model.title,
+        audience=Audience(names, frequencies=model.filters.frequencies),
+        sizes=tuple(one.size for one in model.publishers),
+        bits=model.filters.bits,
+        hashes=model.filters.hashes,
+        flip_probability=Fraction(model.filters.flip_probability),
+        epsilon=float(model.guarantee.epsilon),
+        delta=float(model.guarantee.delta),
+    )

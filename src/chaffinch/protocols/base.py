@@ -1,0 +1,227 @@
+"""What a protocol is: everything the rest of chaffinch asks about one way to protect an answer.
+
+Every protocol sends *codes*: whole numbers that each stand for a set bit. A report is a
+fixed number of slots, each with a code or empty. What the analyzer sees of a question is
+how often each code was sent. A subclass says how codes are chosen (on one device, and for
+many answers at once), what the accountant makes of that, how a tally scatters, how the
+planner tunes it, and how files and people call it. Nothing outside its file knows more.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks, privacy
+from chaffinch.errors import InvalidInput
+from chaffinch.protocols.noise import Draws, Noise, Places, Truth
+from chaffinch.questions import Bit, Choice, Flags, Number, Question
+from chaffinch.sampling import Words
+from chaffinch.wire.documents import Strict, exact_text
+from chaffinch.wire.messages import Codes, Counts, Rows
+
+GRAIN = 1 << 64
+"""Every probability a device uses is a whole number of 1/GRAIN."""
+MOST_SLOTS = 10**6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """The messages of many answers to one question, counted from its first code."""
+
+    codes: Codes
+    rows: Rows | None = None
+    """Answers with many set bits, which are smaller as packed bits than as codes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a protocol has to be tuned for."""
+
+    question: Question
+    crowd: int
+    epsilon: float
+    """The epsilon of the whole plan, at which cut messages are charged."""
+    cutting: float
+    """How much of delta cut messages may cost here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A protocol with everything fixed except its strength.
+
+    The strength is mu, the shift that one person causes in what is seen, in standard
+    deviations (the Gaussian limit of the exact laws); for the local baseline it is an
+    epsilon. It only steers the search: the exact accountant judges every plan afterwards.
+    """
+
+    name: str
+    make: Callable[[Setting, float], Protocol]
+
+
+class ProtocolModel(Strict):
+    """A protocol as it stands in a plan file."""
+
+    kind: str
+
+    def build(self) -> Protocol:
+        """Return the protocol."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Protocol(ABC):
+    """One way to protect one question, with exact parameters."""
+
+    kind: ClassVar[str]
+    shapes: ClassVar[tuple[str, ...]]
+    model: ClassVar[type[ProtocolModel]]
+
+    # -------------------------------------------------------------------- what is sent
+
+    def check(self, question: Question) -> None:
+        """Refuse a question that this protocol cannot carry."""
+        if question.shape not in self.shapes:
+            raise InvalidInput(
+                "question",
+                f"of a shape that {self.kind!r} carries: {', '.join(self.shapes)}",
+                question.kind,
+            )
+
+    def labels(self, question: Question) -> tuple[str, ...]:
+        """Return a name for each code."""
+        return answer_labels(question)
+
+    @abstractmethod
+    def report_slots(self, question: Question) -> int:
+        """Return how many slots a report has."""
+
+    @abstractmethod
+    def expected_messages(self, question: Question) -> float:
+        """Return how many of them are filled, on average, for the answer that fills most."""
+
+    def overflow(self, question: Question) -> float:  # noqa: ARG002
+        """Return a bound on the chance that a record has more messages than slots."""
+        return 0.0
+
+    @property
+    def records(self) -> int:
+        """Return how many records a report holds, decoys included."""
+        return 1
+
+    @abstractmethod
+    def encode_one(self, question: Question, answer: Any, words: Words) -> NDArray[np.int64]:
+        """Return the codes of one answer; as many words are drawn whatever the answer is."""
+
+    @abstractmethod
+    def encode_many(self, question: Question, answers: NDArray[Any], words: Words) -> Coded:
+        """Return the messages of many answers, with the law of ``encode_one`` for each.
+
+        Their order must not tell which of them came from an answer.
+        """
+
+    # -------------------------------------------------------------------- what it is worth
+
+    @abstractmethod
+    def mechanism(self, question: Question, users: int) -> privacy.Mechanism:
+        """Return what the view of so many honest users is, for the accountant."""
+
+    @abstractmethod
+    def noise(self, question: Question) -> Noise:
+        """Return the law of a tally given how many people hold what its code stands for."""
+
+    def standard_error(self, question: Question, reports: int) -> float:
+        """Return the largest standard error of a count, in people."""
+        return float(self.noise(question).standard_error(reports))
+
+    @abstractmethod
+    def draw_tallies(
+        self, question: Question, truth: Truth, runs: int, draws: Draws, places: Places
+    ) -> Counts:
+        """Return tallies drawn from their exact joint law, a row for each run.
+
+        What it leaves out is cutting: messages that do not fit into the slots of a report.
+        """
+
+    # -------------------------------------------------------------------- for planner and people
+
+    @classmethod
+    @abstractmethod
+    def variants(cls, question: Question, most_messages: int) -> Sequence[Variant]:
+        """Return the ways to tune this protocol for a question of a shape that it carries.
+
+        The shortest way is always there, even if it is too long: the planner says so.
+        """
+
+    @classmethod
+    def local_variant(cls, question: Question) -> Variant | None:  # noqa: ARG003
+        """Return the baseline that trusts no shuffler, if this protocol has one."""
+        return None
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Return what tables of candidates call it."""
+
+    @abstractmethod
+    def sentence(self) -> str:
+        """Return what a device does, as part of a sentence."""
+
+    def document(self) -> dict[str, Any]:
+        """Return the protocol as it stands in a plan file."""
+        fields = {
+            name: exact_text(value) if isinstance(value, Fraction) else value
+            for name, value in vars(self).items()
+            if value is not None
+        }
+        return {"kind": self.kind, **fields}
+
+
+@dataclass(frozen=True)
+class NumberProtocol(Protocol):
+    """A protocol whose tallies are read as a mean: a number in ``resolution`` flipped bits."""
+
+    flip_probability: Fraction
+    resolution: int
+    together: bool
+    """Whether only the total of the bits is seen, or each position by itself."""
+
+
+def number_protocol(protocol: Protocol) -> NumberProtocol:
+    """Return a protocol for numbers as one, or refuse it."""
+    if not isinstance(protocol, NumberProtocol):
+        raise InvalidInput("protocol", "one for numbers", protocol.kind)
+    return protocol
+
+
+def number_question(question: Question) -> Number:
+    """Return a question about a number as one, or refuse it."""
+    if not isinstance(question, Number):
+        raise InvalidInput("question", "a Number", question.kind)
+    return question
+
+
+def check_chance(parameter: str, value: object, *, below: Fraction) -> Fraction:
+    """Refuse a probability that a device cannot draw exactly: it must be k/2⁶⁴."""
+    exact = checks.probability(parameter, value, below=below)
+    if not isinstance(value, Fraction) or GRAIN % exact.denominator:
+        raise InvalidInput(parameter, "a whole number of 1/2**64", value)
+    return exact
+
+
+def numerator(chance: Fraction) -> int:
+    """Return k of a chance k/2⁶⁴."""
+    return chance.numerator * (GRAIN // chance.denominator)
+
+
+def answer_labels(question: Question) -> tuple[str, ...]:
+    """Return the names of the answers to a question that has named answers."""
+    if not isinstance(question, (Bit, Choice, Flags)):
+        raise InvalidInput("question", "one with named answers", question.kind)
+    return question.labels

@@ -1,0 +1,212 @@
+"""Encoded: a number as a thermometer of bits, every bit flipped.
+
+Source: S3 algorithms 2 and 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks, privacy
+from chaffinch.errors import InvalidInput
+from chaffinch.protocols.base import (
+    GRAIN,
+    Coded,
+    NumberProtocol,
+    ProtocolModel,
+    Setting,
+    Variant,
+    check_chance,
+    numerator,
+)
+from chaffinch.protocols.flipped_records import flip_row
+from chaffinch.protocols.noise import Draws, Noise, Places, Truth, draw_thermometer, flip_counts
+from chaffinch.protocols.tuning import flip_for_local, flip_for_shift
+from chaffinch.questions import Number, Question
+from chaffinch.sampling import Words, bernoulli
+from chaffinch.wire.documents import Exact
+from chaffinch.wire.messages import Counts
+
+_RESOLUTIONS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_FEWEST_STEPS = 8
+"""A spread read from fewer steps than this says little."""
+
+
+class EncodedModel(ProtocolModel):
+    """A number in bits."""
+
+    kind: Literal["encoded"]
+    flip_probability: Exact
+    resolution: int
+    together: bool
+
+    def build(self) -> Encoded:
+        """Return the protocol."""
+        return Encoded(Fraction(self.flip_probability), self.resolution, self.together)
+
+
+@dataclass(frozen=True)
+class Encoded(NumberProtocol):
+    """A number as a thermometer of ``resolution`` bits, every bit flipped.
+
+    ``together``: the bits carry no position, and only their total is seen. Otherwise each
+    position has its own code, and the spread can be read too.
+    """
+
+    kind: ClassVar[str] = "encoded"
+    shapes: ClassVar[tuple[str, ...]] = ("number",)
+    model: ClassVar[type[ProtocolModel]] = EncodedModel
+
+    def __post_init__(self) -> None:
+        check_chance("flip probability", self.flip_probability, below=Fraction(1, 2))
+        checks.whole("resolution", self.resolution, least=1, most=1_000)
+        if not isinstance(self.together, bool):
+            raise InvalidInput("together", "true or false", self.together)
+
+    def check(self, question: Question) -> None:
+        """Refuse a question about the spread where only the total is sent."""
+        super().check(question)
+        if isinstance(question, Number) and question.quantiles and self.together:
+            raise InvalidInput("together", "false where quantiles are asked for", self.together)
+
+    def labels(self, question: Question) -> tuple[str, ...]:
+        """Return one name for the total, or the step at which each position begins."""
+        if self.together or not isinstance(question, Number):
+            return ("total",)
+        width = (question.high - question.low) / self.resolution
+        return tuple(f"{question.low + step * width:g}" for step in range(self.resolution))
+
+    def report_slots(self, question: Question) -> int:  # noqa: ARG002
+        """Return a slot for each bit."""
+        return self.resolution
+
+    def expected_messages(self, question: Question) -> float:  # noqa: ARG002
+        """Return the mean number of set bits of the largest number."""
+        return float(self.resolution * (1 - self.flip_probability))
+
+    def encode_one(
+        self,
+        question: Question,  # noqa: ARG002
+        answer: Any,
+        words: Words,
+    ) -> NDArray[np.int64]:
+        """Send x·r in bits: as many ones as fit below it, and one more by chance."""
+        bits = self.resolution
+        height = answer * bits
+        full = min(int(height), bits)
+        more = bernoulli(words, int((height - full) * float(GRAIN)), 1)[0]
+        held = bernoulli(words, numerator(self.flip_probability), bits)
+        held[: min(full + int(more), bits)] ^= True
+        codes = np.flatnonzero(held)
+        return np.zeros_like(codes) if self.together else codes
+
+    def encode_many(
+        self,
+        question: Question,  # noqa: ARG002
+        answers: NDArray[Any],
+        words: Words,
+    ) -> Coded:
+        """Round all numbers at once, and flip their bits in one long row."""
+        bits = self.resolution
+        height = answers * bits
+        full = np.minimum(height.astype(np.int64), bits)
+        # A float just below 1 times 2⁶⁴ may round to 2⁶⁴, which no 64-bit word holds.
+        chance = np.minimum((height - full) * float(GRAIN), np.nextafter(float(GRAIN), 0.0))
+        full += words.take(len(answers)) < chance.astype(np.uint64)
+        np.minimum(full, bits, out=full)
+        held = (np.arange(bits) < full[:, None]).ravel()
+        codes = flip_row(held, self.flip_probability, words, bits)
+        return Coded(np.zeros_like(codes) if self.together else codes)
+
+    def mechanism(self, question: Question, users: int) -> privacy.Mechanism:  # noqa: ARG002
+        """Return encoded numbers."""
+        return privacy.EncodedNumbers(
+            users=users,
+            resolution=self.resolution,
+            flip_probability=self.flip_probability,
+            slots="together" if self.together else "separate",
+        )
+
+    def noise(self, question: Question) -> Noise:  # noqa: ARG002
+        """Return the law of a tally, given how many people hold the largest number.
+
+        Whoever holds it sets all bits, so a total of r bits is one bit in r copies.
+        """
+        copies = self.resolution if self.together else 1
+        return Noise.flips(self.flip_probability, copies=copies)
+
+    def standard_error(self, question: Question, reports: int) -> float:  # noqa: ARG002
+        """Return the standard error of the sum in units of the range.
+
+        A number also scatters by its rounding to bits: at most half a step per person.
+        """
+        bits = self.resolution
+        flips = float(Noise.flips(self.flip_probability).standard_error(reports * bits)) / bits
+        return math.hypot(flips, math.sqrt(reports) / (2.0 * bits))
+
+    def draw_tallies(
+        self,
+        question: Question,  # noqa: ARG002
+        truth: Truth,
+        runs: int,
+        draws: Draws,
+        places: Places,
+    ) -> Counts:
+        """Draw the rounding of every number, which gives the set bits per position; flip them."""
+        ones = draw_thermometer(self.resolution, truth, runs, draws)
+        flip = float(self.flip_probability)
+        if self.together:
+            total = ones.sum(axis=1, keepdims=True)
+            return flip_counts(total, self.resolution * truth.people, flip, draws)
+        return flip_counts(ones[:, places], truth.people, flip, draws)
+
+    @classmethod
+    def variants(cls, question: Question, most_messages: int) -> Sequence[Variant]:
+        """Return every resolution within the messages; steps are seen only where asked for."""
+        steps = isinstance(question, Number) and question.quantiles
+        least = _FEWEST_STEPS if steps else 1
+        fitting = [bits for bits in _RESOLUTIONS if least <= bits <= max(most_messages, least)]
+        return [_variant(bits, together=not steps) for bits in fitting]
+
+    @classmethod
+    def local_variant(cls, question: Question) -> Variant | None:
+        """Return the fewest bits that answer the question; they share the epsilon."""
+        steps = isinstance(question, Number) and question.quantiles
+        bits = _FEWEST_STEPS if steps else 1
+
+        def make(setting: Setting, epsilon: float) -> Encoded:  # noqa: ARG001
+            return Encoded(flip_for_local(epsilon / bits), bits, together=not steps)
+
+        return Variant("local", make)
+
+    @property
+    def name(self) -> str:
+        """Return the name with the resolution and what is seen."""
+        return _name(self.resolution, together=self.together)
+
+    def sentence(self) -> str:
+        """Return what a device does."""
+        flip = float(self.flip_probability)
+        return (
+            f"the number becomes {self.resolution} bits, each flipped with probability {flip:.3g}"
+        )
+
+
+def _name(resolution: int, *, together: bool) -> str:
+    return f"number in {resolution} bits, {'total' if together else 'steps'} seen"
+
+
+def _variant(resolution: int, *, together: bool) -> Variant:
+    """Return a number in so many bits."""
+
+    def make(setting: Setting, mu: float) -> Encoded:
+        return Encoded(flip_for_shift(mu, setting.crowd, resolution), resolution, together)
+
+    return Variant(_name(resolution, together=together), make)
