@@ -25,19 +25,19 @@ MISSING = "(missing)"
 """The label of a missing answer that is counted as a value of its own."""
 COUNT = "count"
 REFUSE = "refuse"
-MOST_VALUES = 10**6
-MOST_FLAGS = 64
-MOST_LABEL = 200
+_MOST_VALUES = 10**6
+_MOST_FLAGS = 64
+_MOST_LABEL = 200
 LARGEST_VALUE = 10**15
 """How far from 0 a range of values may lie: its labels stay short, and floats hold it."""
 
-Shape = Literal["bit", "choice", "number", "flags"]
+_Shape = Literal["bit", "choice", "number", "flags"]
 """What an answer looks like to a protocol: a bit, one of d, a number, or several bits."""
 
 NUMBERS = (int, float, np.integer, np.float16, np.float32)
 """What answers as a number: what a column can hold too, so that one answer is read alike."""
 
-_UNNAMED = 10**MOST_LABEL
+_UNNAMED = 10**_MOST_LABEL
 """Whole numbers from here on have more digits than a label."""
 
 _YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
@@ -59,7 +59,7 @@ class Bit:
         checks.choice("missing answer", self.missing, ("no", "yes", COUNT, REFUSE))
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> _Shape:
         """Return ``bit``, or ``choice`` where a missing answer is a third value."""
         return "choice" if self.missing == COUNT else "bit"
 
@@ -99,7 +99,7 @@ class Choice:
     unknown: str | None = None
 
     kind: ClassVar[str] = "choice"
-    shape: ClassVar[Shape] = "choice"
+    shape: ClassVar[_Shape] = "choice"
 
     def __init__(
         self, values: Iterable[str] | range, *, missing: str = COUNT, unknown: str | None = None
@@ -107,7 +107,7 @@ class Choice:
         object.__setattr__(self, "values", _values(values))
         object.__setattr__(self, "missing", missing)
         object.__setattr__(self, "unknown", unknown)
-        _size("values", len(self.values) + (missing == COUNT), MOST_VALUES)
+        _size("values", len(self.values) + (missing == COUNT), _MOST_VALUES)
         for parameter, name in (("missing answer", missing), ("unknown answer", unknown)):
             listed = name in (None, COUNT, REFUSE) if parameter[0] == "m" else name is None
             if not (listed or self.place(name) is not None):
@@ -195,7 +195,7 @@ class Number:
     quantiles: bool = False
 
     kind: ClassVar[str] = "number"
-    shape: ClassVar[Shape] = "number"
+    shape: ClassVar[_Shape] = "number"
 
     def __post_init__(self) -> None:
         low = checks.real("lower bound", self.low, least=-1e300, most=1e300)
@@ -256,14 +256,14 @@ class Flags:
     missing: str = "none"
 
     kind: ClassVar[str] = "flags"
-    shape: ClassVar[Shape] = "flags"
+    shape: ClassVar[_Shape] = "flags"
 
     def __init__(self, names: Iterable[str], *, missing: str = "none") -> None:
         object.__setattr__(self, "names", _named("flags", names))
         object.__setattr__(
             self, "missing", checks.choice("missing answer", missing, ("none", REFUSE))
         )
-        _size("flags", len(self.names), MOST_FLAGS, least=1)
+        _size("flags", len(self.names), _MOST_FLAGS, least=1)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -363,8 +363,8 @@ def _named(parameter: str, names: Any) -> tuple[str, ...]:
 
 def label(parameter: str, name: object, *, empty: bool = False) -> None:
     """Refuse a name that cannot be shown: too long, empty, or with control characters."""
-    rule = f"a text of at most {MOST_LABEL} characters, without control characters"
-    fits = isinstance(name, str) and len(name) <= MOST_LABEL and name.isprintable()
+    rule = f"a text of at most {_MOST_LABEL} characters, without control characters"
+    fits = isinstance(name, str) and len(name) <= _MOST_LABEL and name.isprintable()
     if not (fits and (empty or (name and name == name.strip() and name != MISSING))):  # type: ignore[attr-defined]
         raise InvalidInput(parameter, rule if empty else f"{rule} or spaces around it", name)
 
@@ -377,7 +377,7 @@ def _place_in_range(values: range, answer: object) -> int | None:
     if isinstance(answer, str):
         text = answer.strip()
         digits = text.removeprefix("-")
-        if not (digits.isdecimal() and len(digits) <= MOST_LABEL):
+        if not (digits.isdecimal() and len(digits) <= _MOST_LABEL):
             return None
         answer = int(text)
     whole = _whole(answer)

@@ -47,10 +47,10 @@ WORK = 8e7
 ROUGH_WORK = 1e7
 """How much of that may be spent before it is known where to look closely."""
 
-OVERHEAD = 15_000
+_OVERHEAD = 15_000
 """What one law costs besides its masses, in masses."""
 
-ROUNDS = 40
+_ROUNDS = 40
 """A limit that is not met in practice: after a few rounds there is nothing left to try."""
 
 
@@ -103,8 +103,8 @@ def two_sided(
     seen = _whole_tallies(tallies, largest)
     distinct, where = np.unique(seen, return_inverse=True)
     tail = 0.5 * alpha * (1 - 1e-12)
-    low = lower_ends(noise, distinct, reports, tail)
-    high = reports - lower_ends(noise.mirrored(), (largest - distinct)[::-1], reports, tail)[::-1]
+    low = _lower_ends(noise, distinct, reports, tail)
+    high = reports - _lower_ends(noise.mirrored(), (largest - distinct)[::-1], reports, tail)[::-1]
     # Without noise, tallies between two multiples of `copies` reject every count.
     low, high = np.minimum(low, high), np.maximum(low, high)
     return low[where].reshape(seen.shape), high[where].reshape(seen.shape)
@@ -121,9 +121,9 @@ def _whole_tallies(tallies: ArrayLike, largest: int) -> Counts:
     return seen.astype(np.int64)
 
 
-def lower_ends(noise: Noise, tallies: Counts, reports: int, tail: float) -> Counts:
+def _lower_ends(noise: Noise, tallies: Counts, reports: int, tail: float) -> Counts:
     """Return for each of the sorted ``tallies`` a count below which all are rejected."""
-    low = (rejected(noise, tallies, reports, tail) + 1).astype(np.int64)
+    low = (_rejected(noise, tallies, reports, tail) + 1).astype(np.int64)
     variance = float(noise.tally_variance([0, reports], reports).max())
     if len(tallies) and variance <= LONGEST_VARIANCE:
         low = np.maximum(low, _by_laws(noise, tallies, reports, tail, low))
@@ -135,7 +135,7 @@ def _by_laws(noise: Noise, tallies: Counts, reports: int, tail: float, low: Coun
     """Return lower ends from laws that are summed where they are needed, ``low`` to begin with."""
     tried = _Tried(noise, reports, tail)
     tried.near(low, ROUGH_WORK)
-    for _ in range(ROUNDS):
+    for _ in range(_ROUNDS):
         # Where the slope of the mean points; then at the first count not yet rejected, which
         # moves on until that count is known to be kept.
         ahead = tried.near(tried.guesses(tallies), WORK)
@@ -193,11 +193,11 @@ class _Tried:
         reach = math.sqrt(-8.0 * math.log(self.tail * 1e-4))
         spread = np.sqrt(self.noise.tally_variance(held, self.reports))
         lattice = np.minimum(spread, float(STEPS)) * reach
-        return np.asarray(OVERHEAD + 2.0 * spread * reach + lattice**2 / 16.0)
+        return np.asarray(_OVERHEAD + 2.0 * spread * reach + lattice**2 / 16.0)
 
     def _add(self, counts: Counts) -> None:
         """Sum the laws of ``counts``."""
-        new = [critical_tally(self.noise, int(h), self.reports, self.tail) for h in counts]
+        new = [_critical_tally(self.noise, int(h), self.reports, self.tail) for h in counts]
         merged = np.concatenate([self.counts, counts])
         order = np.argsort(merged)
         self.counts = merged[order]
@@ -221,8 +221,8 @@ class _Tried:
 # ----------------------------------------------------------------------------
 # Proven bounds on the right tail of a tally. The left tail is that of the mirrored noise.
 #
-# Two tools. ``critical_tally`` sums the exact law for one true count, with every error of
-# arithmetic and truncation added to the tail. ``rejected`` needs no law at all: it inverts
+# Two tools. ``_critical_tally`` sums the exact law for one true count, with every error of
+# arithmetic and truncation added to the tail. ``_rejected`` needs no law at all: it inverts
 # closed bounds (Chernoff with the exact cumulant, and Berry–Esseen with its proven
 # constant) for a million tallies at once, and is what remains where laws are too long.
 
@@ -232,11 +232,11 @@ STEPS = 150
 PRODUCTS = 1_000_000
 """Up to this many multiplications the lattice is that of the integers."""
 
-LYAPUNOV = 0.5600
+_LYAPUNOV = 0.5600
 """Berry–Esseen for independent, unequal terms [Shevtsova 2010, Doklady Math. 82(3), 862–864]."""
 
 
-def critical_tally(noise: Noise, held: int, reports: int, tail: float) -> int:
+def _critical_tally(noise: Noise, held: int, reports: int, tail: float) -> int:
     """Return a tally c with P[S ≥ c] ≤ ``tail`` when ``held`` of ``reports`` hold the value.
 
     It is the least such c where the parts of the law are short. Longer parts are first
@@ -278,7 +278,7 @@ def _rounded_up(law: Law, step: int) -> Law:
     return Law(0, mass, law.relative + 2 * gamma(float(step)), law.missing)
 
 
-def rejected(noise: Noise, tallies: NDArray[np.int64], reports: int, tail: float) -> Floats:
+def _rejected(noise: Noise, tallies: NDArray[np.int64], reports: int, tail: float) -> Floats:
     """Return, per tally s, a count h (or −1) with P[S ≥ s] ≤ ``tail`` proven for h and below.
 
     S grows with h in the stochastic order, so the bound need only be shown at h itself.
@@ -330,7 +330,7 @@ def _by_normal(noise: Noise, seen: Floats, reports: int, tail: float) -> Floats:
     variance, so the Lyapunov fraction is below 1/sd.
     """
     least, most = np.sort(noise.tally_variance([0, reports], reports))
-    error = LYAPUNOV / math.sqrt(least) if least > 0 else math.inf
+    error = _LYAPUNOV / math.sqrt(least) if least > 0 else math.inf
     if not error < 0.9 * tail:
         return np.full_like(seen, -1.0)
     quantile = -float(special.ndtri((tail - error) * (1 - 1e-9)))

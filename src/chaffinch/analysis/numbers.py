@@ -23,7 +23,7 @@ from chaffinch.analysis.intervals import Counts, miss_chance, simultaneous, two_
 from chaffinch.errors import InvalidInput
 from chaffinch.protocols.noise import Floats, Noise
 
-ROUNDING_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_ROUNDING_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Shares of the chance to miss that rounding may get; 0 stands for its largest effect."""
 
 
@@ -112,7 +112,7 @@ def mean_ends(scale: Scale, totals: ArrayLike, reports: int, level: float) -> tu
     trials = scale.resolution * reports
     spread = float(scale.noise.standard_error(trials))
     share = min(
-        ROUNDING_SHARES,
+        _ROUNDING_SHARES,
         key=lambda part: (
             -float(special.ndtri(0.5 * alpha * (1 - part))) * spread
             + _rounding(reports, alpha * part)
@@ -134,7 +134,7 @@ def _rounding(reports: int, alpha: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Survival:
+class _Survival:
     """What share of people lies above each step of the scale, from slots kept separate.
 
     A person's bit j is surely 1 when x ≥ j/r and surely 0 when x ≤ (j − 1)/r. So
@@ -187,7 +187,7 @@ class Survival:
         return max(1, math.ceil(Fraction(str(chance)) * self.reports))
 
 
-def survival(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> Survival:
+def survival(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> _Survival:
     """Return the shares of people above each step, from one tally per slot."""
     reports = checks.whole("reports", reports, least=1)
     seen = np.asarray(tallies)
@@ -198,7 +198,9 @@ def survival(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> Su
     low, high = np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
     raw = scale.noise.estimate(seen, reports) / reports
     share = np.clip(falling(raw), 0.0, 1.0)
-    return Survival(scale, reports, level, raw, share, np.minimum(low, high), np.maximum(low, high))
+    return _Survival(
+        scale, reports, level, raw, share, np.minimum(low, high), np.maximum(low, high)
+    )
 
 
 def falling(values: ArrayLike) -> Floats:

@@ -169,11 +169,11 @@ def _spared(out: Path, plan: Plan) -> None:
 
 def _looked_at(table: Table, asked: _Asked, named: Mapping[str, str]) -> None:
     """Refuse a table that cannot do before a minute is spent on planning."""
-    from chaffinch.encoding.bulk import place_of
+    from chaffinch.encoding.bulk import columns_for
     from chaffinch.errors import BatchTooSmall
 
     if len(asked.names) > 1 or named or len(table.columns) > 1:
         for name, question in asked.questions.items():
-            table.batches(place_of(name, question, table, named.get(name)).columns)
+            table.batches(columns_for(name, question, table, named.get(name)).columns)
     if table.rows is not None and table.rows < asked.reports:
         raise BatchTooSmall(have=table.rows, need=asked.reports)

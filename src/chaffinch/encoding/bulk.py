@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.encoding.device import origin_of, prepared
+from chaffinch.encoding.device import origin_of, prepare_answer
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.planning.plan import Part, Plan, checked_plan
 from chaffinch.questions import Choice, Flags, Question
@@ -47,11 +47,11 @@ def encode_many(
     of ``encode``. ``progress`` is told how many are done.
     """
     checked_plan(plan).verify()
-    batches = list(encoded_batches(answers, plan, secure_words(), columns, progress))
-    return joined(plan, batches)
+    batches = list(_encoded_batches(answers, plan, secure_words(), columns, progress))
+    return join_batches(plan, batches)
 
 
-def encoded_batches(
+def _encoded_batches(
     answers: Any,
     plan: Plan,
     words: Words,
@@ -60,7 +60,7 @@ def encoded_batches(
 ) -> Iterator[Reports]:
     """Yield reports batch by batch, in bounded memory."""
     table = answers if isinstance(answers, Table) else open_table(answers)
-    places = places_of(plan, table, columns)
+    places = find_columns(plan, table, columns)
     for first, batch in answer_batches(table, plan, places):
         yield encode_batch(plan, places, first, batch, words)
         if progress is not None:
@@ -68,7 +68,7 @@ def encoded_batches(
 
 
 def answer_batches(
-    table: Table, plan: Plan, places: Sequence[Place]
+    table: Table, plan: Plan, places: Sequence[AnswerColumns]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the answers in batches, each with the number of its first row."""
     rows = rows_per_batch(plan)
@@ -89,7 +89,7 @@ def rows_per_batch(plan: Plan) -> int:
 
 
 def encode_batch(
-    plan: Plan, places: Sequence[Place], first: int, batch: pa.RecordBatch, words: Words
+    plan: Plan, places: Sequence[AnswerColumns], first: int, batch: pa.RecordBatch, words: Words
 ) -> Reports:
     """Return the reports of a batch of answers; ``first`` is its first row, for errors."""
     numbers = [
@@ -100,7 +100,7 @@ def encode_batch(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AnswerColumns:
     """Where the answers to one question are: a column, or one yes/no column for each flag."""
 
     columns: tuple[str, ...]
@@ -115,7 +115,9 @@ class Place:
         return batch.column(self.columns[0])
 
 
-def places_of(plan: Plan, table: Table, columns: Mapping[str, str] | None) -> tuple[Place, ...]:
+def find_columns(
+    plan: Plan, table: Table, columns: Mapping[str, str] | None
+) -> tuple[AnswerColumns, ...]:
     """Return where each question is answered.
 
     Flags without a column of their own may have one yes/no column each, named after them.
@@ -129,35 +131,35 @@ def places_of(plan: Plan, table: Table, columns: Mapping[str, str] | None) -> tu
     if not set(given) <= set(names):
         raise InvalidInput("columns", f"given for questions of the plan ({names})", list(given))
     if len(names) == 1 and not given and len(table.columns) == 1:
-        return (_sole_place(plan.parts[0], table),)
+        return (_sole_column(plan.parts[0], table),)
     return tuple(
-        place_of(part.name, part.question, table, given.get(part.name)) for part in plan.parts
+        columns_for(part.name, part.question, table, given.get(part.name)) for part in plan.parts
     )
 
 
-def place_of(name: str, question: Question, table: Table, given: str | None) -> Place:
+def columns_for(name: str, question: Question, table: Table, given: str | None) -> AnswerColumns:
     """Return where one question is answered: in the column that is given, or one of its name."""
     alone = given is None and name not in table.columns
     if alone and isinstance(question, Flags) and set(question.names) <= set(table.columns):
-        return Place(question.names, name, apart=True)
+        return AnswerColumns(question.names, name, apart=True)
     column = name if given is None else given
-    return Place((column,), column)
+    return AnswerColumns((column,), column)
 
 
-def _sole_place(part: Part, table: Table) -> Place:
+def _sole_column(part: Part, table: Table) -> AnswerColumns:
     """Return the only column, unless it is no column of answers or its name is an answer."""
     (name,) = table.columns
     if name == COLUMN and part.name != COLUMN:
         raise InvalidTable("one of answers", "messages that were encoded already")
     if isinstance(part.question, Flags) and part.question.names == (name,):
-        return Place((name,), name, apart=True)
+        return AnswerColumns((name,), name, apart=True)
     if table.named_by_first_line and _is_answer(part, name):
         raise InvalidTable(
             "one with a name in its first line",
             "a first line that is itself an answer",
             hint="add a line with the name of the column",
         )
-    return Place((name,), part.name)
+    return AnswerColumns((name,), part.name)
 
 
 def _is_answer(part: Part, text: str) -> bool:
@@ -165,7 +167,7 @@ def _is_answer(part: Part, text: str) -> bool:
     if isinstance(part.question, Choice):
         return part.question.place(text) is not None
     try:
-        prepared(part, text)
+        prepare_answer(part, text)
     except InvalidAnswer:
         return False
     return True
@@ -183,7 +185,7 @@ def encode_numbers(plan: Plan, numbers: list[NDArray[Any]], count: int, words: W
     return Reports(origin_of(plan), count, messages, tuple(rows))
 
 
-def joined(plan: Plan, batches: list[Reports]) -> Reports:
+def join_batches(plan: Plan, batches: list[Reports]) -> Reports:
     """Return batches of one plan as one."""
     if len(batches) == 1:
         return batches[0]

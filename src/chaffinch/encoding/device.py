@@ -47,7 +47,7 @@ def encode_with(answer: object, plan: Plan, words: Words) -> Report:
     answers = _answers(answer, plan)
     found: list[int] = []
     for part, first, given in zip(plan.parts, plan.offsets, answers, strict=True):
-        codes = part.protocol.encode_one(part.question, prepared(part, given), words)
+        codes = part.protocol.encode_one(part.question, prepare_answer(part, given), words)
         found.extend((codes + first).tolist())
     # Sorted: which message came from the answer and which from chance must not show.
     found.sort()
@@ -60,7 +60,7 @@ def origin_of(plan: Plan) -> Origin:
     return Origin(plan.id, plan.codes, plan.reports, plan.slots)
 
 
-def prepared(part: Part, answer: object) -> Any:
+def prepare_answer(part: Part, answer: object) -> Any:
     """Return an answer as its protocol takes it: a number, a share, or the flags that hold."""
     question = part.question
     if isinstance(question, Number):

@@ -16,7 +16,7 @@ import numpy as np
 
 from chaffinch import checks
 from chaffinch.analysis.tally import checked
-from chaffinch.encoding.bulk import answer_batches, encode_batch, places_of
+from chaffinch.encoding.bulk import answer_batches, encode_batch, find_columns
 from chaffinch.engines.base import Progress
 from chaffinch.errors import BatchTooSmall, InvalidFile, InvalidInput, PlanMismatch
 from chaffinch.files import storage_fault
@@ -37,7 +37,7 @@ from chaffinch.wire.messages import Codes, Counts, Reports, Rows, Tally
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MEMORY = 256 << 20
+_MEMORY = 256 << 20
 _NO_CODES = np.empty(0, np.uint32)
 _HINTS = {
     "encoded": "shuffle the files that encoding wrote",
@@ -54,7 +54,7 @@ class Local:
     """
 
     workers: int = field(default_factory=cores)
-    memory: int = MEMORY
+    memory: int = _MEMORY
 
     name: ClassVar[str] = "local"
 
@@ -78,7 +78,7 @@ class Local:
         plan.verify()
         _apart([source], target)
         table = source if isinstance(source, Table) else open_table(source)
-        places = places_of(plan, table, columns)
+        places = find_columns(plan, table, columns)
 
         def work(numbered: tuple[int, pa.RecordBatch]) -> tuple[Codes, int]:
             reports = encode_batch(plan, places, *numbered, secure_words())

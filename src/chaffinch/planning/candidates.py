@@ -15,8 +15,8 @@ from chaffinch.protocols.tuning import gaussian_epsilon, gaussian_mu, gaussian_s
 from chaffinch.questions import Question
 from chaffinch.rounding import rounded_up
 
-BYTES_PER_MESSAGE = 4
-WORTH = 1.15
+_BYTES_PER_MESSAGE = 4
+_WORTH = 1.15
 """An error this much above the best is worth having for better protection or fewer messages."""
 LEAST_EPSILON = 0.1
 """An error so loose that it allows less than this gets a plan near it, and a smaller error."""
@@ -66,7 +66,7 @@ class Candidate:
     @property
     def report_bytes(self) -> int:
         """Return the size of a report before it is sealed."""
-        return BYTES_PER_MESSAGE * self.slots
+        return _BYTES_PER_MESSAGE * self.slots
 
     @property
     def shuffler_operations(self) -> int:
@@ -198,14 +198,14 @@ def best(candidates: Sequence[Candidate]) -> Candidate:
     Protection is what is left when shuffler and analyzer collude.
     """
     least = min(one.error for one in candidates)
-    near = [one for one in candidates if one.error <= WORTH * least]
+    near = [one for one in candidates if one.error <= _WORTH * least]
     return min(near, key=lambda one: (one.local_epsilon, one.slots, one.error))
 
 
 def most_private(candidates: Sequence[Candidate]) -> Candidate:
     """Return the choice where an error led: near the smallest epsilon, chosen like any other."""
     least = min(one.epsilon for one in candidates)
-    return best([one for one in candidates if one.epsilon <= WORTH * least])
+    return best([one for one in candidates if one.epsilon <= _WORTH * least])
 
 
 def choose_variants(task: Task, promise: tuple[float, float]) -> list[Variant]:

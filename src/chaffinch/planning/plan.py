@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 LARGEST_FILE = 256 << 20
 _RULE = f"a plan in the format {PLAN_FORMAT}"
 MOST_QUESTIONS = 100
-MOST_CODES = 10_000_000
+_MOST_CODES = 10_000_000
 MOST_SLOTS = 1_000_000
 HONEST_SHARES = (Fraction(9, 10), Fraction(7, 10), Fraction(1, 2))
 """A plan says what is left of its guarantee when only so many of the users are honest."""
@@ -118,7 +118,7 @@ class Plan:
             raise InvalidInput(
                 "questions", "at least one, all with different names", [p.name for p in self.parts]
             )
-        checks.whole("number of codes", self.codes, least=1, most=MOST_CODES)
+        checks.whole("number of codes", self.codes, least=1, most=_MOST_CODES)
         checks.whole("number of slots", self.slots, least=1, most=MOST_SLOTS)
 
     def _check_shares(self) -> None:

@@ -31,7 +31,7 @@ from chaffinch.questions import Bit, Choice, Flags, Number, Question, Survey
 
 MOST_MESSAGES = 64
 """By default a report has at most so many slots: what a small device can seal in a blink."""
-LARGEST_DELTA = 0.01
+_LARGEST_DELTA = 0.01
 """A larger delta would let one answer in a hundred stand open; it is mostly a swapped epsilon."""
 Progress = Callable[[str], None]
 
@@ -91,7 +91,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
         promise = (_target(target).epsilon, target.delta)
         if promise[0] == 0:
             raise InvalidInput("epsilon", "above 0", 0.0, hint="0 leaves no answer at all")
-        checks.real("delta of the target", target.delta, least=1e-300, most=LARGEST_DELTA)
+        checks.real("delta of the target", target.delta, least=1e-300, most=_LARGEST_DELTA)
         found = _meeting_target(task, promise, tell)
     else:
         allowed = default_delta(task.users) if delta is None else checks.delta(delta)

@@ -26,7 +26,7 @@ from chaffinch.wire.documents import Strict
 LARGEST_FILE = 64 << 20
 _RULE = "a survey"
 _HINT = "`chaffinch plan --example` prints a survey to start from"
-Share = Annotated[float, Field(gt=0, le=1)] | Annotated[str, Field(pattern=r"^[0-9.]+ ?%$")]
+_Share = Annotated[float, Field(gt=0, le=1)] | Annotated[str, Field(pattern=r"^[0-9.]+ ?%$")]
 """A share such as 0.005 or "0.5%"."""
 
 EXAMPLE = """\
@@ -111,10 +111,10 @@ class _File(Strict):
     users: Annotated[int, Field(ge=1)]
     epsilon: Annotated[float, Field(gt=0)] | None = None
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
-    error: Share | None = None
-    confidence: Share | None = None
+    error: _Share | None = None
+    confidence: _Share | None = None
     rounds: Annotated[int, Field(ge=1)] = 1
-    honest: Share = 1.0
+    honest: _Share = 1.0
     max_messages: Annotated[int, Field(ge=1)] = MOST_MESSAGES
     questions: Annotated[dict[str, Any], Field(min_length=1)]
 

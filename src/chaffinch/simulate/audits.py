@@ -26,13 +26,13 @@ from chaffinch.simulate.populations import draw_tallies
 from chaffinch.simulate.seeded import chosen, generator
 
 SMALL_CROWD = 20
-LARGEST_REAL_CROWD = 100
+_LARGEST_REAL_CROWD = 100
 """Larger crowds are attacked through the sampler of tallies, which has the same law."""
-SAMPLED = 20
+_SAMPLED = 20
 """The sampler is so much cheaper that it gets so many times the trials."""
 LIMIT = 6.5
 """Standard deviations that order and freshness may be off: a chance below 1e-10 each."""
-UNLIKELY = 1e-8
+_UNLIKELY = 1e-8
 """A smaller p-value of the law of the tallies is no chance any more."""
 _THRESHOLDS = 2000
 _RARE = 1e-4
@@ -81,7 +81,7 @@ class Audit:
     @property
     def ok(self) -> bool:
         """Return whether nothing was found to be broken."""
-        watched = max(self.order, self.repeats) <= LIMIT and self.law >= UNLIKELY
+        watched = max(self.order, self.repeats) <= LIMIT and self.law >= _UNLIKELY
         return watched and all(one.ok for one in self.findings)
 
     @property
@@ -114,7 +114,7 @@ class Audit:
         if self.repeats > LIMIT:
             return "Broken: different collections share their noise."
         best = self.sharpest
-        if self.law < UNLIKELY and (best is None or best.ok):
+        if self.law < _UNLIKELY and (best is None or best.ok):
             return "Broken: the tallies do not have the law that the guarantee is about."
         if best is None:
             return "Nothing to test: no epsilon is claimed at this delta for such crowds."
@@ -220,7 +220,7 @@ def claim(part: Part, crowd: int, delta: float) -> float:
     In a large crowd it is rounded up to four digits, which is much quicker to prove.
     """
     try:
-        if crowd > LARGEST_REAL_CROWD:
+        if crowd > _LARGEST_REAL_CROWD:
             return smallest_epsilon([part], crowd, 1, delta, guess=1.0)
         return part.mechanism(crowd).epsilon(delta).upper
     except GuaranteeNotProven:
@@ -278,12 +278,12 @@ def _worlds(
 ) -> tuple[str, list[Seen]]:
     """Return both worlds, each from its own branch of the seed."""
     root, place = seed
-    if attack.crowd > LARGEST_REAL_CROWD:
+    if attack.crowd > _LARGEST_REAL_CROWD:
         worlds = []
         for world in (0, 1):
             draws = generator(root, "other world", place, world)
             truth = attack.truth(world)
-            found = draw_tallies(attack.part, truth, SAMPLED * trials, draws, attack.codes)
+            found = draw_tallies(attack.part, truth, _SAMPLED * trials, draws, attack.codes)
             worlds.append(Seen(found))
         return "sampler", worlds
     alone = attack.crowd == 1

@@ -24,7 +24,7 @@ from chaffinch.simulate.attacks import Attack
 from chaffinch.simulate.seeded import SeededWords, branch
 from chaffinch.wire.messages import EMPTY, Codes, Counts, Report, Reports, Shuffled
 
-BATCH = MOST_QUESTIONS
+_BATCH = MOST_QUESTIONS
 """Collections are made side by side, as the questions of one plan."""
 _MOST_CODES = 1 << 14
 
@@ -51,7 +51,7 @@ class Seen:
 
 def collect(attack: Attack, world: int, trials: int, pipeline: Pipeline, seed: int) -> Seen:
     """Return what the analyzer sees in ``trials`` collections of one world."""
-    size = max(1, min(BATCH, _MOST_CODES // len(attack.part.labels)))
+    size = max(1, min(_BATCH, _MOST_CODES // len(attack.part.labels)))
     plan = survey(attack.part, attack.crowd, size)
     numbers = [attack.numbers(world)] * size
     encoding = SeededWords(branch(seed, "encode", world))

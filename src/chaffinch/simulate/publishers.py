@@ -24,7 +24,7 @@ from chaffinch.planning.audiences.plan import MOST_IDS
 from chaffinch.simulate.seeded import generator
 
 Floats = NDArray[np.float64]
-MOST_DRAWN = 1 << 20
+_MOST_DRAWN = 1 << 20
 """Ids whose views are drawn at once."""
 
 
@@ -75,7 +75,7 @@ class Publishers:
         members = group.members(self.audience)
         return sum(ids for seen, ids in self.crowd.items() if members[seen])
 
-    def id_columns(self, publisher: str, most: int = MOST_DRAWN) -> Iterator[pa.Array]:
+    def id_columns(self, publisher: str, most: int = _MOST_DRAWN) -> Iterator[pa.Array]:
         """Yield the ids of one publisher as texts, each as often as it was seen, in pieces.
 
         >>> both = Publishers(Audience(["a", "b"], frequencies=2), {(1, 0): 1, (2, 1): 2})
@@ -154,8 +154,8 @@ def heavy_tailed(
     scales = np.array([_scale(activity, size) for size in checked])
     draws = generator(seed, "crowd")
     found: Counter[tuple[int, ...]] = Counter()
-    for start in range(0, everyone, MOST_DRAWN):
-        means = np.outer(activity[start : start + MOST_DRAWN], scales)
+    for start in range(0, everyone, _MOST_DRAWN):
+        means = np.outer(activity[start : start + _MOST_DRAWN], scales)
         views = np.minimum(draws.poisson(means), audience.frequencies)
         found.update(_counted(views, audience))
     return Publishers(audience, found, f"heavy-tailed (Zipf with exponent {steep:g})")

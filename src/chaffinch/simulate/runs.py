@@ -24,7 +24,7 @@ from chaffinch.wire.messages import Counts
 
 FALSE_ALARM = 1e-6
 """How likely a correct pipeline is called wrong, all tests of a simulation together."""
-MOST_RUNS = 10**7
+_MOST_RUNS = 10**7
 _CELLS = 1 << 21
 
 
@@ -110,7 +110,7 @@ def simulate(
     believes in: a way to see what a wrong parameter does. ``progress`` is told how many
     questions are done. The seed is part of the result.
     """
-    runs = checks.whole("number of runs", runs, least=100, most=MOST_RUNS)
+    runs = checks.whole("number of runs", runs, least=100, most=_MOST_RUNS)
     alpha = miss_chance(level)
     sent = plan if devices is None else devices
     population.fits(plan)

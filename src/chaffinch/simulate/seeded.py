@@ -24,7 +24,7 @@ BRANCHES = (
     "columns",
 )
 """The components that draw; the place in this list is the key of a branch."""
-MOST_SEED = (1 << 128) - 1
+_MOST_SEED = (1 << 128) - 1
 _POOL = 1 << 13
 
 
@@ -60,7 +60,7 @@ def chosen(seed: int | None) -> int:
     """Return the seed that was asked for, or a fresh one, to be written into the result."""
     if seed is None:
         return secrets.randbits(64)
-    return checks.whole("seed", seed, most=MOST_SEED)
+    return checks.whole("seed", seed, most=_MOST_SEED)
 
 
 def branch(seed: int, name: str, *path: int) -> np.random.SeedSequence:

@@ -19,7 +19,7 @@ from chaffinch.privacy import FlippedFilters
 from chaffinch.privacy.guarantee import Method
 from chaffinch.privacy.published import one_filter_ratio
 
-Quantity = Literal["epsilon", "signal to noise"]
+_Quantity = Literal["epsilon", "signal to noise"]
 SAMPLES = 100_000
 _SEEN = 10
 """A quantile is read off a sample when at least so many draws are expected beyond it."""
@@ -32,7 +32,7 @@ class ComparedFigure:
     """One figure about the filters: ``lower`` ≤ it ≤ ``upper``; both None where it was skipped."""
 
     name: str
-    quantity: Quantity
+    quantity: _Quantity
     delta: float
     method: Method
     guarantee: bool

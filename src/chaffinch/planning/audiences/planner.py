@@ -40,7 +40,7 @@ TRIES = 3
 """Guesses err where epsilon is large: so many ways are calibrated until one is good."""
 ENOUGH = 0.001
 """So is one of at most this share of the reach: nobody asks for more."""
-LEAST_DELTA = 1e-290
+_LEAST_DELTA = 1e-290
 """A group of columns shares delta between them, and the accounting ends at 1e-300."""
 MOST_ERROR = 0.25
 """A reach that is off by more than this share of itself is no answer."""
@@ -85,8 +85,8 @@ def plan(
     if not isinstance(wish, Target):
         raise InvalidInput("target", "a Target(epsilon=…, delta=…)", wish)
     checks.real("epsilon", target.epsilon, least=1e-9, most=MOST_EPSILON)
-    checks.real("delta", target.delta, least=LEAST_DELTA, most=MOST_DELTA)
-    task = _Task(audience, checked_sizes(audience, sizes), target)
+    checks.real("delta", target.delta, least=_LEAST_DELTA, most=MOST_DELTA)
+    task = _Task(audience, _checked_sizes(audience, sizes), target)
     tell = progress or (lambda _words: None)
     tell("weighing sizes of filters")
     options = weighed(task, bits, hashes, max_bits)
@@ -134,7 +134,7 @@ def _calibrated(task: _Task, option: Option) -> Fraction:
         raise NoPlanFound(fault.message, hint=fault.hint) from None
 
 
-def checked_sizes(audience: Audience, sizes: Mapping[str, int] | Sequence[int]) -> tuple[int, ...]:
+def _checked_sizes(audience: Audience, sizes: Mapping[str, int] | Sequence[int]) -> tuple[int, ...]:
     """Return the expected sizes in the order of the publishers."""
     if isinstance(sizes, Mapping):
         unknown = set(sizes) ^ set(audience.publishers)

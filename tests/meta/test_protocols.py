@@ -1,0 +1,66 @@
+"""Adding a protocol is one file and one line: nobody else knows a protocol by its name."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+from chaffinch.planning.documents import PlanModel
+from chaffinch.protocols import PROTOCOLS, Protocol
+from tests.meta import repository
+
+OWN = repository.SOURCE / "protocols"
+OTHERS = [path for path in sorted(repository.SOURCE.rglob("*.py")) if OWN not in path.parents]
+NAMES = {protocol.__name__ for protocol in PROTOCOLS} | {one.model.__name__ for one in PROTOCOLS}
+KINDS = {protocol.kind for protocol in PROTOCOLS}
+
+
+def protocol_names(path: Path) -> set[str]:
+    """Return what a file knows of single protocols: classes, and tables keyed by their kinds."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Name):
+            found |= {node.id} & NAMES
+        elif isinstance(node, ast.Attribute):
+            found |= {node.attr} & NAMES
+        elif isinstance(node, ast.alias):
+            found |= {node.name} & NAMES
+        elif isinstance(node, ast.Dict):
+            kinds = {str(key.value) for key in node.keys if isinstance(key, ast.Constant)} & KINDS
+            # One key alone is a word of its own: messages have a stage "encoded".
+            found |= kinds if len(kinds) > 1 else set()
+    return found
+
+
+def test_only_the_protocols_know_their_names() -> None:
+    named = {str(path.relative_to(repository.SOURCE)): protocol_names(path) for path in OTHERS}
+    assert len(named) > 100
+    assert not {name: found for name, found in named.items() if found}
+
+
+def test_the_rule_finds_names(tmp_path: Path) -> None:
+    path = tmp_path / "sample.py"
+    path.write_text("from chaffinch.protocols import Flips\nCODERS = {'flips': 1, 'encoded': 2}\n")
+    assert protocol_names(path) == {"Flips", "flips", "encoded"}
+
+
+def test_every_protocol_is_in_the_registry() -> None:
+    leaves: list[type] = [Protocol]
+    while any(one.__subclasses__() for one in leaves):
+        leaves = [sub for one in leaves for sub in one.__subclasses__() or [one]]
+    own = {one for one in leaves if one.__module__.startswith("chaffinch.")}
+    assert own == set(PROTOCOLS)
+    assert not any(inspect.isabstract(one) for one in own)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.kind)
+def test_plan_files_know_every_protocol(protocol: type[Protocol]) -> None:
+    schema = PlanModel.model_json_schema()
+    kinds = schema["$defs"]["PartModel"]["properties"]["protocol"]["discriminator"]["mapping"]
+    assert kinds[protocol.kind].endswith(protocol.model.__name__)
+    assert list(inspect.signature(protocol).parameters) == [
+        name for name in protocol.model.model_fields if name != "kind"
+    ]
