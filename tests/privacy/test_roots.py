@@ -12,6 +12,7 @@ from chaffinch.privacy.numerics.roots import (
     bisect_real,
     bisect_whole,
     find_crossing,
+    find_crossing_below,
     find_largest,
     narrow_crossing,
 )
@@ -97,3 +98,28 @@ def test_the_largest_number_is_on_the_safe_side(root: float, guess: float) -> No
 def test_the_largest_number_says_when_nothing_will_do() -> None:
     assert find_largest(lambda _: 1.0, 1.0, least=0.1, most=10.0) is None
     assert find_largest(lambda _: -1.0, 1.0, least=0.1, most=10.0) == pytest.approx(10.0)
+
+
+@given(root=st.floats(1e-6, 90.0), distance=st.floats(0.0, 0.999), near=st.floats(1e-9, 0.5))
+def test_a_crossing_is_found_from_above(root: float, distance: float, near: float) -> None:
+    top = root / (1.0 - distance)
+    left, right = find_crossing_below(
+        lambda x: math.exp(5.0 * (1.0 - x / root)), 1.0, top=top, tolerance=1e-9, near=near
+    )
+    assert left < right <= top
+    assert right - left <= 1e-9 * right
+    assert root * (1 - 2e-9) <= right
+    assert left <= root * (1 + 2e-9)
+
+
+def test_a_curve_that_is_nowhere_above_crosses_at_zero() -> None:
+    assert find_crossing_below(lambda _: 0.5, 0.5, top=1.0, tolerance=1e-3, near=0.1) == (0.0, 0.0)
+
+
+def test_a_curve_that_ends_exactly_at_the_level_is_crossed() -> None:
+    above = math.nextafter(0.1, 1.0)
+    left, right = find_crossing(
+        lambda x: above if x < 2e-16 else 0.1, 0.1, top=1.0, tolerance=1e-9, guess=1.0
+    )
+    assert left < 2e-16 <= right
+    assert right - left <= 1e-9 * right

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -26,12 +26,14 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Floats, Mechanism
 from chaffinch.privacy.numerics.precision import log_of
+from chaffinch.privacy.numerics.roots import Curve, find_crossing, find_crossing_below
 from chaffinch.privacy.numerics.sums import positive_part_of_sum
 
 __all__ = ["ShuffledTable", "clone_delta", "clone_epsilon", "clone_epsilon_closed_form"]
 
 _DIGITS = decimal.Context(prec=40)
 _LARGEST = 2.0**9
+_TOLERANCE = 1e-9
 _ALL_COVERS = 8
 """Tables with more inputs than this are tried against crowds on the pair's own values only."""
 
@@ -283,38 +285,19 @@ def _exponential(value: float) -> tuple[Fraction, Fraction]:
     return Fraction(_DIGITS.next_minus(nearest)), Fraction(_DIGITS.next_plus(nearest))
 
 
-_Curve = Callable[[float], float]
-
-
-def _solve(lower: _Curve, upper: _Curve, delta: float, most: float) -> Bracket:
+def _solve(lower: Curve, upper: Curve, delta: float, most: float) -> Bracket:
     """Return the bracket of the epsilon where a falling curve, known from both sides, is delta.
 
     The upper end is an epsilon at which ``upper`` was seen to be at most delta, or ``most``,
     the local epsilon, which may be infinite. The lower end is 0 or an epsilon at which
     ``lower`` was seen to be above delta.
     """
-    if upper(0.0) <= delta:
+    top = most
+    if most <= _LARGEST or upper(_LARGEST) <= delta:
+        last = min(most, _LARGEST)
+        top = find_crossing(upper, delta, top=last, tolerance=_TOLERANCE)[1]
+    if top == 0:
         return Bracket(0.0, 0.0)
-    start, top = 0.0, min(1.0, most)
-    while top < most and upper(top) > delta:
-        start, top = top, min(2.0 * top, most)
-        if top > _LARGEST:
-            top = most
-            break
-    else:
-        top = _halve(upper, delta, start, top)[1]
     high = min(top, _LARGEST)
-    low = 0.999 * high
-    while lower(low) <= delta:
-        high, low = low, (0.5 * low if low > 1e-12 else 0.0)
-        if high == 0.0:
-            return Bracket(0.0, top)
-    return Bracket(_halve(lower, delta, low, high)[0], top)
-
-
-def _halve(curve: _Curve, delta: float, low: float, high: float) -> tuple[float, float]:
-    """Narrow an interval with curve(low) > delta, and curve(high) ≤ delta, to 1e-9 of itself."""
-    while high - low > 1e-9 * high:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if curve(middle) <= delta else (middle, high)
-    return low, high
+    low = find_crossing_below(lower, delta, top=high, tolerance=_TOLERANCE, near=1e-3)[0]
+    return Bracket(low, top)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -10,6 +9,7 @@ from chaffinch import checks
 from chaffinch.errors import InvalidInput, NoParameterFound
 from chaffinch.privacy.guarantee import Target
 from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.privacy.numerics.roots import bisect_whole, narrow_crossing
 
 GRAIN = 1 << 64
 """Flip probabilities are whole multiples of 1/GRAIN: what a device can draw exactly."""
@@ -32,38 +32,30 @@ def calibrate(
     tolerance = checks.real("relative tolerance", relative_tolerance, least=1e-12, most=1.0)
     goal = _checked(target)
 
-    def excess(units: int) -> float:
-        return _excess(make(Fraction(units, GRAIN)), goal)
+    most = GRAIN // 2 - 1
+    seen: dict[int, float] = {}
 
-    high = GRAIN // 2 - 1
-    if excess(high) > 0:
+    def reached(units: float) -> float:
+        # Steps narrower than one unit ask the same probability again.
+        whole = min(int(units), most)
+        if whole not in seen:
+            seen[whole] = _reached(make(Fraction(whole, GRAIN)), goal)
+        return seen[whole]
+
+    if reached(most) > goal.delta:
         raise NoParameterFound(
             f"The flip probability must be below 0.5 to leave an answer, and no such one meets "
             f"epsilon {goal.epsilon:g} with delta {goal.delta:g}.",
             hint="ask for a looser target, or for more users",
             details={"epsilon": goal.epsilon, "delta": goal.delta},
         )
-    low, above = high, 0.0
-    while above <= 0:
+    low = high = most
+    while reached(low) <= goal.delta:
         high, low = low, low // 8
         if low == 0:
             return Fraction(high, GRAIN)
-        above = excess(low)
-    below = -math.inf
-    for count in range(200):
-        if high - low <= max(1, int(tolerance * high)):
-            break
-        share = 0.5
-        if count % 3 and math.isfinite(below):
-            share = min(max(above / (above - below), 0.02), 0.98)
-        middle = round(low * (high / low) ** share)
-        middle = min(max(middle, low + 1), high - 1)
-        value = excess(middle)
-        if value <= 0:
-            high, below = middle, value
-        else:
-            low, above = middle, value
-    return Fraction(high, GRAIN)
+    found = narrow_crossing(reached, goal.delta, low, high, tolerance=tolerance)[1]
+    return Fraction(min(int(found), most), GRAIN)
 
 
 def calibrate_count(
@@ -89,7 +81,7 @@ def calibrate_count(
     most = checks.whole("most count", most, least=least)
 
     def meets(count: int) -> bool:
-        return _excess(make(count), goal) <= 0
+        return _reached(make(count), goal) <= goal.delta
 
     if meets(least) is not largest:
         if largest:
@@ -99,10 +91,7 @@ def calibrate_count(
     if before == after:
         raise _no_count(goal, least, most)
     good, bad = (before, after) if largest else (after, before)
-    while abs(good - bad) > 1:
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if meets(middle) else (good, middle)
-    return good
+    return bisect_whole(meets, good, bad)
 
 
 def _grow(meets: Callable[[int], bool], least: int, most: int, *, until: bool) -> tuple[int, int]:
@@ -131,9 +120,8 @@ def _checked(target: Target) -> Target:
     return target
 
 
-def _excess(mechanism: Mechanism, goal: Target) -> float:
-    """Return ln(delta / allowed) at the target's epsilon, from the safe end of delta."""
+def _reached(mechanism: Mechanism, goal: Target) -> float:
+    """Return the safe end of delta at the target's epsilon."""
     if not isinstance(mechanism, Mechanism):
         raise InvalidInput("result of make", "a mechanism", mechanism)
-    reached = mechanism.delta(goal.epsilon).upper
-    return math.log(reached / goal.delta) if reached > 0 else -800.0
+    return mechanism.delta(goal.epsilon).upper

@@ -17,10 +17,15 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy.guarantee import Bracket, Guarantee, Method
+from chaffinch.privacy.numerics.roots import (
+    Curve,
+    find_crossing,
+    find_crossing_below,
+    narrow_crossing,
+)
 from chaffinch.privacy.tradeoff import TradeOff, from_ends, levels_of, mu_from_ends
 
 Floats = NDArray[np.float64]
-_LARGEST = 1e4
 _LARGEST_NODE = 600.0
 """A profile is not followed further: e^epsilon must stay a double."""
 _CLOSE = 0.002
@@ -133,8 +138,8 @@ def solve_epsilon(
     *,
     most: float,
     tolerance: float = 1e-10,
-    lower: Callable[[float], float] | None = None,
-    upper: Callable[[float], float] | None = None,
+    lower: Curve | None = None,
+    upper: Curve | None = None,
     guess: float | None = None,
 ) -> Bracket:
     """Return the bracket of the smallest epsilon at which ``curve`` is at most ``delta``.
@@ -153,62 +158,22 @@ def solve_epsilon(
 
     above = upper or (lambda epsilon: at(epsilon).upper)
     below = lower or (lambda epsilon: at(epsilon).lower)
-    ends = _around(above, delta, guess)
-    if ends is None:
-        if above(0.0) <= delta:
-            return Bracket(0.0, 0.0)
-        top = min(1.0, most)
-        while top < most and above(top) > delta:
-            if top > _LARGEST:
-                raise GuaranteeNotProven("epsilon", asked=tolerance, lower=0.0, upper=math.inf)
-            top = min(2.0 * top, most)
-        ends = (0.0, top)
-    high = _crossing(above, delta, *ends, tolerance)[1]
-    ends = _around(below, delta, high * (1 - 2 * _CLOSE))
-    if ends is None:
-        if below(0.0) <= delta:
-            return Bracket(0.0, high)
-        ends = (0.0, high)
-    return Bracket(min(_crossing(below, delta, *ends, tolerance)[0], high), high)
+    high = _cross_near(above, delta, tolerance, guess)
+    if high is None:
+        high = find_crossing(above, delta, top=most, tolerance=tolerance)
+    if math.isinf(high[1]):
+        raise GuaranteeNotProven("epsilon", asked=tolerance, lower=0.0, upper=math.inf)
+    low = find_crossing_below(below, delta, top=high[1], tolerance=tolerance, near=4.0 * tolerance)
+    return Bracket(min(low[0], high[1]), high[1])
 
 
-def _around(
-    value: Callable[[float], float], target: float, guess: float | None
+def _cross_near(
+    curve: Curve, delta: float, tolerance: float, guess: float | None
 ) -> tuple[float, float] | None:
-    """Return two places near a guess between which a falling value passes ``target``, if any."""
+    """Return the crossing if it lies within 0.2 % of a guess."""
     if not guess:
         return None
     low, high = guess * (1 - _CLOSE), guess * (1 + _CLOSE)
-    if value(high) <= target < value(low):
-        return low, high
-    return None
-
-
-def _crossing(
-    value: Callable[[float], float], target: float, low: float, high: float, tolerance: float
-) -> tuple[float, float]:
-    """Narrow [low, high] around the place where a falling value passes ``target``.
-
-    Steps aim at the crossing of the logarithms (nearly straight lines) and are kept away
-    from the ends, so the bracket shrinks fast whatever the shape.
-    """
-    left, right = value(low), value(high)
-    for count in range(200):
-        if high - low <= tolerance * high:
-            break
-        middle = 0.5 * (low + high)
-        if count % 3 and 0 < right < left:
-            share = math.log(left / target) / math.log(left / right)
-            middle = low + (high - low) * min(max(share, 0.0), 1.0)
-            nudge = 0.3 * tolerance * high if count % 3 == 1 else -0.3 * tolerance * high
-            middle = min(max(middle + nudge, low + 0.01 * (high - low) * (count < 6)), high)
-        if not low < middle < high:
-            middle = 0.5 * (low + high)
-            if not low < middle < high:
-                break
-        reached = value(middle)
-        if reached <= target:
-            high, right = middle, reached
-        else:
-            low, left = middle, reached
-    return low, high
+    if not curve(high) <= delta < curve(low):
+        return None
+    return narrow_crossing(curve, delta, low, high, tolerance=tolerance)

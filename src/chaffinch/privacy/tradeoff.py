@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, ndtri_exp
 
 from chaffinch.errors import InvalidInput
+from chaffinch.privacy.numerics.roots import bisect_real
 
 Floats = NDArray[np.float64]
 _DOUBT = 1e-15
@@ -97,12 +98,13 @@ def _mu_at(epsilon: float, delta: float) -> float:
     """Return (from below) the mu at which a Gaussian mechanism has that delta."""
     if not 1e-15 < delta < 1.0:
         return 0.0
-    low, high = 0.0, 60.0
-    for _ in range(60):
-        mu = 0.5 * (low + high)
+
+    def too_small(mu: float) -> bool:
+        # The difference of two normal tails is off by less than 1e-15; the rest is for ndtr.
         reached = ndtr(-epsilon / mu + mu / 2) - math.exp(epsilon) * ndtr(-epsilon / mu - mu / 2)
-        low, high = (mu, high) if reached < delta * (1 - 1e-9) - 1e-15 else (low, mu)
-    return low
+        return bool(reached < delta * (1 - 1e-9) - 1e-15)
+
+    return bisect_real(too_small, good=0.0, bad=60.0, steps=60)
 
 
 def levels_of(alphas: object) -> Floats:

@@ -21,7 +21,7 @@ from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Floats
 from chaffinch.privacy.numerics.bit_words import Words, growth
 from chaffinch.privacy.numerics.precision import down
-from chaffinch.privacy.numerics.roots import find_crossing
+from chaffinch.privacy.numerics.roots import find_crossing, find_crossing_below
 from chaffinch.privacy.numerics.sums import mean_positive_part
 
 _WIDTHS = ((1000, 1e-9), (10**7, 1e-5), (checks.LARGEST_CROWD, 1e-4))
@@ -82,9 +82,8 @@ class AssumedPair:
             return cache[epsilon]
 
         def last(curve: Callable[[Bracket], float], top: float) -> tuple[float, float]:
-            start = near * (1 - 2e-4)
-            return find_crossing(
-                lambda e: curve(at(e)), wanted, top=top, tolerance=1e-7, guess=start, ask_top=True
+            return find_crossing_below(
+                lambda e: curve(at(e)), wanted, top=top, tolerance=1e-7, near=2e-4
             )
 
         upper = last(lambda bracket: bracket.upper, near)[1]

@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 
 from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.numerics.precision import down, up
+from chaffinch.privacy.numerics.roots import bisect_real
 
 _Floats = NDArray[np.float64]
 
@@ -206,13 +207,14 @@ class Line:
 
 
 def _best_tilt(values: _Floats, masses: _Floats, count: int, offset: float) -> float:
-    """Return the t > 0 with count·(ln M)′(t) + offset = 2/t, by bisection on ln t."""
+    """Return the t > 0 with count·(ln M)′(t) + offset = 2/t; any t > 0 would do for the proof."""
     span = float(np.max(np.abs(values)))
-    low, high = math.log(1e-9 / (span * count)), math.log(600.0 / span)
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        t = math.exp(middle)
+
+    def below(log_tilt: float) -> bool:
+        t = math.exp(log_tilt)
         growth = masses * np.exp(t * values)
         slope = count * float(np.dot(growth, values) / growth.sum()) + offset - 2.0 / t
-        low, high = (low, middle) if slope > 0 else (middle, high)
-    return math.exp(0.5 * (low + high))
+        return slope <= 0
+
+    least, most = math.log(1e-9 / (span * count)), math.log(600.0 / span)
+    return math.exp(bisect_real(below, good=least, bad=most, steps=60))

@@ -32,6 +32,7 @@ from chaffinch.privacy.numerics.precision import (
     wide,
     wide_exponential,
 )
+from chaffinch.privacy.numerics.roots import bisect_real
 
 CUT = 1e-280
 """Masses below this are left out of a Fourier transform."""
@@ -174,19 +175,18 @@ def sum_of_flips(
 def tilt_for(ones: int, zeros: int, flip: float, log_aim: float) -> Fraction:
     """Return r < 1 for which the tilted mean sits where the left tail is about ``aim``."""
     keep = 1.0 - flip
-    low, high = -60.0, 0.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        growth = math.exp(middle)
+
+    def beyond(log_tilt: float) -> bool:
+        # Chernoff: with Λ the cumulant and r = e^t, ln P[S ≤ Λ′(t)] is about Λ(t) − t·Λ′(t).
+        growth = math.exp(log_tilt)
         cumulant = ones * math.log1p(keep * (growth - 1)) + zeros * math.log1p(flip * (growth - 1))
         slope = ones * keep * growth / (1 + keep * (growth - 1)) + zeros * flip * growth / (
             1 + flip * (growth - 1)
         )
-        if cumulant - middle * slope < log_aim:
-            low = middle
-        else:
-            high = middle
-    return Fraction(math.exp(low)).limit_denominator(1 << 40)
+        return cumulant - log_tilt * slope < log_aim
+
+    found = bisect_real(beyond, good=-60.0, bad=0.0, steps=60)
+    return Fraction(math.exp(found)).limit_denominator(1 << 40)
 
 
 def tilted_law(ones: int, zeros: int, flip: Fraction, tilt: Fraction) -> Law:

@@ -10,6 +10,7 @@ bisected; both functions return the side on which it is true:
 A privacy curve costs much, and its shape is known, so a few evaluations are enough:
 
 * ``find_crossing(curve, level, top=…)`` where a falling curve passes a level, from both sides,
+* ``find_crossing_below(curve, level, top=…)`` the same where it is thought to be near top,
 * ``narrow_crossing(curve, level, left, right)`` the same between two known places,
 * ``find_largest(excess, guess, least=…, most=…)`` the largest number whose excess is not
   positive, from below only: fewer evaluations where the other side need not be shown.
@@ -82,27 +83,19 @@ def bisect_real(
 
 
 def find_crossing(
-    curve: Curve,
-    level: float,
-    *,
-    top: float,
-    tolerance: float,
-    guess: float = 1.0,
-    ask_top: bool = False,
+    curve: Curve, level: float, *, top: float, tolerance: float, guess: float = 1.0
 ) -> tuple[float, float]:
     """Return (left, right): ``curve`` was seen above ``level`` at left, and at most it at right.
 
-    ``curve(top)`` is known to be at most ``level``; with ``ask_top`` it is asked how far below,
-    for a start when top is near. If the curve starts at or below the level both ends are 0.
-    Otherwise right − left ≤ tolerance·right, or left is 0 because no point above was found.
-    An infinite ``top`` means that no such place is known; right is infinite too if none is
-    found up to 10⁴.
+    ``curve(top)`` is known to be at most ``level``. If the curve starts at or below the level
+    both ends are 0. Otherwise right − left ≤ tolerance·right, or left is 0 because no point
+    above was found. An infinite ``top`` means that no such place is known; right is infinite
+    too if none is found up to 10⁴.
     """
     start = curve(0.0)
     if start <= level:
         return 0.0, 0.0
-    end = min(_height(curve(top), level), 0.0) if ask_top else -math.inf
-    left, right = (0.0, _height(start, level)), (top, end)
+    left, right = (0.0, _height(start, level)), (top, -math.inf)
     middle = min(guess, top)
     while middle < top:
         height = _height(curve(middle), level)
@@ -113,6 +106,26 @@ def find_crossing(
         if middle > _FARTHEST and math.isinf(top):
             return left[0], math.inf
     return _narrow(curve, level, left, right, tolerance)
+
+
+def find_crossing_below(
+    curve: Curve, level: float, *, top: float, tolerance: float, near: float
+) -> tuple[float, float]:
+    """Return (left, right) as `find_crossing` does, where the crossing is just below ``top``.
+
+    The first step down is by ``near`` times top, and each further one eight times as long.
+    """
+    right, step = (top, min(_height(curve(top), level), 0.0)), near
+    while step < 1.0:
+        place = top * (1.0 - step)
+        height = _height(curve(place), level)
+        if height > 0:
+            return _narrow(curve, level, (place, height), right, tolerance)
+        right, step = (place, height), 8.0 * step
+    start = curve(0.0)
+    if start <= level:
+        return 0.0, 0.0
+    return _narrow(curve, level, (0.0, _height(start, level)), right, tolerance)
 
 
 def narrow_crossing(
@@ -165,7 +178,8 @@ def _between(
 ) -> float:
     """Return a point strictly between: interpolated where both heights are known."""
     (a, high), (b, low) = left, right
-    if not halve and math.isfinite(low):
+    # Halved weights may underflow to 0 on both sides, where the curve runs along the level.
+    if not halve and math.isfinite(low) and low < high:
         guess = a + high / (high - low) * (b - a) + push
         if a < guess < b:
             return guess

@@ -11,6 +11,7 @@ import math
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
+from chaffinch.privacy.numerics.roots import bisect_real
 from chaffinch.privacy.published.formula import (
     Formula,
     flip,
@@ -74,13 +75,14 @@ def binary_sum_delta(*, users: int, flip_probability: float, epsilon: float) -> 
     """Return the δ at which the same two bounds give ε; 1 where they give none."""
     expected = 2.0 * checks.whole("users", users, least=1) * flip(flip_probability)
     rise = math.expm1(min(positive_epsilon(epsilon), math.log(3.0)))
-    # λ − √(2λ(x − ln 2)) ≥ 32x/rise² with x = ln(4/δ): the left side falls in x, the right rises.
-    low, high = math.log(4.0), expected + math.log(4.0)
-    for _ in range(200):
-        x = 0.5 * (low + high)
+
+    def holds(x: float) -> bool:
+        # λ − √(2λ(x − ln 2)) ≥ 32x/rise², x = ln(4/δ): the left side falls in x, the right rises.
         sure = expected - math.sqrt(2.0 * expected * (x - math.log(2.0)))
-        low, high = (x, high) if sure >= 32.0 * x / rise**2 else (low, x)
-    return min(1.0, 4.0 * math.exp(-low))
+        return sure >= 32.0 * x / rise**2
+
+    least = math.log(4.0)
+    return min(1.0, 4.0 * math.exp(-bisect_real(holds, good=least, bad=expected + least)))
 
 
 FORMULAS: tuple[Formula, ...] = (
