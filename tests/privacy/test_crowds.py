@@ -29,7 +29,7 @@ def test_the_maximum_of_a_product_of_falling_curves(
         value = fall_one[box.low[0]] * fall_zero[last - box.high[0]]
         return np.array([value]), np.array([value])
 
-    result = crowds.worst([Box((0,), (last,))], bound, width=1e-12)
+    result = crowds.find_worst([Box((0,), (last,))], bound, width=1e-12)
     truth = max(fall_one[a] * fall_zero[last - a] for a in range(last + 1))
     assert result.lower[0] == pytest.approx(truth, rel=1e-12)
     assert result.upper[0] >= truth
@@ -42,7 +42,7 @@ def test_running_out_of_evaluations_still_covers_the_truth() -> None:
         lower = value if box.is_crowd else 0.0
         return np.array([lower]), np.array([value])
 
-    result = crowds.worst([Box((0,), (1000,))], bound, width=1e-9, most_evaluations=60)
+    result = crowds.find_worst([Box((0,), (1000,))], bound, width=1e-9, most_evaluations=60)
     assert result.lower[0] <= 1 / 1001 <= result.upper[0]
 
 

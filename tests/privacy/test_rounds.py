@@ -1,4 +1,4 @@
-"""Losses on a grid: dominating pairs dominate, and the transform keeps its word."""
+"""Losses on a grid: dominating_loss pairs dominate, and the transform keeps its word."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds, dominating, split
+from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds, dominating_loss, split_losses
 
 
 def hockey_stick(loss: GridLoss, epsilon: float) -> float:
@@ -34,7 +34,7 @@ def test_the_pair_of_a_profile_has_that_profile(mu: float, leak: float) -> None:
     """A true profile comes back at its nodes, and from above between them."""
     epsilons = np.linspace(0.0, 4.0 * mu, 40)
     deltas = np.array([gaussian(float(e), mu, leak) for e in epsilons])
-    loss = dominating(epsilons, deltas, 4.0 * mu / 500)
+    loss = dominating_loss(epsilons, deltas, 4.0 * mu / 500)
     for epsilon, delta in zip(epsilons, deltas, strict=True):
         found = hockey_stick(loss, float(epsilon))
         assert found >= delta * (1 - 1e-12)
@@ -47,7 +47,7 @@ def test_the_pair_of_a_profile_has_that_profile(mu: float, leak: float) -> None:
 def test_rounds_of_one_coin(flip: float, times: int, epsilon: float) -> None:
     """Randomized response: the total loss is a binomial number of steps."""
     loss = math.log((1 - flip) / flip)
-    pair = split(np.array([-loss, loss]), np.array([flip, 1 - flip]), loss / 64)
+    pair = split_losses(np.array([-loss, loss]), np.array([flip, 1 - flip]), loss / 64)
     value, doubt = Rounds(((pair, times),)).delta(epsilon)
     truth = sum(
         math.comb(times, k)
@@ -62,7 +62,7 @@ def test_rounds_of_one_coin(flip: float, times: int, epsilon: float) -> None:
 
 def test_a_split_keeps_mass_and_mean() -> None:
     losses, mass = np.array([-0.313, 0.2, 0.777]), np.array([0.2, 0.5, 0.3])
-    grid = split(losses, mass, 0.1)
+    grid = split_losses(losses, mass, 0.1)
     weights = np.exp(grid.logs)
     assert weights.sum() == pytest.approx(1.0, rel=1e-14)
     assert (weights * grid.losses).sum() == pytest.approx((losses * mass).sum(), rel=1e-12)

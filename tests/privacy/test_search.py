@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput, NoParameterFound
 from chaffinch.privacy import DecoyedValues, FlippedBits, Target, calibrate, calibrate_count
-from chaffinch.privacy.calibration import GRAIN
+from chaffinch.privacy.numerics.precision import GRAIN
 
 
 @settings(deadline=None)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.mechanisms.bits import FlippedBits
 from chaffinch.privacy.mechanisms.records import FlippedVectors
-from chaffinch.privacy.numerics.bit_words import FewWords, growth
+from chaffinch.privacy.numerics.bit_words import SmallCrowds
+from chaffinch.privacy.numerics.precision import exp_ends
 from tests.oracles import balls, exact, exact_views, judge
 
 flips = st.fractions(Fraction(1, 50), Fraction(49, 100), max_denominator=500)
@@ -62,7 +63,7 @@ def test_small_crowds_are_counted_right() -> None:
             values = tuple(zero.values()), tuple(full[key] for key in zero)
             pair = exact.Pair(*values, flip.denominator**10)
             best = max(best, exact.worst_delta([pair], ratio))
-    found = FewWords(5, 2, flip).delta(ratio)
+    found = SmallCrowds(5, 2, flip).delta(ratio)
     assert Fraction(found) <= best
     assert found == pytest.approx(float(best), rel=1e-12)
 
@@ -122,7 +123,7 @@ def test_epsilon_is_where_delta_was_seen(mechanism: FlippedVectors, power: float
 def test_nothing_is_left_at_the_local_epsilon() -> None:
     mechanism = vectors(50, 3, "0.1")
     assert mechanism.local_epsilon == pytest.approx(3 * math.log(9))
-    assert Fraction(9) ** 3 <= growth(mechanism.local_epsilon)[1]
+    assert Fraction(9) ** 3 <= exp_ends(mechanism.local_epsilon)[1]
     assert mechanism.delta(mechanism.local_epsilon).upper == 0.0
     assert mechanism.delta(0.999 * mechanism.local_epsilon).upper > 0.0
     assert mechanism.assumed_pair().delta(mechanism.local_epsilon).upper == 0.0

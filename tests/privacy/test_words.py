@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.privacy.numerics.bit_words import Law, Words, growth
-from chaffinch.privacy.numerics.sums import counted, mean_positive_part
+from chaffinch.privacy.numerics.bit_words import BitWords
+from chaffinch.privacy.numerics.precision import exp_ends
+from chaffinch.privacy.numerics.sums import FiniteLaw, count_outcomes, mean_positive_part
 from tests.oracles.exact import compositions, exp_bounds, orders
 
 
-def exactly(law: Law, count: int) -> Fraction:
+def exactly(law: FiniteLaw, count: int) -> Fraction:
     """Return E[(X₁+…+X_N)₊] over all counts of the values."""
     values, chances = law
     total = Fraction(0)
@@ -54,23 +55,23 @@ def test_heavy_and_ruinous_values_change_nothing(
 @pytest.mark.parametrize("count", [1, 3, 9])
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 3.0])
 def test_counting_is_exact(count: int, epsilon: float) -> None:
-    for law in Words(3, Fraction(1, 10)).assumed(growth(epsilon)[0]):
-        bracket = counted(law, count)
+    for law in BitWords(3, Fraction(1, 10)).assumed(exp_ends(epsilon)[0]):
+        bracket = count_outcomes(law, count)
         assert bracket is not None
         assert Fraction(bracket.lower) <= exactly(law, count) <= Fraction(bracket.upper)
         assert bracket.relative_width < 1e-13
 
 
-def test_too_many_outcomes_are_not_counted() -> None:
-    law = Words(3, Fraction(1, 4)).assumed(Fraction(1))[0]
-    assert counted(law, 90_000) is None
-    assert counted(law, 200_000) is None
-    assert counted(([Fraction(-1), Fraction(0)], [Fraction(1, 2)] * 2), 10**9) is not None
+def test_too_many_outcomes_are_not_count_outcomes() -> None:
+    law = BitWords(3, Fraction(1, 4)).assumed(Fraction(1))[0]
+    assert count_outcomes(law, 90_000) is None
+    assert count_outcomes(law, 200_000) is None
+    assert count_outcomes(([Fraction(-1), Fraction(0)], [Fraction(1, 2)] * 2), 10**9) is not None
 
 
 @pytest.mark.parametrize(("length", "flip"), [(1, "0.1"), (2, "0.3"), (5, "0.25")])
 def test_laws_of_words(length: int, flip: str) -> None:
-    words = Words(length, Fraction(flip))
+    words = BitWords(length, Fraction(flip))
     ratio = Fraction(5, 4)
     assert sum(words.flipped_bits) == 1
     assert sum(r * c for r, c in zip(words.ratios, words.flipped_bits, strict=True)) == 1
@@ -89,7 +90,7 @@ def test_laws_of_words(length: int, flip: str) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.0, 1e-300, 1e-9, 1.0, 30.0])
 def test_growth_encloses_the_exponential(epsilon: float) -> None:
-    low, high = growth(epsilon)
+    low, high = exp_ends(epsilon)
     inner = exp_bounds(epsilon, digits=80)
     assert low <= inner[0] <= inner[1] <= high
     assert high - low <= high / 10**55

@@ -21,8 +21,8 @@ from chaffinch.charts.heat import Cell, HeatFigure, two_digits
 from chaffinch.charts.page import shell
 from chaffinch.charts.svg import escape
 from chaffinch.privacy import FlippedFilters
-from chaffinch.privacy.mechanism import Floats
 from chaffinch.privacy.mechanisms.signal_to_noise import MOST_DENSE, SignalToNoise
+from chaffinch.privacy.numerics.precision import Floats
 
 TERMS = "Signal to noise ranks the moves of one column; it is no guarantee."
 RATIO = "signal to noise × columns"

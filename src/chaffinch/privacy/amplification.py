@@ -13,7 +13,6 @@ docs/concepts/privacy-blanket.md. The sum is certified by `sums.positive_part_of
 
 from __future__ import annotations
 
-import decimal
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,14 +23,13 @@ import numpy as np
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
-from chaffinch.privacy.mechanism import Floats, Mechanism
-from chaffinch.privacy.numerics.precision import log_of
+from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.privacy.numerics.precision import Floats, exp_ends, log_of
 from chaffinch.privacy.numerics.roots import Curve, find_crossing, find_crossing_below
 from chaffinch.privacy.numerics.sums import positive_part_of_sum
 
 __all__ = ["ShuffledTable", "clone_delta", "clone_epsilon", "clone_epsilon_closed_form"]
 
-_DIGITS = decimal.Context(prec=40)
 _LARGEST = 2.0**9
 _TOLERANCE = 1e-9
 _ALL_COVERS = 8
@@ -106,14 +104,14 @@ class ShuffledTable(Mechanism):
     def _upper(self, epsilon: float) -> float:
         if epsilon >= self._local:
             return 0.0
-        growth = _exponential(epsilon)[0]
+        growth = exp_ends(epsilon)[0]
         ends = [law.at(growth, self.users, self.relative_width) for law in self._blankets]
         return min(1.0, max(end.upper for end in ends))
 
     def _lower(self, epsilon: float) -> float:
         if epsilon >= self._local:
             return 0.0
-        growth = _exponential(epsilon)[1]
+        growth = exp_ends(epsilon)[1]
         ends = [law.at(growth, self.users, self.relative_width) for law in self._crowds]
         return max(end.lower for end in ends)
 
@@ -133,7 +131,7 @@ def clone_delta(*, local_epsilon: float, users: int, epsilon: float) -> Bracket:
         return Bracket(0.0, 0.0)
     # The bound rises with the local epsilon (clones get rarer) and falls with epsilon, so each
     # end takes the exponentials rounded its own way and is exact for those.
-    (small, large), (under, over) = _exponential(local), _exponential(wanted)
+    (small, large), (under, over) = exp_ends(local), exp_ends(wanted)
     upper = _clone_part(large, under, size).upper
     return Bracket(min(_clone_part(small, over, size).lower, upper), upper)
 
@@ -275,14 +273,6 @@ def _local_epsilon(table: Sequence[tuple[Fraction, ...]]) -> float:
         if high > 0:
             worst = max(worst, high / low)
     return log_of(worst)[1] if worst > 1 else 0.0
-
-
-def _exponential(value: float) -> tuple[Fraction, Fraction]:
-    """Return rationals just below and just above e^value (the decimal is correctly rounded)."""
-    if value == 0:
-        return Fraction(1), Fraction(1)
-    nearest = _DIGITS.exp(decimal.Decimal(value))
-    return Fraction(_DIGITS.next_minus(nearest)), Fraction(_DIGITS.next_plus(nearest))
 
 
 def _solve(lower: Curve, upper: Curve, delta: float, most: float) -> Bracket:

@@ -9,10 +9,8 @@ from chaffinch import checks
 from chaffinch.errors import InvalidInput, NoParameterFound
 from chaffinch.privacy.guarantee import Target
 from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.privacy.numerics.precision import GRAIN
 from chaffinch.privacy.numerics.roots import bisect_whole, narrow_crossing
-
-GRAIN = 1 << 64
-"""Flip probabilities are whole multiples of 1/GRAIN: what a device can draw exactly."""
 
 
 def calibrate(

@@ -10,17 +10,15 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
-from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds, dominating, split
-from chaffinch.privacy.numerics.precision import down, up
+from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds, dominating_loss, split_losses
+from chaffinch.privacy.numerics.precision import Floats, down, up
 from chaffinch.privacy.shortened_reports import Shortened, cost
 
-Floats = NDArray[np.float64]
 _MOST_GRID = 30_000
 _FINER = 32
 """How much finer than the upper end's the grid of the lower end is."""
@@ -175,7 +173,7 @@ class Composition(Mechanism):
     @cached_property
     def _upper(self) -> Rounds:
         return Rounds(
-            tuple((dominating(*_profile(m), self._step), count) for m, count in self.parts)
+            tuple((dominating_loss(*_profile(m), self._step), count) for m, count in self.parts)
         )
 
     @cached_property
@@ -185,7 +183,7 @@ class Composition(Mechanism):
         counts = [count for _, count in self.parts]
         return Rounds(
             tuple(
-                (dominating(*profile, step), count)
+                (dominating_loss(*profile, step), count)
                 for profile, count in zip(profiles, counts, strict=True)
             )
         )
@@ -273,4 +271,4 @@ def _crowd_loss(first: Floats, second: Floats, step: float) -> tuple[GridLoss, f
     """Return the losses of one pair of laws and how much of the first law they cover."""
     sure = (first > 0) & (second > 0)
     losses = np.log(first[sure] / second[sure])
-    return split(losses, first[sure], step), min(1.0, float(first[sure].sum()) * (1 - 1e-13))
+    return split_losses(losses, first[sure], step), min(1.0, float(first[sure].sum()) * (1 - 1e-13))

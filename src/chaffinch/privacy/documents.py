@@ -25,12 +25,10 @@ from chaffinch.privacy.mechanisms.filters import FlippedFilters
 from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
 from chaffinch.privacy.mechanisms.records import FlippedVectors
 from chaffinch.privacy.mechanisms.values import FlippedValues
+from chaffinch.privacy.numerics.precision import GRAIN
 from chaffinch.privacy.shortened_reports import Shortened
 
-GRID_BITS = 64
-"""Probabilities that a client can draw are k/2⁶⁴, and are written that way."""
-
-MOST_ROUNDS = 10**12
+_MOST_ROUNDS = 10**12
 """More rounds of one part than this are refused: ``compose`` of ``compose`` makes no more."""
 
 _LONGEST = 200
@@ -74,8 +72,8 @@ def fraction_text(parameter: str, value: Fraction) -> str:
     >>> fraction_text("flip", Fraction(1, 4)), fraction_text("flip", Fraction(1, 3))
     ('4611686018427387904/2^64', '1/3')
     """
-    if 2**GRID_BITS % value.denominator == 0:
-        return f"{value * 2**GRID_BITS}/2^{GRID_BITS}"
+    if GRAIN % value.denominator == 0:
+        return f"{value * GRAIN}/2^64"
     if value.denominator.bit_length() > 3 * _LONGEST:
         raise InvalidInput(parameter, f"a fraction of fewer than {_LONGEST} digits", "a longer one")
     return f"{value.numerator}/{value.denominator}"
@@ -93,7 +91,7 @@ def fraction_from(parameter: str, text: object) -> Fraction:
         found = _FRACTION.fullmatch(text)
     if found is None:
         raise InvalidInput(parameter, rule, text)
-    below = 2**GRID_BITS if found[2] == f"2^{GRID_BITS}" else int(found[2])
+    below = GRAIN if found[2] == "2^64" else int(found[2])
     value = Fraction(int(found[1]), below)
     if fraction_text(parameter, value) != text:
         raise InvalidInput(parameter, rule + " in lowest terms", text)
@@ -201,7 +199,7 @@ def _single(part: Mechanism) -> Mechanism:
 
 
 def _rounds(count: object) -> int:
-    return checks.whole("number of times", count, least=1, most=MOST_ROUNDS)
+    return checks.whole("number of times", count, least=1, most=_MOST_ROUNDS)
 
 
 def _read_resolution(text: object) -> float:

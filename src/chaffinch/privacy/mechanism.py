@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy.guarantee import Bracket, Guarantee, Method
+from chaffinch.privacy.numerics.precision import Floats
 from chaffinch.privacy.numerics.roots import (
     Curve,
     find_crossing,
@@ -25,7 +25,6 @@ from chaffinch.privacy.numerics.roots import (
 )
 from chaffinch.privacy.tradeoff import TradeOff, from_ends, levels_of, mu_from_ends
 
-Floats = NDArray[np.float64]
 _LARGEST_NODE = 600.0
 """A profile is not followed further: e^epsilon must stay a double."""
 _CLOSE = 0.002

@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
-from chaffinch.privacy.numerics.precision import up
-
-Floats = NDArray[np.float64]
+from chaffinch.privacy.numerics.precision import Floats, up
 
 
 @dataclass(frozen=True)

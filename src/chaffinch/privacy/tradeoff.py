@@ -6,13 +6,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, ndtri_exp
 
 from chaffinch.errors import InvalidInput
+from chaffinch.privacy.numerics.precision import Floats
 from chaffinch.privacy.numerics.roots import bisect_real
 
-Floats = NDArray[np.float64]
 _DOUBT = 1e-15
 """Room for the handful of roundings between a proven delta and a point of the curve."""
 

@@ -18,9 +18,8 @@ import numpy as np
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
-from chaffinch.privacy.mechanism import Floats
-from chaffinch.privacy.numerics.bit_words import Words, growth
-from chaffinch.privacy.numerics.precision import down
+from chaffinch.privacy.numerics.bit_words import BitWords
+from chaffinch.privacy.numerics.precision import Floats, down, exp_ends
 from chaffinch.privacy.numerics.roots import find_crossing, find_crossing_below
 from chaffinch.privacy.numerics.sums import mean_positive_part
 
@@ -35,7 +34,7 @@ class AssumedPair:
     """The pair the sources call the worst, among ``records`` words. Never a guarantee."""
 
     records: int
-    words: Words
+    words: BitWords
 
     method: ClassVar[Method] = "worst-pair-assumed"
 
@@ -51,7 +50,7 @@ class AssumedPair:
             width = checks.real("relative width", relative_width, least=1e-9, most=0.5)
         if wanted >= self.words.local_epsilon:
             return Bracket(0.0, 0.0)
-        below, above = growth(wanted)
+        below, above = exp_ends(wanted)
         ends = self._ends(below, width)
         lower, upper = max(end.lower for end in ends), min(1.0, max(end.upper for end in ends))
         # Both means move by at most the change of e^ε, since E[R] = 1: next to nothing, as a rule.
@@ -123,7 +122,7 @@ class Estimate:
     method: Method = "monte-carlo"
 
 
-def estimate(records: int, words: Words, *, delta: float, samples: int, seed: int) -> Estimate:
+def estimate(records: int, words: BitWords, *, delta: float, samples: int, seed: int) -> Estimate:
     """Return S4's estimate of the epsilon whose point-wise failure is delta, sign corrected.
 
     The larger of minus the δ-quantile of ln R(g) and the (1 − δ)-quantile of ln R(g′), where g

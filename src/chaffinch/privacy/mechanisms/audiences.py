@@ -23,9 +23,9 @@ import numpy as np
 
 from chaffinch import checks
 from chaffinch.privacy.guarantee import Bracket, Method
-from chaffinch.privacy.mechanism import Floats, Mechanism, solve_epsilon
+from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.mechanisms.filters import FlippedFilters, flip_probability_for
-from chaffinch.privacy.numerics.precision import log_of_power, up
+from chaffinch.privacy.numerics.precision import Floats, log_of_power, up
 
 MOST_HASHES = 64
 _TOLERANCE, _ROUGH = 1e-7, 1e-4

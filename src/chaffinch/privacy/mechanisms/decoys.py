@@ -24,9 +24,11 @@ from chaffinch.privacy.numerics.precision import (
     LARGEST_EXPONENT,
     LEAST_TAIL,
     ROUNDOFF,
+    Floats,
     Wide,
     WideArray,
     down,
+    exp_ends,
     exp_minus_one,
     gamma,
     up,
@@ -35,7 +37,6 @@ from chaffinch.privacy.numerics.precision import (
 )
 from chaffinch.privacy.numerics.sums import positive_part_of_sum
 
-Floats = NDArray[np.float64]
 _MOST_TERMS = 20_000_000
 _CHUNK = 1_000_000
 _EXACT_COUNT = 5_000
@@ -171,7 +172,7 @@ class DecoyedValues(Mechanism):
         count = self.senders + 1
         factor = Fraction(1) / (share * count)
         ends = []
-        for growth in _exponential_ends(epsilon):
+        for growth in exp_ends(epsilon):
             part = positive_part_of_sum(
                 [Fraction(1), -growth, Fraction(0)],
                 [share, share, 1 - 2 * share],
@@ -182,13 +183,6 @@ class DecoyedValues(Mechanism):
                 (down(wide(factor) * Wide(part.lower)), up(wide(factor) * Wide(part.upper)))
             )
         return Bracket(min(ends[1][0], 1.0), min(ends[0][1], 1.0))
-
-
-def _exponential_ends(epsilon: float) -> tuple[Fraction, Fraction]:
-    """Return rationals just below and just above e^epsilon."""
-    middle = Fraction(1) + Fraction(str(exp_minus_one(epsilon)))
-    doubt = Fraction(1, 2**50)
-    return middle * (1 - doubt), middle * (1 + doubt)
 
 
 def _terms(epsilon: float) -> int:

@@ -15,15 +15,12 @@ import numpy as np
 
 from chaffinch import checks
 from chaffinch.errors import NoParameterFound
-from chaffinch.privacy.mechanism import Floats
 from chaffinch.privacy.mechanisms.records import WordMechanism, checked_flip, least_flip
 from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, checked_counts
+from chaffinch.privacy.numerics.precision import GRAIN, Floats
 from chaffinch.privacy.numerics.roots import find_crossing
 
 MOST_FILTERS = 20
-GRID = 2**64
-"""Flip probabilities that a client can draw are k/2⁶⁴."""
-
 _FLIP_TOLERANCE = 1e-7
 
 
@@ -107,13 +104,13 @@ def flip_probability_for(
     checks.whole("number of bits", bits, least=1)
 
     def reached(numerator: int) -> float:
-        flip = Fraction(numerator, GRID)
+        flip = Fraction(numerator, GRAIN)
         mechanism = FlippedFilters(filters=length, bits=bits, flip_probability=flip)
         if proven:
             return mechanism.proven_delta(wanted)
         return mechanism.assumed_pair().delta(wanted, relative_width=1e-4).upper
 
-    least, most = -(-least_flip(length) * GRID // 1), GRID // 2 - 1
+    least, most = -(-least_flip(length) * GRAIN // 1), GRAIN // 2 - 1
     if reached(most) > level:
         raise NoParameterFound(
             f"The target must be within reach. Got epsilon {wanted:g} and delta {level:g}, "
@@ -128,7 +125,7 @@ def flip_probability_for(
         tolerance=_FLIP_TOLERANCE,
         guess=0.1,
     )[1]
-    return Fraction(least + int(place * span), GRID)
+    return Fraction(least + int(place * span), GRAIN)
 
 
 # ----------------------------------------------------------------------------

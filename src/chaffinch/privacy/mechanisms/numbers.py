@@ -9,17 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
 from chaffinch import checks
 from chaffinch.privacy.composition import Composition, compose
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanisms.bits import FlippedBits
 from chaffinch.privacy.mechanisms.one_sum import Family, SumMechanism
+from chaffinch.privacy.numerics.precision import Floats
 
-Floats = NDArray[np.float64]
 _MOST_BITS = 1_000
 
 

@@ -15,25 +15,24 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics import crowds
-from chaffinch.privacy.numerics.laws import DIRECT_PRODUCTS, Law, kernel, sum_of_flips
-from chaffinch.privacy.numerics.loss import Knots, loss_tail, shifted
+from chaffinch.privacy.numerics.laws import DIRECT_PRODUCTS, Law, sum_of_flips, target_bits
+from chaffinch.privacy.numerics.loss import Knots, knots_of_sum, loss_tail
 from chaffinch.privacy.numerics.precision import (
     LARGEST_EXPONENT,
     LEAST_TAIL,
+    Floats,
     Wide,
     exp_minus_one,
     log_of_power,
 )
 from chaffinch.privacy.tradeoff import TradeOff, levels_of, local_mu, lower_hull
 
-Floats = NDArray[np.float64]
 SMALLEST_DELTA = 1e-300
 LEAST_EPSILON = 1e-9
 """Below this an epsilon is as good as none: only its upper end is kept tight."""
@@ -74,7 +73,7 @@ class SumMechanism(Mechanism):
         if epsilon >= self.family.steepest:
             return Bracket(0.0, 0.0)
         tail, aim = self._tail(epsilon, width)
-        search = crowds.worst(
+        search = crowds.find_worst(
             self.family.roots,
             self.family.asking(delta_of(epsilon), tail, aim),
             width=width / 2,
@@ -88,7 +87,7 @@ class SumMechanism(Mechanism):
         if epsilon >= self.family.steepest:
             return 0.0
         tail, aim = self._tail(epsilon, COARSE)
-        search = crowds.worst(
+        search = crowds.find_worst(
             self.family.roots,
             self.family.asking(delta_of(epsilon), tail, aim),
             width=COARSE / 2,
@@ -108,7 +107,7 @@ class SumMechanism(Mechanism):
         def ask(knots: Knots, spread: float) -> tuple[Floats, Floats]:
             return one(knots.epsilon(delta, spread=spread))
 
-        search = crowds.worst(
+        search = crowds.find_worst(
             self.family.roots,
             self.family.asking(ask, tail, delta),
             width=width / 2,
@@ -144,7 +143,7 @@ class SumMechanism(Mechanism):
             widths: Floats = relative_width * (1.0 + 2.0 * np.log(base.max() / base))
             return widths
 
-        return crowds.worst(
+        return crowds.find_worst(
             self.family.roots,
             self.family.asking(ask, 1e-24),
             width=relative_width if steady else even,
@@ -197,7 +196,7 @@ class SumMechanism(Mechanism):
                 hint="in crowds this large mu is decided by outcomes rarer than 1e-4000; "
                 "ask for delta and epsilon instead",
             )
-        search = crowds.worst(
+        search = crowds.find_worst(
             self.family.roots,
             self.family.asking(ask, tail, with_miss=True),
             width=relative_width / 2,
@@ -220,7 +219,7 @@ class SumMechanism(Mechanism):
             return knots.power(levels)
 
         width = 1e-9 if family.last <= SMALL_CROWD else 1e-4
-        search = crowds.worst(
+        search = crowds.find_worst(
             family.roots, family.asking(ask, tail), width=width, most_evaluations=2000
         )
         seen = {crowd.low[0] for crowd in search.best}
@@ -242,7 +241,7 @@ class SumMechanism(Mechanism):
     def instance(self) -> tuple[Floats, Floats]:
         """Return the laws of the sum when nobody else holds a one."""
         others = self.family.others(0, 0, mirrored=False, tail=1e-19, aim=1.0)
-        target = kernel(self.family.copies, self.family.flip)
+        target = target_bits(self.family.copies, self.family.flip)
         zero, one = np.convolve(others.mass, target.zero), np.convolve(others.mass, target.one)
         # At the ends of the window the ratio is not that of the whole law, nor worth anything.
         kept = np.minimum(zero, one) > 1e-21 if others.missing else zero > 0
@@ -333,8 +332,8 @@ class Family:
     ) -> Knots:
         """Return the best tests of value 0 against value 1 in that crowd."""
         others = self.others(ones, kept, mirrored=mirrored, tail=tail, aim=aim)
-        target = kernel(self.copies, self.flip)
-        return shifted(others, target, self.steepest, with_miss=with_miss)
+        target = target_bits(self.copies, self.flip)
+        return knots_of_sum(others, target, self.steepest, with_miss=with_miss)
 
     def mu_tail(self) -> Any:
         """Return a tail so far out that no knot beyond it can decide mu.
@@ -425,7 +424,7 @@ class Crowd:
     def pointwise(self, epsilon: float) -> Bracket:
         """Return P[loss > epsilon] for this crowd, the larger of the two directions."""
         epsilon = checks.epsilon(epsilon)
-        target = kernel(self.family.copies, self.family.flip)
+        target = target_bits(self.family.copies, self.family.flip)
         ends = [
             loss_tail(
                 self.family.others(self.ones, self.ones, mirrored=mirrored, tail=1e-25, aim=1.0),

@@ -24,13 +24,13 @@ import numpy as np
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
-from chaffinch.privacy.mechanism import Floats, Mechanism
+from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanisms.assumed_pair import AssumedPair, Estimate, estimate
 from chaffinch.privacy.mechanisms.bits import FlippedBits
-from chaffinch.privacy.numerics.bit_words import FewWords, Law, Words, growth
-from chaffinch.privacy.numerics.precision import up
+from chaffinch.privacy.numerics.bit_words import BitWords, SmallCrowds
+from chaffinch.privacy.numerics.precision import Floats, exp_ends, up
 from chaffinch.privacy.numerics.roots import find_crossing
-from chaffinch.privacy.numerics.sums import mean_positive_part
+from chaffinch.privacy.numerics.sums import FiniteLaw, mean_positive_part
 
 _LEAST_CHANCE = Fraction(1, 10**290)
 _COARSE, _RUGGED, _FINE = 0.1, 0.02, 1e-3
@@ -71,9 +71,9 @@ class WordMechanism(Mechanism):
         """Return the number of bits of a word."""
 
     @cached_property
-    def words(self) -> Words:
+    def words(self) -> BitWords:
         """Return the laws of one flipped word."""
-        return Words(self.length, self.flip_probability)
+        return BitWords(self.length, self.flip_probability)
 
     @property
     def local_epsilon(self) -> float:
@@ -128,7 +128,7 @@ class WordMechanism(Mechanism):
             return _ends(self._bits.delta, wanted).upper
         if wanted >= self.local_epsilon:
             return 0.0
-        below = growth(wanted)[0]
+        below = exp_ends(wanted)[0]
         alone = min(1.0, up(self.words.alone(below)))
         return alone if self._bare > _MOSTLY_BARE else min(alone, self._blanket(below))
 
@@ -140,7 +140,7 @@ class WordMechanism(Mechanism):
         if wanted >= self.local_epsilon:
             return 0.0
         pair = self.assumed_pair().delta(wanted, relative_width=_FINE)
-        return max(pair.lower, self._few.delta(growth(wanted)[1]))
+        return max(pair.lower, self._few.delta(exp_ends(wanted)[1]))
 
     def _proven_epsilon(self, delta: float) -> float:
         """Return an epsilon at which the proven delta was seen to be at most ``delta``.
@@ -149,7 +149,7 @@ class WordMechanism(Mechanism):
         """
 
         def alone(epsilon: float) -> float:
-            return up(self.words.alone(growth(epsilon)[0]))
+            return up(self.words.alone(exp_ends(epsilon)[0]))
 
         local, fine = self.local_epsilon, _EPSILON_TOLERANCE
         top = find_crossing(alone, delta, top=local, tolerance=fine)[1]
@@ -170,7 +170,7 @@ class WordMechanism(Mechanism):
             best = max(best, min(rough[place], self._mean(laws[place], self._fine)))
         return best
 
-    def _mean(self, law: Law, width: float) -> float:
+    def _mean(self, law: FiniteLaw, width: float) -> float:
         return mean_positive_part(law, self.records, relative_width=width).upper
 
     @property
@@ -193,8 +193,8 @@ class WordMechanism(Mechanism):
         return self.records * (2.0 * float(self.flip_probability)) ** self.length
 
     @cached_property
-    def _few(self) -> FewWords:
-        return FewWords(self.records, self.length, self.flip_probability)
+    def _few(self) -> SmallCrowds:
+        return SmallCrowds(self.records, self.length, self.flip_probability)
 
     @cached_property
     def _bits(self) -> FlippedBits | None:

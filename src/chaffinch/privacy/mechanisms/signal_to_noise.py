@@ -21,7 +21,7 @@ import numpy as np
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy.mechanism import Floats
+from chaffinch.privacy.numerics.precision import Floats
 
 MOST_DENSE = 10
 _STEPS, _TOLERANCE = 10_000, 1e-15

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
@@ -20,11 +19,10 @@ from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.mechanisms.one_sum import COARSE, FEW_CROWDS
 from chaffinch.privacy.numerics import crowds
-from chaffinch.privacy.numerics.laws import Law, binomial, kernel, sum_of_flips
-from chaffinch.privacy.numerics.pairs import Side, mixture_delta, pair_delta, side
-from chaffinch.privacy.numerics.precision import LEAST_TAIL, Wide, log_of_power, up
+from chaffinch.privacy.numerics.laws import Law, binomial, sum_of_flips, target_bits
+from chaffinch.privacy.numerics.pairs import SideTests, mixture_delta, pair_delta, side_tests
+from chaffinch.privacy.numerics.precision import LEAST_TAIL, Floats, Wide, log_of_power, up
 
-Floats = NDArray[np.float64]
 _WIDTH = 1e-3
 _MOST_CROWDS = 4_000
 _MOST_OUTCOMES = 1_000_000
@@ -177,7 +175,7 @@ class FlippedValues(Mechanism):
         if self.decoys:
             return None
         flip, others = self.flip_probability, self.users - 1
-        target = kernel(1, flip)
+        target = target_bits(1, flip)
         first = sum_of_flips(others, 0, flip, 1e-19, 1.0).mass
         second = sum_of_flips(0, others, flip, 1e-19, 1.0).mass
         if len(first) * len(second) > _MOST_OUTCOMES:
@@ -210,8 +208,8 @@ class FlippedValues(Mechanism):
         flip = self.flip_probability
         # Leaving is joining seen in the mirror: the target's one becomes a zero.
         leaving = sum_of_flips(box.low[0], records - box.high[0], flip, tail, 1.0)
-        joining = _side(box.low[1], records - box.high[1], flip, tail)
-        low, high = pair_delta(leaving, joining, kernel(1, flip), epsilon)
+        joining = _side_tests(box.low[1], records - box.high[1], flip, tail)
+        low, high = pair_delta(leaving, joining, target_bits(1, flip), epsilon)
         return np.array([low]), np.array([high])
 
     def _worst(
@@ -242,7 +240,7 @@ class FlippedValues(Mechanism):
         def bound(box: crowds.Box) -> tuple[Floats, Floats]:
             return self._bound(box, records, epsilon, tail)
 
-        return crowds.worst(
+        return crowds.find_worst(
             [root], bound, width=width / 2, floor=1e-300, most_evaluations=most, clip=clip
         )
 
@@ -299,8 +297,8 @@ def _short_search(users: int, values: int, flip: Fraction, epsilon: float) -> fl
 
 
 @lru_cache(maxsize=512)
-def _side(ones: int, zeros: int, flip: Fraction, tail: Any) -> Side:
-    return side(sum_of_flips(ones, zeros, flip, tail, 1.0), kernel(1, flip))
+def _side_tests(ones: int, zeros: int, flip: Fraction, tail: Any) -> SideTests:
+    return side_tests(sum_of_flips(ones, zeros, flip, tail, 1.0), target_bits(1, flip))
 
 
 def _groups(law: Law) -> list[tuple[int, float]]:

@@ -15,34 +15,20 @@ Why these sums bound δ is told in docs/concepts/privacy-blanket.md.
 
 from __future__ import annotations
 
-import decimal
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
-from chaffinch.privacy.numerics.precision import down, log_of
-
-Law = tuple[list[Fraction], list[Fraction]]
-"""Values and their probabilities, exact."""
-
-_DIGITS = decimal.Context(prec=60)
-
-
-def growth(epsilon: float) -> tuple[Fraction, Fraction]:
-    """Return rationals just below and just above e^epsilon (the decimal is correctly rounded)."""
-    if epsilon == 0:
-        return Fraction(1), Fraction(1)
-    nearest = _DIGITS.exp(decimal.Decimal(epsilon))
-    return Fraction(_DIGITS.next_minus(nearest)), Fraction(_DIGITS.next_plus(nearest))
+from chaffinch.privacy.numerics.precision import Floats, down, log_of
+from chaffinch.privacy.numerics.sums import FiniteLaw
 
 
 @dataclass(frozen=True)
-class Words:
-    """Words of ``length`` bits, each flipped with ``flip``."""
+class BitWords:
+    """BitWords of ``length`` bits, each flipped with ``flip``."""
 
     length: int
     flip: Fraction
@@ -83,14 +69,14 @@ class Words:
         pairs = zip(self.flipped_bits, reversed(self.flipped_bits), strict=True)
         return sum((max(Fraction(0), one - growth * two) for one, two in pairs), Fraction(0))
 
-    def assumed(self, growth: Fraction) -> tuple[Law, Law]:
+    def assumed(self, growth: Fraction) -> tuple[FiniteLaw, FiniteLaw]:
         """Return the laws of R − E and 1 − E·R: complement over word, and the other order."""
         chances = self.flipped_bits
         upward = [ratio - growth for ratio in self.ratios]
         downward = [1 - growth * ratio for ratio in self.ratios]
         return (upward, chances), (downward, chances)
 
-    def blanket(self, distance: int, growth: Fraction) -> Law:
+    def blanket(self, distance: int, growth: Fraction) -> FiniteLaw:
         """Return the law of the blanket's variable for words that differ in ``distance`` bits."""
         common, least = self.length - distance, self.flip**self.length
         values, chances = [Fraction(0)], [1 - (2 * self.flip) ** self.length]
@@ -110,14 +96,13 @@ class Words:
 # those w places say the same, so the view is the number of outputs of each of the
 # (w+1)(L−w+1) kinds, a table small enough to be filled in while the crowd is small.
 
-Floats = NDArray[np.float64]
 _MOST_CELLS = 5000
 _LEAST = 1e-280
 """Smaller chances may have lost digits to underflow; leaving a cell out only lowers the end."""
 
 
 @dataclass(frozen=True)
-class FewWords:
+class SmallCrowds:
     """Crowds of ``records`` − 1 other words that are small enough to be counted out."""
 
     records: int

@@ -37,13 +37,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chaffinch.privacy.guarantee import Bracket
-from chaffinch.privacy.numerics.precision import down, up
+from chaffinch.privacy.numerics.precision import Floats, down, up
 from chaffinch.privacy.numerics.roots import bisect_real
-
-_Floats = NDArray[np.float64]
 
 UNIT = 2.0**-52
 """Twice the relative error of one rounded operation: the slack is meant."""
@@ -63,9 +60,9 @@ class Line:
     exp(tilt·value − log_mass), so that M(tilt) = exp(log_mass) · Σ weights.
     """
 
-    values: _Floats
-    masses: _Floats
-    weights: _Floats
+    values: Floats
+    masses: Floats
+    weights: Floats
     count: int
     offset: float
     tilt: float
@@ -138,7 +135,7 @@ class Line:
         error = (error + 16.0 * UNIT * total) * _ERROR
         return smooth / window, bump / window, error / window
 
-    def _power(self, omega: _Floats, tau: float, excess: float) -> tuple[_Floats, _Floats, _Floats]:
+    def _power(self, omega: Floats, tau: float, excess: float) -> tuple[Floats, Floats, Floats]:
         """Return size and phase of z²F(tilt + iω)/Λ(tilt), and a bound of their rounding error."""
         count = self.count
         angles = np.multiply.outer(omega, self.values)
@@ -164,16 +161,16 @@ class Line:
         loss = count * eta * grown + size * (UNIT * (24.0 + 8.0 * work))
         return size, phase, loss
 
-    def _log_growth(self, shift: _Floats, tau: float) -> _Floats:
+    def _log_growth(self, shift: Floats, tau: float) -> Floats:
         """Return ln Λ(tilt + shift) for many shifts."""
         a = self.tilt + shift
         powers = np.multiply.outer(a, self.values)
         top = powers.max(axis=1)
         inner = np.log(np.exp(powers - top[:, None]) @ self.masses) + top
-        grown: _Floats = self.count * inner + a * self.offset + 0.5 * (tau * a) ** 2
+        grown: Floats = self.count * inner + a * self.offset + 0.5 * (tau * a) ** 2
         return grown
 
-    def _shifts(self) -> tuple[_Floats, _Floats]:
+    def _shifts(self) -> tuple[Floats, Floats]:
         """Return the v to try in step 3 above the tilt, and below it."""
         above = self.tilt * np.geomspace(1e-3, 1e3, 97)
         reach = (self.tilt + above) * float(np.max(np.abs(self.values)))
@@ -206,7 +203,7 @@ class Line:
         return 2.0 * UNIT * (self.count * (tilting + 1.0) + 4.0 * size + 8.0)
 
 
-def _best_tilt(values: _Floats, masses: _Floats, count: int, offset: float) -> float:
+def _best_tilt(values: Floats, masses: Floats, count: int, offset: float) -> float:
     """Return the t > 0 with count·(ln M)′(t) + offset = 2/t; any t > 0 would do for the proof."""
     span = float(np.max(np.abs(values)))
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from chaffinch.privacy.numerics.precision import Floats
+
 Ends = tuple[Floats, Floats]
 """Lower and upper ends of one or several numbers, as arrays of the same length."""
 
@@ -90,7 +90,7 @@ class _Work:
             return float(((upper / base - 1.0) / self.width(base)).max())
 
 
-def worst(
+def find_worst(
     roots: Sequence[Box],
     bound: Callable[[Box], Ends],
     *,
@@ -162,12 +162,12 @@ def _starts(root: Box) -> list[Box]:
     points = [
         (*root.low[:axis], value, *root.low[axis + 1 :])
         for axis in range(len(root.low))
-        for value in _spread(root.low[axis], root.high[axis])
+        for value in _sample_counts(root.low[axis], root.high[axis])
     ]
     return [Box(point, point, root.mirrored) for point in points]
 
 
-def _spread(low: int, high: int) -> list[int]:
+def _sample_counts(low: int, high: int) -> list[int]:
     """Return both ends, the middle, and powers of four from either end."""
     points = {low, high, (low + high) // 2}
     step = 1

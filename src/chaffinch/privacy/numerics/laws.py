@@ -34,7 +34,7 @@ from chaffinch.privacy.numerics.precision import (
 )
 from chaffinch.privacy.numerics.roots import bisect_real
 
-CUT = 1e-280
+_CUT = 1e-280
 """Masses below this are left out of a Fourier transform."""
 
 DIRECT_PRODUCTS = 4_000_000
@@ -117,12 +117,12 @@ def convolve(first: Law, second: Law, *, most_products: int = DIRECT_PRODUCTS) -
     if len(first.mass) * len(second.mass) <= most_products:
         mass = np.convolve(first.mass, second.mass)
         return Law(start, mass, relative + gamma(len(second.mass) + 1.0), missing)
-    mass, error = fourier_product(first.mass, second.mass)
-    noise = np.full(len(mass), error + 2 * CUT * len(first.mass), dtype=Wide)
+    mass, error = _fourier_product(first.mass, second.mass)
+    noise = np.full(len(mass), error + 2 * _CUT * len(first.mass), dtype=Wide)
     return Law(start, mass, relative + Wide(2.0) ** -51, missing, noise)
 
 
-def fourier_product(first: WideArray, second: WideArray) -> tuple[WideArray, float]:
+def _fourier_product(first: WideArray, second: WideArray) -> tuple[WideArray, float]:
     """Return a convolution by FFT in double precision and a bound on the error of any entry.
 
     Three transforms of length N, each within 8·u·log2(N) of exact in the 2-norm [Higham
@@ -140,8 +140,8 @@ def fourier_product(first: WideArray, second: WideArray) -> tuple[WideArray, flo
 
 
 def _plain_floats(values: WideArray) -> NDArray[np.float64]:
-    """Return doubles without subnormals, which are slow; what is cut counts as ``CUT`` each."""
-    return np.where(values < CUT, 0.0, values).astype(np.float64)
+    """Return doubles without subnormals, which are slow; what is cut counts as ``_CUT`` each."""
+    return np.where(values < _CUT, 0.0, values).astype(np.float64)
 
 
 def sum_of_flips(
@@ -167,30 +167,12 @@ def sum_of_flips(
     direct = convolve(*parts)
     if direct.noise is None:
         return direct
-    return tilted_law(
-        ones, zeros, flip, tilt_for(ones, zeros, float(flip), float(np.log(Wide(aim))))
-    )
+    return tilted_law(ones, zeros, flip, aim)
 
 
-def tilt_for(ones: int, zeros: int, flip: float, log_aim: float) -> Fraction:
-    """Return r < 1 for which the tilted mean sits where the left tail is about ``aim``."""
-    keep = 1.0 - flip
-
-    def beyond(log_tilt: float) -> bool:
-        # Chernoff: with Λ the cumulant and r = e^t, ln P[S ≤ Λ′(t)] is about Λ(t) − t·Λ′(t).
-        growth = math.exp(log_tilt)
-        cumulant = ones * math.log1p(keep * (growth - 1)) + zeros * math.log1p(flip * (growth - 1))
-        slope = ones * keep * growth / (1 + keep * (growth - 1)) + zeros * flip * growth / (
-            1 + flip * (growth - 1)
-        )
-        return cumulant - log_tilt * slope < log_aim
-
-    found = bisect_real(beyond, good=-60.0, bad=0.0, steps=60)
-    return Fraction(math.exp(found)).limit_denominator(1 << 40)
-
-
-def tilted_law(ones: int, zeros: int, flip: Fraction, tilt: Fraction) -> Law:
+def tilted_law(ones: int, zeros: int, flip: Fraction, aim: Any) -> Law:
     """Return the law from tilted parts: a(s) = M·r^−s·ã(s), M = (q+pr)^ones·(p+qr)^zeros."""
+    tilt = _tilt_for(ones, zeros, float(flip), float(np.log(Wide(aim))))
     tail = Wide(10) ** -40
     total_one, total_zero = flip + (1 - flip) * tilt, (1 - flip) + flip * tilt
     law = convolve(
@@ -210,6 +192,23 @@ def tilted_law(ones: int, zeros: int, flip: Fraction, tilt: Fraction) -> Law:
     return Law(law.start, mass, relative, law.missing * scale[0], noise, cut=True)
 
 
+def _tilt_for(ones: int, zeros: int, flip: float, log_aim: float) -> Fraction:
+    """Return r < 1 for which the tilted mean sits where the left tail is about ``aim``."""
+    keep = 1.0 - flip
+
+    def beyond(log_tilt: float) -> bool:
+        # Chernoff: with Λ the cumulant and r = e^t, ln P[S ≤ Λ′(t)] is about Λ(t) − t·Λ′(t).
+        growth = math.exp(log_tilt)
+        cumulant = ones * math.log1p(keep * (growth - 1)) + zeros * math.log1p(flip * (growth - 1))
+        slope = ones * keep * growth / (1 + keep * (growth - 1)) + zeros * flip * growth / (
+            1 + flip * (growth - 1)
+        )
+        return cumulant - log_tilt * slope < log_aim
+
+    found = bisect_real(beyond, good=-60.0, bad=0.0, steps=60)
+    return Fraction(math.exp(found)).limit_denominator(1 << 40)
+
+
 def _powers(base: Any, first: int, last: int) -> WideArray:
     """Return base^k for first ≤ k < last, first ≤ 0 < last, two roundings per step."""
     rising = np.cumprod(np.full(last - 1, base, dtype=Wide))
@@ -220,11 +219,11 @@ def _powers(base: Any, first: int, last: int) -> WideArray:
 # ----------------------------------------------------------------------------
 # What the target adds to a sum: its flipped bits, for either value.
 
-_EXACT_KERNEL = 64
+_EXACT_COPIES = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kernel:
+class TargetBits:
     """What the target adds to the sum: Bin(copies, q) for value 0, Bin(copies, p) for value 1.
 
     ``lead[j]`` = F₀(j) − F₁(j) ≥ 0 and ``behind[j]`` = F₁(j) for j < copies, where F are
@@ -245,9 +244,9 @@ class Kernel:
 
 
 @lru_cache(maxsize=256)
-def kernel(copies: int, flip: Fraction) -> Kernel:
+def target_bits(copies: int, flip: Fraction) -> TargetBits:
     """Return the target's contribution, exactly rounded for up to 64 copies."""
-    if copies <= _EXACT_KERNEL:
+    if copies <= _EXACT_COPIES:
         numerator, denominator = flip.as_integer_ratio()
         other = denominator - numerator
         whole = denominator**copies
@@ -256,7 +255,7 @@ def kernel(copies: int, flip: Fraction) -> Kernel:
         ]
         zero_sums = np.cumsum(np.array(terms, dtype=object))
         one_sums = np.cumsum(np.array(terms[::-1], dtype=object))
-        return Kernel(
+        return TargetBits(
             zero=_wide_array([Fraction(int(t), whole) for t in terms]),
             one=_wide_array([Fraction(int(t), whole) for t in terms[::-1]]),
             lead=_wide_array(
@@ -266,11 +265,11 @@ def kernel(copies: int, flip: Fraction) -> Kernel:
             relative=2.0 * ROUNDOFF,
             flip=flip,
         )
-    return _rounded_kernel(copies, flip)
+    return _rounded_target(copies, flip)
 
 
-def _rounded_kernel(copies: int, flip: Fraction) -> Kernel:
-    """Return the kernel of many copies, with the error of its subtraction measured."""
+def _rounded_target(copies: int, flip: Fraction) -> TargetBits:
+    """Return the target_bits of many copies, with the error of its subtraction measured."""
     law = binomial(copies, flip, LEAST_TAIL)
     zero = np.zeros(copies + 1, dtype=Wide)
     zero[law.start : law.stop] = law.mass
@@ -283,7 +282,7 @@ def _rounded_kernel(copies: int, flip: Fraction) -> Kernel:
     term = law.relative + law.missing + gamma(copies + 2.0)
     safe = np.maximum(lead[:half], Wide(np.finfo(Wide).tiny))
     cancelled = np.max(np.where(lead[:half] > 0, (zero_sums + one_sums)[:half] / safe, 1))
-    return Kernel(zero, one, lead, one_sums[:-1], term * cancelled + 2 * ROUNDOFF, flip)
+    return TargetBits(zero, one, lead, one_sums[:-1], term * cancelled + 2 * ROUNDOFF, flip)
 
 
 def _wide_array(values: list[Fraction]) -> WideArray:

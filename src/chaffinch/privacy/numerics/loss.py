@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
-from chaffinch.privacy.numerics.laws import Kernel, Law
+from chaffinch.privacy.numerics.laws import Law, TargetBits
 from chaffinch.privacy.numerics.precision import (
     LARGEST_EXPONENT,
     ROUNDOFF,
+    Floats,
     Wide,
     WideArray,
     down,
@@ -36,7 +36,6 @@ from chaffinch.privacy.numerics.precision import (
     up,
 )
 
-Floats = NDArray[np.float64]
 _NEAR_STEEPEST = 0.01
 _LARGEST_DOUBLE = 700.0
 _NORMAL_QUANTILE_ERROR = 1e-13
@@ -64,14 +63,14 @@ class Knots:
     """A float at or above the largest log likelihood ratio of any outcome."""
     beyond: float = -math.inf
     """A float at or above the log ratio of every outcome behind a window that was cut."""
-    origin: tuple[Any, Kernel] | None = None
-    """The others' mass at 0 and the target's kernel, where the window reaches that far."""
+    origin: tuple[Any, TargetBits] | None = None
+    """The others' mass at 0 and the target's target_bits, where the window reaches that far."""
 
     def delta(self, epsilon: float, *, spread: float = 0.0) -> tuple[float, float]:
         """Return both ends of delta for this pair, in this direction.
 
         With ``spread`` the upper end is for the sum of this pair and further independent
-        bits of unknown kind whose variances add up to ``spread`` (see ``lowered``).
+        bits of unknown kind whose variances add up to ``spread`` (see ``_highest_spread``).
         """
         if epsilon >= self.steepest:
             return 0.0, 0.0
@@ -87,7 +86,7 @@ class Knots:
         )
         # Behind a cut the values fall, because there the ratio is below e^epsilon.
         outside = self.missing if self.beyond == -math.inf else max(self.missing, high[-1])
-        above = max(up(lowered(high, spread, outside)), up(self.missing))
+        above = max(up(_highest_spread(high, spread, outside)), up(self.missing))
         if self.beyond > epsilon:
             above = 1.0
         return min(down(low.max()), 1.0), min(above, 1.0)
@@ -139,7 +138,7 @@ class Knots:
             weighted = ratio * level
             noise = gain_noise + ratio * level_noise
             values = (1 + wider) * gain - (1 - wider) * weighted + noise
-            high[part] = lowered_rows(values, spread, np.maximum(values[:, -1], 0.0))
+            high[part] = _highest_spread_rows(values, spread, np.maximum(values[:, -1], 0.0))
             low[part] = ((1 - wider) * gain - (1 + wider) * weighted - noise).max(axis=1)
         high = np.maximum(high * (1 + 2.0**-50) + missing, missing)
         low = low * (1 - 2.0**-50) - ratios * missing
@@ -277,10 +276,12 @@ def _ratio_gap(level: WideArray, steepest: float) -> Floats:
     return np.where(np.isnan(gap), 0.0, gap)
 
 
-def shifted(others: Law, target: Kernel, steepest: float, *, with_miss: bool = False) -> Knots:
+def knots_of_sum(
+    others: Law, target: TargetBits, steepest: float, *, with_miss: bool = False
+) -> Knots:
     """Return the knots of "others + Bin(copies, q)" against "others + Bin(copies, p)".
 
-    Symbols    A = ``others``, lead = F₀ − F₁, behind = F₁ of the target's kernel.
+    Symbols    A = ``others``, lead = F₀ − F₁, behind = F₁ of the target's target_bits.
     Formula    gain(k) = Σ_j lead(j)·A(k−j);
                level(k) = Σ_j behind(j)·A(k−j) + Σ_{i ≤ k−copies} A(i).
     """
@@ -308,7 +309,7 @@ def shifted(others: Law, target: Kernel, steepest: float, *, with_miss: bool = F
 
 
 def _linear(
-    mass: WideArray, target: Kernel, *, with_miss: bool
+    mass: WideArray, target: TargetBits, *, with_miss: bool
 ) -> tuple[WideArray, WideArray, WideArray]:
     """Return gain, level and miss for the masses of the others.
 
@@ -318,7 +319,7 @@ def _linear(
     return _product(mass, target.lead), _level(mass, target), miss
 
 
-def _level(mass: WideArray, target: Kernel) -> WideArray:
+def _level(mass: WideArray, target: TargetBits) -> WideArray:
     level = _product(mass, target.behind)
     level[target.copies :] += np.cumsum(mass)[: len(mass) - 1]
     return level
@@ -328,7 +329,7 @@ def _product(mass: WideArray, short: WideArray) -> WideArray:
     return mass * short[0] if len(short) == 1 else np.convolve(mass, short)
 
 
-def _last_ratio(others: Law, target: Kernel, relative: float) -> float:
+def _last_ratio(others: Law, target: TargetBits, relative: float) -> float:
     """Return an upper end of the log ratio at the last outcome that lies whole in the window."""
     size = target.copies + 1
     if others.noise is None or len(others.mass) < size:
@@ -339,7 +340,7 @@ def _last_ratio(others: Law, target: Kernel, relative: float) -> float:
     return up(np.log(max(above / below, Wide(1)))) if below > 0 else math.inf
 
 
-def loss_tail(others: Law, target: Kernel, epsilon: float) -> tuple[float, float]:
+def loss_tail(others: Law, target: TargetBits, epsilon: float) -> tuple[float, float]:
     """Return both ends of P₀[log likelihood ratio > epsilon], the point-wise quantity.
 
     An outcome whose ratio is too close to e^epsilon to call counts for the upper end only.
@@ -362,7 +363,7 @@ def loss_tail(others: Law, target: Kernel, epsilon: float) -> tuple[float, float
 # How much further bits of unknown kind must lower a delta, whatever they hold.
 
 
-def lowered(values: WideArray, spread: float, outside: Any) -> Any:
+def _highest_spread(values: WideArray, spread: float, outside: Any) -> Any:
     """Return an upper end of max over k of E[values at k − J] for any J that is spread enough.
 
     J is a sum of independent bits whose variances add up to V = ``spread`` (their means are
@@ -373,11 +374,11 @@ def lowered(values: WideArray, spread: float, outside: Any) -> Any:
     below roof − c·V·(1 − 1/rho − 1/(2 rho²)), whatever k is. ``outside`` bounds v where the
     window does not reach.
     """
-    return lowered_rows(np.asarray(values)[None, :], spread, outside)[0]
+    return _highest_spread_rows(np.asarray(values)[None, :], spread, outside)[0]
 
 
-def lowered_rows(values: WideArray, spread: float, outside: Any) -> WideArray:
-    """Return ``lowered`` for every row."""
+def _highest_spread_rows(values: WideArray, spread: float, outside: Any) -> WideArray:
+    """Return ``_highest_spread`` for every row."""
     top: WideArray = values.max(axis=1)
     best: WideArray = np.maximum(top, outside)
     if spread < 1.0:

@@ -5,7 +5,7 @@ the second law has the jump in slope as mass, the first has x times that, and wh
 at infinity is mass the first law has alone. So a proven upper profile, made piecewise linear
 between nodes (a chord of a convex function lies above it) and convex (its lower hull still
 lies above the true profile), *is* a pair that dominates the mechanism, whatever crowd is
-worst at which epsilon, and dominating pairs compose [Zhu, Dong, Wang 2022, theorem 10].
+worst at which epsilon, and dominating_loss pairs compose [Zhu, Dong, Wang 2022, theorem 10].
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.privacy.numerics.precision import Floats
 from chaffinch.privacy.numerics.roots import bisect_real
 
-Floats = NDArray[np.float64]
 _ROUNDOFF = 2.0**-53
 _FAR = 1e-30
 
@@ -54,7 +54,7 @@ class GridLoss:
         return np.log(self.mass[self.places - self.first])
 
 
-def dominating(epsilons: Floats, deltas: Floats, step: float) -> GridLoss:
+def dominating_loss(epsilons: Floats, deltas: Floats, step: float) -> GridLoss:
     """Return a pair on a grid that dominates every pair below the profile, in both orders.
 
     ``epsilons`` start at 0 and rise; ``deltas`` are proven upper ends. Beyond the last node
@@ -107,7 +107,7 @@ def _hull(x: Floats, y: Floats) -> list[int]:
     return corners
 
 
-def split(losses: Floats, mass: Floats, step: float) -> GridLoss:
+def split_losses(losses: Floats, mass: Floats, step: float) -> GridLoss:
     """Return finite losses moved to the grid at random, each keeping its mean.
 
     Every move is below one step and has mean zero, so over many rounds they add up to a

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.privacy.numerics.laws import Kernel, Law, half_width
-from chaffinch.privacy.numerics.loss import shifted
+from chaffinch.privacy.numerics.laws import Law, TargetBits, half_width
+from chaffinch.privacy.numerics.loss import knots_of_sum
 from chaffinch.privacy.numerics.precision import (
     LARGEST_EXPONENT,
     ROUNDOFF,
@@ -39,7 +39,7 @@ _UNLIKELY = np.finfo(Wide).max ** Wide(0.5)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Side:
+class SideTests:
     """The tests on one of the two sums: ready to be asked at any likelihood ratio.
 
     Low and high ends of gain and level for every test, "never" first and "always" last, and
@@ -56,9 +56,9 @@ class Side:
     missing: Any
 
 
-def side(others: Law, target: Kernel) -> Side:
+def side_tests(others: Law, target: TargetBits) -> SideTests:
     """Return the tests of "value 0" against "value 1" at one sum."""
-    knots = shifted(others, target, 0.0)
+    knots = knots_of_sum(others, target, 0.0)
     error = knots.relative + 6.0 * ROUNDOFF
     ends = np.zeros(1, dtype=Wide)
     full = np.ones(1, dtype=Wide)
@@ -69,7 +69,7 @@ def side(others: Law, target: Kernel) -> Side:
     small = (1 - error) * knots.level - knots.level_noise
     large = (1 + error) * knots.level + knots.level_noise + knots.missing
     gain = knots.gain
-    return Side(
+    return SideTests(
         low_gain=np.concatenate([ends, (1 - error) * gain - knots.gain_noise, ends]),
         high_gain=np.concatenate([ends, (1 + error) * gain + knots.gain_noise, ends]),
         low_level=np.concatenate([ends, np.maximum(small, 0), full]),
@@ -80,7 +80,9 @@ def side(others: Law, target: Kernel) -> Side:
     )
 
 
-def pair_delta(leaving: Law, joining: Side, target: Kernel, epsilon: float) -> tuple[float, float]:
+def pair_delta(
+    leaving: Law, joining: SideTests, target: TargetBits, epsilon: float
+) -> tuple[float, float]:
     """Return both ends of delta for a target that leaves one sum and joins another.
 
     ``leaving`` is the sum of the others at the first value, ``joining`` the tests at the second.
@@ -104,7 +106,7 @@ def pair_delta(leaving: Law, joining: Side, target: Kernel, epsilon: float) -> t
     return min(down(lower), 1.0), min(up(upper), 1.0)
 
 
-def _curve(tests: Side, ratio: WideArray, wider: float) -> tuple[WideArray, WideArray]:
+def _curve(tests: SideTests, ratio: WideArray, wider: float) -> tuple[WideArray, WideArray]:
     """Return both ends of δ₂ at every ratio, where the ratio itself is within ``wider``.
 
     The best test includes the outcomes whose own ratio is larger. Where the ratios around
@@ -125,23 +127,23 @@ def _curve(tests: Side, ratio: WideArray, wider: float) -> tuple[WideArray, Wide
     for begin in range(0, len(unsure), block):
         rows = unsure[begin : begin + block]
         picked = np.broadcast_to(everywhere, (len(rows), len(everywhere)))
-        low[rows], high[rows] = _tried(tests, ratio[rows], picked, wider)
+        low[rows], high[rows] = _best_of(tests, ratio[rows], picked, wider)
     return np.maximum(low, 0), np.minimum(high + tests.missing, 1)
 
 
 def _near(
-    tests: Side, ratio: WideArray, places: NDArray[np.intp], wider: float
+    tests: SideTests, ratio: WideArray, places: NDArray[np.intp], wider: float
 ) -> tuple[WideArray, WideArray]:
     """Try the tests around a place, and "always", which may win where the ratio is below 1."""
     last = len(tests.low_gain) - 1
     steps = np.arange(-_NEAR, _NEAR + 1)
     picked = np.clip(places[:, None] + steps, 0, last)
     picked = np.concatenate([picked, np.full((len(places), 1), last)], axis=1)
-    return _tried(tests, ratio, picked, wider)
+    return _best_of(tests, ratio, picked, wider)
 
 
-def _tried(
-    tests: Side, ratio: WideArray, picked: NDArray[np.intp], wider: float
+def _best_of(
+    tests: SideTests, ratio: WideArray, picked: NDArray[np.intp], wider: float
 ) -> tuple[WideArray, WideArray]:
     """Return both ends of the best value among the picked tests.
 
@@ -166,7 +168,7 @@ _ROUNDOFF = 2.0**-53
 _TAIL = 1e-22
 _MOST_CELLS = 4_000_000
 
-Complex = NDArray[np.complex128]
+_Complex = NDArray[np.complex128]
 
 
 def mixture_delta(
@@ -215,11 +217,11 @@ def _size(variance: float) -> int:
     return 1 << (2 * half_width(variance, _TAIL) + 4).bit_length()
 
 
-def _outer(rows: Complex, columns: Complex) -> Complex:
+def _outer(rows: _Complex, columns: _Complex) -> _Complex:
     return np.asarray(rows[:, None] * columns[None, :])
 
 
-def _log_power(parts: list[tuple[Complex, int]]) -> tuple[Complex, NDArray[np.float64]]:
+def _log_power(parts: list[tuple[_Complex, int]]) -> tuple[_Complex, NDArray[np.float64]]:
     """Return Σ count·log(part) and Σ count·|log(part)|."""
     total = np.zeros(parts[0][0].shape, dtype=np.complex128)
     size = np.zeros(parts[0][0].shape)

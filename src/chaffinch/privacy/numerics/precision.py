@@ -20,6 +20,7 @@ Wide: Any = np.longdouble if np.finfo(np.longdouble).nmant in (63, 112) else np.
 """The working float. A "double double" (nmant 105) does not round like an IEEE float."""
 
 WideArray = NDArray[Any]
+Floats = NDArray[np.float64]
 ROUNDOFF = np.finfo(Wide).eps / Wide(2)
 """The unit roundoff, itself a working float: 1 + ROUNDOFF must not round to 1 in a smaller one."""
 TINIEST = np.finfo(Wide).tiny * Wide(2.0) ** 64
@@ -29,6 +30,11 @@ LEAST_TAIL = Wide(10) ** (-280 if np.finfo(Wide).maxexp < 2000 else -4000)
 """The smallest probability that a window may leave out."""
 
 LARGEST_EXPONENT = float(np.log(np.finfo(Wide).max)) - 2.0
+"""e to the power of it is still a working float."""
+
+GRAIN = 1 << 64
+"""Flip probabilities are whole multiples of 1/GRAIN: what a device can draw exactly."""
+
 _DOUBLE_ROUNDOFF = 2.0**-53
 _EXACT_POWER = 64
 _DIGITS = decimal.Context(prec=60)
@@ -39,6 +45,7 @@ def wide(value: Fraction | int) -> Any:
     numerator, denominator = Fraction(value).as_integer_ratio()
     if numerator == 0:
         return Wide(0)
+    # 130 leading bits, put together from pieces that every working float holds exactly.
     shift = 130 - abs(numerator).bit_length() + denominator.bit_length()
     scaled = (
         (numerator << shift) // denominator if shift >= 0 else numerator // (denominator << -shift)
@@ -47,11 +54,6 @@ def wide(value: Fraction | int) -> Any:
     pieces = [high >> 40, high & (2**40 - 1), low >> 40]
     total = (Wide(pieces[0]) * Wide(2**40) + Wide(pieces[1])) * Wide(2**24) + Wide(pieces[2])
     return np.ldexp(total, 40 - shift)
-
-
-def wide_decimal(value: decimal.Decimal) -> Any:
-    """Return a decimal in the working float, off by at most two roundoffs."""
-    return wide(Fraction(value))
 
 
 def exp_minus_one(epsilon: float) -> Any:
@@ -63,11 +65,23 @@ def exp_minus_one(epsilon: float) -> Any:
     if epsilon < 1e-30:
         return Wide(epsilon)
     exact = decimal.Decimal(epsilon)
-    return wide_decimal(_DIGITS.subtract(_DIGITS.exp(exact), decimal.Decimal(1)))
+    return wide(Fraction(_DIGITS.subtract(_DIGITS.exp(exact), decimal.Decimal(1))))
+
+
+def exp_ends(epsilon: float) -> tuple[Fraction, Fraction]:
+    """Return rationals just below and just above e^epsilon.
+
+    The decimal exponential is correctly rounded, so its neighbours of 60 digits enclose it.
+    """
+    if epsilon == 0:
+        return Fraction(1), Fraction(1)
+    nearest = _DIGITS.exp(decimal.Decimal(epsilon))
+    return Fraction(_DIGITS.next_minus(nearest)), Fraction(_DIGITS.next_plus(nearest))
 
 
 def power_gap(base: Fraction, other: Fraction, power: int, epsilon: float) -> Any:
     """Return base^power − e^epsilon·other^power from 0 up, with its digits, however close."""
+    # 120 digits: of two nearly equal powers enough are left after the subtraction.
     digits = decimal.Context(prec=120)
     first = digits.divide(decimal.Decimal(base.numerator), decimal.Decimal(base.denominator))
     second = digits.divide(decimal.Decimal(other.numerator), decimal.Decimal(other.denominator))
@@ -75,7 +89,7 @@ def power_gap(base: Fraction, other: Fraction, power: int, epsilon: float) -> An
     gap = digits.subtract(
         digits.power(first, power), digits.multiply(growth, digits.power(second, power))
     )
-    return wide_decimal(max(gap, decimal.Decimal(0)))
+    return wide(Fraction(max(gap, decimal.Decimal(0))))
 
 
 def wide_exponential(powers: list[tuple[int, Fraction]]) -> Any:
@@ -90,7 +104,7 @@ def wide_exponential(powers: list[tuple[int, Fraction]]) -> Any:
             _DIGITS.divide(decimal.Decimal(numerator), decimal.Decimal(denominator))
         )
         total = _DIGITS.add(total, _DIGITS.multiply(decimal.Decimal(power), logarithm))
-    return wide_decimal(_DIGITS.exp(total))
+    return wide(Fraction(_DIGITS.exp(total)))
 
 
 @lru_cache(maxsize=256)
@@ -100,6 +114,7 @@ def log_of(value: Fraction) -> tuple[float, float]:
     logarithm = _DIGITS.subtract(
         _DIGITS.ln(decimal.Decimal(numerator)), _DIGITS.ln(decimal.Decimal(denominator))
     )
+    # float() rounds to nearest, so one step to either side encloses the logarithm.
     nearest = float(logarithm)
     return math.nextafter(nearest, -math.inf), math.nextafter(nearest, math.inf)
 

@@ -18,11 +18,13 @@ import numpy as np
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.guarantee import Bracket
-from chaffinch.privacy.numerics.bit_words import Law
 from chaffinch.privacy.numerics.contours import MOST_FREQUENCIES, UNIT, Line
 from chaffinch.privacy.numerics.precision import ROUNDOFF, Wide, WideArray, down, up, wide
 
 Number = float | Fraction
+
+FiniteLaw = tuple[list[Fraction], list[Fraction]]
+"""Values and their probabilities, exact."""
 
 _FEW, _MANY = 60, 3000
 """Up to so many variables with so many outcomes in all, the outcomes are simply counted."""
@@ -65,7 +67,7 @@ def _scaled(
     if high <= 0:
         return Bracket(0.0, 0.0)
     if count <= _FEW and math.comb(count + len(points) - 1, count) <= _MANY:
-        return _counted(points, masses, count, shift)
+        return _add_ways(points, masses, count, shift)
     mean, doubt = _mean(points, masses, count, shift)
     if low >= 0:
         low, high = max(low, mean - Fraction(doubt)), min(high, mean + Fraction(doubt))
@@ -79,7 +81,7 @@ def _scaled(
     return Bracket(down(middle - doubt + other.lower), up(middle + doubt + other.upper))
 
 
-def _counted(points: list[Fraction], masses: list[float], count: int, shift: Fraction) -> Bracket:
+def _add_ways(points: list[Fraction], masses: list[float], count: int, shift: Fraction) -> Bracket:
     """Add up all ways in which the variables can fall; every term is positive.
 
     A term is off by at most 4·count + 8 roundings, and by an underflow of less than 1e-300
@@ -202,11 +204,11 @@ def _times(value: float, power: int, side: float) -> float:
 # often each value occurs, from the dearest to the cheapest, as long as the sum stays positive.
 # Values and chances are exact; everything after that is in the working float, with its error.
 
-MOST_OUTCOMES = 60_000
+_MOST_OUTCOMES = 60_000
 _MOST_COUNT = 100_000
 
 
-def counted(law: Law, count: int) -> Bracket | None:
+def count_outcomes(law: FiniteLaw, count: int) -> Bracket | None:
     """Return the bracket of E[(X₁+…+X_N)₊], or None when too many outcomes are positive.
 
     The values have to differ.
@@ -215,7 +217,7 @@ def counted(law: Law, count: int) -> Bracket | None:
     top = pairs[0][0]
     if top <= 0:
         return Bracket(0.0, 0.0)
-    if count > _MOST_COUNT or 0.5 * len(pairs) > math.log2(MOST_OUTCOMES) + 4:
+    if count > _MOST_COUNT or 0.5 * len(pairs) > math.log2(_MOST_OUTCOMES) + 4:
         return None
     # The sum is N·top less a cost for every value that is not the top; positive while cost < N.
     costs = [float((top - value) / top) for value, _ in pairs[1:]]
@@ -234,7 +236,7 @@ def _affordable(costs: list[float], count: int) -> WideArray | None:
         most = np.floor(np.minimum(left, budget / cost * (1 + 1e-9) + 1e-6)).astype(np.int64)
         repeats = most + 1
         total = int(repeats.sum())
-        if total > MOST_OUTCOMES:
+        if total > _MOST_OUTCOMES:
             return None
         place = np.repeat(np.arange(len(rows)), repeats)
         times = np.arange(total) - np.repeat(np.cumsum(repeats) - repeats, repeats)
@@ -298,7 +300,7 @@ def _log(chance: Fraction) -> Any:
 _UNIT = 2.0**-50
 
 
-def mean_positive_part(law: Law, count: int, *, relative_width: float) -> Bracket:
+def mean_positive_part(law: FiniteLaw, count: int, *, relative_width: float) -> Bracket:
     """Return the bracket of E[(X₁+…+X_N)₊]/N."""
     merged: dict[Fraction, Fraction] = {}
     for value, chance in zip(*law, strict=True):
@@ -323,7 +325,7 @@ def _ordinary(kept: dict[Fraction, Fraction], count: int, width: float) -> Brack
         raised = max(value, floor)
         law[raised] = law.get(raised, Fraction(0)) + chance / total
     listed = list(law), list(law.values())
-    part = counted(listed, count)
+    part = count_outcomes(listed, count)
     if part is None or part.relative_width > width:
         part = positive_part_of_sum(*listed, count, relative_width=width)
     return part
