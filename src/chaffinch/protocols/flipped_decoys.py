@@ -36,7 +36,7 @@ from chaffinch.protocols.noise import (
 )
 from chaffinch.protocols.tuning import flip_for_shift
 from chaffinch.questions import Question
-from chaffinch.sampling import Words, below, bernoulli
+from chaffinch.sampling import Words, below, bernoulli, permutation
 from chaffinch.wire.documents import Exact
 from chaffinch.wire.messages import Counts
 
@@ -111,7 +111,9 @@ class FlippedDecoys(Protocol):
         bits = len(answer_labels(question))
         fakes = below(words, bits, len(answers) * self.decoys)
         records = np.concatenate([answers.astype(np.int64), fakes.astype(np.int64)])
-        return flip_values(records, bits, self.flip_probability, self.slots, words)
+        # Records may leave as rows, in their order: it must not tell answers from decoys.
+        mixed = records[permutation(words, len(records))]
+        return flip_values(mixed, bits, self.flip_probability, self.slots, words)
 
     def mechanism(self, question: Question, users: int) -> privacy.Mechanism:
         """Return flipped values with the decoys of the honest users."""
