@@ -13,7 +13,7 @@ import pytest
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.documents import mechanism_document, mechanism_from
-from chaffinch.privacy.mechanisms.audiences import audience_flip_probability, weight
+from chaffinch.privacy.mechanisms.audiences import audience_flip_probability, group_weight
 from tests.oracles import judge
 from tests.oracles.exact import Pair
 from tests.oracles.exact_views import Weights, add_row, row_weights
@@ -106,8 +106,8 @@ def test_weights_are_above_the_exact_sum() -> None:
         for step in (0.0, 1e-9, 0.3, 2.0):
             for hashes in (2, 5, 64):
                 exact = mpmath.fsum(mpmath.exp(place * mpmath.mpf(step)) for place in range(hashes))
-                assert exact <= weight(step, hashes) <= exact * (1 + mpmath.mpf("1e-12"))
-    assert math.isinf(weight(100.0, 64))
+                assert exact <= group_weight(step, hashes) <= exact * (1 + mpmath.mpf("1e-12"))
+    assert math.isinf(group_weight(100.0, 64))
 
 
 @pytest.mark.parametrize(("hashes", "bits"), [(1, 10_000), (2, 10_000), (4, 10**6)])

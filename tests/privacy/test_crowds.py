@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.privacy.mechanisms.one_sum import Family
+from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
 from chaffinch.privacy.numerics import crowds
 from chaffinch.privacy.numerics.crowds import Box
 
@@ -56,7 +56,7 @@ def test_a_box_bounds_every_crowd_in_it(
     users: int, flip: str, epsilon: float, data: st.DataObject
 ) -> None:
     """The bound with its spread, as the search uses it, against each crowd of the box."""
-    family = Family(Fraction(flip), 1, 1, users)
+    family = BitCrowds(Fraction(flip), 1, 1, users)
     low = data.draw(st.integers(0, users))
     high = data.draw(st.integers(low, users))
 
@@ -64,7 +64,7 @@ def test_a_box_bounds_every_crowd_in_it(
         ends = knots.delta(epsilon, spread=spread)  # type: ignore[attr-defined]
         return np.array([ends[0]]), np.array([ends[1]])
 
-    bound = family.asking(ask, 1e-30)
+    bound = family.bound_of(ask, 1e-30)
     roof = bound(Box((low,), (high,)))[1][0]
     for ones in range(low, high + 1):
         assert bound(Box((ones,), (ones,)))[0][0] <= roof
@@ -72,7 +72,7 @@ def test_a_box_bounds_every_crowd_in_it(
 
 def test_the_spread_of_a_box_lowers_its_bound() -> None:
     """The refinement must bite where it is meant to: some records of unknown kind."""
-    family = Family(Fraction(1, 4), 1, 1, 10**5)
+    family = BitCrowds(Fraction(1, 4), 1, 1, 10**5)
     knots = family.knots(0, 10, mirrored=False, tail=1e-25)
     plain, refined = knots.delta(0.01)[1], knots.delta(0.01, spread=10 * 0.1875)[1]
     truth = max(family.knots(a, a, mirrored=False, tail=1e-25).delta(0.01)[1] for a in (0, 5, 10))

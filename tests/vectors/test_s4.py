@@ -13,9 +13,9 @@ import pytest
 
 from chaffinch import privacy
 from chaffinch.privacy import published
-from chaffinch.privacy.mechanisms import filters
 from chaffinch.privacy.mechanisms.filters import flip_probability_for
-from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, flipped
+from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, flip_counts
+from chaffinch.privacy.published.one_filter import exact_one_filter_ratio
 from tests.vectors import make_s4
 
 STORED: list[dict[str, Any]] = json.loads(make_s4.FILE.read_text(encoding="utf-8"))
@@ -73,7 +73,7 @@ def test_every_function_of_the_document_is_there() -> None:
 def test_transition_matrix(row: dict[str, Any]) -> None:
     count, flip = row["parameters"]["k"], float(Fraction(row["parameters"]["q"]))
     expected = [number(value) for value in row["value"]]
-    assert flipped(np.eye(2**count), flip)[0] == pytest.approx(expected, rel=1e-13)
+    assert flip_counts(np.eye(2**count), flip)[0] == pytest.approx(expected, rel=1e-13)
 
 
 @pytest.mark.parametrize("row", rows("signal to noise", "every move"))
@@ -111,7 +111,7 @@ def test_ratio_of_expectations(row: dict[str, Any], way: str) -> None:
     here = row["parameters"]
     for shown, text in shown_values(row):
         value = number(text)
-        found = filters.one_filter_ratio(
+        found = exact_one_filter_ratio(
             bits=here["m"],
             input_ones=here["y_d"],
             output_ones=shown,
@@ -142,7 +142,7 @@ def test_continued_fraction(row: dict[str, Any]) -> None:
     before, shown = -here["a"] - 1, -here["b"]
     size, odds = here["c"] + before + shown, math.sqrt(Fraction(here["z"]))
     flip = Fraction(1, 1 + Fraction(odds))
-    loss = filters.one_filter_ratio(
+    loss = exact_one_filter_ratio(
         bits=size,
         input_ones=before,
         output_ones=shown,

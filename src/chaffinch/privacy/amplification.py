@@ -198,6 +198,7 @@ class _Law:
             else:
                 values.append(excess / cover)
                 masses.append(cover)
+        # δ ≤ (1/n)·E[(ΣY)₊] + bare: the equation at the top of this file.
         part = positive_part_of_sum(values, masses, users, relative_width=width)
         scale = 1.0 + 2.0**-50
         extra = float(bare)
@@ -214,13 +215,14 @@ def _laws(
         for two, second in enumerate(table):
             if one == two:
                 continue
+            # Any crowd gives a valid lower end; those on the pair's own values are most often bad.
             own = len(covers) > _ALL_COVERS
             for cover in (first, second) if own else covers:
-                found.setdefault(_merged(zip(first, second, cover, strict=True)))
+                found.setdefault(_merge_outputs(zip(first, second, cover, strict=True)))
     return list(found)
 
 
-def _merged(outputs: Iterable[tuple[Fraction, Fraction, Fraction]]) -> _Law:
+def _merge_outputs(outputs: Iterable[tuple[Fraction, Fraction, Fraction]]) -> _Law:
     """Merge outputs with the same ratios: they say the same about the target.
 
     Sorting makes laws that differ only in the names of their outputs equal.

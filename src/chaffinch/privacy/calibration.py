@@ -28,7 +28,7 @@ def calibrate(
     0.0307
     """
     tolerance = checks.real("relative tolerance", relative_tolerance, least=1e-12, most=1.0)
-    goal = _checked(target)
+    goal = _check_target(target)
 
     most = GRAIN // 2 - 1
     seen: dict[int, float] = {}
@@ -47,6 +47,7 @@ def calibrate(
             hint="ask for a looser target, or for more users",
             details={"epsilon": goal.epsilon, "delta": goal.delta},
         )
+    # Down by factors of eight until a probability misses: flips of large crowds are tiny.
     low = high = most
     while reached(low) <= goal.delta:
         high, low = low, low // 8
@@ -74,7 +75,7 @@ def calibrate_count(
     >>> calibrate_count(lambda m: DecoyedValues(decoys=m, values=100), Target(1.0, 1e-6))
     4261
     """
-    goal = _checked(target)
+    goal = _check_target(target)
     least = checks.whole("least count", least, least=0)
     most = checks.whole("most count", most, least=least)
 
@@ -112,7 +113,7 @@ def _no_count(goal: Target, least: int, most: int) -> NoParameterFound:
     )
 
 
-def _checked(target: Target) -> Target:
+def _check_target(target: Target) -> Target:
     if not isinstance(target, Target):
         raise InvalidInput("target", "a Target(epsilon, delta)", target)
     return target

@@ -17,7 +17,7 @@ from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds, dominating_loss, split_losses
 from chaffinch.privacy.numerics.precision import Floats, down, up
-from chaffinch.privacy.shortened_reports import Shortened, cost
+from chaffinch.privacy.shortened_reports import Shortened, cutting_cost
 
 _MOST_GRID = 30_000
 _FINER = 32
@@ -55,6 +55,7 @@ def compose(
     for part in parts:
         if not isinstance(part, Mechanism):
             raise InvalidInput("mechanisms", "a mechanism or a list of mechanisms", part)
+        # Equal parts are counted, not listed: many rounds of one mechanism are one power.
         whole = part.opened
         inner = whole.parts if isinstance(whole, Composition) else ((whole, 1),)
         for mechanism, count in inner:
@@ -155,7 +156,7 @@ class Composition(Mechanism):
             return 0.0
         if len(self.parts) == 1 and self.parts[0][1] == 1:
             return self.parts[0][0].delta_bound(epsilon)
-        return min(up(_delta_of(self._quick, epsilon) + cost(self._distance, epsilon)), 1.0)
+        return min(up(_delta_of(self._quick, epsilon) + cutting_cost(self._distance, epsilon)), 1.0)
 
     @cached_property
     def _step(self) -> float:
@@ -165,6 +166,7 @@ class Composition(Mechanism):
         """Return the grid of losses: fine for the narrowest profile, short for the widest."""
         if self.resolution is not None:
             return self.resolution
+        # About 200 steps across the narrowest profile, but at most 4000 across the widest.
         spreads = [float(places[-1]) for places in nodes]
         step = max(min(spreads) / 200.0, max(spreads) / 4000.0, _LEAST_STEP)
         # The largest loss falls on the grid: for few users it is where the mass is.
@@ -207,13 +209,14 @@ class Composition(Mechanism):
                 parts.append((grid, count))
                 kept *= finite**count
             still = all(grid.moved <= _STILL for grid, _ in parts)
+            # Losses that all lie on the grid hardly move; of others Hoeffding bounds the sum.
             moves = rounds * _STILL * step if still else 0.0
             shift = moves or math.sqrt(0.5 * rounds * -math.log(_SURE)) * step
             found.append((Rounds(tuple(parts)), kept, shift))
         return found
 
     def _upper_delta(self, epsilon: float) -> float:
-        return min(up(_delta_of(self._upper, epsilon) + cost(self._distance, epsilon)), 1.0)
+        return min(up(_delta_of(self._upper, epsilon) + cutting_cost(self._distance, epsilon)), 1.0)
 
     def _lower_delta(self, epsilon: float) -> float:
         """Return a lower end: one crowd in all rounds, or the best single part.
@@ -223,7 +226,7 @@ class Composition(Mechanism):
         """
         if not self._crowds:
             return max(mechanism.delta(epsilon).lower for mechanism, _ in self.parts)
-        best, cut = 0.0, cost(self._distance, epsilon)
+        best, cut = 0.0, cutting_cost(self._distance, epsilon)
         for rounds, kept, shift in self._crowds:
             value, doubt = rounds.delta(epsilon + shift)
             best = max(best, down(value * (1 - 1e-12) - doubt - _SURE - (1.0 - kept) - cut))
@@ -247,6 +250,7 @@ def _quick_profile(mechanism: Mechanism) -> tuple[Floats, Floats]:
     mechanism = _whole(mechanism)
     nodes = mechanism.nodes()
     upper = mechanism.profile_bound(nodes)
+    # From the local epsilon on delta is 0, whatever the search proved there.
     if nodes[-1] >= mechanism.local_epsilon:
         upper[-1] = 0.0
     return nodes, upper

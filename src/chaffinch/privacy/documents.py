@@ -104,7 +104,7 @@ def _fields(thing: str, document: object) -> dict[str, Any]:
     return dict(document)
 
 
-def _exactly(fields: Mapping[str, Any], names: tuple[str, ...], form: str) -> None:
+def _check_names(fields: Mapping[str, Any], names: tuple[str, ...], form: str) -> None:
     if set(fields) != set(names):
         raise InvalidInput(f"fields of {form}", "exactly " + ", ".join(names), sorted(fields))
 
@@ -118,24 +118,24 @@ class _Form:
     read: Callable[[dict[str, Any]], Mechanism]
 
 
-def _plain(kind: type[Mechanism], *names: str) -> _Form:
+def _plain_form(kind: type[Mechanism], *names: str) -> _Form:
     """Return the form of a class whose attributes are its parameters (whole numbers, words)."""
 
     def write(mechanism: Mechanism) -> dict[str, Any]:
-        return {name: _written(name, getattr(mechanism, name)) for name in names}
+        return {name: _write_field(name, getattr(mechanism, name)) for name in names}
 
     def read(fields: dict[str, Any]) -> Mechanism:
-        _exactly(fields, names, kind.__name__)
-        return kind(**{name: _read(name, value) for name, value in fields.items()})
+        _check_names(fields, names, kind.__name__)
+        return kind(**{name: _read_field(name, value) for name, value in fields.items()})
 
     return _Form(kind, write, read)
 
 
-def _written(name: str, value: Any) -> Any:
+def _write_field(name: str, value: Any) -> Any:
     return fraction_text(name, value) if name in _PROBABILITIES else value
 
 
-def _read(name: str, value: Any) -> Any:
+def _read_field(name: str, value: Any) -> Any:
     return fraction_from(name, value) if name in _PROBABILITIES else value
 
 
@@ -152,8 +152,8 @@ def _write_decoyed(mechanism: DecoyedValues) -> dict[str, Any]:
 
 def _read_decoyed(fields: dict[str, Any]) -> DecoyedValues:
     names = ("values", "decoys") if "decoys" in fields else ("values", "users", "decoy_rate")
-    _exactly(fields, names, "DecoyedValues")
-    return DecoyedValues(**{name: _read(name, value) for name, value in fields.items()})
+    _check_names(fields, names, "DecoyedValues")
+    return DecoyedValues(**{name: _read_field(name, value) for name, value in fields.items()})
 
 
 def _write_shortened(mechanism: Shortened) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _write_shortened(mechanism: Shortened) -> dict[str, Any]:
 
 
 def _read_shortened(fields: dict[str, Any]) -> Shortened:
-    _exactly(fields, ("distance", "inner"), "Shortened")
+    _check_names(fields, ("distance", "inner"), "Shortened")
     return Shortened(mechanism_from(fields["inner"]), fraction_from("distance", fields["distance"]))
 
 
@@ -178,13 +178,13 @@ def _write_composition(mechanism: Composition) -> dict[str, Any]:
 
 def _read_composition(fields: dict[str, Any]) -> Composition:
     resolution = _read_resolution(fields.pop("resolution")) if "resolution" in fields else None
-    _exactly(fields, ("parts",), "Composition")
+    _check_names(fields, ("parts",), "Composition")
     if not isinstance(fields["parts"], (list, tuple)):
         raise InvalidInput("parts of a composition", "a list", fields["parts"])
     parts = []
     for entry in fields["parts"]:
         part = _fields("part of a composition", entry)
-        _exactly(part, ("times", "part"), "a part of a composition")
+        _check_names(part, ("times", "part"), "a part of a composition")
         inner = _fields("part of a composition", part["part"])
         if inner.get("mechanism") == "composition":
             raise InvalidInput("part of a composition", "a single mechanism", "a composition")
@@ -211,13 +211,17 @@ def _read_resolution(text: object) -> float:
 
 
 _FORMS = {
-    "flipped-bits": _plain(FlippedBits, "users", "flip_probability", "copies", "decoys"),
+    "flipped-bits": _plain_form(FlippedBits, "users", "flip_probability", "copies", "decoys"),
     "decoyed-values": _Form(DecoyedValues, _write_decoyed, _read_decoyed),
-    "flipped-values": _plain(FlippedValues, "users", "values", "flip_probability", "decoys"),
-    "flipped-vectors": _plain(FlippedVectors, "users", "bits", "flip_probability"),
-    "encoded-numbers": _plain(EncodedNumbers, "users", "resolution", "flip_probability", "slots"),
-    "flipped-filters": _plain(FlippedFilters, "filters", "bits", "flip_probability"),
-    "flipped-audiences": _plain(FlippedAudiences, "filters", "bits", "hashes", "flip_probability"),
+    "flipped-values": _plain_form(FlippedValues, "users", "values", "flip_probability", "decoys"),
+    "flipped-vectors": _plain_form(FlippedVectors, "users", "bits", "flip_probability"),
+    "encoded-numbers": _plain_form(
+        EncodedNumbers, "users", "resolution", "flip_probability", "slots"
+    ),
+    "flipped-filters": _plain_form(FlippedFilters, "filters", "bits", "flip_probability"),
+    "flipped-audiences": _plain_form(
+        FlippedAudiences, "filters", "bits", "hashes", "flip_probability"
+    ),
     "shortened": _Form(Shortened, _write_shortened, _read_shortened),
     "composition": _Form(Composition, _write_composition, _read_composition),
 }

@@ -50,7 +50,9 @@ class Bracket:
         return self.lower <= value <= self.upper
 
     def __str__(self) -> str:
-        return f"[{_shown(self.lower, 10, up=False)}, {_shown(self.upper, 10, up=True)}]"
+        return (
+            f"[{_rounded_text(self.lower, 10, up=False)}, {_rounded_text(self.upper, 10, up=True)}]"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Guarantee:
 
     def __str__(self) -> str:
         kind = "proven" if self.proven else "not proven"
-        local = _shown(self.local_epsilon, 4, up=True)
+        local = _rounded_text(self.local_epsilon, 4, up=True)
         if math.isinf(self.local_epsilon):
             local = "infinite (no protection)"
         return (
@@ -106,10 +108,10 @@ def promised(value: float, digits: int) -> str:
     """
     if len(Decimal(repr(float(value))).normalize().as_tuple().digits) <= digits:
         return f"{value:.{digits}g}"
-    return _shown(value, digits, up=True)
+    return _rounded_text(value, digits, up=True)
 
 
-def _shown(value: float, digits: int, *, up: bool) -> str:
+def _rounded_text(value: float, digits: int, *, up: bool) -> str:
     """Return a number in so many digits, rounded to its safe side and never past it."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"

@@ -23,7 +23,7 @@ from chaffinch.privacy.numerics.roots import (
     find_crossing_below,
     narrow_crossing,
 )
-from chaffinch.privacy.tradeoff import TradeOff, from_ends, levels_of, mu_from_ends
+from chaffinch.privacy.tradeoff import TradeOff, check_levels, mu_from_ends, tradeoff_from_ends
 
 _LARGEST_NODE = 600.0
 """A profile is not followed further: e^epsilon must stay a double."""
@@ -78,9 +78,9 @@ class Mechanism(ABC):
 
     def tradeoff(self, alphas: Floats) -> TradeOff:
         """Return both ends of the trade-off curve, from the profile at many epsilons."""
-        levels = levels_of(alphas)
+        levels = check_levels(alphas)
         nodes = self.nodes()
-        return from_ends(levels, nodes, *self.profile(nodes))
+        return tradeoff_from_ends(levels, nodes, *self.profile(nodes))
 
     def gaussian_mu(self) -> Bracket:
         """Return the bracket of the smallest mu with mu-GDP, from the profile at many epsilons.

@@ -74,14 +74,14 @@ class Shortened(Mechanism):
         epsilon = checks.epsilon(epsilon)
         if epsilon >= self.local_epsilon:
             return Bracket(0.0, 0.0)
-        whole, cut = self.inner.delta(epsilon), cost(self.distance, epsilon)
+        whole, cut = self.inner.delta(epsilon), cutting_cost(self.distance, epsilon)
         return Bracket(max(whole.lower - cut, 0.0), min(up(whole.upper + cut), 1.0))
 
     def delta_bound(self, epsilon: float) -> float:
         """Return an upper end of delta, quickly."""
         if epsilon >= self.local_epsilon:
             return 0.0
-        return min(up(self.inner.delta_bound(epsilon) + cost(self.distance, epsilon)), 1.0)
+        return min(up(self.inner.delta_bound(epsilon) + cutting_cost(self.distance, epsilon)), 1.0)
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return both ends of delta at many epsilons."""
@@ -109,8 +109,9 @@ class Shortened(Mechanism):
         return solve_epsilon(self.delta, target, most=self.local_epsilon).upper
 
 
-def cost(distance: Fraction, epsilon: float) -> float:
+def cutting_cost(distance: Fraction, epsilon: float) -> float:
     """Return (1 + e^ε)·distance, rounded up: what cutting costs of delta."""
     if distance == 0:
         return 0.0
+    # P ≤ P̃ + τ and Q̃ ≤ Q + τ turn P̃ ≤ e^ε·Q̃ + δ into P ≤ e^ε·Q + δ + (1 + e^ε)·τ.
     return min(up((1 + math.exp(min(epsilon, 700.0))) * float(distance) * (1 + 1e-14)), 1.0)

@@ -42,7 +42,7 @@ class TradeOff:
         return cls(alphas, np.minimum(lower, upper), upper)
 
 
-def from_ends(alphas: Floats, epsilons: Floats, lower: Floats, upper: Floats) -> TradeOff:
+def tradeoff_from_ends(alphas: Floats, epsilons: Floats, lower: Floats, upper: Floats) -> TradeOff:
     """Return both ends of the curve from both ends of a profile that starts at epsilon 0.
 
     Between two nodes delta is at least its lower end at the next one, which bounds every line
@@ -67,6 +67,7 @@ def mu_from_ends(
     delta reaches a proven lower end.
     """
     x = np.exp(epsilons)
+    # The lines 1 − δ − x·a of two neighbouring nodes meet at this level a.
     corners = (upper[:-1] - upper[1:]) / np.diff(x)
     corners = np.clip(corners, 0.0, 0.5)
     powers = np.minimum(
@@ -74,6 +75,7 @@ def mu_from_ends(
         1 - ((1 - upper[:, None] - corners) / x[:, None]).max(axis=0),
     )
     with np.errstate(invalid="ignore"):
+        # 1e-14 covers the rounding of the powers; 1e-9 below that of the normal quantiles.
         gaps = ndtri(np.minimum(powers * (1 + 1e-14), 1.0)) - ndtri(corners)
     edge = float(corners[corners > 0].min()) if (corners > 0).any() else 0.5
     first = -ndtri_exp(math.log(edge)) + (
@@ -106,7 +108,7 @@ def _mu_at(epsilon: float, delta: float) -> float:
     return bisect_real(too_small, good=0.0, bad=60.0, steps=60)
 
 
-def levels_of(alphas: object) -> Floats:
+def check_levels(alphas: object) -> Floats:
     """Return type I errors as floats from 0 to 1, or refuse."""
     try:
         levels = np.atleast_1d(np.asarray(alphas, dtype=np.float64))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.privacy.numerics.roots import bisect_whole
-from chaffinch.privacy.shortened_reports import cost
+from chaffinch.privacy.shortened_reports import cutting_cost
 from chaffinch.protocols.base import Coded, Setting, answer_labels, numerator
 from chaffinch.sampling import Words, flip_one_hot, flip_packed, histogram, positions
 from chaffinch.wire.messages import Codes, Rows
@@ -92,7 +92,9 @@ def fewest_slots(
     """
 
     def affordable(slots: int) -> bool:
-        return cost(cut_chance(overflow(positions, flip, slots), records), epsilon) <= allowed
+        return (
+            cutting_cost(cut_chance(overflow(positions, flip, slots), records), epsilon) <= allowed
+        )
 
     return bisect_whole(affordable, good=positions, bad=0)
 

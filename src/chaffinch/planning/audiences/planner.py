@@ -28,7 +28,11 @@ from chaffinch.planning.audiences.plan import (
     checked_bits,
 )
 from chaffinch.privacy import Target
-from chaffinch.privacy.mechanisms.audiences import audience_flip_probability, share_of, weight
+from chaffinch.privacy.mechanisms.audiences import (
+    audience_flip_probability,
+    column_epsilon,
+    group_weight,
+)
 from chaffinch.wire.filter_files import LEAST_BITS
 
 HASHES = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -198,8 +202,8 @@ def guessed_flip(target: Target, rows: int, bits: int, hashes: int) -> float:
     1/2; the larger it is, the more skewed is the true law, which asks for up to 1.8 times as
     many flips at 3. One row is accounted without a blanket, and guessed for itself.
     """
-    step = share_of(target.epsilon, hashes)
-    room = max(target.delta / weight(step, hashes), 1e-280)
+    step = column_epsilon(target.epsilon, hashes)
+    room = max(target.delta / group_weight(step, hashes), 1e-280)
     if rows == 1:
         return _one_row(step, room, bits)
     shift = _shift(step, room)

@@ -26,7 +26,7 @@ from chaffinch.privacy.numerics.sums import mean_positive_part
 _WIDTHS = ((1000, 1e-9), (10**7, 1e-5), (checks.LARGEST_CROWD, 1e-4))
 _ENOUGH, _ROUGH = 1e-5, 1e-3
 _BLOCK = 2**16
-MOST_SAMPLES = 10**8
+_MOST_SAMPLES = 10**8
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ class AssumedPair:
     def _ends(self, ratio: Fraction, width: float) -> list[Bracket]:
         """Return the larger direction to the width asked, or both when they are close."""
         laws, count = self.words.assumed(ratio), self.records
+        # A coarse look at both directions first: as a rule one of them is plainly smaller.
         ends = [mean_positive_part(law, count, relative_width=max(width, 0.05)) for law in laws]
         least = max(end.lower for end in ends)
         return [
@@ -122,7 +123,9 @@ class Estimate:
     method: Method = "monte-carlo"
 
 
-def estimate(records: int, words: BitWords, *, delta: float, samples: int, seed: int) -> Estimate:
+def estimate_epsilon(
+    records: int, words: BitWords, *, delta: float, samples: int, seed: int
+) -> Estimate:
     """Return S4's estimate of the epsilon whose point-wise failure is delta, sign corrected.
 
     The larger of minus the δ-quantile of ln R(g) and the (1 − δ)-quantile of ln R(g′), where g
@@ -130,7 +133,7 @@ def estimate(records: int, words: BitWords, *, delta: float, samples: int, seed:
     point-wise quantity of the assumed pair: neither a bound nor the hockey-stick delta.
     """
     wanted = checks.delta(delta)
-    size = checks.whole("number of samples", samples, least=1, most=MOST_SAMPLES)
+    size = checks.whole("number of samples", samples, least=1, most=_MOST_SAMPLES)
     start = checks.whole("seed", seed, most=2**63)
     if size * min(wanted, 1 - wanted) < 1:
         rule = f"at least 1/delta and 1/(1 − delta) to see a quantile at delta = {wanted:g}"
@@ -147,6 +150,7 @@ def estimate(records: int, words: BitWords, *, delta: float, samples: int, seed:
         plain[block] = random.multinomial(records, chances, size=number) @ values
         target = values[random.choice(len(values), p=chances[::-1], size=number)]
         moved[block] = random.multinomial(records - 1, chances, size=number) @ values + target
+    # S4 omits the minus sign of the first quantile.
     low = float(np.quantile(plain, wanted, method="inverted_cdf"))
     high = float(np.quantile(moved, 1.0 - wanted, method="inverted_cdf"))
     return Estimate(max(-float(np.log(low)), float(np.log(high)), 0.0), wanted, size, start)

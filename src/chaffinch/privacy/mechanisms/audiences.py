@@ -101,8 +101,8 @@ class FlippedAudiences(Mechanism):
         wanted = checks.epsilon(epsilon)
         if wanted >= self.local_epsilon:
             return 0.0
-        step = share_of(wanted, self.hashes)
-        return _grouped(self.columns.proven_delta(step), step, self.hashes)
+        step = column_epsilon(wanted, self.hashes)
+        return _group_delta(self.columns.proven_delta(step), step, self.hashes)
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return lower and upper ends of delta at many epsilons."""
@@ -116,7 +116,7 @@ class FlippedAudiences(Mechanism):
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon that holds with ``delta``."""
         wanted = checks.delta(delta)
-        upper = self._solved(self.delta_bound, wanted)
+        upper = self._solve(self.delta_bound, wanted)
         return Bracket(min(self.columns.assumed_pair().epsilon(wanted).lower, upper), upper)
 
     def assumed_epsilon(self, delta: float) -> float:
@@ -127,12 +127,12 @@ class FlippedAudiences(Mechanism):
         pair = self.columns.assumed_pair()
 
         def assumed(epsilon: float) -> float:
-            step = share_of(epsilon, self.hashes)
-            return _grouped(pair.delta(step, relative_width=_ROUGH).upper, step, self.hashes)
+            step = column_epsilon(epsilon, self.hashes)
+            return _group_delta(pair.delta(step, relative_width=_ROUGH).upper, step, self.hashes)
 
-        return self._solved(assumed, checks.delta(delta))
+        return self._solve(assumed, checks.delta(delta))
 
-    def _solved(self, curve: Callable[[float], float], delta: float) -> float:
+    def _solve(self, curve: Callable[[float], float], delta: float) -> float:
         return solve_epsilon(
             lambda epsilon: Bracket(0.0, curve(epsilon)),
             delta,
@@ -141,15 +141,15 @@ class FlippedAudiences(Mechanism):
         ).upper
 
 
-def share_of(epsilon: float, hashes: int) -> float:
+def column_epsilon(epsilon: float, hashes: int) -> float:
     """Return a float at or below epsilon / hashes: the step of one column."""
     return max(0.0, math.nextafter(epsilon / hashes, 0.0)) if hashes > 1 else epsilon
 
 
-def weight(step: float, hashes: int) -> float:
+def group_weight(step: float, hashes: int) -> float:
     """Return 1 + e^step + … + e^((hashes − 1)·step), rounded up.
 
-    >>> weight(0.5, 1), round(weight(0.5, 2), 6)
+    >>> group_weight(0.5, 1), round(group_weight(0.5, 2), 6)
     (1.0, 2.648721)
     """
     if hashes == 1:
@@ -160,8 +160,8 @@ def weight(step: float, hashes: int) -> float:
     return up(math.fsum(math.exp(place * step) for place in range(hashes)) * (1 + 1e-13))
 
 
-def _grouped(delta: float, step: float, hashes: int) -> float:
-    return min(1.0, up(delta * weight(step, hashes))) if hashes > 1 and delta else delta
+def _group_delta(delta: float, step: float, hashes: int) -> float:
+    return min(1.0, up(delta * group_weight(step, hashes))) if hashes > 1 and delta else delta
 
 
 def audience_flip_probability(
@@ -179,6 +179,7 @@ def audience_flip_probability(
     wanted = checks.real("epsilon", epsilon, least=1e-9, most=_LARGEST)
     level = checks.delta(delta)
     count = checks.whole("number of hashes", hashes, least=1, most=MOST_HASHES)
-    step = share_of(wanted, count)
-    room = level if count == 1 else level / weight(step, count) * (1 - 1e-12)
+    step = column_epsilon(wanted, count)
+    # Lower by more than this division and the product back may round up.
+    room = level if count == 1 else level / group_weight(step, count) * (1 - 1e-12)
     return flip_probability_for(epsilon=step, delta=room, filters=filters, bits=bits)

@@ -1,12 +1,298 @@
-"""One bit per user, flipped and shuffled; copies of it; fake bits among them (S0 §4, S1 §5)."""
+"""One bit per user, flipped and shuffled; copies of it; fake bits among them (S0 §4, S1 §5).
+
+``SumMechanism`` is everything of which the analyzer sees one sum of flipped bits: these, and
+the total of encoded numbers. Which crowd the others are is not known, so every number is a
+maximum over crowds (see ``crowds``), in both directions.
+"""
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 from chaffinch import checks
-from chaffinch.privacy.mechanisms.one_sum import Family, SumMechanism
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.privacy.guarantee import Bracket, Method
+from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.privacy.mechanisms.bit_crowds import (
+    SMALL_CROWD,
+    BitCrowds,
+    Crowd,
+    as_arrays,
+    ask_delta,
+)
+from chaffinch.privacy.numerics import crowds
+from chaffinch.privacy.numerics.laws import target_bits
+from chaffinch.privacy.numerics.loss import Knots
+from chaffinch.privacy.numerics.precision import (
+    LARGEST_EXPONENT,
+    LEAST_TAIL,
+    Floats,
+    Wide,
+    exp_minus_one,
+)
+from chaffinch.privacy.tradeoff import TradeOff, check_levels, local_mu, lower_hull
+
+_SMALLEST_DELTA = 1e-300
+_LEAST_EPSILON = 1e-9
+"""Below this an epsilon is as good as none: only its upper end is kept tight."""
+_MOST_ENUMERATED = 10_000
+COARSE = 0.02
+"""A relative width of delta that costs about a thousandth of epsilon."""
+FEW_CROWDS = 300
+"""How many boxes of crowds a short search may look at."""
+_MOST_CORNERS = 50
+_DELTA_WIDTH = {True: 1e-9, False: 1e-4}
+_EPSILON_WIDTH = {True: 1e-9, False: 4e-6}
+
+
+class SumMechanism(Mechanism):
+    """A mechanism whose view is one sum: everything follows from its ``bit_crowds``."""
+
+    method: Method = "exact"
+
+    @property
+    @abstractmethod
+    def bit_crowds(self) -> BitCrowds:
+        """Return the crowds this collection may have."""
+
+    @property
+    def local_epsilon(self) -> float:
+        """Return copies · ln(p/q), rounded up."""
+        return self.bit_crowds.steepest
+
+    def delta(self, epsilon: float, *, relative_width: float | None = None) -> Bracket:
+        """Return the bracket of the worst hockey-stick delta over all crowds.
+
+        Promises   lower ≤ truth ≤ upper; the relative width is at most ``relative_width``
+                   (1e-9 up to 10⁴ others, 1e-4 beyond) or GuaranteeNotProven is raised.
+                   Below 1e-300 only the upper end is kept tight.
+        """
+        epsilon = checks.epsilon(epsilon)
+        width = self._width(relative_width, _DELTA_WIDTH)
+        if epsilon >= self.bit_crowds.steepest:
+            return Bracket(0.0, 0.0)
+        tail, aim = self._tail(epsilon, width)
+        # Half the width for the search, the other half for windows and rounding.
+        search = crowds.find_worst(
+            self.bit_crowds.boxes,
+            self.bit_crowds.bound_of(ask_delta(epsilon), tail, aim),
+            width=width / 2,
+            floor=_SMALLEST_DELTA,
+        )
+        return _bracket_of("delta", search, width, floor=_SMALLEST_DELTA)
+
+    def delta_bound(self, epsilon: float) -> float:
+        """Return what a short search proves: a few percent above delta where crowds differ."""
+        epsilon = checks.epsilon(epsilon)
+        if epsilon >= self.bit_crowds.steepest:
+            return 0.0
+        tail, aim = self._tail(epsilon, COARSE)
+        search = crowds.find_worst(
+            self.bit_crowds.boxes,
+            self.bit_crowds.bound_of(ask_delta(epsilon), tail, aim),
+            width=COARSE / 2,
+            floor=_SMALLEST_DELTA,
+            most_evaluations=FEW_CROWDS,
+        )
+        return min(float(search.upper[0]), 1.0)
+
+    def epsilon(self, delta: float, *, relative_width: float | None = None) -> Bracket:
+        """Return the bracket of the smallest epsilon that holds with ``delta`` for every crowd."""
+        delta = checks.delta(delta)
+        width = self._width(relative_width, _EPSILON_WIDTH)
+        # A test is judged by its level, about delta·e^−epsilon: the tail must not show there.
+        about = Crowd(self.bit_crowds, 0).epsilon(delta).upper
+        tail = max(Wide(delta) * width * 1e-4 * np.exp(Wide(-about)), LEAST_TAIL)
+
+        def ask(knots: Knots, spread: float) -> crowds.Ends:
+            return as_arrays(knots.epsilon(delta, spread=spread))
+
+        search = crowds.find_worst(
+            self.bit_crowds.boxes,
+            self.bit_crowds.bound_of(ask, tail, delta),
+            width=width / 2,
+            floor=_LEAST_EPSILON,
+        )
+        return _bracket_of("epsilon", search, width, floor=_LEAST_EPSILON)
+
+    def profile(
+        self, epsilons: Floats, *, relative_width: float = 1e-3, steady: bool = False
+    ) -> tuple[Floats, Floats]:
+        """Return both ends of the worst delta at many epsilons, from one search.
+
+        The width is ``relative_width`` where delta is largest and grows with its logarithm, so
+        that it stays about even in epsilon; with ``steady`` it is the same everywhere. Below
+        1e-17 (1e-13 beyond 10⁴ others) only the upper end is kept, and not tight.
+        """
+        search = self._profile_search(epsilons, relative_width, steady=steady)
+        return search.lower, search.upper
+
+    def profile_bound(self, epsilons: Floats) -> Floats:
+        """Return what a short search proves of delta at many epsilons."""
+        return self._profile_search(epsilons, COARSE, steady=False, most=FEW_CROWDS).upper
+
+    def _profile_search(
+        self, epsilons: Floats, relative_width: float, *, steady: bool, most: int = 5_000
+    ) -> crowds.Search:
+        nodes = np.array([checks.epsilon(float(e)) for e in epsilons])
+
+        def ask(knots: Knots, spread: float) -> crowds.Ends:
+            return knots.deltas(nodes, spread=spread)
+
+        def even(base: Floats) -> Floats:
+            widths: Floats = relative_width * (1.0 + 2.0 * np.log(base.max() / base))
+            return widths
+
+        return crowds.find_worst(
+            self.bit_crowds.boxes,
+            self.bit_crowds.bound_of(ask, 1e-24),
+            width=relative_width if steady else even,
+            floor=self.profile_floor,
+            most_evaluations=most,
+        )
+
+    @property
+    def profile_floor(self) -> float:  # type: ignore[override]
+        """Return the delta below which the profile is not followed."""
+        return 1e-17 if self.bit_crowds.last <= SMALL_CROWD else 1e-13
+
+    @property
+    def profile_nodes(self) -> int:  # type: ignore[override]
+        """Return how many epsilons to describe the profile by: fewer where they cost more."""
+        return 257 if self.bit_crowds.last <= SMALL_CROWD else 65
+
+    def pointwise(self, epsilon: float) -> Bracket:
+        """Return the worst P[loss > epsilon] by asking every crowd.
+
+        It is not monotone in the crowd (adding a record can raise it), so nothing but
+        enumeration proves a maximum: refused above 10 000 others.
+        """
+        epsilon = checks.epsilon(epsilon)
+        others = self.bit_crowds.last
+        if others > _MOST_ENUMERATED:
+            raise InvalidInput(
+                "number of others",
+                f"at most {_MOST_ENUMERATED} for the point-wise quantity",
+                others,
+                hint="ask a given crowd instead: mechanism.crowd(ones=…).pointwise(epsilon)",
+            )
+        ends = [self.crowd(ones=ones).pointwise(epsilon) for ones in range(others + 1)]
+        return Bracket(max(e.lower for e in ends), max(e.upper for e in ends))
+
+    def gaussian_mu(self, *, relative_width: float = 1e-6) -> Bracket:
+        """Return the bracket of the smallest mu with mu-GDP for every crowd (S3, corrected)."""
+
+        def ask(knots: Knots, _: float) -> crowds.Ends:
+            return as_arrays(knots.mu())
+
+        # Any single test may decide mu, however rare its outcomes: the window must reach far out.
+        tail = self.bit_crowds.mu_tail()
+        if tail <= LEAST_TAIL:
+            lower = Crowd(self.bit_crowds, 0).ends(ask, 1e-30, with_miss=True)[0][0]
+            raise GuaranteeNotProven(
+                "mu",
+                asked=relative_width,
+                lower=float(lower),
+                upper=local_mu(self.bit_crowds.steepest),
+                hint="in crowds this large mu is decided by outcomes rarer than 1e-4000; "
+                "ask for delta and epsilon instead",
+            )
+        search = crowds.find_worst(
+            self.bit_crowds.boxes,
+            self.bit_crowds.bound_of(ask, tail, with_miss=True),
+            width=relative_width / 2,
+            floor=1e-300,
+            most_evaluations=5_000,
+        )
+        return _bracket_of("mu", search, relative_width, floor=1e-300)
+
+    def tradeoff(self, alphas: Floats) -> TradeOff:
+        """Return both ends of the exact trade-off curve at the levels ``alphas``.
+
+        The lower end is the largest line 1 − delta − e^epsilon·alpha over the slopes that
+        matter (worst crowd, both orders), a lower convex envelope by construction; the
+        upper end is what the best tests achieve against the worst crowds seen.
+        """
+        levels = check_levels(alphas)
+        among, tail = self.bit_crowds, 1e-20
+
+        def ask(knots: Knots, _: float) -> crowds.Ends:
+            return knots.power(levels)
+
+        width = 1e-9 if among.last <= SMALL_CROWD else 1e-4
+        search = crowds.find_worst(
+            among.boxes, among.bound_of(ask, tail), width=width, most_evaluations=2000
+        )
+        seen = {crowd.low[0] for crowd in search.best}
+        while True:
+            corners = [
+                among.knots(ones, ones, mirrored=mirrored, tail=tail).vertices()
+                for ones in seen
+                for mirrored in (False, True)
+            ]
+            x, y = lower_hull(*(np.concatenate(part) for part in zip(*corners, strict=True)))
+            nodes = _hull_slopes(x, y, levels, among.steepest)
+            proven = self._profile_search(nodes, width, steady=True)
+            new = {crowd.low[0] for crowd in proven.best} - seen
+            if not new or len(seen) > _MOST_CORNERS:
+                break
+            seen |= new
+        return TradeOff.from_profile(levels, nodes, proven.upper, upper=np.interp(levels, x, y))
+
+    def instance(self) -> tuple[Floats, Floats]:
+        """Return the laws of the sum when nobody else holds a one."""
+        others = self.bit_crowds.others(0, 0, mirrored=False, tail=1e-19, aim=1.0)
+        target = target_bits(self.bit_crowds.copies, self.bit_crowds.flip)
+        zero, one = np.convolve(others.mass, target.zero), np.convolve(others.mass, target.one)
+        # At the ends of the window the ratio is not that of the whole law, nor worth anything.
+        kept = np.minimum(zero, one) > 1e-21 if others.missing else zero > 0
+        return zero[kept].astype(np.float64), one[kept].astype(np.float64)
+
+    def crowd(self, *, ones: int) -> Crowd:
+        """Return the same questions for one given crowd instead of the worst."""
+        return Crowd(
+            self.bit_crowds, checks.whole("number of ones", ones, most=self.bit_crowds.last)
+        )
+
+    def _width(self, asked: float | None, default: dict[bool, float]) -> float:
+        if asked is None:
+            return default[self.bit_crowds.last <= SMALL_CROWD]
+        return checks.real("relative width", asked, least=1e-12, most=1.0)
+
+    def _tail(self, epsilon: float, width: float) -> tuple[Any, Any]:
+        """Return a tail too small to be seen beside delta, and a guess of delta, by trying."""
+        ratio = exp_minus_one(min(epsilon, LARGEST_EXPONENT)) + 1
+        tail, aim = Wide(1e-30), Wide(1.0)
+        while True:
+            low, high = Crowd(self.bit_crowds, 0).ends(ask_delta(epsilon), tail, aim)
+            enough = Wide(low[0]) * width * 1e-3 / ratio
+            if tail <= enough or tail == LEAST_TAIL or high[0] < _SMALLEST_DELTA * 1e-6:
+                return tail, max(Wide(low[0]), Wide(_SMALLEST_DELTA))
+            aim = min(Wide(high[0]), aim)
+            tail = max(enough * 0.1 if enough > 0 else tail**2, LEAST_TAIL)
+
+
+def _hull_slopes(x: Floats, y: Floats, levels: Floats, steepest: float) -> Floats:
+    """Return the |log slopes| of the hull's edges around each level, as epsilons to ask at."""
+    # Vertical and flat edges have no logarithm of a slope; a tiny number stands for 0.
+    runs = np.maximum(np.diff(x), 1e-300)
+    slopes = np.abs(np.log(np.maximum(-np.diff(y), 1e-300) / runs))
+    right = np.clip(np.searchsorted(x, levels, side="right") - 1, 0, len(slopes) - 1)
+    left = np.clip(np.searchsorted(x, levels, side="left") - 1, 0, len(slopes) - 1)
+    return np.unique(np.minimum(np.concatenate([slopes[right], slopes[left], [0.0]]), steepest))
+
+
+def _bracket_of(quantity: str, search: crowds.Search, width: float, *, floor: float) -> Bracket:
+    lower, upper = float(search.lower[0]), float(search.upper[0])
+    if math.isnan(upper) or (upper > floor and upper - lower > width * upper):
+        raise GuaranteeNotProven(quantity, asked=width, lower=lower, upper=upper)
+    return Bracket(lower, upper)
 
 
 @dataclass(frozen=True, init=False)
@@ -43,9 +329,9 @@ class FlippedBits(SumMechanism):
         object.__setattr__(self, "decoys", checks.whole("number of decoys", decoys))
 
     @property
-    def family(self) -> Family:
+    def bit_crowds(self) -> BitCrowds:
         """Return the crowds: every other user holds 0 or 1, every decoy holds 0."""
-        return Family(
+        return BitCrowds(
             flip=self.flip_probability,
             copies=self.copies,
             step=self.copies,

@@ -122,7 +122,7 @@ class DecoyedValues(Mechanism):
             law = binomial(self.senders, self.rate * 2 / self.values, tail)
             if len(law.mass) * _terms(epsilon) > _MOST_TERMS:
                 return self._by_contour(epsilon)
-            bracket = _mixed(law, epsilon)
+            bracket = _mix_counts(law, epsilon)
             settled = float(tail) < bracket.lower * 1e-11 or bracket.upper < 1e-306
             if settled or tail <= LEAST_TAIL:
                 return bracket
@@ -141,6 +141,7 @@ class DecoyedValues(Mechanism):
         """
         target = checks.delta(delta)
         always = wide_exponential([(self.senders, 1 - self.rate / self.values)])
+        # Infinite only where that is sure: the power is off by at most four roundoffs.
         if always * (1 - 1e-15) >= target:
             return Bracket(math.inf, math.inf)
         return solve_epsilon(self.delta, target, most=math.inf)
@@ -171,6 +172,7 @@ class DecoyedValues(Mechanism):
         share = self.rate / self.values
         count = self.senders + 1
         factor = Fraction(1) / (share * count)
+        # delta falls as e^ε rises: the smaller rational gives the upper end, the larger the lower.
         ends = []
         for growth in exp_ends(epsilon):
             part = positive_part_of_sum(
@@ -190,15 +192,16 @@ def _terms(epsilon: float) -> int:
     return 1 if epsilon == 0 else math.ceil(46.0 / max(epsilon, 1e-12)) + 2
 
 
-def _mixed(law: Law, epsilon: float) -> Bracket:
+def _mix_counts(law: Law, epsilon: float) -> Bracket:
     """Return E over T of the delta given T, from a window of T."""
     counts = np.arange(law.start, law.stop, dtype=np.int64)
+    # C(T, j−1) > e^ε·C(T, j) just where j > (T + 1)·e^ε/(1 + e^ε): the best test is that tail.
     share = 1.0 / (1.0 + math.exp(-min(epsilon, 700.0)))
     place = (counts + 1) * share
     threshold = np.floor(place).astype(np.int64)
     threshold = np.minimum(threshold, counts)
     mass, error = _half_masses(counts, threshold)
-    low, high = _given(counts, threshold, mass, error, epsilon)
+    low, high = _ends_given_counts(counts, threshold, mass, error, epsilon)
     # Where the threshold is too close to call its neighbours may be the better test.
     close = np.flatnonzero(np.abs(place - np.round(place)) < 1e-5 + 1e-12 * counts)
     for shift in (-1, 1) if epsilon > 0 else ():
@@ -206,16 +209,19 @@ def _mixed(law: Law, epsilon: float) -> Bracket:
         moved = np.clip(at + shift, 0, trials)
         step = (trials - at) / (at + Wide(1)) if shift > 0 else at / (trials - at + Wide(1))
         beside = np.where(moved == at, mass[close], mass[close] * step)
-        other_low, other_high = _given(trials, moved, beside, error + 4 * ROUNDOFF, epsilon)
+        other_low, other_high = _ends_given_counts(
+            trials, moved, beside, error + 4 * ROUNDOFF, epsilon
+        )
         low[close] = np.maximum(low[close], other_low)
         high[close] = np.maximum(high[close], other_high)
     wider = law.relative + gamma(len(counts) + 2.0)
     lower = (law.mass * np.maximum(low, 0)).sum() * (1 - wider)
+    # A T outside the window adds at most its chance to delta.
     upper = (law.mass * np.maximum(high, 0)).sum() * (1 + wider) + law.missing
     return Bracket(min(down(lower), 1.0), min(up(upper), 1.0))
 
 
-def _given(
+def _ends_given_counts(
     counts: NDArray[np.int64],
     threshold: NDArray[np.int64],
     mass: WideArray,
@@ -245,6 +251,7 @@ def _given(
     growth = exp_minus_one(min(epsilon, LARGEST_EXPONENT))
     wider = gamma(3.0 * terms + 12.0)
     low = mass * (1 - error) * (1 - growth * (sums * (1 + wider) + rest * (1 + wider)))
+    # e^ε is capped where it leaves the floats, which is right for upper ends only.
     if epsilon > LARGEST_EXPONENT:
         low = np.where(sums > 0, 0, low)
     high = mass * (1 + error) * (1 - growth * sums * (1 - wider))

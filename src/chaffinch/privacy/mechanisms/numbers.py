@@ -13,8 +13,8 @@ from chaffinch import checks
 from chaffinch.privacy.composition import Composition, compose
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
-from chaffinch.privacy.mechanisms.bits import FlippedBits
-from chaffinch.privacy.mechanisms.one_sum import Family, SumMechanism
+from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
+from chaffinch.privacy.mechanisms.bits import FlippedBits, SumMechanism
 from chaffinch.privacy.numerics.precision import Floats
 
 _MOST_BITS = 1_000
@@ -53,10 +53,10 @@ class EncodedNumbers(Mechanism):
         object.__setattr__(self, "slots", checks.choice("slots", slots, ("separate", "together")))
 
     @property
-    def inner(self) -> Together | Composition | FlippedBits:
+    def inner(self) -> _Together | Composition | FlippedBits:
         """Return the mechanism that carries the proof."""
         if self.slots == "together":
-            return Together(self.users, self.resolution, self.flip_probability)
+            return _Together(self.users, self.resolution, self.flip_probability)
         bit = FlippedBits(users=self.users, flip_probability=self.flip_probability)
         return bit if self.resolution == 1 else compose(bit, times=self.resolution)
 
@@ -106,7 +106,7 @@ class EncodedNumbers(Mechanism):
 
 
 @dataclass(frozen=True)
-class Together(SumMechanism):
+class _Together(SumMechanism):
     """The total of all bits of all users: the others' ones are any number from 0 up."""
 
     users: int
@@ -116,9 +116,9 @@ class Together(SumMechanism):
     view = "messages"
 
     @property
-    def family(self) -> Family:
+    def bit_crowds(self) -> BitCrowds:
         """Return the crowds: every one of the others' bits counts for itself."""
-        return Family(
+        return BitCrowds(
             flip=self.flip_probability,
             copies=self.resolution,
             step=1,

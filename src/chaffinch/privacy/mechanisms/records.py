@@ -8,6 +8,7 @@ Neighbours replace one word. The released multiset is worst for a crowd nobody k
 * what the sources take for the worst is offered apart, under its own name: `assumed_pair`.
 
 With one bit per word it is a plain sum of bits, and the exact worst crowd is searched.
+``FlippedVectors`` sends one word per user; `filters` makes its words of the columns of filters.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
-from chaffinch.privacy.mechanisms.assumed_pair import AssumedPair, Estimate, estimate
+from chaffinch.privacy.mechanisms.assumed_pair import AssumedPair, Estimate, estimate_epsilon
 from chaffinch.privacy.mechanisms.bits import FlippedBits
 from chaffinch.privacy.numerics.bit_words import BitWords, SmallCrowds
 from chaffinch.privacy.numerics.precision import Floats, exp_ends, up
@@ -34,13 +35,16 @@ from chaffinch.privacy.numerics.sums import FiniteLaw, mean_positive_part
 
 _LEAST_CHANCE = Fraction(1, 10**290)
 _COARSE, _RUGGED, _FINE = 0.1, 0.02, 1e-3
+"""Relative widths of a mean: to rank the laws, to bound a rugged one, and to bound the rest."""
 _MANY_HIDDEN = 30
 _MOSTLY_BARE = 0.9
+"""Where the blanket covers nobody with this chance, it cannot beat the word alone by much."""
 _CLOSE = 1e-3
 _EPSILON_TOLERANCE = 1e-7
+_MOST_BITS = 20
 
 
-def checked_flip(value: object, length: int) -> Fraction:
+def check_word_flip(value: object, length: int) -> Fraction:
     """Return a flip probability with which every word of ``length`` bits keeps a chance."""
     flip = checks.flip_probability(value)
     if flip**length < _LEAST_CHANCE:
@@ -49,8 +53,8 @@ def checked_flip(value: object, length: int) -> Fraction:
     return flip
 
 
-def least_flip(length: int) -> Fraction:
-    """Return a flip probability that `checked_flip` just accepts, or a little above."""
+def least_word_flip(length: int) -> Fraction:
+    """Return a flip probability that `check_word_flip` just accepts, or a little above."""
     return Fraction(math.exp(math.log(float(_LEAST_CHANCE)) / length) * (1 + 1e-9))
 
 
@@ -119,7 +123,7 @@ class WordMechanism(Mechanism):
 
     def monte_carlo(self, *, delta: float, samples: int, seed: int) -> Estimate:
         """Return S4's estimate of the point-wise epsilon of the assumed pair, sign corrected."""
-        return estimate(self.records, self.words, delta=delta, samples=samples, seed=seed)
+        return estimate_epsilon(self.records, self.words, delta=delta, samples=samples, seed=seed)
 
     def proven_delta(self, epsilon: float) -> float:
         """Return the upper end alone: a bound for every crowd and every pair of words."""
@@ -163,6 +167,7 @@ class WordMechanism(Mechanism):
         """Return the privacy blanket's bound, the largest over the distances of a pair."""
         laws = [self.words.blanket(h, below) for h in range(1, self.length + 1)]
         rough = [self._mean(law, _COARSE) for law in laws]
+        # The narrow mean is asked only of laws whose wide one could still be the largest.
         best = 0.0
         for place in sorted(range(len(laws)), key=lambda i: -rough[i]):
             if rough[place] <= best:
@@ -211,12 +216,6 @@ def _ends(ask: Callable[[float], Bracket], value: float) -> Bracket:
         return Bracket(wide.lower, wide.upper)
 
 
-# ----------------------------------------------------------------------------
-# One vector of bits per user, every bit flipped, whole vectors shuffled (S1 §6, S2 §2).
-
-MOST_BITS = 20
-
-
 @dataclass(frozen=True, init=False)
 class FlippedVectors(WordMechanism):
     """Each user flips every bit of a vector with ``flip_probability`` and sends it whole.
@@ -238,9 +237,9 @@ class FlippedVectors(WordMechanism):
 
     def __init__(self, *, users: int, bits: int, flip_probability: float | str | Fraction) -> None:
         object.__setattr__(self, "users", checks.whole("number of users", users, least=1))
-        length = checks.whole("number of bits", bits, least=1, most=MOST_BITS)
+        length = checks.whole("number of bits", bits, least=1, most=_MOST_BITS)
         object.__setattr__(self, "bits", length)
-        object.__setattr__(self, "flip_probability", checked_flip(flip_probability, length))
+        object.__setattr__(self, "flip_probability", check_word_flip(flip_probability, length))
 
     @property
     def records(self) -> int:

@@ -27,7 +27,7 @@ MOST_DENSE = 10
 _STEPS, _TOLERANCE = 10_000, 1e-15
 
 
-def flipped(counts: Floats, flip: float) -> Floats:
+def flip_counts(counts: Floats, flip: float) -> Floats:
     """Return P·counts along the first axis (P is symmetric), bit by bit."""
     filters = (len(counts) - 1).bit_length()
     shown = counts.reshape((2,) * filters + counts.shape[1:])
@@ -67,9 +67,11 @@ class SignalToNoise:
             raise InvalidInput("number of filters", rule, self.filters, hint="ask for one move")
         size = len(self.logo_counts)
         scale = np.sqrt(self._seen)
-        spread = flipped(np.diag(np.sqrt(self.logo_counts)), self.flip) / scale[:, None]
+        spread = flip_counts(np.diag(np.sqrt(self.logo_counts)), self.flip) / scale[:, None]
+        # B has the vector of ones in its null space (counts sum to bits); adding the projection on
+        # it makes the matrix regular and changes no aᵀB⁺a, because every a sums to 0.
         kernel = np.eye(size) - spread @ spread.T + np.outer(scale, scale) / self._seen.sum()
-        table = flipped(np.eye(size), self.flip) / scale[:, None]
+        table = flip_counts(np.eye(size), self.flip) / scale[:, None]
         inner = table.T @ np.linalg.solve(kernel, table)
         own = np.diag(inner)
         ratios = own[:, None] + own[None, :] - inner - inner.T
@@ -85,7 +87,7 @@ class SignalToNoise:
     @property
     def _seen(self) -> Floats:
         """Return Pᵀd, the expected counts after flipping."""
-        return flipped(self.logo_counts, self.flip)
+        return flip_counts(self.logo_counts, self.flip)
 
     def _signal(self, move: tuple[int, int]) -> Floats:
         size = len(self.logo_counts)
@@ -94,7 +96,7 @@ class SignalToNoise:
             raise InvalidInput("move", "between two different logos", move)
         change = np.zeros(size)
         change[here], change[there] = 1.0, -1.0
-        return flipped(change, self.flip)
+        return flip_counts(change, self.flip)
 
     def _solve(self, signal: Floats) -> Floats:
         """Return a c with Bc = signal, by conjugate gradients on the scaled equation."""
@@ -102,12 +104,13 @@ class SignalToNoise:
         scale = np.sqrt(seen)
 
         def apply(vector: Floats) -> Floats:
-            inner = flipped(vector / scale, self.flip) * self.logo_counts
-            return vector - flipped(inner, self.flip) / scale
+            inner = flip_counts(vector / scale, self.flip) * self.logo_counts
+            return vector - flip_counts(inner, self.flip) / scale
 
         right = signal / scale
         answer, rest = np.zeros_like(right), right
         step, size = rest, float(rest @ rest)
+        # Starting at 0 keeps every iterate orthogonal to the null space: it does no harm here.
         enough = size * _TOLERANCE**2
         for _ in range(_STEPS):
             if size <= enough:
@@ -120,7 +123,7 @@ class SignalToNoise:
         return answer / scale
 
 
-def checked_counts(value: object, filters: int, bits: int) -> Floats:
+def check_logo_counts(value: object, filters: int, bits: int) -> Floats:
     """Return logo counts as an array, after checking that they are what they claim to be."""
     if value is None:
         counts = np.zeros(2**filters)

@@ -17,7 +17,7 @@ from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
-from chaffinch.privacy.mechanisms.one_sum import COARSE, FEW_CROWDS
+from chaffinch.privacy.mechanisms.bits import COARSE, FEW_CROWDS
 from chaffinch.privacy.numerics import crowds
 from chaffinch.privacy.numerics.laws import Law, binomial, sum_of_flips, target_bits
 from chaffinch.privacy.numerics.pairs import SideTests, mixture_delta, pair_delta, side_tests
@@ -182,6 +182,7 @@ class FlippedValues(Mechanism):
             return None
         stay = np.outer(np.convolve(first, target.one), np.convolve(second, target.zero)).ravel()
         move = np.outer(np.convolve(first, target.zero), np.convolve(second, target.one)).ravel()
+        # Outcomes this rare are worth nothing to a lower end, and at a window's end not exact.
         kept = np.minimum(stay, move) > 1e-24
         return stay[kept].astype(np.float64), move[kept].astype(np.float64)
 
@@ -194,6 +195,7 @@ class FlippedValues(Mechanism):
         records = self.users - 1 + self.decoys
         first = checks.whole("records on the first value", first, most=records)
         second = checks.whole("records on the second value", second, most=records - first)
+        # A box of one crowd: its bound is the crowd itself.
         box = crowds.Box((first, second), (first, second))
         epsilon, tail = checks.epsilon(epsilon), Wide(1e-40)
         while True:
@@ -229,6 +231,8 @@ class FlippedValues(Mechanism):
                 return None
             return crowds.Box(low, high)
 
+        # A window must miss so little that it does not show beside delta; delta is not known
+        # before, so the tail shrinks until one crowd that is often bad says it is small enough.
         tail = Wide(1e-30)
         root = crowds.Box((0, 0), (others, others))
         while True:
@@ -248,6 +252,8 @@ class FlippedValues(Mechanism):
         if self.users == 1:
             upper = self._spread_decoys(epsilon)
         else:
+            # J ~ Bin(decoys, 2/values) fall on the two values. The crowds of a smaller J are
+            # among those of a larger one, so a group of J counts with its largest.
             law = binomial(self.decoys, Fraction(2, self.values), Wide(1e-20))
             upper = Wide(law.missing)
             for count, share in _groups(law):

@@ -10,7 +10,9 @@ Every law here is that of one variable X such that δ is, or is at most, E[(X₁
   X = D(v)/q^L with chance q^L for each v, else 0. Only how v differs from x₀ counts: in y of
   the h bits in which x₀ and x₁ differ, and in c of the L − h others.
 
-Why these sums bound δ is told in docs/concepts/privacy-blanket.md.
+Why these sums bound δ is told in docs/concepts/privacy-blanket.md. ``SmallCrowds`` counts
+out, by brute force, a few crowds that the assumed pair misses: a better lower end where the
+crowd is small.
 """
 
 from __future__ import annotations
@@ -25,10 +27,14 @@ import numpy as np
 from chaffinch.privacy.numerics.precision import Floats, down, log_of
 from chaffinch.privacy.numerics.sums import FiniteLaw
 
+_MOST_CELLS = 5000
+_LEAST = 1e-280
+"""Smaller chances may have lost digits to underflow; leaving a cell out only lowers the end."""
+
 
 @dataclass(frozen=True)
 class BitWords:
-    """BitWords of ``length`` bits, each flipped with ``flip``."""
+    """Words of ``length`` bits, each flipped with ``flip``."""
 
     length: int
     flip: Fraction
@@ -88,22 +94,15 @@ class BitWords:
         return values, chances
 
 
-# ----------------------------------------------------------------------------
-# Small crowds counted out: a lower end that the assumed pair alone would miss.
-#
-# The others hold the zero word except for a few, which hold one other word of w set bits; the
-# target holds zero or all ones. Outputs that agree in the number of set bits inside and outside
-# those w places say the same, so the view is the number of outputs of each of the
-# (w+1)(L−w+1) kinds, a table small enough to be filled in while the crowd is small.
-
-_MOST_CELLS = 5000
-_LEAST = 1e-280
-"""Smaller chances may have lost digits to underflow; leaving a cell out only lowers the end."""
-
-
 @dataclass(frozen=True)
 class SmallCrowds:
-    """Crowds of ``records`` − 1 other words that are small enough to be counted out."""
+    """Crowds of ``records`` − 1 other words that are small enough to be counted out.
+
+    The others hold the zero word except for a few, which hold one other word of w set bits;
+    the target holds zero or all ones. Outputs that agree in the number of set bits inside and
+    outside those w places say the same, so the view is the number of outputs of each of the
+    (w+1)(L−w+1) kinds, a table small enough to be filled in.
+    """
 
     records: int
     length: int
@@ -111,6 +110,7 @@ class SmallCrowds:
 
     def delta(self, growth: Fraction) -> float:
         """Return a number at or below the largest δ of these crowds at e^ε = growth."""
+        # Rounded up, as the second law is: everything here may only lower the result.
         ratio = float(growth) * (1 + 2.0**-52)
         best = 0.0
         for zero, full in self._laws:

@@ -1,11 +1,11 @@
 """The worst crowd, found with proof.
 
-Adding records never hurts: whatever a view with more records shows, a view with fewer can
-simulate. So every privacy number that a tester wants large (delta, epsilon, mu, power) is
-non-increasing in the number of ones and in the number of zeros among the others. All crowds
-of a box l ≤ ones ≤ u therefore stay below the smaller crowd that has only l ones and only
-the zeros that remain at u. Splitting boxes until the largest such bound meets the best crowd
-actually seen brackets the true maximum, for any number of users.
+Adding records never hurts (S0 Prop. 3.1): whatever a view with more records shows, a view
+with fewer can simulate. So every privacy number that a tester wants large (delta, epsilon,
+mu, power) is non-increasing in the number of ones and in the number of zeros among the
+others. All crowds of a box l ≤ ones ≤ u therefore stay below the smaller crowd that has only
+l ones and only the zeros that remain at u. Splitting boxes until the largest such bound meets
+the best crowd actually seen brackets the true maximum, for any number of users.
 """
 
 from __future__ import annotations
@@ -123,6 +123,7 @@ def find_worst(
             continue
         for half in box.halves():
             work.add(half)
+    # What was not split any further still counts with the upper end it has.
     for entry in work.heap:
         np.maximum(work.settled, entry[3], out=work.settled)
     work.result.upper = np.maximum(work.settled, work.result.lower)

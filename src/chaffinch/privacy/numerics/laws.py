@@ -1,14 +1,18 @@
-"""Windowed finite distributions that carry what they lack.
+"""Laws of whole numbers that know how far they can be off: binomials and sums of flipped bits.
 
-A ``Law`` holds the masses of a stretch of integers in working precision together with
-proof of how far they can be off. Writing a(s) for the true mass at s and m(s) for the
-stored one, for every set S of integers
+A ``Law`` holds the masses of a stretch of integers (a window) in working precision, with
+proof of how far they can be off. Writing a(s) for the true mass at s and m(s) for the stored
+one, for every set S of integers
 
     sum a ≥ (1 − relative) sum m − noise        sum a ≤ (1 + relative) sum m + missing + noise
 
 where the sums of m and of ``noise`` run over S. ``missing`` is probability that lies
 outside the window (or was dropped on the way); ``noise`` is the two-sided error of a fast
 Fourier transform, point by point, and is None where sums were made directly.
+
+The view of a collection of bits is a sum of two parts: what the others add, Bin(ones, p) +
+Bin(zeros, q) (``sum_of_flips``), and what the target adds, Bin(copies, q) or Bin(copies, p)
+(``target_bits``). S0 §4 is the case of one copy.
 """
 
 from __future__ import annotations
@@ -36,6 +40,9 @@ from chaffinch.privacy.numerics.roots import bisect_real
 
 _CUT = 1e-280
 """Masses below this are left out of a Fourier transform."""
+
+_EXACT_COPIES = 64
+"""Up to so many bits of one person are counted in whole numbers, and rounded once."""
 
 DIRECT_PRODUCTS = 4_000_000
 """Up to this many multiplications a convolution is summed directly: no cancellation, no noise."""
@@ -98,6 +105,7 @@ def binomial(count: int, chance: Fraction, tail: Any) -> Law:
     dropped = (len(lower) - keep_low + len(upper) - keep_high) * TINIEST
     lower, upper = lower[:keep_low], upper[:keep_high]
     weights = np.concatenate([lower[::-1], np.ones(1, dtype=Wide), upper])
+    # The window's own weights are divided by their sum, so what is outside raises every mass.
     whole = low == 0 and high == count
     missing = dropped + (Wide(0) if whole else 2 * Wide(tail))
     steps = max(keep_low, keep_high)
@@ -133,6 +141,7 @@ def _fourier_product(first: WideArray, second: WideArray) -> tuple[WideArray, fl
     x, y = _plain_floats(first), _plain_floats(second)
     length = len(x) + len(y) - 1
     size = 1 << (length - 1).bit_length()
+    # Zeros up to the next power of two keep the ends from wrapping into one another.
     product = np.fft.irfft(np.fft.rfft(x, size) * np.fft.rfft(y, size), size)[:length]
     norms = float(np.linalg.norm(x) * np.linalg.norm(y))
     error = (26.0 * math.log2(size) + 4.0) * 2.0**-53 * norms
@@ -179,12 +188,14 @@ def tilted_law(ones: int, zeros: int, flip: Fraction, aim: Any) -> Law:
         binomial(ones, (1 - flip) * tilt / total_one, tail),
         binomial(zeros, flip * tilt / total_zero, tail),
     )
+    # M and r^−s leave the range of floats; their product in the middle of the window does not.
     middle = law.start + len(law.mass) // 2
     anchor = wide_exponential([(ones, total_one), (zeros, total_zero), (-middle, tilt)])
     scale = anchor * _powers(wide(1 / tilt), law.start - middle, law.stop - middle)
     noise = np.full(len(scale), law.missing, dtype=Wide)
     if law.noise is not None:
         noise += law.noise
+    # To the right r^−s grows and lifts the noise with it: cut where a mass is not clear of it.
     clear = np.flatnonzero(law.mass > 1e6 * noise)
     stop = int(clear[-1]) + 1 if len(clear) else 1
     mass, noise = (law.mass * scale)[:stop], (noise * scale)[:stop]
@@ -216,12 +227,6 @@ def _powers(base: Any, first: int, last: int) -> WideArray:
     return np.concatenate([falling[::-1], np.ones(1, dtype=Wide), rising])
 
 
-# ----------------------------------------------------------------------------
-# What the target adds to a sum: its flipped bits, for either value.
-
-_EXACT_COPIES = 64
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class TargetBits:
     """What the target adds to the sum: Bin(copies, q) for value 0, Bin(copies, p) for value 1.
@@ -250,6 +255,7 @@ def target_bits(copies: int, flip: Fraction) -> TargetBits:
         numerator, denominator = flip.as_integer_ratio()
         other = denominator - numerator
         whole = denominator**copies
+        # Over the common denominator^copies every term, sum and difference is an integer.
         terms = [
             math.comb(copies, j) * numerator**j * other ** (copies - j) for j in range(copies + 1)
         ]
@@ -280,6 +286,7 @@ def _rounded_target(copies: int, flip: Fraction) -> TargetBits:
     half = (copies + 1) // 2
     lead[half:] = lead[: copies - half][::-1]
     term = law.relative + law.missing + gamma(copies + 2.0)
+    # Each difference may have lost as many digits as its terms are larger than it.
     safe = np.maximum(lead[:half], Wide(np.finfo(Wide).tiny))
     cancelled = np.max(np.where(lead[:half] > 0, (zero_sums + one_sums)[:half] / safe, 1))
     return TargetBits(zero, one, lead, one_sums[:-1], term * cancelled + 2 * ROUNDOFF, flip)

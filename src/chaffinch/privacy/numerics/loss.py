@@ -10,7 +10,13 @@ tests are the best there are [Neyman and Pearson], so
     e^epsilon(delta)− 1 = max over k of (gain − delta) / level
     mu                  = max over k of  Φ⁻¹(level + gain) − Φ⁻¹(level)
 
-Both arrays are sums of positive terms: the one subtraction is the one you see.
+The order of the ratios is S0 Lemma 4.1; delta is S0 eq. 4.10 without its misprint (it prints
+2p·e^ε − 1 for p·e^ε − q). Both arrays are sums of positive terms: the one subtraction is the
+one you see.
+
+An upper end may also be asked for the same sum with more independent bits in it whose kind
+is not known, only their variance, ``spread``: that is how a whole box of crowds is bounded
+more tightly than by leaving those bits out (`_highest_spread`).
 """
 
 from __future__ import annotations
@@ -70,7 +76,7 @@ class Knots:
         """Return both ends of delta for this pair, in this direction.
 
         With ``spread`` the upper end is for the sum of this pair and further independent
-        bits of unknown kind whose variances add up to ``spread`` (see ``_highest_spread``).
+        bits of unknown kind whose variances add up to ``spread`` (see `_highest_spread`).
         """
         if epsilon >= self.steepest:
             return 0.0, 0.0
@@ -81,6 +87,7 @@ class Knots:
             return self._first_test(epsilon)
         wider = self.relative + 6.0 * ROUNDOFF
         high = self._highest_values(ratio)
+        # The lower end takes the gain as small and the level as large as their errors allow.
         low = ((1 - wider) * self.gain - ((1 + wider) * ratio) * self.level) - (
             ratio * self.missing + self.gain_noise + ratio * self.level_noise
         )
@@ -156,6 +163,7 @@ class Knots:
 
     def _highest_epsilon(self, delta: float, spread: float) -> float:
         wider = self.relative + 6.0 * ROUNDOFF
+        # What lies outside the window may have any ratio; only its chance bounds it.
         if not self.missing < delta:
             return self.steepest
         worst = (1 + wider) * self.gain + (self.missing + self.gain_noise) - Wide(delta)
@@ -163,6 +171,7 @@ class Knots:
         inside = worst > 0
         if not inside.any():
             return min(max(self.beyond, 0.0), self.steepest)
+        # A level that is not surely positive bounds no quotient.
         if not (np.broadcast_to(floor, worst.shape)[inside] > 0).all():
             return self.steepest
         ratio = np.where(inside, worst, 0) / np.where(inside, floor, 1)
@@ -261,6 +270,7 @@ def _quantile(tail: WideArray, rest: WideArray, side: int) -> Floats:
     With a lower end of the tail, an upper end of the rest and ``side`` 1 this is an upper end
     (infinite where the tail is not surely positive); with the ends swapped and −1 a lower end.
     """
+    # Φ⁻¹ of a logarithm keeps its digits for chances far below the smallest double.
     from_tail: Floats = -ndtri_exp(_logs(tail))
     from_rest: Floats = ndtri_exp(_logs(rest))
     found = np.where(np.asarray(tail, dtype=np.float64) <= 0.5, from_tail, from_rest)
@@ -270,6 +280,7 @@ def _quantile(tail: WideArray, rest: WideArray, side: int) -> Floats:
 def _ratio_gap(level: WideArray, steepest: float) -> Floats:
     """Return an upper end of Φ⁻¹(min(1, level·e^steepest)) − Φ⁻¹(level)."""
     logs = _logs(level)
+    # A level of 0 makes −inf − (−inf), no number: the gap there is 0.
     with np.errstate(invalid="ignore"):
         near, far = ndtri_exp(np.minimum(logs + steepest, 0.0)), ndtri_exp(logs)
         gap: Floats = near - far + _NORMAL_QUANTILE_ERROR * (2 + np.abs(near) + np.abs(far))
@@ -357,10 +368,6 @@ def loss_tail(others: Law, target: TargetBits, epsilon: float) -> tuple[float, f
     low = down(zero[surely].sum() * (1 - total) - noise * surely.sum())
     high = up(zero[maybe].sum() * (1 + total) + noise * maybe.sum() + others.missing)
     return min(low, 1.0), min(high, 1.0)
-
-
-# ----------------------------------------------------------------------------
-# How much further bits of unknown kind must lower a delta, whatever they hold.
 
 
 def _highest_spread(values: WideArray, spread: float, outside: Any) -> Any:

@@ -71,6 +71,7 @@ def dominating_loss(epsilons: Floats, deltas: Floats, step: float) -> GridLoss:
     grid = step * np.arange(last + 1)
     values = _between(epsilons, deltas, grid)
     x = np.exp(grid)
+    # −h′ is how much mass the second law has beyond x; it is 0 behind the last node.
     slopes = np.append(np.diff(values) / np.diff(x), 0.0)
     # Each slope is off by a few roundoffs of itself; the jumps get that much more.
     jumps = np.diff(slopes) + 16 * _ROUNDOFF * (np.abs(slopes[:-1]) + np.abs(slopes[1:]))
@@ -111,11 +112,12 @@ def split_losses(losses: Floats, mass: Floats, step: float) -> GridLoss:
     """Return finite losses moved to the grid at random, each keeping its mean.
 
     Every move is below one step and has mean zero, so over many rounds they add up to a
-    small shift with high probability (Hoeffding): see ``lower_delta``.
+    small shift with high probability (Hoeffding): see `Composition._lower_delta`.
     """
     if len(losses) == 0:
         return GridLoss(step, 0, np.zeros(1), 0.0, 0.0)
     place = losses / step
+    # A loss that is on the grid up to rounding stays there: it must not be split in two.
     nearest = np.round(place)
     moved = float(np.abs(place - nearest).max())
     floor = np.floor(np.where(np.abs(place - nearest) < 1e-9, nearest, place))
@@ -264,6 +266,7 @@ def _power(base: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
 def _tilted(loss: GridLoss, tilt: float) -> tuple[Floats, float]:
     """Return the tilted masses, normalised, and the log of their total."""
     logs = loss.logs + tilt * loss.losses
+    # Divided by the largest before the exponential: no overflow, and only dust underflows.
     top = float(logs.max())
     weights = np.exp(logs - top)
     total = float(weights.sum())

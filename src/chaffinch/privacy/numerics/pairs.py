@@ -6,7 +6,13 @@ tests for the second, the hockey-stick of the pair is a sum over the first outco
 
     delta = Σ_s P(s)·δ₂(e^ε·Q(s)/P(s)),  δ₂(g) = max over k of gain₂(k) − (g − 1)·level₂(k)
 
-with one more test for g < 1, "always": gain 0, level 1.
+with one more test for g < 1, "always": gain 0, level 1. (S0 §5.2; the exact loss is the
+convolution of the two single ones, and this is that convolution, asked at one epsilon.)
+
+Where decoys fall on the two values at random the two sums are no longer independent: a decoy
+is on the first value, on the second, or on neither. But the records are independent, so the
+Fourier transform of the joint law is a product of powers, and the hockey-stick is a sum over
+a grid: ``mixture_delta``, used for lower ends only.
 """
 
 from __future__ import annotations
@@ -37,6 +43,13 @@ _NEAR = 3
 _UNLIKELY = np.finfo(Wide).max ** Wide(0.5)
 """A ratio so large that no test gains by the outcome; capped so that products stay finite."""
 
+_ROUNDOFF = 2.0**-53
+_TAIL = 1e-22
+"""What either sum may have outside the grid, on either side."""
+_MOST_CELLS = 4_000_000
+
+_Complex = NDArray[np.complex128]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SideTests:
@@ -63,6 +76,7 @@ def side_tests(others: Law, target: TargetBits) -> SideTests:
     ends = np.zeros(1, dtype=Wide)
     full = np.ones(1, dtype=Wide)
     zero, one = np.convolve(others.mass, target.zero), np.convolve(others.mass, target.one)
+    # Ratios fall with the outcome (S0 Lemma 4.1); rounding may break that by a hair.
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.minimum.accumulate(np.where(one > 0, zero / one, np.inf))
     doubt = 2 * (others.relative + target.relative) + gamma(4.0 * target.copies + 20.0)
@@ -155,20 +169,6 @@ def _best_of(
     most = tests.high_gain[picked] - np.where(cheap > 0, cheap * low_level, cheap * high_level)
     least = tests.low_gain[picked] - np.where(dear > 0, dear * high_level, dear * low_level)
     return least.max(axis=1), most.max(axis=1)
-
-
-# ----------------------------------------------------------------------------
-# The exact view of two values when decoys fall on them at random: a lower end for delta.
-#
-# A decoy is on the first value, on the second, or on neither, so the two sums are no longer
-# independent and the likelihood ratio is no product. But the records are, so the Fourier
-# transform of the joint law is a product of powers, and the hockey-stick is a sum over a grid.
-
-_ROUNDOFF = 2.0**-53
-_TAIL = 1e-22
-_MOST_CELLS = 4_000_000
-
-_Complex = NDArray[np.complex128]
 
 
 def mixture_delta(

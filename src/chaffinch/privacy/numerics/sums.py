@@ -1,7 +1,16 @@
 """E[max(0, offset + X₁ + … + X_N)] for independent copies of a finite variable, certified.
 
-The cost does not depend on N, and expectations down to 1e-300 keep their relative accuracy.
-How it is computed and why the ends hold is told in `contours`.
+Three ways, each for the sums it is quick for; all three keep their relative accuracy down to
+expectations of 1e-300:
+
+* ``positive_part_of_sum``: along a line in the complex plane (told and proven in `contours`).
+  The cost does not depend on N, but a sum that is positive on a handful of isolated outcomes
+  takes many frequencies.
+* ``count_outcomes``: for those. The outcomes are listed (how often each value occurs) from
+  the dearest value to the cheapest, as long as the sum stays positive.
+* ``mean_positive_part``: for values that lie orders of magnitude apart. Ratios of chances of
+  whole words reach (p/q)^L, so that one word may decide the sign of a sum of millions. Such
+  values are taken out first, exactly, and one of the other two does the rest.
 """
 
 from __future__ import annotations
@@ -27,7 +36,14 @@ FiniteLaw = tuple[list[Fraction], list[Fraction]]
 """Values and their probabilities, exact."""
 
 _FEW, _MANY = 60, 3000
-"""Up to so many variables with so many outcomes in all, the outcomes are simply counted."""
+"""Up to so many variables with so many outcomes in all, all ways they fall are added up."""
+
+_MOST_OUTCOMES = 60_000
+_MOST_COUNT = 100_000
+"""Up to so many positive outcomes, of so many variables, are listed."""
+
+_SLACK = 2.0**-50
+"""Room for a few roundings of doubles in a row."""
 
 
 def positive_part_of_sum(
@@ -196,18 +212,6 @@ def _times(value: float, power: int, side: float) -> float:
     return product if product > 1e-300 else max(0.0, math.nextafter(product, side))
 
 
-# ----------------------------------------------------------------------------
-# E[(X₁+…+X_N)₊] by counting, where few of the outcomes make the sum positive.
-#
-# The contour method of `sums` is quick when many variables blur into one another, and slow when
-# a sum is positive only on a handful of isolated outcomes. There the outcomes are listed: how
-# often each value occurs, from the dearest to the cheapest, as long as the sum stays positive.
-# Values and chances are exact; everything after that is in the working float, with its error.
-
-_MOST_OUTCOMES = 60_000
-_MOST_COUNT = 100_000
-
-
 def count_outcomes(law: FiniteLaw, count: int) -> Bracket | None:
     """Return the bracket of E[(X₁+…+X_N)₊], or None when too many outcomes are positive.
 
@@ -261,6 +265,7 @@ def _expectation(
     sums = table @ np.array([wide(value) for value in values], dtype=Wide)
     size = float(factorials[count]) + count * (4.0 + float(np.max(np.abs(logs))))
     doubt = 8.0 * (len(values) + 4) * ROUNDOFF * (2.0 * size + len(table) + 16.0)
+    # An error of the exponent is a relative error of the chance: `doubt` covers it.
     weights = np.exp(exponents)
     slack = 8.0 * (len(values) + 4) * ROUNDOFF * count
     low = np.sum(weights * np.maximum(sums - slack, 0.0)) * (1.0 - doubt)
@@ -284,24 +289,15 @@ def _log(chance: Fraction) -> Any:
     return np.log(wide(chance))
 
 
-# ----------------------------------------------------------------------------
-# E[(X₁+…+X_N)₊]/N for laws whose values lie orders of magnitude apart.
-#
-# Ratios of chances of whole words reach (p/q)^L, so one word may decide the sign of a sum of
-# millions. Such values are taken out first, exactly, and the rest is of ordinary size:
-#
-# * *heavy*: v ≥ N·|least value|. One occurrence makes the sum positive, whatever else happens.
-#   With m their chance and kept the others,
-#   E[S₊] = (1−m)^N E[S₊ | none] + E[S; some], and the last term is
-#   N·Σ m(v)·v + N·(1−m)·E[X | kept]·(1 − (1−m)^(N−1)).
-# * *ruinous*: v ≤ −N·(largest kept value). One occurrence makes the sum negative, so all of
-#   them may be set to −N·(largest kept value) and nothing changes.
-
-_UNIT = 2.0**-50
-
-
 def mean_positive_part(law: FiniteLaw, count: int, *, relative_width: float) -> Bracket:
-    """Return the bracket of E[(X₁+…+X_N)₊]/N."""
+    """Return the bracket of E[(X₁+…+X_N)₊]/N.
+
+    A value v ≥ N·|least value| is *heavy*: one occurrence makes the sum positive, whatever
+    else happens. With m the chance of the heavy ones and kept the others,
+
+        E[S₊] = (1−m)^N E[S₊ | none] + E[S; some],
+        E[S; some] = N·Σ m(v)·v + N·(1−m)·E[X | kept]·(1 − (1−m)^(N−1)).
+    """
     merged: dict[Fraction, Fraction] = {}
     for value, chance in zip(*law, strict=True):
         merged[value] = merged.get(value, Fraction(0)) + chance
@@ -315,7 +311,11 @@ def mean_positive_part(law: FiniteLaw, count: int, *, relative_width: float) -> 
 
 
 def _ordinary(kept: dict[Fraction, Fraction], count: int, width: float) -> Bracket:
-    """Return the bracket given that no heavy value occurs."""
+    """Return the bracket given that no heavy value occurs.
+
+    One occurrence of a value v ≤ −N·(largest kept value) makes the sum negative, so all such
+    values may be raised to that floor and nothing changes.
+    """
     top = max(kept)
     if top <= 0:
         return Bracket(0.0, 0.0)
@@ -324,6 +324,7 @@ def _ordinary(kept: dict[Fraction, Fraction], count: int, width: float) -> Brack
     for value, chance in kept.items():
         raised = max(value, floor)
         law[raised] = law.get(raised, Fraction(0)) + chance / total
+    # Listing gives up where too many outcomes are positive: that is what lines are quick for.
     listed = list(law), list(law.values())
     part = count_outcomes(listed, count)
     if part is None or part.relative_width > width:
@@ -340,11 +341,11 @@ def _with_heavy(
         mean = float(count * sum(v * c for v, c in heavy.items()))
         return Bracket(down(mean), up(mean))
     rate = math.log1p(-chance)
-    doubt = _UNIT * (4.0 + count * abs(rate))
+    doubt = _SLACK * (4.0 + count * abs(rate))
     share = math.exp(count * rate)
     gain = float(count * sum(v * c for v, c in heavy.items()))
     loss = float(count * sum(v * c for v, c in kept.items())) * -math.expm1((count - 1) * rate)
-    low = share * part.lower * (1.0 - doubt) + gain - abs(gain) * _UNIT
-    high = share * part.upper * (1.0 + doubt) + gain + abs(gain) * _UNIT
-    slack = abs(loss) * (_UNIT + doubt)
+    low = share * part.lower * (1.0 - doubt) + gain - abs(gain) * _SLACK
+    high = share * part.upper * (1.0 + doubt) + gain + abs(gain) * _SLACK
+    slack = abs(loss) * (_SLACK + doubt)
     return Bracket(down(low + loss - slack), up(high + loss + slack))

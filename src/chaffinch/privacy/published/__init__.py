@@ -5,7 +5,7 @@ defect; `FORMULAS` lists them all for charts and pages. Nothing that gives a gua
 anything in here.
 """
 
-from chaffinch.privacy.published import copies, fake_records, gaussian, one_filter, responders
+from chaffinch.privacy.published import copies, fake_records, one_filter, shuffled_bits
 from chaffinch.privacy.published.copies import (
     three_sigma_copies_epsilon,
     three_sigma_copies_flip_probability,
@@ -30,21 +30,21 @@ from chaffinch.privacy.published.fake_records import (
     zero_crowd_flip_probability,
 )
 from chaffinch.privacy.published.formula import Formula
-from chaffinch.privacy.published.gaussian import shifted_binomial_mu, shifted_binomial_tradeoff
 from chaffinch.privacy.published.one_filter import one_filter_ratio
-from chaffinch.privacy.published.responders import (
+from chaffinch.privacy.published.shuffled_bits import (
     binary_sum_delta,
     binary_sum_epsilon,
     binary_sum_flip_probability,
     random_responders_delta,
     random_responders_epsilon,
+    shifted_binomial_mu,
+    shifted_binomial_tradeoff,
 )
 
 FORMULAS: tuple[Formula, ...] = (
     *fake_records.FORMULAS,
     *copies.FORMULAS,
-    *gaussian.FORMULAS,
-    *responders.FORMULAS,
+    *shuffled_bits.FORMULAS,
     *one_filter.FORMULAS,
 )
 

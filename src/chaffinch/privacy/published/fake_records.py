@@ -22,7 +22,7 @@ from chaffinch.privacy.published.formula import (
     refuse,
 )
 
-# ------------------------------------------------------------------ one bit, (4.36)
+# One bit, (4.36).
 
 
 def zero_crowd_flip_probability(*, epsilon: float, delta: float, users: int) -> float:
@@ -53,7 +53,7 @@ def zero_crowd_delta(*, users: int, flip_probability: float, epsilon: float) -> 
     return min(1.0, 2.0 * math.exp(-size * flip(flip_probability) * fall**2 / 3.0))
 
 
-# ------------------------------------------------------------------ one bit, (4.48)
+# One bit, (4.48).
 
 
 def any_crowd_flip_probability(*, epsilon: float, delta: float, users: int) -> float:
@@ -81,7 +81,7 @@ def any_crowd_delta(*, users: int, flip_probability: float, epsilon: float) -> f
     return _wide_delta(size * flip(flip_probability), fall, 2.0)
 
 
-# ------------------------------------------------------------------ decoys in clear, (5.10)
+# Decoys in clear, (5.10).
 
 
 def clear_decoys(*, epsilon: float, delta: float, values: int) -> float:
@@ -109,7 +109,7 @@ def clear_decoys_delta(*, decoys: int, values: int, epsilon: float) -> float:
     return _narrow_delta(expected, positive_epsilon(epsilon))
 
 
-# ------------------------------------------------------------------ flipped values, (5.16)
+# Flipped values, (5.16).
 
 
 def flipped_values_flip_probability(
@@ -142,7 +142,7 @@ def flipped_values_delta(
     return _wide_delta(_records(users, decoys) * flip(flip_probability), fall, 4.0)
 
 
-# ------------------------------------------------------------------ decoys as cover, (5.26)
+# Decoys as cover, (5.26).
 
 
 def decoy_cover_flip_probability(*, epsilon: float, delta: float, decoys: int) -> float:
@@ -169,7 +169,7 @@ def decoy_cover_delta(*, decoys: int, flip_probability: float, epsilon: float) -
     return _narrow_delta(expected, positive_epsilon(epsilon))
 
 
-# ------------------------------------------------------------------ the two shapes
+# The two shapes.
 
 
 def _records(users: int, decoys: int) -> int:

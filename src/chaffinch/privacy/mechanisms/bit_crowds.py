@@ -1,0 +1,205 @@
+"""The crowds that a collection of flipped bits may have, and what can be asked of one of them.
+
+The target adds Bin(copies, q) or Bin(copies, p) to the sum that the analyzer sees; the others
+add Bin(ones, p) + Bin(zeros, q). How many of them hold a one is not known, so a box of
+possible numbers is bounded by the smaller crowd that all of them contain (see `crowds`).
+Swapping the roles of ones and zeros mirrors the sum: that is the other direction of a pair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from chaffinch import checks
+from chaffinch.privacy.guarantee import Bracket
+from chaffinch.privacy.numerics.crowds import Box, Ends
+from chaffinch.privacy.numerics.laws import DIRECT_PRODUCTS, Law, sum_of_flips, target_bits
+from chaffinch.privacy.numerics.loss import Knots, knots_of_sum, loss_tail
+from chaffinch.privacy.numerics.precision import (
+    LEAST_TAIL,
+    Floats,
+    Wide,
+    log_of_power,
+)
+from chaffinch.privacy.tradeoff import TradeOff, check_levels
+
+Ask = Callable[[Knots, float], Ends]
+"""A question to a pair (and a spread): the answer is both ends of one or several numbers."""
+
+SMALL_CROWD = 10_000
+"""Up to so many others every width is asked for in full; beyond, time counts."""
+_FEW_PRODUCTS = 100_000
+"""Large crowds are asked for less relative width, which an FFT can give and sooner."""
+
+
+@dataclass(frozen=True)
+class BitCrowds:
+    """All crowds of one collection: ``last`` others, each worth ``step`` bits of one kind."""
+
+    flip: Fraction
+    copies: int
+    step: int
+    last: int
+    fixed_zeros: int = 0
+
+    @property
+    def steepest(self) -> float:
+        """Return a float at or above the largest log ratio any outcome can have."""
+        return log_of_power((1 - self.flip) / self.flip, self.copies)
+
+    def others(self, ones: int, kept: int, *, mirrored: bool, tail: Any, aim: Any) -> Law:
+        """Return the sum of a crowd with ``ones`` ones and the zeros left beside ``kept`` ones."""
+        plus = ones * self.step
+        zeros = (self.last - kept) * self.step + self.fixed_zeros
+        if mirrored:
+            plus, zeros = zeros, plus
+        products = DIRECT_PRODUCTS if self.last <= SMALL_CROWD else _FEW_PRODUCTS
+        return sum_of_flips(plus, zeros, self.flip, tail, aim, most_products=products)
+
+    def knots(
+        self,
+        ones: int,
+        kept: int,
+        *,
+        mirrored: bool,
+        tail: Any,
+        aim: Any = 1.0,
+        with_miss: bool = False,
+    ) -> Knots:
+        """Return the best tests of value 0 against value 1 in that crowd."""
+        others = self.others(ones, kept, mirrored=mirrored, tail=tail, aim=aim)
+        target = target_bits(self.copies, self.flip)
+        return knots_of_sum(others, target, self.steepest, with_miss=with_miss)
+
+    def mu_tail(self) -> Any:
+        """Return a tail so far out that no knot beyond it can decide mu.
+
+        A knot at level a is worth about steepest / √(2 ln(1/a)); the middle of the curve is
+        worth about copies·(p − q)/√(bits·p·q), a guess that only steers the effort.
+        """
+        flip = max(float(self.flip), 1e-300)
+        bits = self.last * self.step + self.fixed_zeros + self.copies
+        middle = self.copies * (1 - 2 * flip) / math.sqrt(bits * flip * (1 - flip))
+        logarithm = min((self.steepest / (0.8 * middle)) ** 2 / 2 + 60.0, 11_000.0)
+        return max(np.exp(Wide(-logarithm)), LEAST_TAIL)
+
+    @property
+    def directions(self) -> tuple[bool, ...]:
+        """Return which mirrors are needed: without fixed zeros one order covers both."""
+        return (False, True) if self.fixed_zeros else (False,)
+
+    @property
+    def boxes(self) -> list[Box]:
+        """Return the boxes that hold every crowd."""
+        return [Box((0,), (self.last,), mirrored) for mirrored in self.directions]
+
+    def bound_of(
+        self, ask: Ask, tail: Any, aim: Any = 1.0, *, with_miss: bool = False
+    ) -> Callable[[Box], Ends]:
+        """Return the bound of a question over a box of crowds.
+
+        Inside a box lie records of unknown kind; whatever they hold, each of their bits has
+        variance p·q, which the question may use.
+        """
+        # Rounded down: less variance than there is only makes the bound weaker.
+        variance = float(self.flip * (1 - self.flip)) * self.step * (1 - 2.0**-50)
+
+        def bound(box: Box) -> Ends:
+            (ones,), (kept,) = box.low, box.high
+            knots = self.knots(
+                ones, kept, mirrored=box.mirrored, tail=tail, aim=aim, with_miss=with_miss
+            )
+            return ask(knots, variance * (kept - ones))
+
+        return bound
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """One given crowd: ``ones`` of the others hold a one. Both directions are covered."""
+
+    among: BitCrowds
+    ones: int
+
+    def ends(self, ask: Ask, tail: Any, aim: Any = 1.0, *, with_miss: bool = False) -> Ends:
+        """Return both ends of an answer, the larger of the two directions."""
+        answers = []
+        for mirrored in (False, True):
+            knots = self.among.knots(
+                self.ones, self.ones, mirrored=mirrored, tail=tail, aim=aim, with_miss=with_miss
+            )
+            answers.append(ask(knots, 0.0))
+        return (
+            np.maximum(answers[0][0], answers[1][0]),
+            np.maximum(answers[0][1], answers[1][1]),
+        )
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Return the bracket of delta for this crowd."""
+        epsilon = checks.epsilon(epsilon)
+        if epsilon >= self.among.steepest:
+            return Bracket(0.0, 0.0)
+        tail, aim = Wide(1e-30), Wide(1.0)
+        while True:
+            low, high = self.ends(ask_delta(epsilon), tail, aim)
+            if high[0] - low[0] <= 1e-9 * high[0] or tail == LEAST_TAIL:
+                return Bracket(float(low[0]), float(high[0]))
+            tail, aim = max(tail**2, LEAST_TAIL), min(Wide(high[0]), aim)
+
+    def epsilon(self, delta: float) -> Bracket:
+        """Return the bracket of the smallest epsilon for this crowd."""
+        delta = checks.delta(delta)
+
+        def ask(knots: Knots, _: float) -> Ends:
+            return as_arrays(knots.epsilon(delta))
+
+        low, high = self.ends(ask, max(Wide(delta) * 1e-14, LEAST_TAIL), delta)
+        return Bracket(float(low[0]), float(high[0]))
+
+    def pointwise(self, epsilon: float) -> Bracket:
+        """Return P[loss > epsilon] for this crowd, the larger of the two directions."""
+        epsilon = checks.epsilon(epsilon)
+        target = target_bits(self.among.copies, self.among.flip)
+        ends = [
+            loss_tail(
+                self.among.others(self.ones, self.ones, mirrored=mirrored, tail=1e-25, aim=1.0),
+                target,
+                epsilon,
+            )
+            for mirrored in (False, True)
+        ]
+        return Bracket(max(low for low, _ in ends), max(high for _, high in ends))
+
+    def gaussian_mu(self) -> Bracket:
+        """Return the bracket of mu for this crowd."""
+        low, high = self.ends(
+            lambda knots, _: as_arrays(knots.mu()), self.among.mu_tail(), with_miss=True
+        )
+        return Bracket(float(low[0]), float(high[0]))
+
+    def tradeoff(self, alphas: Floats) -> TradeOff:
+        """Return the trade-off curve of this crowd: the smaller of the two orders."""
+        levels = check_levels(alphas)
+        low, high = self.ends(lambda knots, _: knots.power(levels), 1e-25)
+        upper = np.minimum(1.0 - low + 2.0**-52, 1.0)
+        return TradeOff(levels, np.maximum(1.0 - high - 2.0**-52, 0.0), upper)
+
+
+def ask_delta(epsilon: float) -> Ask:
+    """Return the question for delta at one epsilon."""
+
+    def ask(knots: Knots, spread: float) -> Ends:
+        return as_arrays(knots.delta(epsilon, spread=spread))
+
+    return ask
+
+
+def as_arrays(ends: tuple[float, float]) -> Ends:
+    """Return the ends of one number as arrays."""
+    return np.array([ends[0]]), np.array([ends[1]])
