@@ -25,7 +25,9 @@ def files() -> tuple[Path, ...]:
     for folder, inner, names in os.walk(ROOT):
         # Changing the list in place keeps os.walk out of the ignored folders.
         inner[:] = [name for name in inner if not any(fnmatch(name, bad) for bad in ignored)]
-        found.extend(Path(folder, name) for name in names)
+        # In a linked work tree .git is a file.
+        kept = (name for name in names if not any(fnmatch(name, bad) for bad in ignored))
+        found.extend(Path(folder, name) for name in kept)
     return tuple(sorted(found))
 
 
