@@ -14,7 +14,7 @@ from chaffinch.privacy.guarantee import Method
     ("low", "high", "scale"),
     [(1.0, 1.0, "linear"), (2.0, 1.0, "linear"), (0.0, 1.0, "log"), (math.nan, 1.0, "linear")],
 )
-def test_an_axis_leads_somewhere(low: float, high: float, scale: charts.figure.Scale) -> None:
+def test_an_axis_leads_somewhere(low: float, high: float, scale: charts.axis.Scale) -> None:
     with pytest.raises(InvalidInput):
         charts.Axis("x", low, high, scale=scale)
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.charts import Axis, HeatFigure
-from chaffinch.charts.heat import two_digits
+from chaffinch.charts.heat import short_number
 from chaffinch.charts.svg import STYLE
 from chaffinch.errors import InvalidInput
 
@@ -121,7 +121,7 @@ def test_a_map_can_be_read_aloud() -> None:
 
 @given(st.floats(1e-12, 1e12))
 def test_short_numbers_are_short_and_right(value: float) -> None:
-    text = two_digits(value)
+    text = short_number(value)
     assert len(text) <= 7
     scale = {"k": 1e3, "M": 1e6, "G": 1e9}.get(text[-1], 1.0)
     assert float(text.rstrip("kMG")) * scale == pytest.approx(value, rel=0.051)

@@ -1,10 +1,10 @@
 """Figures as plain data, and one renderer per medium. The numbers come from ``privacy``."""
 
-from chaffinch.charts.curves import privacy_curve
+from chaffinch.charts.axis import Axis
+from chaffinch.charts.curves import privacy_curve, tradeoff
 from chaffinch.charts.estimates import Dot, DotFigure, estimates_chart, number_chart
-from chaffinch.charts.figure import Axis, Figure, Series, Terms
+from chaffinch.charts.figure import Figure, Series, Terms
 from chaffinch.charts.heat import HeatFigure
-from chaffinch.charts.tradeoffs import tradeoff
 
 __all__ = [
     "Axis",

@@ -1,24 +1,38 @@
-"""The privacy curve: which delta goes with which epsilon, exactly and as published."""
+"""Curves of a mechanism: delta against epsilon, and the two errors of a test.
+
+Beside the mechanism's own bracket stand the published formulas that speak about it, where
+there are any: claims, not guarantees.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from chaffinch import checks
-from chaffinch.charts import claims, figure
-from chaffinch.charts.figure import Axis, Figure, Series
+from chaffinch import checks, privacy
+from chaffinch.charts.axis import Axis
+from chaffinch.charts.figure import Figure, Series, Style, Terms
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.privacy import published as formulas
+from chaffinch.privacy.guarantee import PROVEN
 from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.privacy.numerics.precision import Floats
 
-Floats = NDArray[np.float64]
-
-_POINTS = 41
+_CURVE_POINTS = 41
 _CLAIMED_POINTS = 201
 _ROOM = 1.8
 """The axis goes on beyond the exact curve, for the published ones to be seen."""
+_LEVELS = 51
+_CLAIMED_LEVELS = 401
+_LARGEST_CLAIM = 10**6
+
+_BY_NAME = {formula.name: formula for formula in formulas.FORMULAS}
 
 
 def privacy_curve(
@@ -36,19 +50,19 @@ def privacy_curve(
     least = checks.delta(least_delta)
     if not least < 1:
         raise InvalidInput("least delta", "below 1", least_delta)
-    found = claims.about(mechanism) if published else ()
+    found = _claims_about(mechanism) if published else ()
     nodes, right = _nodes(mechanism, epsilons, least, room=_ROOM if found else 1.0)
     low, high = mechanism.profile(nodes)
-    name, style = figure.line(mechanism)
+    name, style = _own_line(mechanism)
     own = Series(name, tuple(nodes.tolist()), tuple(high.tolist()), style, tuple(low.tolist()))
-    series = [own, *_claimed(found, right, _bottom(own, least))]
+    series = [own, *_claimed_curves(found, right, _bottom(own, least))]
     return Figure(
-        title=figure.called(mechanism),
+        title=mechanism_name(mechanism),
         x=Axis("epsilon", 0.0, right),
         y=Axis("delta", _bottom(own, least), 1.0, scale="log"),
         series=tuple(series),
-        alternative=_alternative(mechanism, series),
-        terms=figure.terms(mechanism),
+        alternative=_curve_in_words(mechanism, series),
+        terms=mechanism_terms(mechanism),
     )
 
 
@@ -62,7 +76,7 @@ def _nodes(
             raise InvalidInput("epsilons", "finite, at least 0, and not only 0", epsilons)
         return nodes, float(nodes[-1])
     reach = _reach(mechanism, least)
-    return np.linspace(0.0, reach, _POINTS), reach * room
+    return np.linspace(0.0, reach, _CURVE_POINTS), reach * room
 
 
 def _reach(mechanism: Mechanism, least: float) -> float:
@@ -89,7 +103,7 @@ def _bottom(own: Series, least: float) -> float:
     return max(least, 10.0 ** math.floor(min(math.log10(lowest) + 1e-3, -1.0)))
 
 
-def _claimed(found: tuple[claims.Claim, ...], right: float, bottom: float) -> list[Series]:
+def _claimed_curves(found: tuple[_Claim, ...], right: float, bottom: float) -> list[Series]:
     lines = []
     points = np.linspace(0.0, right, _CLAIMED_POINTS)[1:]
     for claim in found:
@@ -103,12 +117,12 @@ def _claimed(found: tuple[claims.Claim, ...], right: float, bottom: float) -> li
     return lines
 
 
-def _alternative(mechanism: Mechanism, series: list[Series]) -> str:
+def _curve_in_words(mechanism: Mechanism, series: list[Series]) -> str:
     """Return what the picture shows, in sentences."""
     own = series[0]
     ends = [f"at delta {own.y[end]:.3g} for epsilon {own.x[end]:.3g}" for end in (0, -1)]
     parts = [
-        f"Delta on a logarithmic axis against epsilon for {figure.called(mechanism)}.",
+        f"Delta on a logarithmic axis against epsilon for {mechanism_name(mechanism)}.",
         f"The line '{own.name}' starts {ends[0]} and ends {ends[1]}.",
     ]
     for line in series:
@@ -117,14 +131,14 @@ def _alternative(mechanism: Mechanism, series: list[Series]) -> str:
                 f"The published {line.name.replace(',', ' has')}: epsilon {line.x[0]:.3g}."
             )
             continue
-        at = _crossing(line, 1e-6)
+        at = _level_place(line, 1e-6)
         kind = "published " if line.style == "published" else ""
         reached = "does not reach" if math.isnan(at) else f"at epsilon about {at:.3g} reaches"
         parts.append(f"The {kind}line '{line.name}' {reached} delta 1e-6.")
     return " ".join(parts)
 
 
-def _crossing(line: Series, level: float) -> float:
+def _level_place(line: Series, level: float) -> float:
     """Return where a falling line passes ``level``, straight between its logarithms."""
     for index in range(1, len(line.y)):
         before, after = line.y[index - 1], line.y[index]
@@ -132,3 +146,186 @@ def _crossing(line: Series, level: float) -> float:
             share = math.log(before / level) / math.log(before / after)
             return line.x[index - 1] + share * (line.x[index] - line.x[index - 1])
     return math.nan
+
+
+def tradeoff(
+    mechanism: Mechanism, *, alphas: ArrayLike | None = None, published: bool = True
+) -> Figure:
+    """Return type II against type I error: no test against the mechanism does better.
+
+    With the exact lower envelope stand the line of perfect privacy and, for a single flipped
+    bit, what S3 Theorem 2 claims.
+    """
+    levels = _dense_at_the_ends(_LEVELS) if alphas is None else _check_levels(alphas)
+    curve = mechanism.tradeoff(levels)
+    name, style = _own_line(mechanism)
+    own = Series(name, _plain(levels), _plain(curve.lower), style, _plain(curve.upper))
+    series = [own]
+    if published:
+        series += _claimed_tradeoff(mechanism)
+    series.append(Series("perfect privacy", (0.0, 1.0), (1.0, 0.0), "reference"))
+    return Figure(
+        title=mechanism_name(mechanism),
+        x=Axis("type I error", 0.0, 1.0),
+        y=Axis("type II error", 0.0, 1.0),
+        series=tuple(series),
+        alternative=_tradeoff_in_words(mechanism, series),
+        terms=mechanism_terms(mechanism),
+    )
+
+
+def _dense_at_the_ends(points: int) -> Floats:
+    """Return levels from 0 to 1, closer together where trade-off curves bend the most.
+
+    A straight line between two points of a convex curve runs above it, so bends need points.
+    """
+    return np.asarray(0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, points)))
+
+
+def _check_levels(alphas: ArrayLike) -> Floats:
+    levels = np.unique(np.atleast_1d(np.asarray(alphas, dtype=np.float64)))
+    if levels.size == 0 or not (np.all(levels >= 0) and np.all(levels <= 1)):
+        raise InvalidInput("alphas", "numbers from 0 to 1", alphas)
+    return levels
+
+
+def _claimed_tradeoff(mechanism: Mechanism) -> list[Series]:
+    """Return S3 Theorem 2 where it speaks about the mechanism: one bit, sent once, no decoys."""
+    if not isinstance(mechanism, privacy.FlippedBits):
+        return []
+    if mechanism.copies > 1 or mechanism.decoys or mechanism.users > _LARGEST_CLAIM:
+        return []
+    levels = np.linspace(0.0, 1.0, _CLAIMED_LEVELS)
+    claimed = formulas.shifted_binomial_tradeoff(
+        levels, users=mechanism.users, flip_probability=float(mechanism.flip_probability)
+    )
+    return [Series("S3 Theorem 2", _plain(levels), _plain(claimed), "published")]
+
+
+def _tradeoff_in_words(mechanism: Mechanism, series: list[Series]) -> str:
+    """Return what the picture shows, in sentences."""
+    own = series[0]
+    errors = np.add(own.x, own.y)
+    best = int(np.argmin(errors))
+    parts = [
+        f"Type II error against type I error for {mechanism_name(mechanism)}.",
+        f"On the line '{own.name}' the two errors add up to {errors[best]:.3g} or more,",
+        f"reached at type I error {own.x[best]:.3g}; on the line of perfect privacy to 1.",
+    ]
+    for line in series[1:-1]:
+        above = np.interp(own.x, line.x, line.y) - np.asarray(own.other_end)
+        worst = int(np.argmax(above))
+        if above[worst] > 1e-3:
+            parts.append(
+                f"The published line '{line.name}' is above what a test attains, so it claims "
+                f"too much, by up to {above[worst]:.2g} at type I error {own.x[worst]:.3g}."
+            )
+        else:
+            parts.append(f"The published line '{line.name}' lies below it or on it.")
+    return " ".join(parts)
+
+
+def _plain(values: Floats) -> tuple[float, ...]:
+    return tuple(values.tolist())
+
+
+def mechanism_name(mechanism: Mechanism) -> str:
+    """Return the mechanism in words: its kind, its crowd and its parameters."""
+    parameters = vars(mechanism)
+    if "parts" in parameters:
+        return " + ".join(
+            f"{count} × ({mechanism_name(part)})" for part, count in parameters["parts"]
+        )
+    kind = re.sub(r"(?<=[a-z])([A-Z])", lambda m: " " + m[1].lower(), type(mechanism).__name__)
+    words = f"{kind}, {mechanism.crowd_words}"
+    if parameters.get("copies", 1) > 1:
+        words += f", {parameters['copies']} copies"
+    if "flip_probability" in parameters:
+        words += f", flip probability {float(parameters['flip_probability']):.4g}"
+    return words
+
+
+def mechanism_terms(mechanism: Mechanism) -> Terms:
+    """Return what a proven line of this mechanism depends on."""
+    return Terms(
+        neighbours=mechanism.neighbours,
+        view=mechanism.view,
+        crowd=mechanism.crowd_words,
+        method=mechanism.method,
+    )
+
+
+def _own_line(mechanism: Mechanism) -> tuple[str, Style]:
+    """Return the name and the meaning of a mechanism's own line."""
+    if mechanism.method == "exact":
+        return "exact, worst crowd", "proven"
+    if mechanism.method in PROVEN:
+        return "proven bound, every crowd", "proven"
+    return mechanism.method.replace("-", " "), "assumed"
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A formula together with the parameters of one mechanism."""
+
+    label: str
+    formula: formulas.Formula
+    parameters: dict[str, Any]
+
+    def delta(self, epsilon: float) -> float:
+        """Return the delta that is claimed at ``epsilon``; 1 where nothing is claimed."""
+        if self.formula.claimed_delta is None:
+            return 1.0
+        try:
+            return self.formula.claimed_delta(epsilon=epsilon, **self.parameters)
+        except InvalidInput:
+            return 1.0
+
+    @property
+    def epsilon_alone(self) -> float:
+        """Return the epsilon of a formula that knows no delta; NaN for any other formula."""
+        if self.formula.claimed_delta is not None or self.formula.claimed_epsilon is None:
+            return math.nan
+        return self.formula.claimed_epsilon(**self.parameters)
+
+
+def _claims_about(mechanism: Mechanism) -> tuple[_Claim, ...]:
+    """Return what has been claimed about ``mechanism``, empty where nothing was."""
+    find = _FINDERS.get(type(mechanism))
+    return tuple(find(mechanism)) if find else ()
+
+
+def _about_bits(mechanism: Any) -> Iterator[_Claim]:
+    if mechanism.decoys:
+        return
+    here = {"users": mechanism.users, "flip_probability": mechanism.flip_probability}
+    if mechanism.copies > 1:
+        formula = _BY_NAME["three_sigma_copies_flip_probability"]
+        yield _Claim("S1 (5.24), no delta", formula, here | {"copies": mechanism.copies})
+        return
+    # S0 (4.36) is left out: it speaks of one crowd, and these lines of all crowds.
+    yield _Claim("S0 (4.48)", _BY_NAME["any_crowd_flip_probability"], here)
+    yield _Claim("Cheu 2019", _BY_NAME["binary_sum_flip_probability"], here)
+    yield _Claim("S1 (4.45), no delta", _BY_NAME["three_sigma_flip_probability"], here)
+
+
+def _about_decoyed(mechanism: Any) -> Iterator[_Claim]:
+    if mechanism.rate == 1:
+        here = {"decoys": mechanism.senders, "values": mechanism.values}
+        yield _Claim("S0 (5.10)", _BY_NAME["clear_decoys"], here)
+
+
+def _about_values(mechanism: Any) -> Iterator[_Claim]:
+    flip = {"flip_probability": mechanism.flip_probability}
+    here = flip | {"users": mechanism.users, "decoys": mechanism.decoys}
+    yield _Claim("S0 (5.16)", _BY_NAME["flipped_values_flip_probability"], here)
+    if mechanism.decoys:
+        here = flip | {"decoys": mechanism.decoys}
+        yield _Claim("S0 (5.26)", _BY_NAME["decoy_cover_flip_probability"], here)
+
+
+_FINDERS: dict[type[Mechanism], Callable[[Any], Iterator[_Claim]]] = {
+    privacy.DecoyedValues: _about_decoyed,
+    privacy.FlippedBits: _about_bits,
+    privacy.FlippedValues: _about_values,
+}

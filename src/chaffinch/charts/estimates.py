@@ -1,26 +1,36 @@
-"""Charts of estimates as data: a dot for each, whiskers for its intervals, one below the other.
+"""Charts of estimates: a dot for each, whiskers for its intervals, one below the other.
 
-They take labels and numbers, not releases, so that anything with intervals can be drawn.
+They take labels and numbers, not releases, so that anything with intervals can be drawn. In the
+drawing, places across are percentages and places down are pixels: letters keep their size on a
+narrow screen. Labels stand above their whiskers, where a long one has room.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from chaffinch import checks, rounding
-from chaffinch.charts.figure import Axis
+from chaffinch.charts.axis import Axis
+from chaffinch.charts.svg import MOST_TICKS, across, element, framed, scale_below
+from chaffinch.charts.terminal import shorten
 from chaffinch.errors import InvalidInput
 
-MOST_DOTS = 40
+_MOST_DOTS = 40
 _ROOM = 0.02
 """The axis goes on a little beyond the outermost whisker, so that nothing is cut off."""
 
-Interval = tuple[float, float]
+_Interval = tuple[float, float]
+
+# Pixels of the drawing.
+_ROW = 38
+_LEGEND = 26
+_AXIS = 38
+_LABEL_COLUMNS = 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +39,8 @@ class Dot:
 
     label: str
     estimate: float
-    each: Interval | None = None
-    together: Interval | None = None
+    each: _Interval | None = None
+    together: _Interval | None = None
     said: str = ""
     """The numbers in words, rounded for people."""
 
@@ -62,9 +72,7 @@ class DotFigure:
 
         It takes the width it is given. ``styled=False`` leaves the looks to the page.
         """
-        from chaffinch.charts import svg_dots
-
-        return svg_dots.draw(self, name=name, styled=styled)
+        return _draw_svg(self, name=name, styled=styled)
 
 
 def estimates_chart(
@@ -76,7 +84,7 @@ def estimates_chart(
     together: tuple[ArrayLike, ArrayLike],
     level: float,
     unit: str = "people",
-    most: int = MOST_DOTS,
+    most: int = _MOST_DOTS,
 ) -> DotFigure:
     """Return the chart of many estimates, the largest first and at most ``most`` of them.
 
@@ -156,13 +164,13 @@ def quantile_name(probability: float) -> str:
 def _dot(
     label: str,
     estimate: float,
-    each: Interval | None,
-    together: Interval | None,
+    each: _Interval | None,
+    together: _Interval | None,
     *,
     counted: bool = False,
 ) -> Dot:
     low, high = each or together or (estimate, estimate)
-    # Intervals of 95% are about four standard errors wide.
+    # _Intervals of 95% are about four standard errors wide.
     places = rounding.decimals((high - low) / 4, counted=counted)
     said = (
         f"{rounding.nearest(estimate, places)} "
@@ -188,3 +196,63 @@ def _alternative(dots: Sequence[Dot], values: int, level: float, unit: str) -> s
     if len(dots) == values > 1:
         words += f" The smallest is {dots[-1].label}: {dots[-1].said}."
     return words
+
+
+def _draw_svg(figure: DotFigure, *, name: str, styled: bool) -> str:
+    """Return the SVG element of a chart of estimates."""
+    bottom = _LEGEND + _ROW * len(figure.dots)
+    body = [*_legend(figure), *scale_below(figure.x, bottom)]
+    for number, dot in enumerate(figure.dots):
+        top = _LEGEND + _ROW * number
+        body.extend([*_grid(figure.x, top), *_row(dot, figure.x, top)])
+    return framed(
+        body,
+        name=name,
+        title=figure.title,
+        description=f"{figure.alternative} {figure.note}".strip(),
+        size=f'width="100%" height="{bottom + _AXIS}"',
+        styled=styled,
+    )
+
+
+def _legend(figure: DotFigure) -> Iterator[str]:
+    """Yield what the marks mean; only those that there are."""
+    level = rounding.percent(figure.level)
+    yield element("circle", cx=5, cy=10, r=4.5, class_="cf-dot")
+    yield element("text", "estimate", x=14, y=14, class_="cf-soft")
+    x = 72.0
+    for kind, words, there in (
+        ("cf-each", f"{level}, each", any(dot.each for dot in figure.dots)),
+        ("cf-together", f"{level}, all together", any(dot.together for dot in figure.dots)),
+    ):
+        if there:
+            yield element("line", x1=x, x2=x + 16, y1=10, y2=10, class_=kind)
+            yield element("text", words, x=x + 20, y=14, class_="cf-soft")
+            x += 32 + 6.3 * len(words)
+
+
+def _grid(axis: Axis, top: int) -> Iterator[str]:
+    """Yield the grid behind one row of whiskers; it leaves out the labels above them."""
+    for value, _ in axis.ticks(most=MOST_TICKS):
+        at = across(axis, value)
+        kind = "cf-zero" if value == 0 else "cf-grid"
+        yield element("line", x1=at, x2=at, y1=top + 19, y2=top + 35, class_=kind)
+
+
+def _row(dot: Dot, axis: Axis, top: int) -> Iterator[str]:
+    middle = top + 27
+    yield element("text", shorten(dot.label, _LABEL_COLUMNS), x=0, y=top + 15)
+    yield element("text", dot.said, x="100%", y=top + 15, text_anchor="end", class_="cf-soft")
+    if dot.each:
+        yield _line(axis, dot.each, middle, "cf-each")
+    if dot.together:
+        yield _line(axis, dot.together, middle, "cf-together")
+        for end in dot.together:
+            at = across(axis, end)
+            yield element("line", x1=at, x2=at, y1=middle - 4, y2=middle + 4, class_="cf-together")
+    yield element("circle", cx=across(axis, dot.estimate), cy=middle, r=4.5, class_="cf-dot")
+
+
+def _line(axis: Axis, ends: _Interval, y: int, kind: str) -> str:
+    low, high = (across(axis, end) for end in ends)
+    return element("line", x1=low, x2=high, y1=y, y2=y, class_=kind)

@@ -1,61 +1,37 @@
-"""What a figure is: numbers, words and meaning, with nothing said about how to draw it.
+"""A figure of lines: numbers, words and meaning, and the two ways to draw it without a library.
 
-Renderers (`files`, `svg`, `terminal`) read the same `Figure`, so what a figure shows can be
-tested without looking at pixels.
+What a figure shows can be tested without looking at pixels. Plain characters and SVG are drawn
+here; PNG and PDF, which need matplotlib, in `files`.
 """
 
 from __future__ import annotations
 
 import math
-import re
+import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from chaffinch import checks
+from chaffinch.charts.axis import Axis
+from chaffinch.charts.files import save_figure
+from chaffinch.charts.svg import element, escape, framed
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.guarantee import PROVEN, Method
-from chaffinch.privacy.mechanism import Mechanism
 
-Scale = Literal["linear", "log"]
 Style = Literal["proven", "assumed", "published", "reference", "measured"]
 """What a line stands for: a proof, a figure under an assumption, a claim, a landmark, or one of
 several quantities that promise nothing."""
 
+_CLAIM_MARKS = "ox+^"
+_MARKS = {"proven": "#", "assumed": "?", "reference": "."}
 
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One axis: what it measures, on which scale, from where to where."""
-
-    label: str
-    low: float
-    high: float
-    scale: Scale = "linear"
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise InvalidInput("axis", "from a low to a high number", (self.low, self.high))
-        if self.scale == "log" and not self.low > 0:
-            raise InvalidInput("low end of a logarithmic axis", "above 0", self.low)
-
-    def ticks(self, *, most: int = 8) -> tuple[tuple[float, str], ...]:
-        """Return where the ticks stand and what is written there, ``most`` of them or fewer."""
-        if self.scale == "log":
-            return powers_of_ten(self.low, self.high, most=most)
-        return round_numbers(self.low, self.high, most=most)
-
-    def place(self, value: float) -> float:
-        """Return where a value lies: 0 at the low end, 1 at the high end, NaN for nowhere."""
-        if self.scale == "log":
-            if not value > 0:
-                return math.nan
-            return math.log(value / self.low) / math.log(self.high / self.low)
-        return (value - self.low) / (self.high - self.low)
-
-    def at(self, place: float) -> float:
-        """Return the value that lies at a place: the low end at 0, the high end at 1."""
-        if self.scale == "log":
-            return float(self.low * (self.high / self.low) ** place)
-        return self.low + (self.high - self.low) * place
+# Pixels of the SVG: the whole, the margins around the frame, and one line of the legend.
+_WIDTH, _HEIGHT = 640, 400
+_LEFT, _RIGHT, _TOP, _BOTTOM = 60, 16, 24, 44
+_LINE = 18
+_CLAIM_COLOURS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,104 +86,170 @@ class Figure:
 
     def save(self, path: str | Path) -> Path:
         """Write the figure to a PNG, SVG or PDF file, by its suffix; needs the extra ``plot``."""
-        from chaffinch.charts import files
-
-        return files.save(self, Path(path))
+        return save_figure(self, Path(path))
 
     def text(self, *, width: int = 72, height: int = 20) -> str:
         """Return the figure drawn with plain characters, ``width`` columns wide."""
-        from chaffinch.charts import terminal
-
-        return terminal.draw(self, width=width, height=height)
+        return _draw_text(self, width=width, height=height)
 
     def svg(self, *, name: str = "chart", styled: bool = True) -> str:
         """Return the figure as an SVG element; ``name`` must differ between those of a page.
 
         ``styled=False`` leaves the looks to the page.
         """
-        from chaffinch.charts import svg_lines
-
-        return svg_lines.draw(self, name=name, styled=styled)
+        return _draw_svg(self, name=name, styled=styled)
 
 
-# ----------------------------------------------------------------------------
-# Where ticks stand and what is written at them, the same in every medium.
-
-Ticks = tuple[tuple[float, str], ...]
-
-_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+def _legend_name(series: Series) -> str:
+    return f"{series.name} (published)" if series.style == "published" else series.name
 
 
-def powers_of_ten(low: float, high: float, *, most: int) -> Ticks:
-    """Return ticks at whole powers of ten, evenly apart, counted from the high end down."""
-    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
-    apart = next(
-        step * scale
-        for scale in (1, 10, 100, 1000)
-        for step in (1, 2, 3, 5)
-        if (last - first) // (step * scale) < most
+def _draw_text(figure: Figure, *, width: int, height: int) -> str:
+    """Return title, picture, legend and terms, no line longer than ``width``."""
+    width = checks.whole("width", width, least=40, most=1000)
+    height = checks.whole("height", height, least=8, most=1000)
+    rows = dict(_text_rows(figure.y, height))
+    margin = max(map(len, rows.values()))
+    columns = width - margin - 2
+    grid = [[" "] * columns for _ in range(height)]
+    marks = _text_marks(figure)
+    # What is proven is drawn last, on top of the others.
+    order = sorted(zip(figure.series, marks, strict=True), key=lambda p: p[0].style == "proven")
+    for series, mark in order:
+        _trace_text(series, mark, figure, grid)
+    # The y axis is named above it, as there is no upright text in a terminal.
+    lines = [*textwrap.wrap(figure.title, width), "", figure.y.label]
+    for number, row in enumerate(grid):
+        label = rows.get(number, "")
+        edge = "+" if label else "|"
+        lines.append(f"{label:>{margin}} {edge}{''.join(row)}".rstrip())
+    lines += [*_text_axis(figure.x, margin, columns), ""]
+    lines += [
+        f"  {mark} {_legend_name(series)}"
+        for series, mark in zip(figure.series, marks, strict=True)
+    ]
+    lines += ["", *textwrap.wrap(figure.caption, width)]
+    return "\n".join(lines)
+
+
+def _text_marks(figure: Figure) -> list[str]:
+    claims = iter(_CLAIM_MARKS * (1 + len(figure.series) // len(_CLAIM_MARKS)))
+    return [_MARKS.get(series.style) or next(claims) for series in figure.series]
+
+
+def _text_rows(axis: Axis, height: int) -> list[tuple[int, str]]:
+    """Return which rows carry a tick, from the top, and its label."""
+    ticks = axis.ticks(most=max(2, height // 3))
+    return [(round((1.0 - axis.place(value)) * (height - 1)), label) for value, label in ticks]
+
+
+def _text_axis(axis: Axis, margin: int, columns: int) -> list[str]:
+    """Return the ruled line with its ticks, their labels, and the name of the axis."""
+    rule, labels = ["-"] * columns, [" "] * (columns + margin + 2)
+    for value, label in axis.ticks(most=max(2, columns // 9)):
+        column = round(axis.place(value) * (columns - 1))
+        rule[column] = "+"
+        start = min(margin + 2 + column - len(label) // 2, len(labels) - len(label))
+        labels[start : start + len(label)] = label
+    named = axis.label.rjust(margin + 2 + columns)
+    return [" " * (margin + 1) + "+" + "".join(rule), "".join(labels).rstrip(), named]
+
+
+def _trace_text(series: Series, mark: str, figure: Figure, grid: list[list[str]]) -> None:
+    """Draw straight lines between the points of a series, cell by cell."""
+    height, columns = len(grid), len(grid[0])
+    before: tuple[float, float] | None = None
+    for x, y in zip(series.x, series.y, strict=True):
+        across, down = figure.x.place(x), 1.0 - figure.y.place(y)
+        if math.isnan(across) or math.isnan(down):
+            before = None
+            continue
+        here = (across * (columns - 1), down * (height - 1))
+        start = before or here
+        steps = max(1, math.ceil(max(abs(here[0] - start[0]), abs(here[1] - start[1]))))
+        for step in range(steps + 1):
+            column = round(start[0] + (here[0] - start[0]) * step / steps)
+            row = round(start[1] + (here[1] - start[1]) * step / steps)
+            if 0 <= column < columns and 0 <= row < height:
+                grid[row][column] = mark
+        before = here
+
+
+def _draw_svg(figure: Figure, *, name: str, styled: bool) -> str:
+    """Return the SVG element of a figure of lines; its legend stands below it."""
+    kinds = _svg_classes(figure)
+    clip = f"{escape(name)}-frame"
+    body = [*_svg_axes(figure), f'<clipPath id="{clip}">{_svg_frame()}</clipPath>']
+    body.append(f'<g clip-path="url(#{clip})">')
+    for series, kind in zip(figure.series, kinds, strict=True):
+        body.extend(_svg_line(series, kind, figure))
+    body.append("</g>")
+    for number, (series, kind) in enumerate(zip(figure.series, kinds, strict=True)):
+        y = _HEIGHT + 14 + _LINE * number
+        body.append(
+            element("line", x1=_LEFT, x2=_LEFT + 28, y1=y - 4, y2=y - 4, class_=f"cf-line {kind}")
+        )
+        body.append(element("text", _legend_name(series), x=_LEFT + 36, y=y))
+    height = _HEIGHT + 14 + _LINE * len(figure.series)
+    return framed(
+        body,
+        name=name,
+        title=figure.title,
+        description=f"{figure.alternative} {figure.caption}",
+        size=f'viewBox="0 0 {_WIDTH} {height}" width="100%"',
+        styled=styled,
     )
-    exponents = range(last, first - 1, -apart)
-    return tuple((10.0**exponent, power_of_ten(exponent)) for exponent in reversed(exponents))
 
 
-def power_of_ten(exponent: int) -> str:
-    """Return 10 to a whole power as it is written: 1, 10, 10⁻⁶.
-
-    >>> power_of_ten(-12)
-    '10⁻¹²'
-    """
-    if exponent in (0, 1):
-        return "10" if exponent else "1"
-    return "10" + str(exponent).translate(_SUPERSCRIPTS)
-
-
-def round_numbers(low: float, high: float, *, most: int) -> Ticks:
-    """Return ticks at multiples of 1, 2 or 5 times a power of ten."""
-    decade = 10.0 ** math.floor(math.log10((high - low) / most))
-    apart = next(
-        step * decade
-        for step in (1, 2, 5, 10, 20, 50)
-        if math.floor(high / (step * decade) + 1e-9) - math.ceil(low / (step * decade) - 1e-9)
-        < most
-    )
-    numbers = range(math.ceil(low / apart - 1e-9), math.floor(high / apart + 1e-9) + 1)
-    # 12 digits: enough for any axis, and few enough to write 0.3 instead of 0.30000000000000004.
-    return tuple((float(f"{n * apart:.12g}"), f"{n * apart:.12g}") for n in numbers)
+def _svg_classes(figure: Figure) -> list[str]:
+    """Return the class of each line; claims and measures differ in colour and in dashes."""
+    claims = 0
+    kinds = []
+    for series in figure.series:
+        if series.style in ("published", "measured"):
+            kinds.append(f"cf-claim-{claims % _CLAIM_COLOURS}")
+            claims += 1
+        else:
+            kinds.append(f"cf-{series.style}")
+    return kinds
 
 
-# ----------------------------------------------------------------------------
-# How a mechanism is called in a title, and the terms its figures hold under.
+def _svg_axes(figure: Figure) -> Iterator[str]:
+    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+    for value, label in figure.x.ticks():
+        x = _across(figure, value)
+        yield element("line", x1=x, x2=x, y1=_TOP, y2=bottom, class_="cf-grid")
+        yield element("text", label, x=x, y=bottom + 16, text_anchor="middle", class_="cf-soft")
+    for value, label in figure.y.ticks():
+        y = _down(figure, value)
+        yield element("line", x1=_LEFT, x2=right, y1=y, y2=y, class_="cf-grid")
+        yield element("text", label, x=_LEFT - 6, y=y + 4, text_anchor="end", class_="cf-soft")
+    yield element("text", figure.x.label, x=right, y=bottom + 34, text_anchor="end")
+    yield element("text", figure.y.label, x=6, y=14)
 
 
-def called(mechanism: Mechanism) -> str:
-    """Return the mechanism in words: its kind, its crowd and its parameters."""
-    parameters = vars(mechanism)
-    if "parts" in parameters:
-        return " + ".join(f"{count} × ({called(part)})" for part, count in parameters["parts"])
-    kind = re.sub(r"(?<=[a-z])([A-Z])", lambda m: " " + m[1].lower(), type(mechanism).__name__)
-    words = f"{kind}, {mechanism.crowd_words}"
-    if parameters.get("copies", 1) > 1:
-        words += f", {parameters['copies']} copies"
-    if "flip_probability" in parameters:
-        words += f", flip probability {float(parameters['flip_probability']):.4g}"
-    return words
+def _svg_frame() -> str:
+    width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+    return element("rect", x=_LEFT, y=_TOP, width=width, height=height)
 
 
-def terms(mechanism: Mechanism) -> Terms:
-    """Return what a proven line of this mechanism depends on."""
-    return Terms(
-        neighbours=mechanism.neighbours,
-        view=mechanism.view,
-        crowd=mechanism.crowd_words,
-        method=mechanism.method,
-    )
+def _svg_line(series: Series, kind: str, figure: Figure) -> Iterator[str]:
+    upper = _svg_points(series.x, series.y, figure)
+    if series.other_end:
+        lower = _svg_points(series.x, series.other_end, figure)
+        band = " ".join([*upper, *reversed(lower)])
+        yield element("polygon", points=band, class_="cf-band")
+    yield element("polyline", points=" ".join(upper), class_=f"cf-line {kind}")
 
 
-def line(mechanism: Mechanism) -> tuple[str, Style]:
-    """Return the name and the meaning of a mechanism's own line."""
-    if mechanism.method == "exact":
-        return "exact, worst crowd", "proven"
-    if mechanism.method in PROVEN:
-        return "proven bound, every crowd", "proven"
-    return mechanism.method.replace("-", " "), "assumed"
+def _svg_points(xs: tuple[float, ...], ys: tuple[float, ...], figure: Figure) -> list[str]:
+    places = ((_across(figure, x), _down(figure, y)) for x, y in zip(xs, ys, strict=True))
+    return [f"{x:.1f},{y:.1f}" for x, y in places if not (math.isnan(x) or math.isnan(y))]
+
+
+def _across(figure: Figure, value: float) -> float:
+    return _LEFT + figure.x.place(value) * (_WIDTH - _LEFT - _RIGHT)
+
+
+def _down(figure: Figure, value: float) -> float:
+    return _TOP + (1.0 - figure.y.place(value)) * (_HEIGHT - _TOP - _BOTTOM)

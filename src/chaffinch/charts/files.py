@@ -6,13 +6,14 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.charts.figure import Figure, Series
 from chaffinch.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SUFFIXES = (".pdf", ".png", ".svg")
+    from chaffinch.charts.figure import Figure, Series
+
+_SUFFIXES = (".pdf", ".png", ".svg")
 
 # Okabe and Ito's colours: apart from one another for every kind of colour sight.
 _PROVEN = "#0072B2"
@@ -21,10 +22,10 @@ _DASHES = ((5, 2), (2, 1.5), (7, 2, 1.5, 2), (1, 1))
 _REFERENCE = "#666666"
 
 
-def save(figure: Figure, path: Path) -> Path:
+def save_figure(figure: Figure, path: Path) -> Path:
     """Draw ``figure`` into ``path``; the same figure always gives the same file."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise InvalidInput("file name", "one that ends in " + ", ".join(SUFFIXES), path.name)
+    if path.suffix.lower() not in _SUFFIXES:
+        raise InvalidInput("file name", "one that ends in " + ", ".join(_SUFFIXES), path.name)
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure as Canvas

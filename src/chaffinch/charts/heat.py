@@ -1,4 +1,10 @@
-"""Heat maps as data: a table of numbers in which shade says how large they are."""
+"""Heat maps: a table of numbers in which shade says how large they are.
+
+In the drawing, places across are percentages of whatever width there is. One hue from faint to
+full, so that the order of the shades is the order of their lightness for every kind of colour
+sight. The full shade leaves the letters on it a contrast of 4.5 or more, on light paper and on
+dark.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +12,22 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from chaffinch.charts.figure import Axis
+from chaffinch.charts.axis import Axis
+from chaffinch.charts.svg import element, framed
 from chaffinch.errors import InvalidInput
 
-MOST_NUMBERED = 64
+_MOST_NUMBERED = 64
 """With more cells than this the numbers are left out of the picture."""
 
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _MOST_DECIMALS = 3
+
+_LEFT = 14.0
+"""Percent of the width for the names of the rows."""
+_HEAD, _ROW, _THIN = 38, 30, 240
+_SCALE = 52
+_STEPS = 40
+_FAINTEST = 0.04
 
 Cell = tuple[int, int]
 
@@ -64,7 +78,7 @@ class HeatFigure:
     @property
     def numbered(self) -> bool:
         """Return whether the cells are few enough to carry their numbers."""
-        return len(self.rows) * len(self.columns) <= MOST_NUMBERED
+        return len(self.rows) * len(self.columns) <= _MOST_NUMBERED
 
     def shade(self, row: int, column: int) -> float:
         """Return how dark a cell is, from 0 to 1; NaN where there is no number."""
@@ -73,7 +87,7 @@ class HeatFigure:
 
     def written(self, row: int, column: int) -> str:
         """Return a cell's number in two digits, or in all before the point."""
-        return two_digits(self.values[row][column])
+        return short_number(self.values[row][column])
 
     def cells(self) -> Iterator[Cell]:
         """Yield the place of every cell that has a number."""
@@ -87,9 +101,7 @@ class HeatFigure:
 
         It takes the width it is given. ``styled=False`` leaves the looks to the page.
         """
-        from chaffinch.charts import svg_heat
-
-        return svg_heat.draw(self, name=name, styled=styled)
+        return _draw_svg(self, name=name, styled=styled)
 
     def text(self) -> str:
         """Return the map as a table of plain characters; marked cells have a star."""
@@ -112,10 +124,10 @@ class HeatFigure:
         return self.scale.low - room <= value <= self.scale.high + room
 
 
-def two_digits(value: float) -> str:
+def short_number(value: float) -> str:
     """Return a number in two digits, three below a thousand; a dot where there is none.
 
-    >>> two_digits(6.945), two_digits(155.4), two_digits(0.0334), two_digits(1689.2)
+    >>> short_number(6.945), short_number(155.4), short_number(0.0334), short_number(1689.2)
     ('6.9', '155', '0.033', '1.7k')
     """
     if math.isnan(value):
@@ -129,3 +141,95 @@ def two_digits(value: float) -> str:
     shown = value / unit
     decimals = max(0, 1 - math.floor(math.log10(abs(shown)) + 1e-12))
     return f"{shown:.{decimals}f}{sign}" if decimals <= _MOST_DECIMALS else f"{value:.1e}"
+
+
+def _draw_svg(figure: HeatFigure, *, name: str, styled: bool) -> str:
+    """Return the SVG element of a heat map; its scale stands below it."""
+    tall = _tall(figure)
+    bottom = _HEAD + tall * len(figure.rows)
+    body = [*_names(figure, tall), *_cells(figure, tall), *_scale(figure, bottom)]
+    return framed(
+        body,
+        name=name,
+        title=figure.title,
+        description=f"{figure.alternative} {figure.note}".strip(),
+        size=f'width="100%" height="{bottom + _SCALE:g}"',
+        styled=styled,
+    )
+
+
+def _tall(figure: HeatFigure) -> float:
+    """Return the height of a row: enough for letters, unless there are many."""
+    return _ROW if figure.numbered else max(3.0, _THIN / len(figure.rows))
+
+
+def _names(figure: HeatFigure, tall: float) -> Iterator[str]:
+    yield element("text", figure.x_label, x="100%", y=12, text_anchor="end", class_="cf-soft")
+    yield element("text", figure.y_label, x=0, y=12, class_="cf-soft")
+    apart = math.ceil(len(figure.columns) / 16)
+    for number, name in list(enumerate(figure.columns))[::apart]:
+        middle = _across(figure, number + 0.5)
+        yield element("text", name, x=middle, y=30, text_anchor="middle", class_="cf-soft")
+    apart = math.ceil(14 / tall)
+    for number, name in list(enumerate(figure.rows))[::apart]:
+        y = _HEAD + tall * (number + 0.5) + 4
+        at = f"{_LEFT - 2:g}%"
+        yield element("text", name, x=at, y=y, text_anchor="end", class_="cf-soft")
+
+
+def _cells(figure: HeatFigure, tall: float) -> Iterator[str]:
+    width = f"{(100 - _LEFT) / len(figure.columns):.3f}%"
+    for row, column in figure.cells():
+        left, top = _across(figure, column), _HEAD + tall * row
+        shade = _opacity(figure.shade(row, column))
+        yield element(
+            "rect",
+            x=left,
+            y=top,
+            width=width,
+            height=tall,
+            class_="cf-cell",
+            fill_opacity=shade,
+        )
+    for row, column in figure.marked:
+        left, top = _across(figure, column), _HEAD + tall * row
+        yield element("rect", x=left, y=top, width=width, height=tall, class_="cf-mark")
+    if figure.numbered:
+        for row, column in figure.cells():
+            yield element(
+                "text",
+                figure.written(row, column),
+                x=_across(figure, column + 0.5),
+                y=_HEAD + tall * (row + 0.5) + 4,
+                text_anchor="middle",
+                class_="cf-number",
+            )
+
+
+def _scale(figure: HeatFigure, bottom: float) -> Iterator[str]:
+    """Yield a strip from the lightest to the darkest, its numbers and what it measures."""
+    width = (100 - _LEFT) / _STEPS
+    for step in range(_STEPS):
+        yield element(
+            "rect",
+            x=f"{_LEFT + width * step:.3f}%",
+            y=bottom + 10,
+            width=f"{width + 0.05:.3f}%",
+            height=8,
+            class_="cf-cell",
+            fill_opacity=_opacity((step + 0.5) / _STEPS),
+        )
+    for share, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
+        at = f"{_LEFT + (100 - _LEFT) * share:.2f}%"
+        label = short_number(figure.scale.at(share))
+        yield element("text", label, x=at, y=bottom + 31, text_anchor=anchor, class_="cf-soft")
+    words = figure.scale.label
+    yield element("text", words, x="100%", y=bottom + 47, text_anchor="end", class_="cf-soft")
+
+
+def _opacity(shade: float) -> float:
+    return _FAINTEST + (1 - _FAINTEST) * shade
+
+
+def _across(figure: HeatFigure, column: float) -> str:
+    return f"{_LEFT + (100 - _LEFT) * column / len(figure.columns):.3f}%"

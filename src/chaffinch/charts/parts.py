@@ -1,4 +1,4 @@
-"""Which parts of a whole several sets share, as data: a linear diagram.
+"""Which parts of a whole several sets share: a linear diagram.
 
 One row for each set, all on one axis. The axis is cut into the parts that exactly some sets
 have, each as long as its number; a set's row is filled where a part is its own. Unlike circles,
@@ -7,23 +7,31 @@ lengths are never off, whatever the numbers are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from chaffinch import rounding
-from chaffinch.charts.figure import Axis
+from chaffinch.charts.axis import Axis
+from chaffinch.charts.svg import across, element, framed, scale_below
+from chaffinch.charts.terminal import shorten
 from chaffinch.errors import InvalidInput
 
 MOST_SETS = 4
-Sets = frozenset[str]
+_Sets = frozenset[str]
+
+# Pixels of the drawing.
+_ROW = 40
+_BAR = 14
+_AXIS = 38
+_LABEL_COLUMNS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class _Part:
     """What exactly these sets have in common, and where it lies on the axis."""
 
-    sets: Sets
+    sets: _Sets
     low: float
     high: float
 
@@ -35,7 +43,7 @@ class PartsFigure:
     title: str
     x: Axis
     sets: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[_Part, ...]
     alternative: str
     note: str = ""
     """What the lengths do not show."""
@@ -54,16 +62,14 @@ class PartsFigure:
 
     def svg(self, *, name: str = "chart", styled: bool = True) -> str:
         """Return the figure as an SVG element; ``name`` must differ between those of a page."""
-        from chaffinch.charts import svg_parts
-
-        return svg_parts.draw(self, name=name, styled=styled)
+        return _draw_svg(self, name=name, styled=styled)
 
 
-def exclusive(names: Sequence[str], common: Mapping[Sets, float]) -> dict[Sets, float]:
+def exclusive_parts(names: Sequence[str], common: Mapping[_Sets, float]) -> dict[_Sets, float]:
     """Return what exactly some sets have, from what some have at least, by inclusion–exclusion.
 
     >>> both = {frozenset("a"): 5.0, frozenset("b"): 4.0, frozenset("ab"): 3.0}
-    >>> found = exclusive("ab", both)
+    >>> found = exclusive_parts("ab", both)
     >>> found[frozenset("a")], found[frozenset("b")], found[frozenset("ab")]
     (2.0, 1.0, 3.0)
     """
@@ -77,7 +83,7 @@ def exclusive(names: Sequence[str], common: Mapping[Sets, float]) -> dict[Sets, 
 
 
 def parts_chart(
-    title: str, names: Sequence[str], common: Mapping[Sets, float], *, unit: str
+    title: str, names: Sequence[str], common: Mapping[_Sets, float], *, unit: str
 ) -> PartsFigure:
     """Return the diagram of 2 to 4 sets; ``common`` says how much any of them share at least.
 
@@ -85,12 +91,12 @@ def parts_chart(
     """
     if not 2 <= len(names) <= MOST_SETS:
         raise InvalidInput("number of sets", f"2 to {MOST_SETS}", len(names))
-    found = exclusive(names, common)
+    found = exclusive_parts(names, common)
     parts, place = [], 0.0
-    for some in _in_order(names):
+    for some in _gray_order(names):
         length = max(found[some], 0.0)
         if length > 0:
-            parts.append(Part(some, place, place + length))
+            parts.append(_Part(some, place, place + length))
             place += length
     below = [some for some in found if found[some] < 0]
     note = (
@@ -98,10 +104,11 @@ def parts_chart(
         "shared. Lengths are estimates; how sure they are is told below."
     )
     if below:
-        listed = "; ".join(_said(some, names) for some in below)
+        listed = "; ".join(_sets_in_words(some, names) for some in below)
         note += f" Estimated below 0, and drawn without length: {listed}."
     told = ". ".join(
-        f"{_said(part.sets, names)}: {rounding.nearest(part.high - part.low, 0)}" for part in parts
+        f"{_sets_in_words(part.sets, names)}: {rounding.nearest(part.high - part.low, 0)}"
+        for part in parts
     )
     return PartsFigure(
         title=title,
@@ -113,7 +120,7 @@ def parts_chart(
     )
 
 
-def _in_order(names: Sequence[str]) -> list[Sets]:
+def _gray_order(names: Sequence[str]) -> list[_Sets]:
     """Return all combinations in an order in which neighbours differ by one set (a Gray code)."""
     codes = (number ^ number >> 1 for number in range(1, 1 << len(names)))
     return [
@@ -121,6 +128,44 @@ def _in_order(names: Sequence[str]) -> list[Sets]:
     ]
 
 
-def _said(some: Sets, names: Sequence[str]) -> str:
+def _sets_in_words(some: _Sets, names: Sequence[str]) -> str:
     listed = [name for name in names if name in some]
     return f"only {listed[0]}" if len(listed) == 1 else f"exactly {' and '.join(listed)}"
+
+
+def _draw_svg(figure: PartsFigure, *, name: str, styled: bool) -> str:
+    """Return the SVG element of a linear diagram."""
+    bottom = _ROW * len(figure.sets)
+    body = [*_edges(figure, bottom), *scale_below(figure.x, bottom)]
+    for number, one in enumerate(figure.sets):
+        body.extend(_row(figure, one, _ROW * number))
+    return framed(
+        body,
+        name=name,
+        title=figure.title,
+        description=f"{figure.alternative} {figure.note}".strip(),
+        size=f'width="100%" height="{bottom + _AXIS}"',
+        styled=styled,
+    )
+
+
+def _row(figure: PartsFigure, name: str, top: int) -> Iterator[str]:
+    yield element("text", shorten(name, _LABEL_COLUMNS), x=0, y=top + 14)
+    yield _bar(figure.x, (figure.x.low, figure.x.high), top + 20, "cf-band")
+    for span in figure.spans(name):
+        yield _bar(figure.x, span, top + 20, "cf-dot")
+
+
+def _edges(figure: PartsFigure, bottom: int) -> Iterator[str]:
+    """Yield a line at the end of each part, through the bars and not through the names."""
+    for part in figure.parts[:-1]:
+        at = across(figure.x, part.high)
+        for top in range(0, bottom, _ROW):
+            yield element("line", x1=at, x2=at, y1=top + 18, y2=top + 36, class_="cf-zero")
+
+
+def _bar(axis: Axis, ends: tuple[float, float], top: int, kind: str) -> str:
+    low, high = (100 * axis.place(end) for end in ends)
+    return element(
+        "rect", x=f"{low:.2f}%", y=top, width=f"{high - low:.2f}%", height=_BAR, class_=kind
+    )

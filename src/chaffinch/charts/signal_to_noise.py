@@ -1,4 +1,4 @@
-"""S4's three observations on signal to noise, drawn anew (S4 part I, figures 2 to 4).
+"""S4's three observations on signal to noise, drawn anew (S4 part I, figures 2 to 4), on one page.
 
 S4 does not say which skewed logo counts it looked at. Here they are proportional to (1 − s)^y, y
 the number of set bits and s the *skewness*: 0 for equal counts, 1 for all columns on logo 0.
@@ -16,16 +16,45 @@ from pathlib import Path
 import numpy as np
 
 from chaffinch import checks
-from chaffinch.charts.figure import Axis, Figure, Series
-from chaffinch.charts.heat import Cell, HeatFigure, two_digits
+from chaffinch.charts.axis import Axis
+from chaffinch.charts.figure import Figure, Series
+from chaffinch.charts.heat import Cell, HeatFigure, short_number
 from chaffinch.charts.page import shell
 from chaffinch.charts.svg import escape
 from chaffinch.privacy import FlippedFilters
 from chaffinch.privacy.mechanisms.signal_to_noise import MOST_DENSE, SignalToNoise
 from chaffinch.privacy.numerics.precision import Floats
 
-TERMS = "Signal to noise ranks the moves of one column; it is no guarantee."
-RATIO = "signal to noise × columns"
+_PAGE = "signal-to-noise.html"
+_RARELY = "0.02"
+_STYLE = """
+body{max-width:60rem}
+p,dd{max-width:46rem}
+dl{display:block}
+dt{color:var(--ink);font-weight:600;margin-top:.75rem}
+figure{min-width:0}
+.line{max-width:44rem;overflow-x:auto}
+.line svg{min-width:31rem}
+.maps{display:grid;grid-template-columns:repeat(auto-fit,minmax(18rem,1fr));gap:.5rem 1.5rem}
+.maps figure{margin:.5rem 0}
+"""
+
+_OPENING = (
+    "Several publishers hand in Bloom filters over the same columns, every bit flipped with "
+    "probability q and the columns shuffled. S4, the technical details of that scheme, asks how "
+    "loud one column is that moves from one logo (its bits in all filters) to another: the "
+    "squared shift of the best linear statistic over its variance. These are its three "
+    "observations, computed anew."
+)
+_FAMILY = (
+    "S4 does not say which skewed counts it drew. Here the logos with y set bits hold a share "
+    "proportional to (1 − s)^y of the columns: skewness s = 0 is equal counts, s = 1 is all "
+    "columns on logo 0, and independent audiences of one size lie in between. Ratios are "
+    "multiplied by the number of columns. They rank moves; none is a guarantee."
+)
+
+_TERMS = "Signal to noise ranks the moves of one column; it is no guarantee."
+_RATIO = "signal to noise × columns"
 _POINTS = 41
 _SAME = 1e-9
 """Ratios that differ by less than this share of them are equal: symmetric moves are."""
@@ -64,10 +93,10 @@ def loudest_by_skewness(
         y=_decades([value for line in series for value in line.y]),
         series=series,
         alternative=(
-            f"The largest {RATIO} on a logarithmic axis, from equal counts (skewness 0) to all "
+            f"The largest {_RATIO} on a logarithmic axis, from equal counts (skewness 0) to all "
             f"columns on logo 0 (skewness 1). It rises along every line. {'; '.join(ends)}."
         ),
-        terms=TERMS,
+        terms=_TERMS,
     )
 
 
@@ -81,7 +110,7 @@ def heat_maps(
     found = [_signal(filters, flip_probability, each) for each in skewness]
     tables = [signal.matrix() for signal in found]
     heard = [value for table in tables for value in table[table > 0].tolist()]
-    scale = Axis(RATIO, min(heard, default=1.0), max(heard, default=2.0), scale="log")
+    scale = Axis(_RATIO, min(heard, default=1.0), max(heard, default=2.0), scale="log")
     return tuple(
         _heat_map(table, scale, f"q = {flip_probability}, skewness {each:g}")
         for table, each in zip(tables, skewness, strict=True)
@@ -108,7 +137,7 @@ def best_coefficients(
     exact = Series(
         "skewness 1, exactly: constant − (p/q)^(2y−k)",
         bits,
-        exact_shape(count, flip_probability),
+        _exact_shape(count, flip_probability),
         "proven",
     )
     printed = _unit([0.0] * count + [-1.0])
@@ -124,16 +153,16 @@ def best_coefficients(
             f"bits, 0 to {count}. {'; '.join(last)}. With all columns on logo 0 the logos with "
             "one bit unset lie below the others, which the published shape does not show."
         ),
-        terms=TERMS,
+        terms=_TERMS,
     )
 
 
-def exact_shape(filters: int, flip_probability: str) -> tuple[float, ...]:
+def _exact_shape(filters: int, flip_probability: str) -> tuple[float, ...]:
     """Return the best coefficients with all columns on logo 0, by set bits (S4 Obs. 3, corrected).
 
     They are −(p/q)^(2y−k), less the mean over all 2^k logos, divided by the length.
 
-    >>> [round(c, 3) for c in exact_shape(2, "0.4")]
+    >>> [round(c, 3) for c in _exact_shape(2, "0.4")]
     [0.551, 0.131, -0.814]
     """
     flip = float(checks.flip_probability(flip_probability))
@@ -145,7 +174,21 @@ def write_figures(folder: str | Path) -> list[Path]:
     """Write every figure as SVG, and one page that shows them all; return the files."""
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    return write(place)
+    shown = sections()
+    written = []
+    for section in shown:
+        for number, chart in enumerate(section.charts, 1):
+            end = f"-{number}" if len(section.charts) > 1 else ""
+            path = place / f"{section.name}{end}.svg"
+            # On its own a picture has no page that goes dark with it.
+            alone = chart.svg(name=section.name).replace(
+                "<style>", "<style>:root{color-scheme:light dark}", 1
+            )
+            path.write_text(alone + "\n", encoding="utf-8")
+            written.append(path)
+    page = place / _PAGE
+    page.write_text(_page(shown), encoding="utf-8")
+    return [*written, page]
 
 
 def _signal(filters: int, flip: str, skewness: float) -> SignalToNoise:
@@ -174,12 +217,12 @@ def _heat_map(table: Floats, scale: Axis, setting: str) -> HeatFigure:
         values=tuple(tuple(row) for row in values),
         scale=scale,
         alternative=(
-            f"{RATIO} of every move between two of {size} logos, {setting}. The loudest, framed: "
-            f"{moves}, {two_digits(loudest)}. The faintest has "
-            f"{two_digits(float(table[table > 0].min()))}."
+            f"{_RATIO} of every move between two of {size} logos, {setting}. The loudest, framed: "
+            f"{moves}, {short_number(loudest)}. The faintest has "
+            f"{short_number(float(table[table > 0].min()))}."
         ),
         marked=marked,
-        note=TERMS,
+        note=_TERMS,
     )
 
 
@@ -205,47 +248,15 @@ def _unit(by_bits: Sequence[float]) -> tuple[float, ...]:
 def _decades(values: Sequence[float]) -> Axis:
     """Return a logarithmic axis of whole powers of ten that holds all values."""
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    return Axis(RATIO, 10.0**low, 10.0 ** max(high, low + 1), scale="log")
+    return Axis(_RATIO, 10.0**low, 10.0 ** max(high, low + 1), scale="log")
 
 
 def _filters(filters: int) -> str:
     return f"{filters} filters" if filters > 1 else "one filter"
 
 
-# ----------------------------------------------------------------------------
-# The page of S4's observations: each figure, what S4 saw in it, and what is true.
-
-PAGE = "signal-to-noise.html"
-_RARELY = "0.02"
-_STYLE = """
-body{max-width:60rem}
-p,dd{max-width:46rem}
-dl{display:block}
-dt{color:var(--ink);font-weight:600;margin-top:.75rem}
-figure{min-width:0}
-.line{max-width:44rem;overflow-x:auto}
-.line svg{min-width:31rem}
-.maps{display:grid;grid-template-columns:repeat(auto-fit,minmax(18rem,1fr));gap:.5rem 1.5rem}
-.maps figure{margin:.5rem 0}
-"""
-
-_OPENING = (
-    "Several publishers hand in Bloom filters over the same columns, every bit flipped with "
-    "probability q and the columns shuffled. S4, the technical details of that scheme, asks how "
-    "loud one column is that moves from one logo (its bits in all filters) to another: the "
-    "squared shift of the best linear statistic over its variance. These are its three "
-    "observations, computed anew."
-)
-_FAMILY = (
-    "S4 does not say which skewed counts it drew. Here the logos with y set bits hold a share "
-    "proportional to (1 − s)^y of the columns: skewness s = 0 is equal counts, s = 1 is all "
-    "columns on logo 0, and independent audiences of one size lie in between. Ratios are "
-    "multiplied by the number of columns. They rank moves; none is a guarantee."
-)
-
-
 @dataclass(frozen=True, slots=True)
-class Section:
+class _Section:
     """One observation: its figures, what was observed, and what holds."""
 
     heading: str
@@ -255,10 +266,10 @@ class Section:
     true: str
 
 
-def sections() -> tuple[Section, ...]:
+def sections() -> tuple[_Section, ...]:
     """Return all that the page shows, in order."""
     return (
-        Section(
+        _Section(
             "Skewness makes one column louder",
             "skewness",
             (loudest_by_skewness(),),
@@ -269,7 +280,7 @@ def sections() -> tuple[Section, ...]:
             "q = 0.1 the counts (2, 0, 0, 2) have 3.556, the less skewed (2, 0, 1, 1) have "
             "3.748. With one filter the ratio does not change at all.",
         ),
-        Section(
+        _Section(
             "Which move is the loudest",
             "moves",
             (*heat_maps(), *heat_maps(flip_probability=_RARELY)),
@@ -280,7 +291,7 @@ def sections() -> tuple[Section, ...]:
             f"as loud; and where bits are rarely flipped (q = {_RARELY}, second row of maps) "
             "moves from other logos to 111 are louder. The loudest moves have a frame.",
         ),
-        Section(
+        _Section(
             "The statistic that hears it best",
             "coefficients",
             (best_coefficients(),),
@@ -294,26 +305,7 @@ def sections() -> tuple[Section, ...]:
     )
 
 
-def write(folder: Path) -> list[Path]:
-    """Write one SVG file for each chart, and the page; return the files."""
-    shown = sections()
-    written = []
-    for section in shown:
-        for number, chart in enumerate(section.charts, 1):
-            end = f"-{number}" if len(section.charts) > 1 else ""
-            path = folder / f"{section.name}{end}.svg"
-            # On its own a picture has no page that goes dark with it.
-            alone = chart.svg(name=section.name).replace(
-                "<style>", "<style>:root{color-scheme:light dark}", 1
-            )
-            path.write_text(alone + "\n", encoding="utf-8")
-            written.append(path)
-    page = folder / PAGE
-    page.write_text(html(shown), encoding="utf-8")
-    return [*written, page]
-
-
-def html(shown: Sequence[Section]) -> str:
+def _page(shown: Sequence[_Section]) -> str:
     """Return the page, which needs nothing else."""
     return shell(
         "Signal to noise of one moved column",
@@ -323,7 +315,7 @@ def html(shown: Sequence[Section]) -> str:
     )
 
 
-def _section(section: Section) -> str:
+def _section(section: _Section) -> str:
     # A drawing of lines shrinks its letters: on a narrow screen it is scrolled instead.
     kind = f'class="line" tabindex="0" role="region" aria-label="{escape(section.heading)}"'
     if len(section.charts) > 1:

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+from chaffinch.charts.axis import Axis
+
+MOST_TICKS = 6
+_HALF_LETTER = 0.012
+"""Of the width of a narrow screen."""
 
 # What XML has no place for, and halves of characters that no file can hold.
 _UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -77,6 +83,28 @@ def framed(
     described = f'<title>{label}</title><desc id="{identity}-words">{escape(description)}</desc>'
     looks = f"<style>{STYLE}</style>" if styled else ""
     return "".join([opening, described, looks, *body, "</svg>"])
+
+
+def across(axis: Axis, value: float) -> str:
+    """Return where a value lies, in percent of whatever width there is; never outside."""
+    return f"{100 * min(max(axis.place(value), 0.0), 1.0):.2f}%"
+
+
+def scale_below(axis: Axis, bottom: int) -> Iterator[str]:
+    """Yield the numbers and the name of an axis below everything else."""
+    for value, label in axis.ticks(most=MOST_TICKS):
+        written = f"{value:,.0f}" if value == round(value) and abs(value) < 1e9 else label
+        share, half = axis.place(value), _HALF_LETTER * len(written)
+        anchor = "start" if share < half else "end" if share > 1 - half else "middle"
+        yield element(
+            "text",
+            written,
+            x=across(axis, value),
+            y=bottom + 14,
+            text_anchor=anchor,
+            class_="cf-soft",
+        )
+    yield element("text", axis.label, x="100%", y=bottom + 32, text_anchor="end", class_="cf-soft")
 
 
 def _value(value: str | float) -> str:

@@ -97,7 +97,7 @@ def privacy(  # noqa: PLR0913 - one for each option
     """
     from chaffinch import charts
     from chaffinch import privacy as exact
-    from chaffinch.charts import figure
+    from chaffinch.charts.curves import mechanism_name, mechanism_terms
 
     made = made_from(mechanism, parameters)
     if plot is not None:
@@ -116,9 +116,9 @@ def privacy(  # noqa: PLR0913 - one for each option
         figures[-1].save(plot)
         output.say(f"wrote {plot}")
     if output.json:
-        output.document(_document(found, figure.called(found), rows, figures))
+        output.document(_document(found, mechanism_name(found), rows, figures))
         return
-    output.words(figure.called(found))
+    output.words(mechanism_name(found))
     output.words("")
     output.table(
         ["given", "found", "at least", "at most"],
@@ -126,7 +126,7 @@ def privacy(  # noqa: PLR0913 - one for each option
         texts=2,
     )
     output.words("")
-    output.words(f"Local epsilon: {_up(found.local_epsilon)}. {figure.terms(found)}")
+    output.words(f"Local epsilon: {_up(found.local_epsilon)}. {mechanism_terms(found)}")
     for drawn in figures if curve or tradeoff else []:
         output.words("")
         output.drawing(drawn.text(width=min(output.width, 78), height=18))

@@ -54,7 +54,7 @@ def promise(release: Release, output: Output) -> None:
 
 
 def _table(answer: Answer, reports: int, output: Output, truth: Sequence[float] | None) -> None:
-    from chaffinch.charts.terminal import shortened
+    from chaffinch.charts.terminal import shorten
     from chaffinch.release import sentences as words
     from chaffinch.rounding import downwards, nearest, two_digits, upwards
 
@@ -63,7 +63,7 @@ def _table(answer: Answer, reports: int, output: Output, truth: Sequence[float] 
     rows = []
     for spot in words.leading(answer, MOST_ROWS):
         row = [
-            shortened(answer.labels[spot], room),
+            shorten(answer.labels[spot], room),
             nearest(float(answer.estimates[spot]), digits),
             two_digits(float(answer.standard_errors[spot])),
             downwards(float(answer.low[spot]), digits),
