@@ -145,6 +145,35 @@ def test_loops_run_side_by_side() -> None:
     assert all(np.all(counts == 5000) for counts in results)
 
 
+@built
+def test_a_guide_that_another_thread_changes_leads_nowhere_else() -> None:
+    # What was checked is what is used: here 60 000 is within the memory, behind the thresholds.
+    memory = np.zeros(70_000, dtype=np.uint64)
+    memory[0] = 1 << 63
+    loops: Any = backends.choose("native")[1]
+    drawn = np.arange(4_000_000, dtype=np.uint64) << np.uint64(42)
+    guide, counts = GUIDE.copy(), np.zeros(len(drawn), dtype=np.int64)
+    done = threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            guide[:] = 60_000
+            guide[:] = 0
+
+    other = threading.Thread(target=change)
+    other.start()
+    try:
+        for _ in range(20):
+            try:
+                loops.lookup(drawn, memory[:2], guide, counts)
+            except ValueError:
+                continue  # Refused, because the guide was already wrong when it was read.
+            assert counts.max() <= 1
+    finally:
+        done.set()
+        other.join()
+
+
 def test_the_extension_is_optional_and_on_the_stable_abi() -> None:
     tree = ast.parse((repository.ROOT / "setup.py").read_text(encoding="utf-8"))
     (call,) = (

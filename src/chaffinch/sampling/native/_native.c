@@ -204,17 +204,21 @@ static unsigned largest(const uint16_t *guide)
 static PyObject *lookup(PyObject *self, PyObject *args)
 {
     Py_buffer b[4];
+    uint16_t guide[GUIDE];
     Py_ssize_t ties;
     (void)self;
     if (!PyArg_ParseTuple(args, "y*y*y*w*", &b[0], &b[1], &b[2], &b[3]))
         return NULL;
     const Py_ssize_t size = items(&b[0], 8), length = items(&b[1], 8);
     if (size < 0 || length < 1 || items(&b[2], 2) != GUIDE || items(&b[3], 8) != size
-        || ((const uint64_t *)b[1].buf)[length - 1] != 0
-        || (Py_ssize_t)largest(b[2].buf) >= length)
+        || ((const uint64_t *)b[1].buf)[length - 1] != 0)
+        return refuse(b, 4);
+    /* Read once: another thread may write to the buffer between the check and the search. */
+    memcpy(guide, b[2].buf, sizeof guide);
+    if ((Py_ssize_t)largest(guide) >= length)
         return refuse(b, 4);
     Py_BEGIN_ALLOW_THREADS
-    ties = search(b[0].buf, size, b[1].buf, b[2].buf, b[3].buf);
+    ties = search(b[0].buf, size, b[1].buf, guide, b[3].buf);
     Py_END_ALLOW_THREADS
     release(b, 4);
     return PyLong_FromSsize_t(ties);
