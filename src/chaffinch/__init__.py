@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from chaffinch.privacy import Target
     from chaffinch.questions import Bit, Choice, Flags, Number, Survey
     from chaffinch.release.documents import load_release
-    from chaffinch.release.release import Release
+    from chaffinch.release.surveys import Release
     from chaffinch.shuffling.in_memory import shuffle
 
 __version__ = "0.1.0.dev0"
@@ -65,7 +65,7 @@ _NAMES = {
     "Ledger": "ledger",
     "Number": "questions",
     "Plan": "planning.plan",
-    "Release": "release.release",
+    "Release": "release.surveys",
     "Survey": "questions",
     "Target": "privacy",
     "analyze": "analysis.analyze",

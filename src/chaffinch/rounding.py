@@ -81,19 +81,13 @@ def percent(share: float) -> str:
     return f"{100 * share:.10g}%"
 
 
-def _written(value: float, places: int, rounding: str) -> str:
-    if not math.isfinite(value):
-        return f"{value:g}"
-    if abs(value) >= _LONG:
-        return f"{_short(value, 6, rounding):.5e}"
-    rounded = Decimal(repr(float(value))).quantize(
-        Decimal(1).scaleb(-places), rounding, Context(prec=60)
-    )
-    return f"{rounded:,}" if rounded else f"{abs(rounded):,}"
+def quantile_name(probability: float) -> str:
+    """Return what a quantile is called.
 
-
-def _short(value: float, digits: int, rounding: str) -> Decimal:
-    return Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))
+    >>> quantile_name(0.5), quantile_name(0.9)
+    ('median', '90% are at most')
+    """
+    return "median" if probability == 0.5 else f"{percent(probability)} are at most"
 
 
 def bytes_for_people(count: int) -> str:
@@ -117,3 +111,18 @@ def rounded_up(epsilon: float) -> float:
     if short < epsilon:
         short = round(short + 10.0**-digits, digits)
     return short
+
+
+def _written(value: float, places: int, rounding: str) -> str:
+    if not math.isfinite(value):
+        return f"{value:g}"
+    if abs(value) >= _LONG:
+        return f"{_short(value, 6, rounding):.5e}"
+    rounded = Decimal(repr(float(value))).quantize(
+        Decimal(1).scaleb(-places), rounding, Context(prec=60)
+    )
+    return f"{rounded:,}" if rounded else f"{abs(rounded):,}"
+
+
+def _short(value: float, digits: int, rounding: str) -> Decimal:
+    return Context(prec=digits, rounding=rounding).create_decimal(repr(float(value)))

@@ -18,7 +18,7 @@ from chaffinch.cli.reach.app import VERBS
 from chaffinch.cli.reach.encode import Terms
 from chaffinch.encoding.publisher.filters import WITHIN
 from chaffinch.errors import StorageFault
-from chaffinch.release.audience_documents import load_release
+from chaffinch.release.documents import load_reach_release
 from tests.cli.conftest import Done
 from tests.cli.test_help import HEAVY
 from tests.meta import repository
@@ -335,7 +335,7 @@ def test_the_whole_way(filters: list[Path], cli: Callable[..., Done]) -> None:
     outs = [word for kind in ("html", "json", "csv") for word in ("-o", folder / f"r.{kind}")]
     done = cli(*analyzing(filters[::-1], *outs))
     assert done.code == 0, done
-    release = load_release(folder / "r.json")
+    release = load_reach_release(folder / "r.json")
     truths = {"daily or radio": 8_000, "daily": 6_000, "daily and radio": 2_000}
     for group, truth in truths.items():
         row = release.row(group)

@@ -24,7 +24,7 @@ def test_from_a_survey_to_a_release(cli: Callable[..., Done], folder: Path) -> N
     done = cli("run", folder / "survey.toml", "--data", folder / "people.csv", "--out", out)
     assert done.code == 0, done.err
     assert {path.name for path in out.iterdir()} == FILES
-    for part in ("Guarantee: epsilon 1 with delta 1e-06 (proven", "member", "estimate", "low"):
+    for part in ("Guarantee: (1, 1e-06)-differential privacy, proven", "member", "estimate", "low"):
         assert part in done.out
     assert "release.html" in done.err
     assert "truth " not in done.out.replace("the truth ", "")

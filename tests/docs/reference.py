@@ -18,8 +18,7 @@ import chaffinch
 from chaffinch import errors, reach
 from chaffinch.planning.audiences.plan import ReachPlanModel
 from chaffinch.planning.documents import PlanModel
-from chaffinch.release.audience_documents import release_schema as reach_release_schema
-from chaffinch.release.documents import release_schema
+from chaffinch.release.documents import reach_release_schema, release_schema
 from tests.meta import repository
 
 FOLDER = repository.ROOT / "docs" / "reference"

@@ -17,8 +17,8 @@ from chaffinch.ledger import Charge, Ledger
 from chaffinch.planning.plan import Part, Plan, checked_plan
 from chaffinch.protocols.base import number_protocol, number_question
 from chaffinch.protocols.noise import Floats
-from chaffinch.release.release import Answer, Release, Summary
-from chaffinch.release.treatment import CONSERVATIVE, treated
+from chaffinch.release.surveys import Answer, Release, Summary
+from chaffinch.release.treatment import CONSERVATIVE_MEAN, treatment_notes
 from chaffinch.wire.messages import Counts, Shuffled, Tally
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -86,7 +86,7 @@ def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
     low, high = intervals(noise, counts, found.reports, asked.level)
     low_all, high_all = simultaneous(noise, counts, found.reports, asked.level)
     estimates, moved = _adjusted(asked.adjustment, part, estimates, found.reports)
-    notes = treated(part.question) + moved
+    notes = treatment_notes(part.question) + moved
     if lowered:
         notes.append("Some codes were sent more often than honest reports can; they were lowered.")
     return Answer(
@@ -125,7 +125,7 @@ def _number(part: Part, counts: Counts, reports: int, asked: _Asked) -> Answer:
     each = protocol.resolution if protocol.together else 1
     counts, lowered = possible(counts, reports * each)
     found = mean(scale, counts, reports, asked.level)
-    notes = [*treated(question), CONSERVATIVE]
+    notes = [*treatment_notes(question), CONSERVATIVE_MEAN]
     if lowered:
         notes.append("Some codes were sent too often; they were lowered.")
     spread: tuple[tuple[float, float, float, float], ...] = ()

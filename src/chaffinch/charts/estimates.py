@@ -17,14 +17,16 @@ from numpy.typing import ArrayLike
 from chaffinch import checks, rounding
 from chaffinch.charts.axis import Axis
 from chaffinch.charts.svg import MOST_TICKS, across, element, framed, scale_below
-from chaffinch.charts.terminal import shorten
 from chaffinch.errors import InvalidInput
+from chaffinch.text_tables import shorten_text
 
 _MOST_DOTS = 40
 _ROOM = 0.02
 """The axis goes on a little beyond the outermost whisker, so that nothing is cut off."""
 
 _Interval = tuple[float, float]
+_Measured = tuple[str, float, _Interval | None, _Interval | None]
+"""A label, an estimate, its own interval, and the one that holds for several together."""
 
 # Pixels of the drawing.
 _ROW = 38
@@ -138,11 +140,19 @@ def number_chart(
     of the mean holds by itself.
     """
     estimate, low, high = mean
-    dots = [_dot("mean", estimate, (low, high), None)]
-    dots += [
-        _dot(quantile_name(chance), middle, None, (below, above))
+    rows: list[_Measured] = [("mean", estimate, (low, high), None)]
+    rows += [
+        (rounding.quantile_name(chance), middle, None, (below, above))
         for chance, below, middle, above in quantiles
     ]
+    return measured_chart(title, rows, level=level, unit=unit)
+
+
+def measured_chart(
+    title: str, rows: Iterable[_Measured], *, level: float, unit: str = ""
+) -> DotFigure:
+    """Return the chart of numbers on one scale, in their order and wherever zero is."""
+    dots = [_dot(*row) for row in rows]
     return DotFigure(
         title=title,
         x=_axis(unit or "answer", dots, zero=False),
@@ -150,15 +160,6 @@ def number_chart(
         level=level,
         alternative=" ".join(f"{dot.label}: {dot.said}." for dot in dots),
     )
-
-
-def quantile_name(probability: float) -> str:
-    """Return what a quantile is called.
-
-    >>> quantile_name(0.5), quantile_name(0.9)
-    ('median', '90% are at most')
-    """
-    return "median" if probability == 0.5 else f"{rounding.percent(probability)} are at most"
 
 
 def _dot(
@@ -241,7 +242,7 @@ def _grid(axis: Axis, top: int) -> Iterator[str]:
 
 def _row(dot: Dot, axis: Axis, top: int) -> Iterator[str]:
     middle = top + 27
-    yield element("text", shorten(dot.label, _LABEL_COLUMNS), x=0, y=top + 15)
+    yield element("text", shorten_text(dot.label, _LABEL_COLUMNS), x=0, y=top + 15)
     yield element("text", dot.said, x="100%", y=top + 15, text_anchor="end", class_="cf-soft")
     if dot.each:
         yield _line(axis, dot.each, middle, "cf-each")

@@ -1,16 +1,12 @@
-"""The shell of a page that needs nothing else: no script, no request, no font.
+"""The frame of a page that needs nothing else: no script, no request, no font.
 
-Every text that is handed in is escaped, and the page forbids itself everything but its own
-style, so that a label is a label whatever is in it.
+The page forbids itself everything but its own style, so that a text which slipped through
+unescaped could still run nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
-
 from chaffinch.charts.svg import STYLE, escape
-from chaffinch.rounding import downwards, upwards
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _PAGE_STYLE = """
@@ -51,23 +47,11 @@ h2{break-after:avoid}.wide{overflow:visible}thead{display:table-header-group}}
 """.strip()
 
 
-class Drawn(Protocol):
-    """A chart of any kind that can stand in a page."""
-
-    @property
-    def note(self) -> str:
-        """Return what the picture does not show."""
-        ...
-
-    def svg(self, *, name: str = ..., styled: bool = ...) -> str:
-        """Return the picture as an SVG element."""
-        ...
-
-
-def shell(title: str, *, head: str, main: str, foot: str = "", style: str = "") -> str:
+def html_page(title: str, *, head: str, main: str, foot: str = "", style: str = "") -> str:
     """Return a whole page: ``head`` stands below the title, ``foot`` at the very end.
 
-    ``style`` is added to the looks that all pages share.
+    The title is escaped here; ``head``, ``main`` and ``foot`` are HTML. ``style`` is added to
+    the looks that all pages share.
     """
     named = escape(title)
     return (
@@ -79,59 +63,3 @@ def shell(title: str, *, head: str, main: str, foot: str = "", style: str = "") 
         f"<body>\n<header>\n<h1>{named}</h1>\n{head}</header>\n<main>\n"
         f"{main}</main>\n{foot}</body>\n</html>\n"
     )
-
-
-def promise(said: Iterable[str], terms: Iterable[tuple[str, str]]) -> str:
-    """Return the promise in a box, and its parts below."""
-    box = "\n".join(f"<p>{escape(one)}</p>" for one in said)
-    return f'<div class="promise">{box}</div>\n{definitions(terms)}'
-
-
-def reading(lines: Iterable[str]) -> str:
-    """Return the section that says how to read everything above."""
-    items = "".join(f"<li>{escape(line)}</li>\n" for line in lines)
-    return f"<section><h2>How to read this</h2>\n<ul>{items}</ul></section>\n"
-
-
-def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return the end of a page: names and numbers by which it can be checked."""
-    return f"<footer><h2>Facts</h2>\n{definitions(pairs)}</footer>\n"
-
-
-def definitions(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return a list of names and what is said of each."""
-    items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(said)}</dd>\n" for name, said in pairs)
-    return f"<dl>{items}</dl>\n"
-
-
-def notes(lines: Sequence[str]) -> str:
-    """Return small print, or nothing where there is none."""
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f'<ul class="soft">{items}</ul>\n' if lines else ""
-
-
-def figure(chart: Drawn, name: str) -> str:
-    """Return a chart with its note; ``name`` must differ between those of a page."""
-    note = f"<figcaption>{escape(chart.note)}</figcaption>" if chart.note else ""
-    return f"<figure>{chart.svg(name=name, styled=False)}{note}</figure>\n"
-
-
-def grid(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; the first cell of a row names it."""
-    titles = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
-    lines = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in rest)
-        + "</tr>\n"
-        for first, *rest in rows
-    )
-    return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}">'
-        f"<table><caption>{escape(caption)}</caption>"
-        f"<thead><tr>{titles}</tr></thead>\n<tbody>{lines}</tbody></table></div>\n"
-    )
-
-
-def between(low: float, high: float, digits: int) -> str:
-    """Return an interval, rounded outwards."""
-    return f"{downwards(low, digits)} to {upwards(high, digits)}"

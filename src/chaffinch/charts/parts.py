@@ -14,8 +14,8 @@ from itertools import combinations
 from chaffinch import rounding
 from chaffinch.charts.axis import Axis
 from chaffinch.charts.svg import across, element, framed, scale_below
-from chaffinch.charts.terminal import shorten
 from chaffinch.errors import InvalidInput
+from chaffinch.text_tables import shorten_text
 
 MOST_SETS = 4
 _Sets = frozenset[str]
@@ -150,7 +150,7 @@ def _draw_svg(figure: PartsFigure, *, name: str, styled: bool) -> str:
 
 
 def _row(figure: PartsFigure, name: str, top: int) -> Iterator[str]:
-    yield element("text", shorten(name, _LABEL_COLUMNS), x=0, y=top + 14)
+    yield element("text", shorten_text(name, _LABEL_COLUMNS), x=0, y=top + 14)
     yield _bar(figure.x, (figure.x.low, figure.x.high), top + 20, "cf-band")
     for span in figure.spans(name):
         yield _bar(figure.x, span, top + 20, "cf-dot")

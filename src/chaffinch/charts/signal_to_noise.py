@@ -19,7 +19,7 @@ from chaffinch import checks
 from chaffinch.charts.axis import Axis
 from chaffinch.charts.figure import Figure, Series
 from chaffinch.charts.heat import Cell, HeatFigure, short_number
-from chaffinch.charts.page import shell
+from chaffinch.charts.page import html_page
 from chaffinch.charts.svg import escape
 from chaffinch.privacy import FlippedFilters
 from chaffinch.privacy.mechanisms.signal_to_noise import MOST_DENSE, SignalToNoise
@@ -307,7 +307,7 @@ def sections() -> tuple[_Section, ...]:
 
 def _page(shown: Sequence[_Section]) -> str:
     """Return the page, which needs nothing else."""
-    return shell(
+    return html_page(
         "Signal to noise of one moved column",
         head=f"<p>{escape(_OPENING)}</p>\n<p>{escape(_FAMILY)}</p>\n",
         main="".join(_section(section) for section in shown),

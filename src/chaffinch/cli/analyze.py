@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from chaffinch.cli import paths, results
+from chaffinch.cli import paths
 from chaffinch.cli.batches import explain_broken_pipe
 from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import Wanted, release_files
@@ -51,6 +51,6 @@ def analyze(
         paid = {} if charge is None else {"charge": charge.document()}
         output.document(release.document() | paid)
         return
-    results.show(release, output)
+    output.drawing(release.text(width=output.width))
     if charge is not None:
         charge.show(output)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from chaffinch.cli import paths, results
+from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.cli.run import RELEASES, tallied
 
@@ -60,11 +60,12 @@ def demo(
             release.save(folder / name)
     inputs = ("survey.toml", "people.csv", "browsers.plan.json")
     files = [str(out / name) for name in (*inputs, *RELEASES)]
+    counts = dict(zip(BROWSERS, truth, strict=True))
     if output.json:
-        counts = dict(zip(BROWSERS, truth, strict=True))
         output.document({"release": release.document(), "made_up_truth": counts, "files": files})
         return
-    results.show(release, output, truths={"browser": truth})
+    output.drawing(release.text(width=output.width, truths=counts))
+    output.words("")
     output.words(
         "The column truth is there only because these people are made up. Of real people nobody "
         "learns it."

@@ -43,8 +43,8 @@ class Output:
             sys.stdout.write("\n".join(textwrap.wrap(line, self.width)) + "\n")
 
     def drawing(self, text: str) -> None:
-        """Print lines as they are."""
-        sys.stdout.write(text + "\n")
+        """Print lines as they are, not wrapped."""
+        sys.stdout.write(printable(text) + "\n")
 
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1) -> None:
         """Print a table: the first ``texts`` columns are words, the others numbers."""

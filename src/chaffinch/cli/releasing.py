@@ -14,7 +14,7 @@ from chaffinch.cli.output import Output
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger
     from chaffinch.planning.plan import Plan
-    from chaffinch.release.release import Release
+    from chaffinch.release.surveys import Release
     from chaffinch.wire.messages import Tally
 
 
@@ -128,11 +128,9 @@ class Wanted:
 
 def release_files(out: list[Path]) -> list[Path]:
     """Refuse a file of a format that no release has, before anything is charged or counted."""
-    from chaffinch.errors import InvalidInput
-    from chaffinch.release.survey_files import FORMATS
+    from chaffinch.release.publication import checked_suffix
 
     for path in map(paths.named, out):
-        if path.suffix.lower() not in FORMATS:
-            raise InvalidInput("file name", "one that ends in " + ", ".join(FORMATS), path.name)
+        checked_suffix(path)
         paths.writable(path)
     return out

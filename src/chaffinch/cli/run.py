@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from chaffinch.cli import paths, results
+from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import Wanted
 
@@ -82,7 +82,7 @@ def run(  # noqa: PLR0913 - one for each option
         paid = {} if charge is None else {"charge": charge.document()}
         output.document({"release": release.document(), "files": files} | paid)
         return
-    results.show(release, output)
+    output.drawing(release.text(width=output.width))
     if charge is not None:
         charge.show(output)
     output.say("\nwrote " + "\n      ".join(files))

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from chaffinch.planning.audiences.audience import Audience, Group
     from chaffinch.planning.audiences.plan import ReachPlan, load_plan
     from chaffinch.planning.audiences.planner import plan
-    from chaffinch.release.audience_documents import load_release
-    from chaffinch.release.audience_release import ReachRelease
+    from chaffinch.release.audiences import ReachRelease
+    from chaffinch.release.documents import load_reach_release as load_release
     from chaffinch.wire.filter_files import Filter, load_filter
 
 __all__ = [
@@ -55,23 +55,26 @@ _NAMES = {
     "Filter": "wire.filter_files",
     "Group": "planning.audiences.audience",
     "ReachPlan": "planning.audiences.plan",
-    "ReachRelease": "release.audience_release",
+    "ReachRelease": "release.audiences",
     "analyze": "analysis.audiences.analyze",
     "encode": "encoding.publisher.filters",
     "hand_out": "encoding.publisher.charging",
     "load_filter": "wire.filter_files",
     "load_key": "encoding.publisher.campaign_key",
     "load_plan": "planning.audiences.plan",
-    "load_release": "release.audience_documents",
+    "load_release": "release.documents",
     "new_key": "encoding.publisher.campaign_key",
     "plan": "planning.audiences.planner",
 }
+# Where surveys have a function of the same name beside it.
+_OWN_NAMES = {"load_release": "load_reach_release"}
 
 
 def __getattr__(name: str) -> Any:
     """Load a part of reach on first use (PEP 562)."""
     if name in _NAMES:
-        return getattr(importlib.import_module(f"chaffinch.{_NAMES[name]}"), name)
+        module = importlib.import_module(f"chaffinch.{_NAMES[name]}")
+        return getattr(module, _OWN_NAMES.get(name, name))
     raise AttributeError(f"module 'chaffinch.reach' has no attribute {name!r}")
 
 

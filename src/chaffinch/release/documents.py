@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 import numpy as np
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import AfterValidator, Field, FiniteFloat, ValidationError
 
-from chaffinch.errors import InvalidFile
+from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
 from chaffinch.files import read_small
+from chaffinch.planning.audiences.audience import Audience
 from chaffinch.privacy import Guarantee
-from chaffinch.release.release import FORMAT, Answer, Release, Summary
-from chaffinch.wire.documents import faults_of
+from chaffinch.protocols.noise import Floats
+from chaffinch.release import audiences, surveys
+from chaffinch.release.audiences import ReachRelease, ReachRow
+from chaffinch.release.publication import Publication
+from chaffinch.release.surveys import Answer, Release, Summary
+from chaffinch.wire.documents import Strict, faults_of, unique_keys
+from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 
 LARGEST_FILE = 1 << 30
-_RULE = f"a release in the format {FORMAT}"
+_MOST_FAULTS = 20
+_LARGEST_NUMBER = 1e280
+_OTHERS = {
+    surveys.FORMAT: "this is the release of a survey: use chaffinch.load_release",
+    audiences.FORMAT: "this is the release of a reach: use chaffinch.reach.load_release",
+}
+_VERSION = "a release of another version needs the chaffinch that wrote it"
 
 
 def _printable(text: str) -> str:
@@ -28,67 +39,80 @@ def _printable(text: str) -> str:
     return text
 
 
-Text = Annotated[str, AfterValidator(_printable)]
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
+def _countable(number: int) -> int:
+    # Beyond this a number is no float any more, and nobody has so many of anything.
+    if number >= 2**63:
+        raise ValueError("must be below 2^63")
+    return number
 
 
-class Strict(BaseModel):
-    """A model that knows its fields and takes no others."""
+def _moderate(number: float) -> float:
+    # Sums of such numbers, and their products with any count, are still finite.
+    if abs(number) > _LARGEST_NUMBER:
+        raise ValueError(f"must lie within ±{_LARGEST_NUMBER:g}")
+    return number
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+_Text = Annotated[str, AfterValidator(_printable)]
+_Real = Annotated[FiniteFloat, AfterValidator(_moderate)]
+_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_moderate)]
+_Count = Annotated[int, Field(ge=1), AfterValidator(_countable)]
 
 
 class ValueModel(Strict):
     """One estimate with its standard error and both intervals."""
 
-    value: Text
-    estimate: FiniteFloat
-    standard_error: Amount
-    low: FiniteFloat
-    high: FiniteFloat
-    low_together: FiniteFloat
-    high_together: FiniteFloat
+    value: _Text
+    estimate: _Real
+    standard_error: _Amount
+    low: _Real
+    high: _Real
+    low_together: _Real
+    high_together: _Real
 
 
 class QuantileModel(Strict):
     """One quantile in its bracket."""
 
     probability: Annotated[float, Field(ge=0, le=1)]
-    low: FiniteFloat
-    estimate: FiniteFloat
-    high: FiniteFloat
+    low: _Real
+    estimate: _Real
+    high: _Real
 
 
 class AnswerModel(Strict):
     """What is said about one question; a number has also a unit, a sum and quantiles."""
 
-    question: Text
+    question: _Text
     tallies: list[Annotated[int, Field(ge=0, lt=2**63)]]
     values: Annotated[list[ValueModel], Field(min_length=1)]
-    notes: list[Text]
-    unit: Text | None = None
-    sum: FiniteFloat | None = None
+    notes: list[_Text]
+    unit: _Text | None = None
+    sum: _Real | None = None
     quantiles: list[QuantileModel] | None = None
 
     def build(self) -> Answer:
         """Return the answer."""
         summary = None
         if self.sum is not None:
-            spread = tuple(
+            brackets = tuple(
                 (one.probability, one.low, one.estimate, one.high) for one in self.quantiles or ()
             )
-            summary = Summary(self.unit or "", self.sum, spread)
+            summary = Summary(self.unit or "", self.sum, brackets)
+
+        def column(name: str) -> Floats:
+            return np.array([getattr(one, name) for one in self.values], dtype=np.float64)
+
         return Answer(
             question=self.question,
             labels=tuple(one.value for one in self.values),
             tallies=np.array(self.tallies, dtype=np.int64),
-            estimates=np.array([float(one.estimate) for one in self.values]),
-            standard_errors=np.array([float(one.standard_error) for one in self.values]),
-            low=np.array([float(one.low) for one in self.values]),
-            high=np.array([float(one.high) for one in self.values]),
-            low_together=np.array([float(one.low_together) for one in self.values]),
-            high_together=np.array([float(one.high_together) for one in self.values]),
+            estimates=column("estimate"),
+            standard_errors=column("standard_error"),
+            low=column("low"),
+            high=column("high"),
+            low_together=column("low_together"),
+            high_together=column("high_together"),
             notes=tuple(self.notes),
             summary=summary,
         )
@@ -97,19 +121,17 @@ class AnswerModel(Strict):
 class GuaranteeModel(Strict):
     """The promise, with everything it depends on."""
 
-    epsilon: Amount
+    epsilon: _Amount
     delta: Annotated[float, Field(ge=0, le=1)]
-    neighbours: Text
-    view: Text
-    crowd: Text
-    local_epsilon: Amount | Literal["infinite"]
+    neighbours: _Text
+    view: _Text
+    crowd: _Text
+    local_epsilon: _Amount | Literal["infinite"]
     method: Literal["exact", "upper-bound", "worst-pair-assumed", "monte-carlo", "published"]
 
     def build(self) -> Guarantee:
         """Return the guarantee."""
-        local = self.local_epsilon
-        fields = dict(self)
-        return Guarantee(**fields | {"local_epsilon": math.inf if local == "infinite" else local})
+        return Guarantee(**dict(self) | {"local_epsilon": _number(self.local_epsilon)})
 
 
 class ReleaseModel(Strict):
@@ -117,11 +139,11 @@ class ReleaseModel(Strict):
 
     format: Literal["chaffinch/release@1"]
     plan: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    title: Text
-    version: Text
+    title: _Text
+    version: _Text
     guarantee: GuaranteeModel
-    rounds: Count
-    reports: Count
+    rounds: _Count
+    reports: _Count
     batch: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")]
     level: Annotated[float, Field(gt=0, lt=1)]
     questions: Annotated[list[AnswerModel], Field(min_length=1)]
@@ -141,54 +163,106 @@ class ReleaseModel(Strict):
         )
 
 
+_Hexadecimal = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+
+
+class GroupModel(Strict):
+    """How many ids are in one group."""
+
+    group: _Text
+    kind: Literal["reach", "publisher", "only", "overlap", "frequency", "asked"]
+    estimate: _Real
+    standard_error: _Amount
+    low: _Amount
+    high: _Amount
+    low_together: _Amount
+    high_together: _Amount
+
+
+class FilterModel(Strict):
+    """What all filters had in common."""
+
+    bits: Annotated[int, Field(ge=LEAST_BITS, le=MOST_BITS)]
+    hashes: _Count
+    frequencies: _Count
+    flip_probability: Annotated[float, Field(gt=0, lt=0.5)]
+
+
+class ReachReleaseModel(Strict):
+    """A release file."""
+
+    format: Literal["chaffinch/reach-release@1"]
+    plan: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    title: _Text
+    version: _Text
+    guarantee: GuaranteeModel
+    colluding_epsilon: _Amount | Literal["infinite"]
+    key: _Hexadecimal
+    batch: _Hexadecimal
+    publishers: Annotated[list[_Text], Field(min_length=1)]
+    filters: FilterModel
+    level: Annotated[float, Field(gt=0, lt=1)]
+    groups: Annotated[list[GroupModel], Field(min_length=1)]
+    notes: list[_Text]
+
+    def build(self) -> ReachRelease:
+        """Return the release."""
+        return ReachRelease(
+            plan_id=self.plan,
+            title=self.title,
+            guarantee=self.guarantee.build(),
+            colluding_epsilon=_number(self.colluding_epsilon),
+            key=self.key,
+            batch=self.batch,
+            publishers=tuple(self.publishers),
+            frequencies=self.filters.frequencies,
+            bits=self.filters.bits,
+            hashes=self.filters.hashes,
+            flip=self.filters.flip_probability,
+            level=self.level,
+            version=self.version,
+            rows=tuple(ReachRow(**dict(one)) for one in self.groups),
+            notes=tuple(self.notes),
+        )
+
+
+# ---------------------------------------------------------------------- reading
+
+_Made = TypeVar("_Made", bound=Publication)
+
+
 def load_release(path: str | Path) -> Release:
     """Return the release in a JSON file; refuse one of another format or with any fault.
 
     That it is the release of a plan cannot be seen from the file: compare ``plan_id``.
     """
-    text = read_small(path, most=LARGEST_FILE, must_be=_RULE)
-    return release_from(text, name=Path(path).name)
+    return read_release(_read_file(path, surveys.FORMAT), name=Path(path).name)
 
 
-def release_from(text: str | bytes, *, name: str = "release") -> Release:
+def load_reach_release(path: str | Path) -> ReachRelease:
+    """Return the release of a reach in a JSON file; refuse another format or any fault.
+
+    That it is the release of a plan cannot be seen from the file: compare ``plan_id``.
+    """
+    return read_reach_release(_read_file(path, audiences.FORMAT), name=Path(path).name)
+
+
+def read_release(text: str | bytes, *, name: str = "release") -> Release:
     """Return the release in a text."""
-    document = read_back(text, FORMAT, name=name)
-    with listing_faults(FORMAT, name):
-        release = ReleaseModel.model_validate(document).build()
-    # What was left out or is there in part would come back different.
-    if release.document() != document or not all(map(_ordered, release.answers)):
-        raise contradiction(FORMAT, name)
-    return release
+
+    def build(document: dict[str, Any]) -> Release:
+        return ReleaseModel.model_validate(document).build()
+
+    return _read(text, surveys.FORMAT, build, _survey_faults, name=name)
 
 
-def read_back(text: str | bytes, form: str, *, name: str) -> dict[str, Any]:
-    """Return the JSON document of a release in a certain format."""
-    file, rule = f"file {name}", f"a release in the format {form}"
-    try:
-        document = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        raise InvalidFile(file, rule, ["no JSON document"]) from None
-    found = document.get("format") if isinstance(document, dict) else None
-    if found != form:
-        hint = "a release of another version needs the chaffinch that wrote it"
-        raise InvalidFile(file, rule, [f"format {found!r:.80}"], hint=hint)
-    return dict(document)
+def read_reach_release(text: str | bytes, *, name: str = "release") -> ReachRelease:
+    """Return the release of a reach in a text."""
 
+    def build(document: dict[str, Any]) -> ReachRelease:
+        return ReachReleaseModel.model_validate(document).build()
 
-@contextmanager
-def listing_faults(form: str, name: str) -> Iterator[None]:
-    """Turn what a model refuses into one error with all faults."""
-    try:
-        yield
-    except ValidationError as fault:
-        rule = f"a release in the format {form}"
-        raise InvalidFile(f"file {name}", rule, faults_of(fault)[:20]) from None
-
-
-def contradiction(form: str, name: str) -> InvalidFile:
-    """Return the error about a release whose parts do not fit together."""
-    rule = f"a release in the format {form}"
-    return InvalidFile(f"file {name}", rule, ["a document that contradicts itself"])
+    return _read(text, audiences.FORMAT, build, _reach_faults, name=name)
 
 
 def release_schema() -> dict[str, Any]:
@@ -196,13 +270,100 @@ def release_schema() -> dict[str, Any]:
     return ReleaseModel.model_json_schema()
 
 
-def _ordered(answer: Answer) -> bool:
-    pairs = ((answer.low, answer.high), (answer.low_together, answer.high_together))
-    spread = answer.summary.quantiles if answer.summary else ()
-    return all(bool((low <= high).all()) for low, high in pairs) and all(
-        low <= high for _, low, _, high in spread
-    )
+def reach_release_schema() -> dict[str, Any]:
+    """Return the JSON Schema of release files of a reach."""
+    return ReachReleaseModel.model_json_schema()
 
 
-def _refuse(word: str) -> NoReturn:
+def _read_file(path: str | Path, form: str) -> bytes:
+    return read_small(path, most=LARGEST_FILE, must_be=_rule(form))
+
+
+def _rule(form: str) -> str:
+    return f"a release in the format {form}"
+
+
+def _read(
+    text: str | bytes,
+    form: str,
+    build: Callable[[dict[str, Any]], _Made],
+    contradictions: Callable[[_Made], Iterator[str]],
+    *,
+    name: str,
+) -> _Made:
+    """Return the release in a text, or raise one error with everything that is wrong."""
+    document = _json_document(text, form, name=name)
+    try:
+        release = build(document)
+        # What was left out, or is there in part, would come back different.
+        changed = release.document() != document
+    except ValidationError as fault:
+        raise InvalidFile(f"file {name}", _rule(form), faults_of(fault)[:_MOST_FAULTS]) from None
+    except (ChaffinchError, ArithmeticError, ValueError) as fault:
+        raise InvalidFile(f"file {name}", _rule(form), [str(fault).splitlines()[0]]) from None
+    faults = [f"a document that contradicts itself: {one}" for one in contradictions(release)]
+    if changed and not faults:
+        faults = ["a document that contradicts itself"]
+    if faults:
+        raise InvalidFile(f"file {name}", _rule(form), faults[:_MOST_FAULTS])
+    return release
+
+
+def _json_document(text: str | bytes, form: str, *, name: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text, parse_constant=_refuse_word, object_pairs_hook=unique_keys)
+    except (ValueError, RecursionError):
+        raise InvalidFile(f"file {name}", _rule(form), ["no JSON document"]) from None
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != form:
+        hint = _OTHERS.get(found, _VERSION) if isinstance(found, str) else ""
+        raise InvalidFile(f"file {name}", _rule(form), [f"format {found!r:.80}"], hint=hint)
+    return dict(document)
+
+
+def _survey_faults(release: Release) -> Iterator[str]:
+    """Yield what no release of a survey can say."""
+    names = [answer.question for answer in release.answers]
+    if len(set(names)) < len(names):
+        yield "two questions of one name"
+    for answer in release.answers:
+        quantiles = answer.summary.quantiles if answer.summary else ()
+        spans = [
+            *zip(answer.low, answer.high, strict=True),
+            *zip(answer.low_together, answer.high_together, strict=True),
+            *((low, high) for _, low, _, high in quantiles),
+        ]
+        if any(low > high for low, high in spans):
+            yield "an interval that ends before it begins"
+        if answer.summary is None and len(answer.tallies) != len(answer.labels):
+            yield f"{len(answer.tallies)} tallies for {len(answer.labels)} values"
+        if answer.summary is not None:
+            yield from _number_faults(answer, answer.summary, release.reports)
+
+
+def _number_faults(answer: Answer, summary: Summary, reports: int) -> Iterator[str]:
+    if len(answer.labels) != 1:
+        yield f"a number with {len(answer.labels)} means"
+    elif not math.isclose(summary.total, reports * float(answer.estimates[0]), rel_tol=1e-9):
+        yield "a sum that is not the mean times the reports"
+
+
+def _reach_faults(release: ReachRelease) -> Iterator[str]:
+    """Yield what no release of a reach can say."""
+    try:
+        Audience(release.publishers, frequencies=release.frequencies)
+    except InvalidInput as fault:
+        yield fault.message
+    if any(row.low > row.high or row.low_together > row.high_together for row in release.rows):
+        yield "an interval that ends before it begins"
+    kinds = [row.kind for row in release.rows]
+    if kinds[0] != "reach" or kinds.count("reach") != 1:
+        yield "groups that do not begin with one reach"
+
+
+def _number(value: float | Literal["infinite"]) -> float:
+    return math.inf if value == "infinite" else float(value)
+
+
+def _refuse_word(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON number")

@@ -1,15 +1,11 @@
-"""How anything with rows and a document becomes a file: JSON, CSV, Parquet, all or nothing."""
+"""Rows and documents as the content of files: JSON, CSV, Parquet."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
-
-from chaffinch.errors import InvalidInput
-from chaffinch.files import atomic
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 METADATA = b"chaffinch.release"
 """The key under which a Parquet file holds the document of its release, without the rows."""
@@ -18,89 +14,83 @@ METADATA = b"chaffinch.release"
 _FORMULA = re.compile(r"\s*[=+\-@'＝＋－＠]")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
-Thing = TypeVar("Thing")
 Row = Sequence[str | float | None]
 """Texts first, then numbers; None where there is no number."""
 
 
-def save(thing: Thing, path: str | Path, formats: Mapping[str, Callable[[Thing], bytes]]) -> None:
-    """Write something to a file in the format that its suffix names."""
-    place = Path(path)
-    form = formats.get(place.suffix.lower())
-    if form is None:
-        raise InvalidInput("file name", "one that ends in " + ", ".join(formats), place.name)
-    content = form(thing)
-    with atomic(place) as file:
-        file.write(content)
+class Columns(NamedTuple):
+    """What is in the columns of a table."""
+
+    names: tuple[str, ...]
+    texts: int
+    """How many of the first columns are texts; all others are numbers."""
+    gaps: tuple[str, ...] = ()
+    """Which columns may lack a number."""
+    repeated: tuple[str, ...] = ()
+    """Which columns repeat a few texts, so that a dictionary makes the file smaller."""
 
 
 def json_bytes(document: Mapping[str, Any]) -> bytes:
     """Return JSON in which what holds only plain things is one line, for ``diff``."""
-    return "".join([*_lines(dict(document), ""), "\n"]).encode()
+    return "".join([*_json_pieces(dict(document), ""), "\n"]).encode()
 
 
-def csv_bytes(fields: Sequence[str], rows: Iterable[Row], *, texts: int) -> bytes:
-    """Return rows as CSV: UTF-8, one header, the first ``texts`` cells in quotes.
+def csv_bytes(rows: Iterable[Row], columns: Columns) -> bytes:
+    """Return rows as CSV: UTF-8, one header, texts in quotes, numbers to the last digit.
 
     A text that a spreadsheet would run as a formula (it begins with = + - @) gets an
     apostrophe in front, and so does one that begins with an apostrophe: take one off to
     have the text again. Texts that are plain numbers, such as -5, stay as they are.
     """
-    lines = [",".join(map(_quoted, fields))]
+    lines = [",".join(map(_in_quotes, columns.names))]
     for row in rows:
-        words = (_quoted(harmless(str(text))) for text in row[:texts])
+        words = (_in_quotes(harmless_text(str(text))) for text in row[: columns.texts])
         # Not in quotes: some readers would take the whole column for text.
-        numbers = ("" if one is None else repr(one) for one in row[texts:])
+        numbers = ("" if one is None else repr(one) for one in row[columns.texts :])
         lines.append(",".join([*words, *numbers]))
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def harmless(text: str) -> str:
+def harmless_text(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula.
 
-    >>> harmless("=1+1"), harmless("tea"), harmless("-5")
+    >>> harmless_text("=1+1"), harmless_text("tea"), harmless_text("-5")
     ("'=1+1", 'tea', '-5')
     """
     unsafe = _FORMULA.match(text) and not _NUMBER.fullmatch(text)
     return f"'{text}" if unsafe else text
 
 
-def parquet_bytes(
-    fields: Sequence[str],
-    rows: Iterable[Row],
-    *,
-    texts: int,
-    facts: Mapping[str, Any],
-    gaps: Sequence[str] = (),
-    repeated: Sequence[str] = (),
-) -> bytes:
-    """Return rows as Parquet, with ``facts`` in the metadata.
-
-    ``gaps`` are the columns that may lack a number, ``repeated`` those with few texts.
-    """
+def parquet_bytes(rows: Iterable[Row], columns: Columns, facts: Mapping[str, Any]) -> bytes:
+    """Return rows as Parquet, with ``facts`` in the metadata."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    columns = [
-        pa.field(name, pa.string() if place < texts else pa.float64(), nullable=name in gaps)
-        for place, name in enumerate(fields)
+    fields = [
+        pa.field(
+            name,
+            pa.string() if place < columns.texts else pa.float64(),
+            nullable=name in columns.gaps,
+        )
+        for place, name in enumerate(columns.names)
     ]
-    schema = pa.schema(columns, {METADATA: json.dumps(dict(facts), allow_nan=False).encode()})
+    schema = pa.schema(fields, {METADATA: json.dumps(dict(facts), allow_nan=False).encode()})
     arrays = [
         pa.array(cells, field.type)
-        for cells, field in zip(zip(*rows, strict=True), columns, strict=True)
+        for cells, field in zip(zip(*rows, strict=True), fields, strict=True)
     ]
     out = pa.BufferOutputStream()
-    parquet.write_table(pa.table(arrays, schema=schema), out, use_dictionary=list(repeated))
+    table = pa.table(arrays, schema=schema)
+    parquet.write_table(table, out, use_dictionary=list(columns.repeated))
     return bytes(out.getvalue())
 
 
-def _quoted(text: str) -> str:
+def _in_quotes(text: str) -> str:
     doubled = text.replace('"', '""')
     return f'"{doubled}"'
 
 
-def _lines(value: Any, margin: str) -> Iterator[str]:
+def _json_pieces(value: Any, margin: str) -> Iterator[str]:
     inner = value.values() if isinstance(value, dict) else value
     if not isinstance(value, (dict, list)) or not any(isinstance(v, (dict, list)) for v in inner):
         yield json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -113,5 +103,5 @@ def _lines(value: Any, margin: str) -> Iterator[str]:
     yield opening
     for number, (key, one) in enumerate(zip(keys, inner, strict=True)):
         yield f"{',' if number else ''}\n{deeper}{key}"
-        yield from _lines(one, deeper)
+        yield from _json_pieces(one, deeper)
     yield f"\n{margin}{closing}"

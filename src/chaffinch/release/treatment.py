@@ -1,4 +1,4 @@
-"""How gaps, and answers that do not fit, were treated: a release says it beside its numbers."""
+"""How missing answers, and answers that do not fit, were treated: the notes of a release."""
 
 from __future__ import annotations
 
@@ -7,53 +7,53 @@ from typing import Any
 
 from chaffinch.questions import COUNT, REFUSE, Bit, Choice, Flags, Number, Question
 
-CONSERVATIVE = (
+CONSERVATIVE_MEAN = (
     "The interval of the mean is conservative: it covers flips exactly and rounding in the worst "
     "case, so it is often much wider than two standard errors to each side."
 )
 
 
-def treated(question: Question) -> list[str]:
-    """Return the sentences about gaps and answers that do not fit, from a question's rules.
+def treatment_notes(question: Question) -> list[str]:
+    """Return the sentences about missing answers and those that do not fit, by a question's rules.
 
-    >>> treated(Bit())
+    >>> treatment_notes(Bit())
     ["Missing answers count as 'no'."]
     """
-    return list(_KINDS[question.kind](question))
+    return list(_NOTES[question.kind](question))
 
 
-def _gaps(counted_as: str, *, refused: bool) -> str:
+def _gap_clause(counted_as: str, *, refused: bool) -> str:
     return "Missing answers were refused" if refused else f"Missing answers count as {counted_as}"
 
 
-def _named(question: Bit | Choice) -> Iterator[str]:
-    # A gap that is counted has a row of its own.
+def _label_notes(question: Bit | Choice) -> Iterator[str]:
+    # Missing answers that are counted have a row of their own.
     if question.missing != COUNT:
-        gaps = _gaps(f"'{question.missing}'", refused=question.missing == REFUSE)
+        gaps = _gap_clause(f"'{question.missing}'", refused=question.missing == REFUSE)
         yield f"{gaps}."
 
 
-def _choice(question: Choice) -> Iterator[str]:
-    yield from _named(question)
+def _choice_notes(question: Choice) -> Iterator[str]:
+    yield from _label_notes(question)
     if question.unknown is not None:
         yield f"Answers that are not listed count as '{question.unknown}'."
 
 
-def _number(question: Number) -> Iterator[str]:
+def _number_notes(question: Number) -> Iterator[str]:
     unit = f" {question.unit}" if question.unit else ""
     refused = question.missing == REFUSE
-    gaps = _gaps("" if refused else f"{question.missing:.10g}{unit}", refused=refused)
+    gaps = _gap_clause("" if refused else f"{question.missing:.10g}{unit}", refused=refused)
     beyond = "moved to the nearest bound" if question.clip else "refused"
     yield f"{gaps}; numbers beyond {question.low:.10g} to {question.high:.10g} were {beyond}."
 
 
-def _flags(question: Flags) -> Iterator[str]:
-    yield f"{_gaps('none of them', refused=question.missing == REFUSE)}."
+def _flag_notes(question: Flags) -> Iterator[str]:
+    yield f"{_gap_clause('none of them', refused=question.missing == REFUSE)}."
 
 
-_KINDS: dict[str, Callable[[Any], Iterator[str]]] = {
-    Bit.kind: _named,
-    Choice.kind: _choice,
-    Number.kind: _number,
-    Flags.kind: _flags,
+_NOTES: dict[str, Callable[[Any], Iterator[str]]] = {
+    Bit.kind: _label_notes,
+    Choice.kind: _choice_notes,
+    Number.kind: _number_notes,
+    Flags.kind: _flag_notes,
 }

@@ -46,7 +46,7 @@ def read_document(
     """Return a document of that form and its body; refuse one that was changed or is another's."""
     rule = f"a plan in the format {form}"
     try:
-        document = json.loads(text, object_pairs_hook=_no_twins)
+        document = json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as fault:
         raise InvalidFile(f"file {name}", rule, [f"no JSON document ({fault})"]) from None
     found = document.get("format") if isinstance(document, dict) else None
@@ -109,8 +109,8 @@ def _step(step: int | str) -> str:
     return str(step) if str(step).isprintable() else ascii(step)
 
 
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a key that is there twice: readers would not agree on what the plan says."""
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a key that is there twice: readers would not agree on what the document says."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key is there twice")

@@ -19,7 +19,7 @@ from chaffinch.ledger import Charge, Ledger
 from chaffinch.planning.audiences.audience import Group, overlaps_left_out, usual_groups
 from chaffinch.planning.audiences.estimator import Columns, Floats
 from chaffinch.planning.audiences.plan import ReachPlan, checked_plan
-from chaffinch.release.audience_release import ReachRelease, ReachRow
+from chaffinch.release.audiences import ReachRelease, ReachRow
 from chaffinch.wire.filter_files import Filter, load_filter
 
 ADJUSTMENTS = ("none", "non-negative")

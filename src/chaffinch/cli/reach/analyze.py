@@ -97,8 +97,6 @@ def analyze(
         paid = {} if charge is None else {"charge": charge.document()}
         output.document(release.document() | paid)
         return
-    from chaffinch.release.audience_text import text
-
-    output.drawing(text(release, width=output.width))
+    output.drawing(release.text(width=output.width))
     if charge is not None:
         charge.show(output)

@@ -67,9 +67,7 @@ def demo(
     if output.json:
         output.document({"release": release.document(), "made_up_truth": truth, "files": files})
         return
-    from chaffinch.release.audience_text import text
-
-    output.drawing(text(release, width=output.width, truths=truth))
+    output.drawing(release.text(width=output.width, truths=truth))
     output.words("")
     output.words(
         "The column truth is there only because these ids are made up. Of real ones nobody "

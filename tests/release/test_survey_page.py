@@ -7,8 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from chaffinch.release.survey_page import page
-from tests.analysis import releases
+from tests.release import survey_releases as releases
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 KNOWN = {
@@ -59,7 +58,7 @@ def read(html: str) -> Reader:
 
 @pytest.fixture(scope="module")
 def html() -> str:
-    return page(releases.release())
+    return releases.release().page()
 
 
 def test_the_page_is_well_formed_and_has_only_tags_of_its_own(html: str) -> None:
@@ -122,7 +121,7 @@ def test_the_promise_comes_first_and_everything_follows(html: str) -> None:
             "Estimated number of people for 14 values",
             "Moved by <b>hand</b>.",
             "mean: 14.56",
-            "Quantiles; all brackets hold together",
+            "The intervals of the quantiles hold all together",
             "How to read this",
             "Facts",
             "a7" * 32,
@@ -140,7 +139,7 @@ def test_numbers_show_mean_sum_and_brackets(html: str) -> None:
 
 def test_a_page_of_many_values_stays_small() -> None:
     answer = releases.counted("q", [f"value {n}" for n in range(100_000)])
-    html = page(releases.release(answer))
+    html = releases.release(answer).page()
     assert len(html) < 200_000
     reader = read(html)
     assert reader.tags.count("tr") == 201
@@ -152,11 +151,11 @@ def test_a_page_of_many_values_stays_small() -> None:
 
 def test_few_values_stay_in_the_order_of_the_question() -> None:
     labels = ["b", "a", "c"]
-    cells = read(page(releases.release(releases.counted("q", labels)))).inside("th")
+    cells = read(releases.release(releases.counted("q", labels)).page()).inside("th")
     assert cells[5:8] == labels
 
 
 def test_without_a_title_the_plan_names_the_page() -> None:
-    assert read(page(releases.release(title=""))).inside("h1") == [
+    assert read(releases.release(title="").page()).inside("h1") == [
         "Release of plan " + ("a7" * 32)[:16]
     ]

@@ -1,4 +1,4 @@
-"""Texts and tables in a terminal, where some letters take two columns and some none."""
+"""Text in the columns of a terminal: how wide it is, how to cut it, how to set it in a table."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 _LEAST_LABEL = 12
 
 
-def columns_of(text: str) -> int:
+def text_width(text: str) -> int:
     """Return how many columns a text takes in a terminal.
 
-    >>> columns_of("tea"), columns_of("茶")
+    >>> text_width("tea"), text_width("茶")
     (3, 2)
     """
     return sum(
@@ -20,31 +20,32 @@ def columns_of(text: str) -> int:
     )
 
 
-def shorten(text: str, most: int) -> str:
+def shorten_text(text: str, most: int) -> str:
     """Return a text of at most ``most`` columns; one that was cut ends in an ellipsis.
 
-    >>> shorten("peppermint tea", 8)
+    >>> shorten_text("peppermint tea", 8)
     'pepperm…'
     """
-    if columns_of(text) <= most:
+    if text_width(text) <= most:
         return text
-    while columns_of(text) > most - 1:
+    while text_width(text) > most - 1:
         text = text[:-1]
     return text + "…"
 
 
-def table(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+def text_table(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
     """Yield rows in columns: a label, cut to what its numbers leave of the width, then numbers.
 
-    >>> for line in table([("drink", "cups"), ("peppermint tea", "5")], 24):
+    >>> for line in text_table([("drink", "cups"), ("peppermint tea", "5")], 24):
     ...     print(line)
       drink           cups
       peppermint tea     5
     """
     wide = [max(map(len, column)) for column in list(zip(*rows, strict=True))[1:]]
+    # A label keeps a few letters even if the numbers alone are wider than the terminal.
     room = max(_LEAST_LABEL, width - 2 - sum(wide) - 2 * len(wide))
-    labels = [shorten(row[0], room) for row in rows]
-    first = max(map(columns_of, labels))
+    labels = [shorten_text(row[0], room) for row in rows]
+    first = max(map(text_width, labels))
     for label, row in zip(labels, rows, strict=True):
         numbers = "".join(f"  {cell:>{n}}" for cell, n in zip(row[1:], wide, strict=True))
-        yield f"  {label}{' ' * (first - columns_of(label))}{numbers}".rstrip()
+        yield f"  {label}{' ' * (first - text_width(label))}{numbers}".rstrip()

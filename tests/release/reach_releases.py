@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from chaffinch.planning.audiences.audience import Audience, Group, usual_groups
 from chaffinch.privacy import Guarantee
-from chaffinch.release.audience_release import ReachRelease, ReachRow
+from chaffinch.release.audiences import ReachRelease, ReachRow
 
 NASTY = ("<script>alert(1)</script>", '"><img src=x onerror=alert(2)>', "=HYPERLINK(1)")
 GUARANTEE = Guarantee(

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 import chaffinch as cf
-from chaffinch.charts.terminal import columns_of
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols import Flips
-from chaffinch.release import sentences
-from chaffinch.release.survey_page import page
-from tests.analysis import releases
+from chaffinch.text_tables import text_width
+from tests.release import survey_releases as releases
 
 
 def test_text_fits_into_80_columns_and_says_what_matters() -> None:
     text = str(releases.release())
-    assert max(map(columns_of, text.splitlines())) <= 80
+    assert max(map(text_width, text.splitlines())) <= 80
     joined = " ".join(text.split())
     for words in (
         "at most 74 of 100 are right",
@@ -49,48 +48,35 @@ def test_standard_errors_have_two_digits_in_text_and_on_the_page(error: float, s
     release = releases.release(answer)
     row = next(line for line in str(release).splitlines() if line[:3] == "  a")
     assert row.split()[2] == shown
-    assert f"<td>{shown}</td>" in page(release)
+    assert f"<td>{shown}</td>" in release.page()
 
 
 def test_text_says_which_intervals_hold_together() -> None:
     alone = " ".join(str(releases.release(releases.counted("q", ["a", "b"]))).split())
     assert "with probability 95% for each value by itself." in alone
     both = " ".join(str(releases.release(releases.number())).split())
-    assert "by itself; those of the quantiles of one question hold" in both
+    assert "The intervals of the quantiles hold all together, with a probability of at" in both
 
 
 def test_the_local_epsilon_is_one_number_everywhere() -> None:
     release = releases.release(releases.counted("q", ["a", "b"]), local=7.4313)
-    for said in (str(release), page(release)):
+    for said in (str(release), release.page()):
         assert set(re.findall(r"\b7\.4[0-9]*", said)) == {"7.432"}
 
 
-def test_text_shows_thirty_of_many_the_largest_first() -> None:
+def test_text_shows_forty_of_many_the_largest_first() -> None:
     labels = [f"v{n}" for n in range(1000)]
     answer = releases.counted("q", labels)
     lines = str(releases.release(answer)).splitlines()
     rows = [line.split()[0] for line in lines if line.startswith("  v") and "value" not in line]
-    expected = sorted(labels, key=lambda label: -answer.estimates[int(label[1:])])[:30]
+    expected = sorted(labels, key=lambda label: -answer.estimates[int(label[1:])])[:40]
     assert rows == expected
-    assert "  The 30 largest of 1,000 values." in lines
+    assert "  The 40 largest of 1,000 rows." in lines
 
 
 def test_a_release_that_counts_on_nobody_says_so() -> None:
-    release = releases.release()
     alone = cf.privacy.Guarantee(1.0, 1e-6, "replace-one", "one report", "oneself", 1.0, "exact")
-    words = sentences.trust(
-        cf.Release(
-            release.plan_id,
-            "",
-            alone,
-            1,
-            release.reports,
-            "",
-            0.95,
-            release.version,
-            release.answers,
-        )
-    )
+    words = replace(releases.release(), guarantee=alone).statement().trust
     assert words == "This counts on nobody else: it holds even if all others collude."
 
 
@@ -99,19 +85,12 @@ def test_a_release_that_counts_on_nobody_says_so() -> None:
     [(math.inf, "nothing protects a single answer"), (4.0001, "an epsilon of 4.001 is left")],
 )
 def test_what_is_left_when_they_collude(local: float, words: str) -> None:
-    assert words in sentences.trust(releases.release(local=local))
+    assert words in releases.release(local=local).statement().trust
 
 
 def test_unproven_guarantees_say_so() -> None:
-    release = releases.release()
     guess = cf.privacy.Guarantee(1.0, 1e-6, "new", "new view", "crowd", 1.0, "published")
-    terms = dict(
-        sentences.terms(
-            cf.Release(
-                release.plan_id, "", guess, 1, release.reports, "", 0.95, "1", release.answers
-            )
-        )
-    )
+    terms = dict(replace(releases.release(), guarantee=guess).statement().terms)
     assert terms["Method"] == "published (not proven)"
     assert terms["Neighbours"] == "new"
     assert terms["View"] == "new view"

@@ -10,8 +10,7 @@ import chaffinch as cf
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols import Encoded, Flips
 from chaffinch.questions import Question
-from chaffinch.release.survey_page import page
-from chaffinch.release.treatment import CONSERVATIVE, treated
+from chaffinch.release.treatment import CONSERVATIVE_MEAN, treatment_notes
 
 REFUSED = "Missing answers were refused"
 MOVED = "were moved to the nearest bound"
@@ -42,7 +41,7 @@ MOVED = "were moved to the nearest bound"
     ],
 )
 def test_what_is_said(question: Question, said: list[str]) -> None:
-    assert treated(question) == said
+    assert treatment_notes(question) == said
 
 
 def test_it_stands_in_text_page_and_document() -> None:
@@ -55,9 +54,9 @@ def test_it_stands_in_text_page_and_document() -> None:
     answers = {"late": [True, False] * 50, "wait": list(range(100))}
     release = cf.analyze(cf.shuffle(cf.encode_many(answers, plan)), plan)
     first, second = (answer["notes"] for answer in release.document()["questions"])
-    assert first == treated(parts[0].question)
-    assert second[:2] == [*treated(parts[1].question), CONSERVATIVE]
-    shown, written = " ".join(str(release).split()), page(release)
+    assert first == treatment_notes(parts[0].question)
+    assert second[:2] == [*treatment_notes(parts[1].question), CONSERVATIVE_MEAN]
+    shown, written = " ".join(str(release).split()), release.page()
     for note in (*first, *second):
         assert note in shown
         assert note.replace("'", "&#x27;") in written.replace("&#39;", "&#x27;")

@@ -8,14 +8,13 @@ from dataclasses import replace
 import pytest
 
 from chaffinch.planning.audiences.audience import Group
-from chaffinch.release.audience_page import overlaps, page
-from tests.analysis.test_release_page import KNOWN, Reader, read
-from tests.reach import releases
+from tests.release import reach_releases as releases
+from tests.release.test_survey_page import KNOWN, Reader, read
 
 
 @pytest.fixture(scope="module")
 def html() -> str:
-    return page(releases.release(asked=[Group(any_of=("daily", "shop"))]))
+    return releases.release(asked=[Group(any_of=("daily", "shop"))]).page()
 
 
 def words_of(reader: Reader) -> str:
@@ -31,7 +30,7 @@ def test_the_page_is_well_formed_and_asks_for_nothing(html: str) -> None:
 
 
 def test_names_of_publishers_are_texts_and_nothing_else() -> None:
-    reader = read(page(releases.release(releases.NASTY, title="</title><script>")))
+    reader = read(releases.release(releases.NASTY, title="</title><script>").page())
     assert set(reader.tags) <= {*KNOWN, "rect"}
     assert not [name for _, name, _ in reader.attributes if name.startswith("on")]
     for name in releases.NASTY:
@@ -47,8 +46,8 @@ def test_everything_stands_in_its_order(html: str) -> None:
             "one id, at all 3 publishers together and in both its columns, however often",
             "at most 74 of 100 are right",
             "every publisher flipping its bits, and on the analyzer not having the campaign key",
-            "an epsilon of 22.6, as good as nothing, for an id at all publishers",
-            "at the other publishers only the flips are left, an epsilon of 15.1, as good as",
+            "would protect an id at all publishers, with an epsilon of 22.6, which is as good as",
+            "at the other publishers, with an epsilon of 15.1, which is as good as nothing",
             "add-remove-one-id",
             "(columns)",
             "(upper-bound)",
@@ -82,7 +81,7 @@ def test_charts_have_words_and_names_of_their_own(html: str) -> None:
 
 def test_one_publisher_seen_once_has_no_overlaps_and_no_colluder() -> None:
     release = releases.release(["daily"], frequencies=1)
-    text = words_of(read(page(release)))
+    text = words_of(read(release.page()))
     for absent in ("Shared", "How often", "collude", "all publishers together"):
         assert absent not in text
     assert "one id, at its publisher" in text
@@ -90,18 +89,23 @@ def test_one_publisher_seen_once_has_no_overlaps_and_no_colluder() -> None:
 
 @pytest.mark.parametrize(("count", "there"), [(1, False), (2, True), (4, True), (5, False)])
 def test_who_shares_what_is_drawn_for_few(count: int, *, there: bool) -> None:
-    found = overlaps(releases.release([f"p{n}" for n in range(count)], frequencies=1))
-    assert (found is not None) is there
-    if found is not None:
-        # The whole picture is the reach of all.
-        reach = releases.release([f"p{n}" for n in range(count)], frequencies=1).reach
-        assert found.x.high == pytest.approx(reach.estimate)
+    html = releases.release([f"p{n}" for n in range(count)], frequencies=1).page()
+    assert ("Who shares what" in html) is there
+
+
+def test_the_picture_of_who_shares_what_adds_up_to_the_reach() -> None:
+    release = releases.release(["a", "b", "c"], frequencies=1)
+    shared = release.statement().sections[1].shared
+    assert shared is not None
+    # Inclusion and exclusion.
+    total = sum(value * (-1) ** (len(some) + 1) for some, value in shared.items())
+    assert total == pytest.approx(release.reach.estimate)
 
 
 def test_an_overlap_that_is_not_known_is_not_drawn() -> None:
     release = releases.release(["a", "b", "c"], frequencies=1)
     some = tuple(row for row in release.rows if row.group != "a and b and c")
-    assert overlaps(replace(release, rows=some)) is None
+    assert "Who shares what" not in replace(release, rows=some).page()
 
 
 def test_many_rows_are_cut_and_that_is_said() -> None:
@@ -113,8 +117,8 @@ def test_many_rows_are_cut_and_that_is_said() -> None:
     ]  # fmt: skip
     asked += [Group(any_of=one.all_of) for one in asked if one.all_of]
     asked += [Group(all_of=one.any_of) for one in asked if len(one.any_of) == 4]
-    html = page(releases.release(names, frequencies=1, asked=asked))
-    assert f"the first 200 of {len(asked)} rows" in html
+    html = releases.release(names, frequencies=1, asked=asked).page()
+    assert f"The 200 largest of {len(asked)} rows." in html
 
 
 def test_notebooks_show_the_promise_and_rows() -> None:

@@ -7,17 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from chaffinch.charts.terminal import columns_of
-from chaffinch.release import audience_sentences
-from chaffinch.release.audience_text import text
-from tests.reach import releases
+from chaffinch.text_tables import text_width
+from tests.release import reach_releases as releases
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_text_fits_and_says_what_matters(width: int) -> None:
     truths = {row.group: row.estimate for row in releases.release().rows}
-    shown = text(releases.release(), width=width, truths=truths)
-    assert max(map(columns_of, shown.splitlines())) <= width
+    shown = releases.release().text(width=width, truths=truths)
+    assert max(map(text_width, shown.splitlines())) <= width
     joined = " ".join(shown.split())
     for words in (
         "at most 74 of 100 are right",
@@ -33,7 +31,7 @@ def test_text_fits_and_says_what_matters(width: int) -> None:
 
 def test_truths_are_shown_only_when_they_are_given() -> None:
     assert "truth" not in str(releases.release())
-    some = text(releases.release(), truths={"daily": 20_123.0})
+    some = releases.release().text(truths={"daily": 20_123.0})
     line = next(line for line in some.splitlines() if line.startswith("  daily "))
     assert line.split()[-1] == "20,123"
 
@@ -48,16 +46,16 @@ def test_intervals_are_rounded_outwards() -> None:
 
 def test_no_protection_is_called_so() -> None:
     release = releases.release(colluding=math.inf)
-    assert "publishers nothing is left." in audience_sentences.trust(release)
-    terms = dict(audience_sentences.terms(release))
-    assert terms["Left with a colluder"].startswith("no protection")
+    assert "nothing would protect an id at the other publishers." in release.statement().trust
+    terms = dict(release.statement().terms)
+    assert terms["Against a colluder"].startswith("no protection")
 
 
 def test_an_unproven_guarantee_says_so() -> None:
     release = releases.release()
     guess = replace(release.guarantee, method="worst-pair-assumed")
-    terms = dict(audience_sentences.terms(replace(release, guarantee=guess)))
-    assert terms["Method"].endswith("(worst-pair-assumed) (not proven)")
+    terms = dict(replace(release, guarantee=guess).statement().terms)
+    assert terms["Method"] == "worst-pair-assumed (not proven)"
     assert "not proven" in str(replace(release, guarantee=guess).guarantee)
 
 
@@ -65,7 +63,7 @@ def test_many_rows_are_cut() -> None:
     release = releases.release()
     row = release.rows[0]._replace(kind="asked")
     shown = str(replace(release, rows=(release.rows[0], *(row for _ in range(50)))))
-    assert "  The first 40 of 50 rows." in shown.splitlines()
+    assert "  The 40 largest of 50 rows." in shown.splitlines()
 
 
 def test_without_a_title_the_plan_names_it() -> None:

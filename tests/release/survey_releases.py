@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from chaffinch.privacy import Guarantee
-from chaffinch.release.release import Answer, Release, Summary
+from chaffinch.release.surveys import Answer, Release, Summary
 
 NASTY = (
     "tea",

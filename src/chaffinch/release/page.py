@@ -1,0 +1,163 @@
+"""A statement as one page of HTML that needs nothing else: promise, charts, tables, facts.
+
+Every text is escaped, so that a label is a label whatever is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+
+from chaffinch.charts.estimates import DotFigure, estimates_chart, measured_chart
+from chaffinch.charts.page import html_page
+from chaffinch.charts.parts import MOST_SETS, PartsFigure, parts_chart
+from chaffinch.charts.svg import escape
+from chaffinch.release.statement import Ends, Line, Pair, Section, Statement
+from chaffinch.rounding import downwards, nearest, percent, two_digits, upwards
+
+_MOST_ROWS = 200
+_EXCERPT_ROWS = 10
+
+
+def statement_page(statement: Statement) -> str:
+    """Return the whole page."""
+    promise = "\n".join(f"<p>{escape(said)}</p>" for said in (statement.promise, statement.trust))
+    sections = [
+        f"<section>{''.join(_section_html(section, statement.level))}</section>\n"
+        for section in statement.sections
+    ]
+    reading = "".join(f"<li>{escape(line)}</li>\n" for line in statement.reading)
+    return html_page(
+        statement.title,
+        head=f'<div class="promise">{promise}</div>\n{_definitions(statement.terms)}',
+        main="".join(sections)
+        + _note_list(statement.notes)
+        + f"<section><h2>How to read this</h2>\n<ul>{reading}</ul></section>\n",
+        foot=f"<footer><h2>Facts</h2>\n{_definitions(statement.facts)}</footer>\n",
+    )
+
+
+def statement_excerpt(statement: Statement) -> str:
+    """Return a short piece of HTML for notebooks: the guarantee and the first rows."""
+    pieces = [f"<p><strong>{escape(statement.title)}</strong></p>"]
+    pieces.append(f"<p>{escape(statement.guarantee)}</p>")
+    for section in statement.sections:
+        pieces.append(f"<p>{escape(section.heading)}</p>")
+        pieces.append(_row_table(section, statement.level, _EXCERPT_ROWS))
+    return "".join(pieces)
+
+
+def _section_html(section: Section, level: float) -> Iterator[str]:
+    yield f"<h2>{escape(section.heading)}</h2>\n"
+    shares = _share_chart(section)
+    if shares is not None:
+        yield _figure(shares, f"{section.name}-shares")
+    yield _figure(_estimate_chart(section, level), section.name)
+    yield _row_table(section, level, _MOST_ROWS)
+    yield _note_list(section.notes)
+
+
+def _share_chart(section: Section) -> PartsFigure | None:
+    """Return the picture of who shares what, for a few publishers whose overlaps are all known."""
+    known = section.shared or {}
+    names = [name for some in known if len(some) == 1 for name in some]
+    if not 2 <= len(names) <= MOST_SETS:
+        return None
+    wanted = [
+        frozenset(some) for size in range(1, len(names) + 1) for some in combinations(names, size)
+    ]
+    if not all(some in known for some in wanted):
+        return None
+    return parts_chart(
+        "Who shares what", names, {some: known[some] for some in wanted}, unit=section.unit
+    )
+
+
+def _estimate_chart(section: Section, level: float) -> DotFigure:
+    rows = [row for row in section.rows if row.drawn]
+    if not section.counted:
+        measured = [(row.label, row.estimate, row.interval, row.together) for row in rows]
+        return measured_chart(section.heading, measured, level=level, unit=section.unit)
+    # An adjusted estimate may lie outside of its interval, and still belongs in the picture.
+    each = [row.interval or row.ends for row in rows]
+    together = [row.together or row.ends for row in rows]
+    return estimates_chart(
+        section.heading,
+        [row.label for row in rows],
+        [row.estimate for row in rows],
+        each=([low for low, _ in each], [high for _, high in each]),
+        together=([low for low, _ in together], [high for _, high in together]),
+        level=level,
+        unit=section.unit,
+    )
+
+
+def _row_table(section: Section, level: float, most: int) -> str:
+    """Return the table of a section; a kind of interval that no row has gets no column."""
+    rows = section.leading(most)
+    heads = [section.label, "estimate", "standard error"]
+    columns = [[row.label for row in rows], [_estimate(row) for row in rows], [*map(_error, rows)]]
+    for head, ends in (
+        (f"{percent(level)} interval", [row.interval for row in rows]),
+        (f"{percent(level)}, all together", [row.together for row in rows]),
+    ):
+        if any(ends):
+            heads.append(head)
+            columns.append([_between(one, row) for one, row in zip(ends, rows, strict=True)])
+    left_out = section.left_out(most)
+    more = f"{left_out} All of them are in the release's JSON, CSV and Parquet files."
+    return _grid(section, heads, zip(*columns, strict=True)) + (
+        f'<p class="soft">{escape(more)}</p>\n' if left_out else ""
+    )
+
+
+def _estimate(row: Line) -> str:
+    return nearest(row.estimate, row.decimals)
+
+
+def _error(row: Line) -> str:
+    return "" if row.standard_error is None else two_digits(row.standard_error)
+
+
+def _between(ends: Ends | None, row: Line) -> str:
+    """Return an interval, rounded outwards."""
+    if ends is None:
+        return ""
+    return f"{downwards(ends[0], row.decimals)} to {upwards(ends[1], row.decimals)}"
+
+
+def _grid(section: Section, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table; the first cell of a row names it."""
+    caption = f"{section.caption[:1].upper()}{section.caption[1:]}."
+    titles = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in heads)
+    lines = "".join(
+        f'<tr><th scope="row">{escape(first)}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        + "</tr>\n"
+        for first, *rest in rows
+    )
+    # A wide table scrolls by itself: for the keyboard it needs a place and a name.
+    named = escape(f"{section.heading}. {caption}")
+    return (
+        f'<div class="wide" tabindex="0" role="region" aria-label="{named}">'
+        f"<table><caption>{escape(caption)}</caption>"
+        f"<thead><tr>{titles}</tr></thead>\n<tbody>{lines}</tbody></table></div>\n"
+    )
+
+
+def _figure(chart: DotFigure | PartsFigure, name: str) -> str:
+    """Return a chart with its note; ``name`` must differ between those of a page."""
+    note = f"<figcaption>{escape(chart.note)}</figcaption>" if chart.note else ""
+    return f"<figure>{chart.svg(name=name, styled=False)}{note}</figure>\n"
+
+
+def _definitions(pairs: Iterable[Pair]) -> str:
+    """Return a list of names and what is said of each."""
+    items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(said)}</dd>\n" for name, said in pairs)
+    return f"<dl>{items}</dl>\n"
+
+
+def _note_list(notes: Sequence[str]) -> str:
+    """Return small print, or nothing where there is none."""
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    return f'<ul class="soft">{items}</ul>\n' if notes else ""

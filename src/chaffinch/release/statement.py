@@ -1,0 +1,162 @@
+"""What a release says, in one shape for surveys and audiences.
+
+A statement has a title, a promise, sections of rows, notes and facts. Whoever renders it
+(`text`, `page`) needs to know nothing of the release that it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from chaffinch.planning.explanation import right_guesses
+from chaffinch.privacy import Guarantee
+from chaffinch.rounding import at_most, percent
+
+Ends = tuple[float, float]
+Pair = tuple[str, str]
+
+_NEIGHBOURS = {
+    "replace-one": "everything that one person sent, replaced by anything else",
+    "replace-one-column": "one column, replaced by any other",
+    "add-remove-one-id": "one id more or less, at all publishers at once",
+}
+_VIEWS = {
+    "messages": "all messages, in random order",
+    "one report": "all that one person sent",
+    "records": "all records, in random order",
+    "columns": "all columns of all filters, in random order",
+}
+_METHODS = {
+    "exact": "computed exactly",
+    "upper-bound": "a proven upper bound",
+}
+
+
+class Line(NamedTuple):
+    """One row: an estimate with what is known of its error."""
+
+    label: str
+    estimate: float
+    standard_error: float | None
+    """None for a quantile, which has an interval only."""
+    interval: Ends | None
+    """Holds by itself."""
+    together: Ends | None
+    """Holds for all rows of its kind at once."""
+    decimals: int
+    """How many decimals the error leaves of the numbers."""
+    name: str = ""
+    """What files call this row, where that is not the label."""
+    drawn: bool = True
+    """Whether the row is on the scale of the section's chart; a sum is not on that of a mean."""
+    truth: float | None = None
+    """The exact number, which only somebody who made the data up can know."""
+
+    @property
+    def ends(self) -> Ends:
+        """Return the interval to show where there is room for one."""
+        return self.interval or self.together or (self.estimate, self.estimate)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Rows that belong together, under one heading."""
+
+    name: str
+    """A word for places in a page; no two sections share one."""
+    heading: str
+    caption: str
+    """What the numbers count, such as "in people; 5,000 reports"."""
+    label: str
+    """The head of the column of labels."""
+    rows: tuple[Line, ...]
+    unit: str
+    counted: bool = True
+    """Whether the numbers count people or ids; otherwise they measure something in a unit."""
+    notes: tuple[str, ...] = ()
+    shared: Mapping[frozenset[str], float] | None = None
+    """How much some publishers have in common at least, for a picture of who shares what."""
+
+    def leading(self, most: int) -> tuple[Line, ...]:
+        """Return the rows to show: all in their order, or the largest where there are more."""
+        if len(self.rows) <= most:
+            return self.rows
+        return tuple(sorted(self.rows, key=lambda row: -row.estimate)[:most])
+
+    def left_out(self, most: int) -> str:
+        """Return the sentence about rows that are not shown, or nothing where all are."""
+        count = len(self.rows)
+        return "" if count <= most else f"The {most} largest of {count:,} rows."
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """All that a release says."""
+
+    title: str
+    promise: str
+    """Who is protected and how well, in odds."""
+    trust: str
+    """What the promise counts on, and what is left without it."""
+    guarantee: str
+    terms: tuple[Pair, ...]
+    """The parts of the guarantee, each with its name."""
+    level: float
+    legend: str
+    """What stands in the columns of a table of plain text."""
+    sections: tuple[Section, ...]
+    notes: tuple[str, ...]
+    reading: tuple[str, ...]
+    """How to read the numbers."""
+    facts: tuple[Pair, ...]
+    """Names and numbers by which a release can be checked."""
+
+    def with_truths(self, truths: Mapping[str, float]) -> Statement:
+        """Return the statement with exact numbers beside the rows of these names."""
+        sections = tuple(
+            replace(
+                section,
+                rows=tuple(
+                    row._replace(truth=truths.get(row.name or row.label)) for row in section.rows
+                ),
+            )
+            for section in self.sections
+        )
+        return replace(self, sections=sections)
+
+
+def promise_sentence(guarantee: Guarantee, *, unit: str, guess: str, seen: str) -> str:
+    """Return who is protected and how well: a ``guess`` before and after something is ``seen``.
+
+    The number of right guesses is rounded up.
+    """
+    right = right_guesses(guarantee.epsilon, guarantee.delta)
+    return (
+        f"Protected is {unit}. Of 100 guessers who try to tell {guess}, 50 are right by tossing "
+        f"a coin; after seeing {seen}, at most {right} of 100 are right."
+    )
+
+
+def guarantee_terms(guarantee: Guarantee, *, unit: str) -> list[Pair]:
+    """Return the parts that every guarantee has, each with its name; promises are rounded up."""
+    proven = "" if guarantee.proven else " (not proven)"
+    return [
+        ("Unit of protection", unit),
+        ("Epsilon", at_most(guarantee.epsilon, 6)),
+        ("Delta", at_most(guarantee.delta, 3)),
+        ("Neighbours", _with_meaning(guarantee.neighbours, _NEIGHBOURS)),
+        ("View", _with_meaning(guarantee.view, _VIEWS)),
+        ("Crowd", guarantee.crowd),
+        ("Method", _with_meaning(guarantee.method, _METHODS) + proven),
+    ]
+
+
+def closing_facts(*, batch: str, level: float, version: str) -> list[Pair]:
+    """Return the facts that end the list of every release."""
+    return [("Batch", batch), ("Level", percent(level)), ("Made with", f"chaffinch {version}")]
+
+
+def _with_meaning(word: str, meanings: Mapping[str, str]) -> str:
+    return f"{meanings[word]} ({word})" if word in meanings else word

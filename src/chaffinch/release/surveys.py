@@ -1,0 +1,338 @@
+"""The release of a survey: its data, its document, and what it says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import chaffinch
+from chaffinch.errors import InvalidInput
+from chaffinch.planning.plan import Plan
+from chaffinch.privacy import Guarantee
+from chaffinch.protocols.noise import Floats
+from chaffinch.release.files import Columns
+from chaffinch.release.publication import Publication, guarantee_document
+from chaffinch.release.statement import (
+    Line,
+    Section,
+    Statement,
+    closing_facts,
+    guarantee_terms,
+    promise_sentence,
+)
+from chaffinch.rounding import at_most, decimals, percent, quantile_name
+from chaffinch.wire.messages import Counts
+
+if TYPE_CHECKING:
+    from chaffinch.wire.messages import Tally
+
+FORMAT = "chaffinch/release@1"
+_ALONE = "one report"
+"""The view of somebody who counts on nobody else."""
+
+
+class Row(NamedTuple):
+    """One line of a release: an estimate and its interval."""
+
+    question: str
+    value: str
+    estimate: float
+    standard_error: float | None
+    """None for a quantile, which has a bracket only."""
+    low: float
+    high: float
+    low_together: float
+    """With ``high_together``: intervals that hold for all values of the question at once."""
+    high_together: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is known of a number besides its mean."""
+
+    unit: str
+    total: float
+    quantiles: tuple[tuple[float, float, float, float], ...]
+    """(probability, lower end, estimate, upper end), all brackets holding together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What a release says about one question."""
+
+    question: str
+    labels: tuple[str, ...]
+    tallies: Counts
+    estimates: Floats
+    standard_errors: Floats
+    low: Floats
+    high: Floats
+    low_together: Floats
+    high_together: Floats
+    notes: tuple[str, ...] = ()
+    summary: Summary | None = None
+
+    def rows(self) -> Iterator[Row]:
+        """Yield one row for each value."""
+        columns = (self.estimates, *self._spans)
+        for label, *numbers in zip(self.labels, *(c.tolist() for c in columns), strict=True):
+            yield Row(self.question, label, *numbers)
+
+    def summary_rows(self, reports: int) -> Iterator[Row]:
+        """Yield the sum of a number, which is the mean times all, and its quantiles."""
+        if self.summary is None:
+            return
+        spans = (reports * float(column[0]) for column in self._spans)
+        yield Row(self.question, "sum", self.summary.total, *spans)
+        for chance, low, middle, high in self.summary.quantiles:
+            yield Row(self.question, quantile_name(chance), middle, None, low, high, low, high)
+
+    @property
+    def _spans(self) -> tuple[Floats, ...]:
+        """Return the columns of a row after the estimate."""
+        ends = (self.low, self.high, self.low_together, self.high_together)
+        return (self.standard_errors, *ends)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release(Publication):
+    """The public result of one collection."""
+
+    _columns: ClassVar = Columns(
+        Row._fields, texts=2, gaps=("standard_error",), repeated=("question",)
+    )
+    _detail: ClassVar = "questions"
+
+    plan_id: str
+    title: str
+    guarantee: Guarantee
+    rounds: int
+    reports: int
+    batch: str
+    """The random name of the batch: two collections never share it, even with equal counts."""
+    level: float
+    version: str
+    answers: tuple[Answer, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, tally: Tally, level: float, answers: Sequence[Answer]) -> Release:
+        """Return the release of a tally under its plan."""
+        return cls(
+            plan_id=plan.id,
+            title=plan.title,
+            guarantee=plan.guarantee,
+            rounds=plan.rounds,
+            reports=tally.reports,
+            batch=tally.batch,
+            level=level,
+            version=chaffinch.__version__,
+            answers=tuple(answers),
+        )
+
+    def answer(self, question: str | None = None) -> Answer:
+        """Return the answer to the question of that name, or to the only one."""
+        for answer in self.answers:
+            if question == answer.question or (question is None and len(self.answers) == 1):
+                return answer
+        names = ", ".join(repr(answer.question) for answer in self.answers)
+        raise InvalidInput("name of a question", f"one of {names}", question)
+
+    def table(self) -> list[Row]:
+        """Return all rows: question, value, estimate, standard error and both intervals.
+
+        A number has a row for its mean, one for its sum, and one for each quantile.
+        """
+        return [
+            row
+            for answer in self.answers
+            for row in (*answer.rows(), *answer.summary_rows(self.reports))
+        ]
+
+    def document(self) -> dict[str, Any]:
+        """Return the release as JSON-ready data; an infinite local epsilon is ``"infinite"``."""
+        return {
+            "format": FORMAT,
+            "plan": self.plan_id,
+            "title": self.title,
+            "version": self.version,
+            "guarantee": guarantee_document(self.guarantee),
+            "rounds": self.rounds,
+            "reports": self.reports,
+            "batch": self.batch,
+            "level": self.level,
+            "questions": [_answer_document(answer) for answer in self.answers],
+        }
+
+    def statement(self) -> Statement:
+        """Return what the release says, in sentences and rows."""
+        return _release_statement(self)
+
+    def __eq__(self, other: object) -> bool:
+        # Arrays have no equality of their own; the document holds everything.
+        if not isinstance(other, Release):
+            return NotImplemented
+        return self.document() == other.document()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _answer_document(answer: Answer) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "question": answer.question,
+        "tallies": answer.tallies.tolist(),
+        "values": [
+            {name: value for name, value in row._asdict().items() if name != "question"}
+            for row in answer.rows()
+        ],
+        "notes": list(answer.notes),
+    }
+    if answer.summary is not None:
+        document["unit"] = answer.summary.unit
+        document["sum"] = answer.summary.total
+        document["quantiles"] = [
+            dict(zip(("probability", "low", "estimate", "high"), one, strict=True))
+            for one in answer.summary.quantiles
+        ]
+    return document
+
+
+# ---------------------------------------------------------------------- what a release says
+
+
+def _release_statement(release: Release) -> Statement:
+    unit = _protection_unit(release)
+    return Statement(
+        title=release.title or f"Release of plan {release.plan_id[:16]}",
+        promise=promise_sentence(
+            release.guarantee,
+            unit=unit,
+            guess="which of two answers someone gave",
+            seen="everything that was collected",
+        ),
+        trust=_trust_sentence(release),
+        guarantee=str(release.guarantee),
+        terms=(
+            *guarantee_terms(release.guarantee, unit=unit),
+            ("Local epsilon", _local_term(release.guarantee.local_epsilon)),
+            ("Reports", f"{release.reports:,}"),
+        ),
+        level=release.level,
+        legend=(
+            "± is one standard error; low and high are the ends of an interval that holds with "
+            f"probability {percent(release.level)} for each value by itself."
+        ),
+        sections=tuple(
+            _answer_section(answer, release, number)
+            for number, answer in enumerate(release.answers, 1)
+        ),
+        notes=(),
+        reading=_reading_advice(release),
+        facts=(
+            ("Plan", release.plan_id),
+            ("Guarantee", str(release.guarantee)),
+            ("Rounds", f"{release.rounds:,}"),
+            *closing_facts(batch=release.batch, level=release.level, version=release.version),
+        ),
+    )
+
+
+def _protection_unit(release: Release) -> str:
+    asked = len(release.answers)
+    answers = {1: "the one answer", 2: "both answers"}.get(asked, f"all {asked} answers")
+    rounds = f", in all {release.rounds} rounds together" if release.rounds > 1 else ""
+    return f"one person: {answers} they gave{rounds}"
+
+
+def _trust_sentence(release: Release) -> str:
+    """Return what the promise counts on, and what is left without it."""
+    if release.guarantee.view == _ALONE:
+        return "This counts on nobody else: it holds even if all others collude."
+    local = release.guarantee.local_epsilon
+    left = (
+        "nothing protects a single answer"
+        if math.isinf(local)
+        else f"an epsilon of {at_most(local, 4)} is left"
+    )
+    return (
+        f"This counts on {release.guarantee.crowd}, and on a shuffler that does not collude "
+        f"with the analyzer. If the two collude, {left}."
+    )
+
+
+def _local_term(local: float) -> str:
+    if math.isinf(local):
+        return "infinite (no protection if shuffler and analyzer collude)"
+    return f"{at_most(local, 4)} (what is left if shuffler and analyzer collude)"
+
+
+def _reading_advice(release: Release) -> tuple[str, ...]:
+    level = percent(release.level)
+    return (
+        (
+            "Every number is an estimate. Chance was added on purpose, on each person's device, "
+            "and nobody knows the exact numbers."
+        ),
+        (
+            "The standard error is how far an estimate typically is from the truth, by that "
+            "chance alone. It does not cover who took part, or whether people answered truthfully."
+        ),
+        (
+            f"The {level} interval of a value holds the truth with at least that probability, if "
+            "you had the value in mind before looking. For values picked out because they are "
+            "the largest, the smallest or a surprise, use the interval for all together: with "
+            f"a probability of at least {level}, all values of the question lie in theirs at once."
+        ),
+        (
+            "An estimate can be negative, or lie outside of its interval, because intervals hold "
+            "only what is possible. Estimates need not add up to the number of reports."
+        ),
+    )
+
+
+def _answer_section(answer: Answer, release: Release, number: int) -> Section:
+    reports = f"{release.reports:,} report" + "s" * (release.reports != 1)
+    unit, notes = "people", answer.notes
+    rows = _count_lines(answer)
+    if answer.summary is not None:
+        unit, rows = answer.summary.unit, _number_lines(answer, answer.summary, release.reports)
+        if answer.summary.quantiles:
+            together = (
+                "The intervals of the quantiles hold all together, with a probability of at "
+                f"least {percent(release.level)}."
+            )
+            notes = (together, *notes)
+    return Section(
+        name=f"question-{number}",
+        heading=answer.question,
+        caption=f"in {unit}; {reports}" if unit else reports,
+        label="value",
+        rows=tuple(rows),
+        unit=unit,
+        counted=answer.summary is None,
+        notes=notes,
+    )
+
+
+def _count_lines(answer: Answer) -> Iterator[Line]:
+    errors = answer.standard_errors[answer.standard_errors > 0]
+    digits = decimals(float(errors.min()) if len(errors) else 0.0, counted=True)
+    for _, label, estimate, error, low, high, low_all, high_all in answer.rows():
+        yield Line(label, estimate, error, (low, high), (low_all, high_all), digits)
+
+
+def _number_lines(answer: Answer, summary: Summary, reports: int) -> Iterator[Line]:
+    """Yield the mean and the sum, each with its own interval, and quantiles, which share theirs."""
+    widths = [high - low for _, low, _, high in summary.quantiles if high > low]
+    # The narrowest bracket decides; it stands for about four standard errors.
+    quantile_digits = decimals(min(widths, default=0.0) / 4)
+    mean = next(answer.rows())
+    for row in (mean, *answer.summary_rows(reports)):
+        ends, error = (row.low, row.high), row.standard_error
+        if error is None:
+            yield Line(row.value, row.estimate, None, None, ends, quantile_digits)
+        else:
+            # A sum is the mean times the reports: far off the scale of everything else.
+            on_scale = row is mean
+            yield Line(row.value, row.estimate, error, ends, None, decimals(error), drawn=on_scale)

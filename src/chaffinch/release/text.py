@@ -1,0 +1,64 @@
+"""A statement in plain text: the promise, then a table for each section."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from chaffinch.release.statement import Line, Section, Statement
+from chaffinch.rounding import downwards, nearest, two_digits, upwards
+from chaffinch.text_tables import text_table
+
+WIDTH = 80
+_MOST_ROWS = 40
+
+
+def statement_text(statement: Statement, *, width: int = WIDTH) -> str:
+    """Return the statement as plain text, no paragraph wider than ``width`` columns."""
+    paragraphs = [
+        statement.title,
+        statement.promise,
+        statement.trust,
+        f"Guarantee: {statement.guarantee}.",
+        statement.legend,
+    ]
+    lines = [line for one in paragraphs for line in [*_wrap_text(one, width), ""]]
+    for section in statement.sections:
+        lines.extend([*_section_lines(section, width), ""])
+    for note in statement.notes:
+        lines.extend([*_wrap_text(f"note: {note}", width), ""])
+    return "\n".join(lines).rstrip()
+
+
+def _section_lines(section: Section, width: int) -> Iterator[str]:
+    yield from _wrap_text(f"{section.heading} ({section.caption})", width)
+    rows = section.leading(_MOST_ROWS)
+    heads = [section.label, "estimate", "±", "low", "high"]
+    cells = [_row_cells(row) for row in rows]
+    if any(row.truth is not None for row in rows):
+        heads.append("truth")
+        for line, row in zip(cells, rows, strict=True):
+            line.append("" if row.truth is None else nearest(row.truth, row.decimals))
+    yield from text_table([heads, *cells], width)
+    left_out = section.left_out(_MOST_ROWS)
+    for said in [left_out] * bool(left_out) + [f"note: {note}" for note in section.notes]:
+        yield from _wrap_text(said, width, indent="  ")
+
+
+def _row_cells(row: Line) -> list[str]:
+    low, high = row.ends
+    return [
+        row.label,
+        nearest(row.estimate, row.decimals),
+        "" if row.standard_error is None else two_digits(row.standard_error),
+        # Outwards: what is shown must hold whenever the interval does.
+        downwards(low, row.decimals),
+        upwards(high, row.decimals),
+    ]
+
+
+def _wrap_text(text: str, width: int, *, indent: str = "") -> list[str]:
+    # Names such as "upper-bound" and "add-remove-one-id" stay whole, to be found and copied.
+    return textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
