@@ -12,6 +12,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TextIO, cast, overload
@@ -21,13 +22,41 @@ from chaffinch.errors import InvalidFile, InvalidTable, Reason, StorageFault
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
+TURNED = 64
+"""How many bytes at the start of a file are turned round while it waits for its name."""
+_TURNING: ContextVar[set[Path] | None] = ContextVar("turning", default=None)
+
+
+@contextmanager
+def turned_round() -> Iterator[set[Path]]:
+    """Write files with their first bytes turned round, so that none can be taken for whole.
+
+    Yields the set of files that were written so.
+    """
+    done: set[Path] = set()
+    before = _TURNING.set(done)
+    try:
+        yield done
+    finally:
+        _TURNING.reset(before)
+
+
+def turn_round(content: bytes) -> bytes:
+    """Return bytes with every bit turned; done twice, they are what they were."""
+    return bytes(byte ^ 0xFF for byte in content)
+
+
 class _Raw(io.FileIO):
     """A file whose errors name the file that is being made, not the temporary one."""
 
     label = ""
+    turned = False
 
     def write(self, data: Any, /) -> int:
         try:
+            if self.turned and (place := self.tell()) < TURNED:
+                # A short write is allowed: the rest is asked for again.
+                data = turn_round(bytes(memoryview(data).cast("B")[: TURNED - place]))
             return super().write(data) or 0
         except OSError as error:
             raise storage_fault(self.label, error, verb="write") from None
@@ -93,7 +122,8 @@ def _replacing(
         with suppress(OSError):
             part.unlink()
         raise
-    _settle(target.parent)
+    with suppress(OSError):
+        sync_folder(target.parent)
 
 
 @contextmanager
@@ -109,6 +139,10 @@ def _writing(number: int, target: Path, mode: str) -> Iterator[Any]:
     """Yield a buffered file over an open descriptor; on success everything is on the disk."""
     raw = _Raw(number, "wb")
     raw.label = target.name
+    turning = _TURNING.get()
+    if turning is not None:
+        raw.turned = True
+        turning.add(target)
     buffered = io.BufferedWriter(raw, 1 << 20)
     file: Any = buffered if mode == "wb" else io.TextIOWrapper(buffered, encoding="utf-8")
     try:
@@ -132,14 +166,15 @@ def _name(part: Path, target: Path, *, overwrite: bool) -> None:
         part.unlink()
 
 
-def _settle(folder: Path) -> None:
-    """Put the new name on the disk, where folders can be opened for that."""
-    with suppress(OSError):
-        number = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(number)
-        finally:
-            os.close(number)
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk, where the system lets folders be synced."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def _is_special(target: Path) -> bool:

@@ -121,7 +121,8 @@ def test_the_handler_of_signals_is_given_back() -> None:
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_a_terminated_run_leaves_nothing_behind(folder: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_terminated_run_leaves_nothing_behind(folder: Path, end: signal.Signals) -> None:
     # Held at standard input: the folder for the results does not exist before the end of it.
     words = ["run", "members.plan.json", "--data", "-", "--format", "csv", "--out", "out"]
     with subprocess.Popen(
@@ -140,7 +141,7 @@ def test_a_terminated_run_leaves_nothing_behind(folder: Path) -> None:
         while not list(folder.glob("out/.chaffinch-*")) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert list(folder.glob("out/.chaffinch-*"))
-        process.terminate()
+        process.send_signal(end)
         process.stdin.close()
         assert process.wait(60) == 130
     assert not (folder / "out").exists()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -374,6 +376,7 @@ def test_the_analyzer_pays_once(filters: list[Path], cli: Callable[..., Done]) -
     assert "charged before to l" in again.out
     # Other filters under the same key would show the same columns again.
     filters[0].unlink()
+    (folder / "campaign.key.record").unlink()
     assert cli(*encoding(folder, "daily")).code == 0
     other = cli(*analyzing(filters, *files))
     assert (other.code, "one for each collection" in other.err) == (2, True)
@@ -431,19 +434,32 @@ def test_what_was_charged_is_never_lost(
     folder = [*encoding(campaign, "daily")[:-1], campaign]
     assert cli(*folder, *files).code == 5
 
-    rename = Path.replace
+    link = os.link
 
-    def failing(path: Path, target: Path) -> Path:
+    def failing(path: Path, target: Path) -> None:
         if Path(target).name == "daily.filter":
-            raise OSError
-        return rename(path, target)
+            raise OSError(errno.EACCES, "")
+        link(path, target)
 
-    monkeypatch.setattr(Path, "replace", failing)
-    done = cli(*encoding(campaign, "daily"), *files)
-    assert (done.code, "charged and whole" in done.err) == (5, True)
-    (left,) = campaign.glob("daily.filter.*")
-    assert left.name in done.err
-    assert reach.load_filter(left).publisher == "daily"
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", failing)
+        done = cli(*encoding(campaign, "daily"), *files)
+    assert (done.code, "nothing is lost" in done.err) == (5, True)
+    assert not list(campaign.glob("daily.filter*"))
+    batch = charges(campaign, cli)[0]["subject"]
+    again = cli(*encoding(campaign, "daily"), *files, "--json")
+    assert (again.code, "finished an earlier" in again.err) == (0, True)
+    assert json.loads(again.out)["charge"]["charged_before"]
+    assert reach.load_filter(campaign / "daily.filter").batch == batch
+    assert len(charges(campaign, cli)) == 1
+    assert not list(campaign.glob(".*"))
+
+
+def charges(campaign: Path, cli: Callable[..., Done]) -> list[dict[str, Any]]:
+    """Return what the ledger of a campaign holds."""
+    shown = cli("ledger", "show", campaign / "l", "--mark", campaign / "m", "--json")
+    found: list[dict[str, Any]] = json.loads(shown.out)["charges"]
+    return found
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, StorageFault("The disk must work. Got none.")])
@@ -469,14 +485,17 @@ def test_whatever_stops_a_charge_the_filter_is_kept_if_it_was_charged(
     monkeypatch.setattr(Ledger, "charge", stopped)
     done = cli(*encoding(campaign, "daily"), *files)
     assert done.code != 0
-    left = list(campaign.glob("daily.filter*"))
-    assert len(left) == written
-    if written:
-        assert left[0].name in done.err
-        batch = reach.load_filter(left[0]).batch
-        monkeypatch.undo()
-        again = cli(*encoding(campaign, "daily"), *files)
-        assert (again.code, batch[:8] in again.err) == (2, True)
+    monkeypatch.undo()
+    assert not list(campaign.glob("daily.filter*"))
+    assert len(list(campaign.glob(".chaffinch-*.waiting"))) == written
+    before = charges(campaign, cli)
+    assert len(before) == written
+    again = cli(*encoding(campaign, "daily"), *files)
+    assert again.code == 0
+    after = charges(campaign, cli)
+    assert len(after) == 1
+    assert not written or after == before
+    assert reach.load_filter(campaign / "daily.filter").batch == after[0]["subject"]
 
 
 def test_a_ledger_pays_for_its_own_role_only(filters: list[Path], cli: Callable[..., Done]) -> None:
@@ -498,7 +517,7 @@ def test_no_output_overwrites_an_input(filters: list[Path], cli: Callable[..., D
     plan = filters[0].parent / "campaign.plan.json"
     before = plan.read_bytes()
     done = cli(*analyzing(filters, "-o", plan))
-    assert (done.code, "another file than the input" in done.err) == (2, True)
+    assert (done.code, "another file than a plan" in done.err) == (2, True)
     assert plan.read_bytes() == before
 
 
@@ -517,7 +536,7 @@ def test_a_publisher_is_told_what_went_in(campaign: Path, cli: Callable[..., Don
     assert "2 rows read, about 2 different ids" in done.err
     assert "is this the right table?" in done.err
     again = cli(*encoding(campaign, "daily"))
-    assert (again.code, "does not exist yet" in again.err) == (2, True)
+    assert (again.code, "has made no filter of 'daily' yet" in again.err) == (2, True)
 
 
 def test_a_key_is_never_overwritten(campaign: Path, cli: Callable[..., Done]) -> None:

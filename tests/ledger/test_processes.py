@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from chaffinch.errors import LedgerRolledBack, StorageFault
+from chaffinch.errors import LedgerRolledBack, Reason, StorageFault
 from chaffinch.ledger import Ledger
 from tests.ledger import made
 from tests.ledger.made import ONE
@@ -139,16 +139,33 @@ def test_a_full_disk_acknowledges_nothing(tmp_path: Path) -> None:
     assert faults >= 3
 
 
-def test_an_error_while_writing_the_mark_is_no_acknowledgement(
+def broken(*_: object) -> None:
+    """Fail as a disk does."""
+    raise OSError(5, "Input/output error")
+
+
+def test_a_mark_that_cannot_be_written_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = made.create(tmp_path)
-
-    def broken(_: int) -> None:
-        raise OSError(5, "Input/output error")
-
+    before = (tmp_path / "mark").read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", broken)
+        with pytest.raises(StorageFault, match="Input/output") as caught:
+            ledger.charge(ONE, "a")
+    assert caught.value.reason is Reason.UNCERTAIN
+    assert made.keys(ledger) == []
+    assert (tmp_path / "mark").read_bytes() == before
+    assert not list(tmp_path.glob("*.new"))
+    assert not ledger.charge(ONE, "a").replayed
+
+
+def test_an_error_while_moving_the_mark_is_no_acknowledgement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = made.create(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", broken)
         with pytest.raises(StorageFault, match="Input/output"):
             ledger.charge(ONE, "a")
     # It may stand in the file all the same: unknown counts as spent, and is not charged twice.

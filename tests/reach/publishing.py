@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,8 +46,13 @@ def small_plan(
     )
 
 
-encode = partial(publishers_encode, within=Target(epsilon=100, delta=0.01))
-"""As publishers do it who accept any of these plans."""
+def encode(source: Any, plan: ReachPlan, *, key: CampaignKey = KEY, **options: Any) -> Filter:
+    """Encode as publishers do who accept any of these plans, with a key that is as good as new."""
+    given: object = key
+    if isinstance(given, CampaignKey):
+        key = CampaignKey(given.secret)
+    options = {"within": Target(epsilon=100, delta=0.01)} | options
+    return publishers_encode(source, plan, key=key, **options)
 
 
 def siphash(key: bytes, message: bytes) -> int:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
-from chaffinch.encoding.publisher.charging import fresh, hand_out
+from chaffinch.encoding.publisher.charging import hand_out, refuse_second
 from chaffinch.encoding.publisher.filters import Loaded, true_rows
 from chaffinch.encoding.publisher.ids import IdReader
 from chaffinch.errors import ChaffinchError, GuaranteeNotProven, InvalidInput, InvalidTable
@@ -274,14 +274,14 @@ def test_a_ledger_remembers_which_keys_made_a_filter(tmp_path: Path) -> None:
     plan = small_plan(["daily"], bits=1 << 16, flip=Fraction(1, 64))
     cap = Target(epsilon=50, delta=1e-3)
     ledger = Ledger.create(tmp_path / "l", role="client", cap=cap, mark=tmp_path / "m")
-    fresh(ledger, plan, KEY, "daily")
+    refuse_second(plan, KEY, "daily", ledger)
     made, again = (encode(["a"], plan, publisher="daily", key=KEY) for _ in range(2))
     occasion = hand_out(made, plan, tmp_path / "daily.filter", ledger)
     (entry,) = ledger.entries()
     assert (entry.subject, entry.key, occasion) == (made.batch, occasion, f"{made.key}/daily")
     assert load_filter(tmp_path / "daily.filter").batch == made.batch
     with pytest.raises(InvalidInput, match=f"batch {made.batch[:8]}"):
-        fresh(ledger, plan, KEY, "daily")
+        refuse_second(plan, KEY, "daily", ledger)
     with pytest.raises(InvalidInput):
         hand_out(again, plan, tmp_path / "again.filter", ledger)
     assert not list(tmp_path.glob("again*"))

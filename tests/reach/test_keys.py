@@ -6,15 +6,20 @@ import hashlib
 import hmac
 import os
 import stat
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from chaffinch.encoding.publisher.campaign_key import CampaignKey, load_key, new_key
+from chaffinch.encoding.publisher.filters import encode as publishers_encode
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
-from tests.reach.publishing import KEY, SECRET
+from chaffinch.privacy import Target
+from tests.reach.publishing import KEY, SECRET, small_plan
 
 PLAN, OTHER = "a" * 64, "b" * 64
+encode = partial(publishers_encode, within=Target(epsilon=100, delta=0.01))
 
 
 def by_the_standard(secret: bytes, info: bytes, length: int) -> bytes:
@@ -109,3 +114,83 @@ def test_a_key_never_shows_itself() -> None:
 def test_what_is_not_32_bytes_is_no_key(secret: object) -> None:
     with pytest.raises(ChaffinchError, match="32 bytes"):
         CampaignKey(secret)  # type: ignore[arg-type]
+
+
+def test_every_wrong_digit_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "campaign.key"
+    KEY.save(path)
+    text = path.read_text()
+    start = text.index(":") + 1
+    for place in range(start, len(text) - 1):
+        for digit in "0123456789abcdef-":
+            if digit == text[place]:
+                continue
+            path.write_text(text[:place] + digit + text[place + 1 :])
+            with pytest.raises(InvalidFile, match="wrong digits"):
+                load_key(path)
+    for cut in range(start, len(text) - 1):
+        path.write_text(text[:cut])
+        with pytest.raises(InvalidFile, match="wrong digits"):
+            load_key(path)
+
+
+def test_key_files_without_check_digits_are_still_read(tmp_path: Path) -> None:
+    path = tmp_path / "campaign.key"
+    path.write_text(f"chaffinch-campaign-key-1:{SECRET.hex()}\n")
+    path.chmod(0o600)
+    assert load_key(path) == KEY
+    path.write_text(f"chaffinch-campaign-key-1:{SECRET.hex()[1:]}\n")
+    with pytest.raises(InvalidFile, match="wrong digits"):
+        load_key(path)
+
+
+# ----------------------------------------------------------------------------
+# What a key has made.
+
+
+def test_a_key_makes_one_filter_for_each_publisher(tmp_path: Path) -> None:
+    plan = small_plan(bits=1 << 12)
+    CampaignKey(SECRET).save(tmp_path / "campaign.key")
+    (tmp_path / "link").symlink_to("campaign.key")
+    for key in (CampaignKey(SECRET), load_key(tmp_path / "campaign.key")):
+        encode(["a"], plan, publisher="daily", key=key)
+        encode(["a"], plan, publisher="radio", key=key)
+        for other in (plan, small_plan(bits=1 << 13)):
+            with pytest.raises(InvalidInput, match="made no filter of 'daily'"):
+                encode(["a"], other, publisher="daily", key=key)
+    for name in ("campaign.key", "link"):
+        with pytest.raises(InvalidInput, match="made no filter of 'daily'"):
+            encode(["a"], plan, publisher="daily", key=load_key(tmp_path / name))
+    record = tmp_path / "campaign.key.record"
+    assert stat.S_IMODE(record.stat().st_mode) == 0o600
+    assert SECRET.hex() not in record.read_text()
+
+
+def test_a_saved_key_takes_along_what_it_has_made(tmp_path: Path) -> None:
+    key = new_key()
+    made = encode(["a"], small_plan(), publisher="daily", key=key)
+    key.save(tmp_path / "campaign.key")
+    loaded = load_key(tmp_path / "campaign.key")
+    found = loaded.made_for("daily")
+    assert found is not None
+    assert found["batch"] == made.batch
+    loaded.remember(made)  # the very same again
+    with pytest.raises(InvalidInput, match="made no filter"):
+        loaded.remember(replace(made, batch="0" * 32))
+
+
+def test_a_refused_table_leaves_the_key_unused(tmp_path: Path) -> None:
+    new_key().save(tmp_path / "campaign.key")
+    key = load_key(tmp_path / "campaign.key")
+    with pytest.raises(ChaffinchError):
+        encode([None], small_plan(), publisher="daily", key=key)
+    assert key.made_for("daily") is None
+    encode(["a"], small_plan(), publisher="daily", key=key)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "chaffinch/key-record@1"}', "\0"])
+def test_a_damaged_record_is_refused(text: str, tmp_path: Path) -> None:
+    new_key().save(tmp_path / "campaign.key")
+    (tmp_path / "campaign.key.record").write_text(text)
+    with pytest.raises(InvalidFile, match="the record of a campaign key"):
+        encode(["a"], small_plan(), publisher="daily", key=load_key(tmp_path / "campaign.key"))

@@ -13,7 +13,7 @@ from chaffinch.analysis.intervals import intervals, simultaneous
 from chaffinch.analysis.numbers import Scale, mean, survival
 from chaffinch.analysis.tally import checked, possible, tally
 from chaffinch.errors import InvalidInput
-from chaffinch.ledger import Charge, Ledger
+from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.planning.plan import Part, Plan, checked_plan
 from chaffinch.protocols.base import number_protocol, number_question
 from chaffinch.protocols.noise import Floats
@@ -59,12 +59,26 @@ def analyze(
     asked = _Asked(level, adjustment, tuple(quantiles))
     answers = [_answer(plan, index, found, asked) for index in range(len(plan.parts))]
     release = Release.of(plan, found, level, answers)
-    if ledger is None:
-        return release
+    if ledger is not None:
+        charge_release(ledger, plan, found, key)
+    return release
+
+
+def charge_release(ledger: Ledger, plan: Plan, found: Tally, key: str | None = None) -> Entry:
+    """Charge the release of a tally durably; only afterwards may it be handed out.
+
+    The same batch under the same key is charged once.
+    """
+    name, subject = release_occasion(found, key)
+    with ledger.charging(Charge.of(plan), name, subject=subject) as entry:
+        return entry
+
+
+def release_occasion(found: Tally, key: str | None = None) -> tuple[str, str]:
+    """Return the key and the subject under which the release of a tally is charged."""
     if not found.batch:
         raise InvalidInput("batch", "one that was shuffled, to be charged to a ledger", "a tally")
-    with ledger.charging(Charge.of(plan), key or found.batch, subject=found.batch):
-        return release
+    return key or found.batch, found.batch
 
 
 @dataclass(frozen=True, slots=True)

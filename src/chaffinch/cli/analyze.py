@@ -35,17 +35,16 @@ def analyze(
     """
     from chaffinch.engines import engine
 
-    targets = release_files(out or [])
-    paths.apart(targets, [plan, *(messages or [])])
+    targets = release_files(out or [], [plan, *(messages or [])])
     found = paths.opened_plan(plan)
     sources = [paths.source(one, "messages") for one in messages or ["-"]]
     made = wanted.ready()
     with explain_broken_pipe(sources), output.counting("counting", "messages") as tell:
         tally = engine().tally(sources, found, progress=tell)
     with output.thinking("intervals"):
-        release, charge = made(tally, found)
+        release = made.release(tally, found)
+    charge = made.hand_out(dict.fromkeys(targets, release.save), tally, found)
     for path in targets:
-        release.save(path)
         output.say(f"wrote {path}")
     if output.json:
         paid = {} if charge is None else {"charge": charge.document()}

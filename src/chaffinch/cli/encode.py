@@ -47,7 +47,7 @@ def encode(
     from chaffinch.engines import engine
     from chaffinch.tables.read import open_table
 
-    target = paths.target(out, as_json=output.json)
+    target = paths.target(out, as_json=output.json, inputs=[plan, data])
     found = paths.opened_plan(plan)
     names = [part.name for part in found.parts]
     named = paths.columns(names, column, map or [])

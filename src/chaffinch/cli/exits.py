@@ -18,6 +18,7 @@ from chaffinch.errors import ChaffinchError, Reason
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError
 
+_ENDING = ("SIGTERM", "SIGHUP")
 TRACE = "CHAFFINCH_TRACE"
 """Set this in the environment to see where an unexpected error comes from."""
 
@@ -65,18 +66,24 @@ def _run(app: App, words: list[str], *, as_json: bool) -> int:  # noqa: PLR0911 
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Let a polite request to end remove unfinished files, as Ctrl-C does."""
+    """Let a request to end, or a terminal that closes, remove unfinished files as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _stop)
+    asked = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
+    # Whoever starts a command with nohup wants it to go on.
+    heard = [one for one in asked if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {one: signal.signal(one, _stop) for one in heard}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
-def _stop(_signal: int, _frame: object) -> None:
+def _stop(number: int, _frame: object) -> None:
+    # Cleaning up is not to be stopped by the same signal again.
+    signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
@@ -152,7 +159,7 @@ MEANINGS = {
     REFUSED: "refused, because the guarantee or the budget would not hold",
     STORAGE: "a file, a disk or the machine did not do what it should",
     UNEXPECTED: "a fault in chaffinch itself",
-    INTERRUPTED: "stopped with Ctrl-C",
+    INTERRUPTED: "stopped with Ctrl-C, SIGTERM or SIGHUP; nothing unfinished is left",
     PIPE: "the reader of a pipe went away; nothing is said",
 }
 """Every code the command can end with."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import filecmp
 import os
 import shutil
 import sys
@@ -12,7 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chaffinch.errors import InvalidInput, InvalidTable, Reason
+from chaffinch.errors import ChaffinchError, InvalidInput, InvalidTable, Reason
+from chaffinch.outputs import Kind, refuse_to_overwrite
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger
@@ -69,13 +71,15 @@ def present(path: Path) -> Path:
     return path
 
 
-def target(name: str | None, *, as_json: bool) -> str:
+def target(name: str | None, *, as_json: bool, inputs: Sequence[str | Path | None]) -> str:
     """Return where messages go; refuse a terminal, and a pipe that also carries JSON."""
     found = place(name)
     if found == "-" and as_json:
         raise InvalidInput("output", "a file when --json is given", "-", hint="add -o FILE")
     if found == "-" and sys.stdout.isatty():
         raise InvalidInput("output", "a file or a pipe", Plainly("a terminal"), hint="add -o FILE")
+    if found != "-":
+        refuse_to_overwrite(found, inputs=[one for one in inputs if one is not None])
     return found
 
 
@@ -86,31 +90,18 @@ def named(path: Path) -> Path:
     return path
 
 
-def writable(path: Path) -> Path:
-    """Return a path for a new file; refuse one that cannot be, before anything is worked out.
-
-    A key that is overwritten is lost, and with it everything that was made with it.
-    """
+def writable(
+    path: Path, inputs: Sequence[str | Path] = (), *, replaceable: Kind | None = None
+) -> Path:
+    """Return a path for a new file; refuse one that cannot be, before anything is worked out."""
     from chaffinch.files import storage_fault
 
-    with suppress(OSError), named(path).open("rb") as file:
-        from chaffinch.encoding.publisher.campaign_key import FORM
-
-        if file.read(len(FORM)) == FORM.encode():
-            raise InvalidInput("output", "another file than a key", path.name)
+    refuse_to_overwrite(named(path), inputs=inputs, replaceable=replaceable)
     folder = path.parent
     if not folder.is_dir() or path.is_dir():
         fault = errno.EISDIR if path.is_dir() else errno.ENOENT
         raise storage_fault(str(path), OSError(fault, ""), verb="write")
     return path
-
-
-def apart(targets: Sequence[Path], inputs: Sequence[str | Path]) -> None:
-    """Refuse an output that would overwrite what is read."""
-    read = {os.path.realpath(one) for one in inputs if str(one) != STREAM}
-    for path in targets:
-        if os.path.realpath(path) in read:
-            raise InvalidInput("output", "another file than the input", path.name)
 
 
 def is_pipe(path: Path) -> bool:
@@ -119,10 +110,11 @@ def is_pipe(path: Path) -> bool:
 
 
 @contextmanager
-def folder(out: Path) -> Iterator[Path]:
+def folder(out: Path, *, own: bool = False) -> Iterator[Path]:
     """Yield an empty folder whose files move to ``out`` when all went well.
 
-    After a failure, Ctrl-C included, everything is as it was before.
+    After a failure, Ctrl-C included, everything is as it was before. Nothing in ``out`` that
+    cannot be made again is replaced, unless it was all made by the same command (``own``).
     """
     from chaffinch.files import storage_fault
 
@@ -141,6 +133,8 @@ def folder(out: Path) -> Iterator[Path]:
         raise storage_fault(out.name or str(out), error, verb="write") from None
     try:
         yield staging
+        for file in sorted(staging.iterdir()) if not own else ():
+            _refuse_other(out / file.name, file)
         for file in sorted(staging.iterdir()):
             try:
                 os.replace(file, out / file.name)  # noqa: PTH105
@@ -153,6 +147,15 @@ def folder(out: Path) -> Iterator[Path]:
                 out.rmdir()
         raise
     staging.rmdir()
+
+
+def _refuse_other(target: Path, file: Path) -> None:
+    """Refuse to replace what cannot be made again, unless by the same bytes."""
+    try:
+        refuse_to_overwrite(target)
+    except InvalidInput:
+        if not filecmp.cmp(target, file, shallow=False):
+            raise
 
 
 def pairs(given: Sequence[str]) -> dict[str, str]:
@@ -236,6 +239,21 @@ def any_plan(path: Path) -> Plan | ReachPlan:
     if reach_plan.FORMAT.encode() in text:
         return reach_plan.plan_from(text, name=path.name)
     return plan_from(text, name=path.name)
+
+
+def refuse_other_plan(path: Path, plan_id: str) -> None:
+    """Refuse to replace a plan by another one: what was made with it could not be read any more."""
+    try:
+        same = not path.exists() or not path.stat().st_size or any_plan(path).id == plan_id
+    except ChaffinchError:
+        same = False
+    if not same:
+        raise InvalidInput(
+            "output",
+            "another file than that of another plan",
+            path.name,
+            hint="name another file, or remove that one if nothing was made with it",
+        )
 
 
 def opened_survey(path: Path) -> SurveyFile:

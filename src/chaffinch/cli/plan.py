@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
+from chaffinch.outputs import Kind
 
 if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
@@ -109,6 +110,8 @@ def plan(
         else:
             output.drawing(EXAMPLE.rstrip("\n"))
         return
+    if out is not None and not paths.is_pipe(out):
+        paths.writable(out, [survey or "-", check or "-"], replaceable=Kind.PLAN)
     if check is not None:
         found = paths.opened_plan(check)
         with output.thinking("recomputing the guarantee"):
@@ -123,6 +126,7 @@ def plan(
         output.document(found.document())
         return
     if out is not None:
+        paths.refuse_other_plan(out, found.id)
         found.save(out)
         output.say(f"wrote {out}")
     _show(found, output, explain=explain, checked=check is not None)
@@ -243,9 +247,9 @@ def _chosen(plan: Plan) -> Candidate:
 
 
 def _promise(value: float) -> str:
-    from chaffinch.rounding import promise_text
+    from chaffinch.rounding import at_most
 
-    return "none" if math.isinf(value) else promise_text(value, 4)
+    return "none" if math.isinf(value) else at_most(value, 4)
 
 
 _COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (

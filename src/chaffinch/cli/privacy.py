@@ -101,7 +101,7 @@ def privacy(  # noqa: PLR0913 - one for each option
 
     made = made_from(mechanism, parameters)
     if plot is not None:
-        paths.named(plot)
+        paths.writable(plot)
     found: Mechanism = made if times == 1 else exact.compose(made, times=times)
     with output.thinking("computing"):
         rows = _rows(found, tuple(delta or ()), tuple(epsilon or ()))
@@ -176,9 +176,9 @@ def _row(given: str, found: str, bracket: Bracket) -> dict[str, Any]:
 
 
 def _up(value: float) -> str:
-    from chaffinch.rounding import promise_text
+    from chaffinch.rounding import at_most
 
-    return "infinite" if math.isinf(value) else promise_text(value, 6)
+    return "infinite" if math.isinf(value) else at_most(value, 6)
 
 
 def _down(value: float) -> str:

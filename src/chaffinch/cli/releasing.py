@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,6 +11,7 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
+from chaffinch.outputs import Bill, Waiting, Writer, finish_waiting, hand_out
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger
@@ -40,9 +42,9 @@ class Charged:
 
     def show(self, output: Output) -> None:
         """Print the charge and where it leaves the budget."""
-        from chaffinch.rounding import promise_text
+        from chaffinch.rounding import at_most
 
-        spent = promise_text(self.ledger.spent().epsilon, 4)
+        spent = at_most(self.ledger.spent().epsilon, 4)
         output.words("")
         output.words(
             ("charged before to" if self.before else "charged to")
@@ -51,9 +53,32 @@ class Charged:
         )
 
 
+def hand_out_paid(files: Mapping[Path, Writer], ledger: Ledger, name: str, bill: Bill) -> Charged:
+    """Put files in place once a ledger has paid for them; return the charge."""
+    before = bill.paid()
+    hand_out(files, bill)
+    return Charged(ledger, name, bill.key, before)
+
+
+def is_charged(ledger: Ledger, key: str, subject: str) -> bool:
+    """Return whether a ledger holds a charge of this key for this subject."""
+    return (key, subject) in {(entry.key, entry.subject) for entry in ledger.entries()}
+
+
+def finish_release(folder: Path, names: Sequence[str], ledger: Ledger | None) -> list[Waiting]:
+    """Put in place what an earlier command has paid for and could not hand out any more."""
+
+    def paid(waiting: Waiting) -> bool | None:
+        if not waiting.key:
+            return False
+        return None if ledger is None else is_charged(ledger, waiting.key, waiting.subject)
+
+    return finish_waiting(folder, paid, names)
+
+
 @dataclass(frozen=True)
 class Releasing:
-    """What makes a release, and says what it was charged as."""
+    """What makes a release of a tally, and pays for it."""
 
     level: float
     adjustment: str
@@ -61,23 +86,29 @@ class Releasing:
     name: str
     key: str | None
 
-    def __call__(self, tally: Tally, plan: Plan) -> tuple[Release, Charged | None]:
-        """Return the release, charged if there is a ledger."""
+    def release(self, tally: Tally, plan: Plan) -> Release:
+        """Return the release, which is not paid for yet."""
         from chaffinch import analyze
 
-        key = self.key or tally.batch
-        known = self.ledger is not None and key in {one.key for one in self.ledger.entries()}
-        release = analyze(
-            tally,
-            plan,
-            level=self.level,
-            adjustment=self.adjustment,
-            ledger=self.ledger,
-            key=self.key,
+        return analyze(tally, plan, level=self.level, adjustment=self.adjustment)
+
+    def hand_out(self, files: Mapping[Path, Writer], tally: Tally, plan: Plan) -> Charged | None:
+        """Put the files of a release in place, charged first if there is a ledger."""
+        from chaffinch.analysis.analyze import charge_release, release_occasion
+
+        ledger = self.ledger
+        if ledger is None:
+            hand_out(files)
+            return None
+        key, subject = release_occasion(tally, self.key)
+        bill = Bill(
+            plan_id=plan.id,
+            key=key,
+            subject=subject,
+            pay=lambda: charge_release(ledger, plan, tally, self.key),
+            paid=lambda: is_charged(ledger, key, subject),
         )
-        if self.ledger is None:
-            return release, None
-        return release, Charged(self.ledger, self.name, key, known)
+        return hand_out_paid(files, ledger, self.name, bill)
 
 
 @Parameter(name="*")
@@ -126,11 +157,13 @@ class Wanted:
         )
 
 
-def release_files(out: list[Path]) -> list[Path]:
-    """Refuse a file of a format that no release has, before anything is charged or counted."""
+def release_files(out: list[Path], inputs: Sequence[str | Path]) -> list[Path]:
+    """Refuse files that no release can be written to, before anything is charged or counted."""
     from chaffinch.release.publication import checked_suffix
 
     for path in map(paths.named, out):
         checked_suffix(path)
-        paths.writable(path)
+        paths.writable(path, inputs)
+        # What a stopped command has left waiting is made again from the same batch, for nothing.
+        finish_waiting(path.parent, lambda _: False, [path.name])
     return out

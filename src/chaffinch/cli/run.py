@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,11 +13,13 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.cli.releasing import Wanted
+from chaffinch.cli.releasing import Charged, Releasing, Wanted, finish_release
+from chaffinch.outputs import Kind, Waiting, Writer, refuse_to_overwrite
 
 if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan
     from chaffinch.questions import Question
+    from chaffinch.release.surveys import Release
     from chaffinch.tables.read import Table
     from chaffinch.wire.messages import Tally
 
@@ -63,6 +65,7 @@ def run(  # noqa: PLR0913 - one for each option
 
     released = wanted.ready()
     asked = _asked(survey)
+    finished = finish_release(paths.named(out), RELEASES, released.ledger)
     table = open_table(paths.source(data, "answers"), format=format)
     named = asked.columns | paths.columns(asked.names, column, map or [])
     with paths.mapping(asked.names, named):
@@ -70,13 +73,15 @@ def run(  # noqa: PLR0913 - one for each option
     plan = asked.plan or asked.made(output)
     if not replace:
         _spared(out, plan)
-    with paths.folder(out) as folder:
-        tally = tallied(table, plan, folder, output, columns=named)
-        with output.thinking("intervals"):
-            release, charge = released(tally, plan)
-        plan.save(folder / PLAN)
-        for name in RELEASES:
-            release.save(folder / name)
+    if any(one.plan_id == plan.id for one in finished):
+        release, charge = _finished(out, finished[-1], released, output)
+    else:
+        _refuse_outputs(out, plan, [survey, data])
+        with paths.folder(out) as folder:
+            tally = tallied(table, plan, folder, output, columns=named)
+            with output.thinking("intervals"):
+                release = released.release(tally, plan)
+            charge = released.hand_out(_files(out, plan, release), tally, plan)
     files = [str(out / name) for name in (PLAN, *RELEASES)]
     if output.json:
         paid = {} if charge is None else {"charge": charge.document()}
@@ -86,6 +91,49 @@ def run(  # noqa: PLR0913 - one for each option
     if charge is not None:
         charge.show(output)
     output.say("\nwrote " + "\n      ".join(files))
+
+
+def _files(out: Path, plan: Plan, release: Release) -> dict[Path, Writer]:
+    """Return what goes into the folder; a plan that is there already stays as it is."""
+    files: dict[Path, Writer] = {out / name: release.save for name in RELEASES}
+    if not _holds(out / PLAN, plan):
+        files[out / PLAN] = plan.save
+    return files
+
+
+def _finished(
+    out: Path, waiting: Waiting, released: Releasing, output: Output
+) -> tuple[Release, Charged | None]:
+    """Return the release that an earlier run has paid for, which is in its place now."""
+    from chaffinch import load_release
+
+    output.say(
+        "finished an earlier run that was stopped after it had paid: this is its release; "
+        "run the command again for a new one"
+    )
+    charge = None
+    if released.ledger is not None:
+        charge = Charged(released.ledger, released.name, waiting.key, before=True)
+    return load_release(out / "release.json"), charge
+
+
+def _refuse_outputs(out: Path, plan: Plan, inputs: Sequence[str | Path]) -> None:
+    """Refuse a folder where a file of a release would replace something else."""
+    for name in RELEASES:
+        refuse_to_overwrite(out / name, inputs=inputs)
+    if not _holds(out / PLAN, plan):
+        refuse_to_overwrite(out / PLAN, inputs=inputs, replaceable=Kind.PLAN)
+
+
+def _holds(path: Path, plan: Plan) -> bool:
+    """Return whether a file holds this very plan."""
+    from chaffinch import load_plan
+    from chaffinch.errors import ChaffinchError
+
+    try:
+        return load_plan(path).id == plan.id
+    except ChaffinchError:
+        return False
 
 
 def tallied(

@@ -7,17 +7,18 @@ how far the ledger has come.
 
 Order of writing, for every charge:
 
-1. the row is committed to the database, durably;
-2. the mark is moved to it, durably (never backwards: under the database's write lock);
-3. the charge is acknowledged to the caller.
+1. the new mark is written beside the old one, so that a full disk fails here and costs nothing;
+2. the row is committed to the database, durably;
+3. the mark is moved to it, durably (never backwards: under the database's write lock);
+4. the charge is acknowledged to the caller.
 
 A ledger is accepted when its chain passes through the mark: it has a row with the mark's
 number, and that row has the mark's hash.
 
-* A crash before 1 leaves ledger and mark as they were. A crash between 1 and 2 leaves the
+* A crash before 2 leaves ledger and mark as they were. A crash between 2 and 3 leaves the
   ledger ahead of the mark, which is accepted. The mark is never ahead of a durable row, so
   no crash locks an honest ledger out.
-* What was acknowledged is in the mark (2 comes before 3). An older copy lacks that row or has
+* What was acknowledged is in the mark (3 comes before 4). An older copy lacks that row or has
   another in its place, and is refused. What an old copy can lose unnoticed is only a
   row whose charge was never acknowledged, so nothing was released for it.
 
@@ -40,6 +41,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from chaffinch.errors import StorageFault
+from chaffinch.files import sync_folder
 
 FORMAT = "chaffinch/ledger@1"
 _MARK_FORMAT = "chaffinch/ledger-mark@1"
@@ -91,17 +93,30 @@ class Mark:
 
     def replace(self, path: Path) -> None:
         """Put this mark in the place of the one in ``path``: all of it or nothing, durably."""
-        # Only the holder of the ledger's write lock comes here: others beside it are left over.
-        for left in path.parent.iterdir():
-            if _is_beside(left, path):
+        # Only the holder of the ledger's write lock comes here. One of the files beside the mark
+        # may be this very mark, prepared before the charge; all others are left over.
+        waiting = [one for one in path.parent.iterdir() if _is_beside(one, path)]
+        ready = next((one for one in waiting if _holds(one, self._text())), None)
+        beside = ready or _beside(path)
+        try:
+            if ready is None:
+                _write_durably(beside, self._text())
+            beside.replace(path)
+        finally:
+            for left in (beside, *waiting):
                 left.unlink(missing_ok=True)
+        sync_folder(path.parent)
+
+    @contextmanager
+    def prepared(self, path: Path) -> Iterator[None]:
+        """Write this mark beside the one in ``path``, durably; gone again if the block fails."""
         beside = _beside(path)
         try:
             _write_durably(beside, self._text())
-            beside.replace(path)
-        finally:
+            yield
+        except BaseException:
             beside.unlink(missing_ok=True)
-        sync_folder(path)
+            raise
 
     def create(self, path: Path) -> None:
         """Write this mark where there is no file yet, durably; FileExistsError otherwise."""
@@ -124,11 +139,18 @@ def published(path: Path) -> Iterator[Path]:
         os.link(beside, path)
     finally:
         beside.unlink(missing_ok=True)
-    sync_folder(path)
+    sync_folder(path.parent)
 
 
 def _beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
+
+
+def _holds(path: Path, text: str) -> bool:
+    try:
+        return path.read_bytes() == text.encode()
+    except OSError:
+        return False
 
 
 def _is_beside(found: Path, path: Path) -> bool:
@@ -142,14 +164,3 @@ def _write_durably(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-
-
-def sync_folder(path: Path) -> None:
-    """Make the name of a file durable, where the system lets folders be synced."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -180,7 +180,9 @@ class Ledger:
                     continue
                 if self._allows(seen, now, charge):
                     entry = now.after(charge, key, subject)
-                    schema.append(connection, entry)
+                    ahead = Mark(self._head.ledger, entry.sequence, entry.hash)
+                    with ahead.prepared(self._mark):
+                        schema.append(connection, entry)
                     return entry
             break
         raise self._exhausted(now, charge)

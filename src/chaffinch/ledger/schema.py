@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaffinch.errors import InvalidInput, Reason, StorageFault
-from chaffinch.ledger.chain import Mark, genesis, link, sync_folder
+from chaffinch.files import sync_folder
+from chaffinch.ledger.chain import Mark, genesis, link
 from chaffinch.ledger.charge import Charge, Entry, charge_from
 from chaffinch.privacy import Target
 
@@ -165,7 +166,7 @@ def build(path: Path, head: Head) -> None:
             connection.execute(statement)
         connection.execute("INSERT INTO head VALUES (?, ?, ?, ?)", head.row)
         connection.execute("COMMIT")
-    sync_folder(path)
+    sync_folder(path.parent)
 
 
 def append(connection: sqlite3.Connection, entry: Entry) -> None:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from chaffinch.errors import ChaffinchError, InvalidFile
 from chaffinch.files import atomic
+from chaffinch.outputs import Kind, refuse_all_but
 
 _EXACT = r"^(0|[1-9][0-9]*)(\.[0-9]+)?$"
 _REAL = r"^([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|infinite)$"
@@ -137,7 +138,8 @@ def identified(form: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def save_document(path: str | Path, form: str, body: dict[str, Any]) -> None:
-    """Write a document with its id; the file is complete or not there."""
+    """Write a plan's document with its id; only a plan is replaced by it."""
+    refuse_all_but(Kind.PLAN, path)
     text = json.dumps(identified(form, body), indent=2, ensure_ascii=False)
     with atomic(path) as file:
         file.write(text.encode() + b"\n")

@@ -15,7 +15,7 @@ from chaffinch import checks
 from chaffinch.analysis import adjust
 from chaffinch.analysis.audiences.logos import Logos, count_logos
 from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch
-from chaffinch.ledger import Charge, Ledger
+from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.planning.audiences.audience import Group, overlaps_left_out, usual_groups
 from chaffinch.planning.audiences.estimator import Columns, Floats
 from chaffinch.planning.audiences.plan import ReachPlan, checked_plan
@@ -61,18 +61,26 @@ def analyze(
         _checked(filters, plan) if isinstance(filters, Logos) else _counted(filters, plan, progress)
     )
     release = _release(logos, plan, asked, _Asked(share, adjustment))
-    if ledger is None:
-        return release
-    for entry in ledger.entries():
-        if entry.key == logos.key and entry.subject != release.batch:
+    if ledger is not None:
+        charge_release(ledger, plan, release)
+    return release
+
+
+def charge_release(ledger: Ledger, plan: ReachPlan, release: ReachRelease) -> Entry:
+    """Charge a release durably; only afterwards may it be handed out.
+
+    The same filters again cost nothing; other filters with the same key are refused.
+    """
+    for entry in ledger.of("analyzer").entries():
+        if entry.key == release.key and entry.subject != release.batch:
             raise InvalidInput(
                 "campaign key",
                 "one for each collection",
                 "the key of other filters that were charged before",
                 hint="collect again with a new key; the same filters again cost nothing",
             )
-    with ledger.charging(Charge.of(plan), logos.key, subject=release.batch):
-        return release
+    with ledger.charging(Charge.of(plan), release.key, subject=release.batch) as paid:
+        return paid
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -11,10 +11,14 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.cli.releasing import Budget, Charged, release_files
+from chaffinch.cli.releasing import Budget, Charged, hand_out_paid, is_charged, release_files
+from chaffinch.outputs import Bill, Writer, hand_out
 
 if TYPE_CHECKING:
+    from chaffinch.ledger import Ledger
     from chaffinch.planning.audiences.audience import Audience, Group
+    from chaffinch.planning.audiences.plan import ReachPlan
+    from chaffinch.release.audiences import ReachRelease
 
 _LIST = Parameter(negative=())
 
@@ -70,12 +74,12 @@ def analyze(
     from chaffinch import reach
     from chaffinch.planning.survey_file import share_of
 
-    targets = release_files(out or [])
-    paths.apart(targets, [plan, *filters])
+    targets = release_files(out or [], [plan, *filters])
     found = paths.opened_reach_plan(plan)
     groups, level = wanted.groups(found.audience), share_of(wanted.level)
     ledger, name = budget.opened()
-    charged = set() if ledger is None else {entry.key for entry in ledger.entries()}
+    if ledger is not None:
+        ledger.of("analyzer")
     sources: Sequence[Path] = [paths.present(paths.named(one)) for one in filters]
     with output.counting("counting", "columns") as tell:
         release = reach.analyze(
@@ -84,15 +88,11 @@ def analyze(
             groups=groups,
             level=level,
             adjustment=wanted.adjust,
-            ledger=ledger,
             progress=tell,
         )
+    charge = _hand_out(dict.fromkeys(targets, release.save), found, release, ledger, name)
     for path in targets:
-        release.save(path)
         output.say(f"wrote {path}")
-    charge = None
-    if ledger is not None:
-        charge = Charged(ledger, name, release.key, release.key in charged)
     if output.json:
         paid = {} if charge is None else {"charge": charge.document()}
         output.document(release.document() | paid)
@@ -100,3 +100,26 @@ def analyze(
     output.drawing(release.text(width=output.width))
     if charge is not None:
         charge.show(output)
+
+
+def _hand_out(
+    files: Mapping[Path, Writer],
+    plan: ReachPlan,
+    release: ReachRelease,
+    ledger: Ledger | None,
+    name: str,
+) -> Charged | None:
+    """Put the files of a release in place, charged first if there is a ledger."""
+    from chaffinch.analysis.audiences.analyze import charge_release
+
+    if ledger is None:
+        hand_out(files)
+        return None
+    bill = Bill(
+        plan_id=plan.id,
+        key=release.key,
+        subject=release.batch,
+        pay=lambda: charge_release(ledger, plan, release),
+        paid=lambda: is_charged(ledger, release.key, release.batch),
+    )
+    return hand_out_paid(files, ledger, name, bill)

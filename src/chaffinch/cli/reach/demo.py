@@ -11,6 +11,7 @@ from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 
 if TYPE_CHECKING:
+    from chaffinch.planning.audiences.plan import ReachPlan
     from chaffinch.simulate import Publishers
 
 UNIVERSE = 100_000
@@ -45,11 +46,10 @@ def demo(
     with output.thinking("planning") as tell:
         target = Target(EPSILON, DELTA)
         plan = reach.plan(audience, sizes=SIZES, target=target, title=TITLE, progress=tell)
-    with paths.folder(out) as folder:
+    with paths.folder(out, own=_is_demo(out, plan)) as folder:
         plan.save(folder / "campaign.plan.json")
         # The ids are made up from a seed; key and flips are not.
         key = reach.new_key()
-        key.save(folder / "campaign.key")
         filters = []
         for name in names:
             table = folder / f"{name}.csv"
@@ -58,12 +58,14 @@ def demo(
                 made = reach.encode(table, plan, publisher=name, key=key, progress=told)
             made.save(folder / f"{name}.filter")
             filters.append(made)
+        key.save(folder / "campaign.key")
         release = reach.analyze(filters, plan)
         for one in RELEASES:
             release.save(folder / one)
     truth = {group.name: made_up.truth(group) for group in usual_groups(audience)}
     inputs = [f"{name}.{kind}" for name in names for kind in ("csv", "filter")]
-    files = [str(out / name) for name in ("campaign.plan.json", "campaign.key", *inputs, *RELEASES)]
+    keys = ("campaign.key", "campaign.key.record")
+    files = [str(out / name) for name in ("campaign.plan.json", *keys, *inputs, *RELEASES)]
     if output.json:
         output.document({"release": release.document(), "made_up_truth": truth, "files": files})
         return
@@ -80,6 +82,19 @@ def demo(
     # Not wrapped: a command is there to be copied.
     listed = " ".join(str(out / f"{name}.filter") for name in names)
     output.drawing(f"chaffinch reach analyze {listed} --plan {out / 'campaign.plan.json'}")
+
+
+def _is_demo(out: Path, plan: ReachPlan) -> bool:
+    """Return whether a folder's key was made by a demo: it has encoded the demo's plan alone."""
+    from chaffinch.encoding.publisher.campaign_key import load_key
+    from chaffinch.errors import ChaffinchError
+
+    try:
+        key = load_key(out / "campaign.key")
+        made = [key.made_for(name) for name in SIZES]
+    except ChaffinchError:
+        return False
+    return all(one is not None and one["plan"] == plan.id for one in made)
 
 
 def _table(made_up: Publishers, publisher: str) -> str:

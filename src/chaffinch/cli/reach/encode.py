@@ -11,9 +11,11 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, counted
 from chaffinch.cli.releasing import Budget, Charged
+from chaffinch.outputs import Kind
 
 if TYPE_CHECKING:
     from chaffinch.encoding.publisher.filters import Loaded
+    from chaffinch.planning.audiences.plan import ReachPlan
     from chaffinch.wire.filter_files import Filter
 
 
@@ -57,8 +59,8 @@ def encode(
     """Turn one publisher's ids into a filter for the analyzer.
 
     The plan is verified first. What comes out holds no id and does not say how many there are.
-    With a ledger the filter is charged before it is there, and the same key never makes a
-    second one.
+    The same key never makes a second filter of a publisher: what it has made is recorded beside
+    it. With a ledger the filter is charged before it is there.
 
     Parameters
     ----------
@@ -74,30 +76,34 @@ def encode(
         Where the filter goes, such as daily.filter.
     """
     from chaffinch import Target, reach
-    from chaffinch.encoding.publisher.charging import fresh, hand_out
+    from chaffinch.encoding.publisher.charging import (
+        finish_publishing,
+        occasion_of,
+        publish,
+        refuse_second,
+    )
+    from chaffinch.encoding.publisher.filters import make_filter
     from chaffinch.errors import InvalidInput
-    from chaffinch.rounding import bytes_for_people
     from chaffinch.tables.read import open_table
 
-    target = paths.writable(out)
-    paths.apart([target], [plan, key, data or "-"])
+    target = paths.writable(out, [plan, key, data or "-"], replaceable=Kind.FILTER)
     found = paths.opened_reach_plan(plan)
     secret = reach.load_key(key)
     found.audience.place(publisher)
     ledger, name = terms.opened()
-    if ledger is not None:
-        fresh(ledger, found, secret, publisher)
+    kept = finish_publishing(found, secret, publisher, target, ledger)
+    if kept is not None:
+        output.say("finished an earlier encoding that was stopped: this is its filter")
+        before = None if ledger is None else Charged(ledger, name, occasion_of(kept), before=True)
+        _show(kept, found, target, before, output)
+        return
+    refuse_second(found, secret, publisher, ledger)
     if target.exists():
-        raise InvalidInput(
-            "filter file",
-            "one that does not exist yet",
-            target.name,
-            hint="send that one; two filters of one key show the same columns twice",
-        )
+        raise InvalidInput("filter file", "one that does not exist yet", target.name)
     output.say(f"the plan promises {found.guarantee}")
     table = open_table(paths.source(data, "ids"), format=columns.format)
     with output.counting("encoding", "rows") as tell:
-        made = reach.encode(
+        made = make_filter(
             table,
             found,
             publisher=publisher,
@@ -109,18 +115,22 @@ def encode(
             progress=tell,
             told=lambda loaded: _say_loaded(loaded, output),
         )
-    charge = None
-    if ledger is None:
-        made.save(target)
-    else:
-        occasion = hand_out(made, found, target, ledger, tell=output.say)
-        charge = Charged(ledger, name, occasion, before=False)
+    occasion = publish(made, found, secret, target, ledger)
+    charge = None if ledger is None else Charged(ledger, name, occasion, before=False)
+    _show(made, found, target, charge, output)
+
+
+def _show(
+    made: Filter, plan: ReachPlan, target: Path, charge: Charged | None, output: Output
+) -> None:
+    from chaffinch.rounding import bytes_for_people
+
     if output.json:
         paid = {} if charge is None else {"charge": charge.document()}
         output.document(_facts(made, target) | paid)
         return
     output.say(
-        f"wrote {target}, a filter of {bytes_for_people(found.filter_bytes)} for the analyzer"
+        f"wrote {target}, a filter of {bytes_for_people(plan.filter_bytes)} for the analyzer"
     )
     if charge is not None:
         charge.show(output)

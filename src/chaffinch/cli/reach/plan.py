@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
+from chaffinch.outputs import Kind
 
 if TYPE_CHECKING:
     from chaffinch.planning.audiences.plan import Option, ReachPlan
@@ -68,7 +69,7 @@ def plan(
         got = paths.Plainly("neither" if check is None else "both")
         raise InvalidInput("plan", "asked for by --publisher, or a file by --check", got)
     if out is not None and not paths.is_pipe(out):
-        paths.writable(out)
+        paths.writable(out, [check or "-"], replaceable=Kind.PLAN)
     if check is not None:
         found = paths.opened_reach_plan(check)
         with output.thinking("recomputing the guarantee"):
@@ -80,6 +81,7 @@ def plan(
         output.document(found.document())
         return
     if out is not None:
+        paths.refuse_other_plan(out, found.id)
         found.save(out)
         output.say(f"wrote {out}")
     _warn(found, output)
@@ -207,7 +209,7 @@ def _option(found: ReachPlan, option: Option) -> dict[str, Any]:
 def _show_options(found: ReachPlan, output: Output) -> None:
     """Print what was weighed; only the chosen way is calibrated."""
     from chaffinch.planning.audiences.planner import CLOSE, ENOUGH
-    from chaffinch.rounding import bytes_for_people, error_text, promise_text
+    from chaffinch.rounding import at_most, bytes_for_people, two_digits
 
     narrow = output.width < NARROW
     heads = ["", "hashes", "bits", "size", "flips", "error", "unflipped", "colluder"]
@@ -221,9 +223,9 @@ def _show_options(found: ReachPlan, output: Output) -> None:
                 f"{one['bits']:,}",
                 bytes_for_people(one["filter_bytes"]),
                 f"{one['flip_probability']:.3%}",
-                error_text(one["standard_error"]),
-                error_text(one["limit"]),
-                promise_text(left, 3) if one["chosen"] else f"{left:.3g}",
+                two_digits(one["standard_error"]),
+                two_digits(one["limit"]),
+                at_most(left, 3) if one["chosen"] else f"{left:.3g}",
             ]
         )
     if narrow:

@@ -5,26 +5,46 @@ plan: the two SipHash keys that send an id to its columns. Whoever lacks the key
 an order that tells nothing, so the hash is the secret permutation; whoever has it can look an
 id's columns up. A fingerprint, derived the same way, shows whether two filters were made with
 one key, without showing the key.
+
+A key makes one filter for each publisher. Flips are drawn afresh for every filter, so two
+filters of one list under one key would show the same columns twice and average the flips away.
+What a key has made is remembered with it: in memory, and for a key from a file in a record
+beside that file. Publishers have copies of the key, each with a record of its own.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import re
 import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from chaffinch.errors import InvalidFile, InvalidInput, RandomnessUnavailable
-from chaffinch.files import atomic, read_small
+from chaffinch.files import atomic, read_small, storage_fault
+from chaffinch.wire.filter_files import Filter
 
 SIZE = 32
 _HASH_KEY = 16
-FORM = "chaffinch-campaign-key-1:"
+_OWNER_ONLY = stat.S_IRUSR | stat.S_IWUSR
+_FORM = "chaffinch-campaign-key-2:"
+_OLD_FORM = "chaffinch-campaign-key-1:"
+"""Without check digits; such files are still read."""
+_DIGITS = re.compile(r"([0-9a-f]{64})-([0-9a-f]{8})")
+_OLD_DIGITS = re.compile(r"([0-9a-f]{64})")
 _RULE = "a campaign key as `chaffinch reach key` writes it"
+_RECORD_FORMAT = "chaffinch/key-record@1"
+_RECORD_RULE = "the record of a campaign key"
+_LARGEST_RECORD = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -36,6 +56,11 @@ class CampaignKey:
     """
 
     secret: bytes = field(repr=False)
+    record: Path | None = field(default=None, repr=False, compare=False)
+    """Where it is kept what the key has made; in memory alone if there is no file."""
+    _made: dict[str, dict[str, str]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         given: object = self.secret
@@ -60,9 +85,65 @@ class CampaignKey:
         return HKDF(algorithm=SHA256(), length=length, salt=None, info=info).derive(self.secret)
 
     def save(self, path: str | Path) -> None:
-        """Write the key to a new file that only its owner can read."""
-        with atomic(path, overwrite=False, permissions=stat.S_IRUSR | stat.S_IWUSR) as file:
-            file.write(f"{FORM}{self.secret.hex()}\n".encode())
+        """Write the key to a new file that only its owner can read, and what it has made."""
+        with atomic(path, overwrite=False, permissions=_OWNER_ONLY) as file:
+            file.write(f"{_FORM}{self.secret.hex()}-{self._check_digits}\n".encode())
+        if self._made:
+            with _locked_record(record_path(path)) as entries:
+                entries.extend(self._made.values())
+
+    @property
+    def _check_digits(self) -> str:
+        """Return digits by which a wrong digit of the key is noticed; they do not show it."""
+        return self._derived("check", "", 4).hex()
+
+    @property
+    def _name(self) -> str:
+        """Return what the key is called in records, whatever the plan."""
+        return self._derived("record", "", 16).hex()
+
+    # ------------------------------------------------------------------ what it has made
+
+    def made_for(self, publisher: str) -> dict[str, str] | None:
+        """Return what is recorded of the filter that the key has made for a publisher."""
+        if publisher in self._made or self.record is None:
+            return self._made.get(publisher)
+        return next((one for one in _read_record(self.record) if self._is_of(one, publisher)), None)
+
+    def refuse_second(self, publisher: str) -> None:
+        """Refuse a publisher for whom the key has made a filter before."""
+        before = self.made_for(publisher)
+        if before is not None:
+            raise InvalidInput(
+                "campaign key",
+                f"one that has made no filter of {publisher!r} yet",
+                "one that has",
+                hint=f"send the filter made then (batch {before['batch'][:8]}…), or start anew: "
+                "all publishers need a new key",
+            )
+
+    def remember(self, made: Filter) -> None:
+        """Record a filter durably, before anybody gets it; refuse any but the first."""
+        entry = {
+            "key": self._name,
+            "plan": made.plan_id,
+            "publisher": made.publisher,
+            "batch": made.batch,
+            "sha256": _digest(made),
+        }
+        if self.record is None:
+            if self._made.setdefault(made.publisher, entry) != entry:
+                self.refuse_second(made.publisher)
+            return
+        with _locked_record(self.record) as entries:
+            if entry in entries:
+                return
+            if any(self._is_of(one, made.publisher) for one in entries):
+                self.refuse_second(made.publisher)
+            entries.append(entry)
+
+    def _is_of(self, entry: dict[str, str], publisher: str) -> bool:
+        return (entry["key"], entry["publisher"]) == (self._name, publisher)
 
 
 def new_key() -> CampaignKey:
@@ -74,19 +155,98 @@ def new_key() -> CampaignKey:
 
 
 def load_key(path: str | Path) -> CampaignKey:
-    """Return the key in a file; refuse one that others on this machine can read."""
+    """Return the key in a file; refuse one that others on this machine can read.
+
+    What it encodes is recorded beside the file, under its name with ``.record`` behind it.
+    """
     text = read_small(path, most=1024, must_be=_RULE).decode("ascii", errors="replace").strip()
     name = f"file {Path(path).name}"
-    if not text.startswith(FORM):
+    old = text.startswith(_OLD_FORM)
+    if not old and not text.startswith(_FORM):
         raise InvalidFile(name, _RULE, ["something else"], hint="make one with chaffinch reach key")
-    try:
-        secret = bytes.fromhex(text.removeprefix(FORM))
-    except ValueError:
-        raise InvalidFile(name, _RULE, ["damaged digits"]) from None
-    if len(secret) != SIZE:
-        raise InvalidFile(name, _RULE, [f"{len(secret)} bytes"])
+    found = (_OLD_DIGITS if old else _DIGITS).fullmatch(text.partition(":")[2])
+    key = CampaignKey(bytes.fromhex(found[1]), record_path(path)) if found else None
+    if found is None or key is None or not (old or key._check_digits == found[2]):  # noqa: SLF001
+        raise InvalidFile(
+            name, _RULE, ["wrong digits"], hint="copy the key again from who made it, in full"
+        )
     if os.name == "posix" and Path(path).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise InvalidFile(
             name, "readable by its owner only", ["open to others"], hint="chmod 600 on that file"
         )
-    return CampaignKey(secret)
+    return key
+
+
+def record_path(path: str | Path) -> Path:
+    """Return where it is recorded what the key in a file has made; links lead to one record."""
+    place = Path(os.path.realpath(path))
+    return place.with_name(f"{place.name}.record")
+
+
+# ----------------------------------------------------------------------------
+# The record: which filters keys have made. It grows, and is replaced as a whole.
+
+
+def _read_record(path: Path) -> list[dict[str, str]]:
+    if not path.exists():
+        return []
+    text = read_small(path, most=_LARGEST_RECORD, must_be=_RECORD_RULE)
+    try:
+        document: Any = json.loads(text)
+        entries = document["filters"]
+        whole = document["format"] == _RECORD_FORMAT and all(
+            isinstance(one[name], str)
+            for one in entries
+            for name in ("key", "plan", "publisher", "batch", "sha256")
+        )
+    except (ValueError, KeyError, TypeError, RecursionError):
+        whole = False
+    if not whole:
+        raise InvalidFile(
+            f"file {path.name}",
+            _RECORD_RULE,
+            ["something else, or a damaged one"],
+            hint="without it nobody knows what the key has made: use a new key for all publishers",
+        )
+    return list(entries)
+
+
+@contextmanager
+def _locked_record(path: Path) -> Iterator[list[dict[str, str]]]:
+    """Yield the entries of a record; what was added is on the disk when the block ends."""
+    with _lock_beside(path):
+        entries = _read_record(path)
+        before = len(entries)
+        yield entries
+        if len(entries) == before:
+            return
+        text = json.dumps({"format": _RECORD_FORMAT, "filters": entries}, indent=1)
+        with atomic(path, permissions=_OWNER_ONLY) as file:
+            file.write(text.encode() + b"\n")
+
+
+@contextmanager
+def _lock_beside(path: Path) -> Iterator[None]:
+    """Let one process at a time use a record: by a lock on its folder, which is always there."""
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        yield
+        return
+    try:
+        number = os.open(path.parent, os.O_RDONLY)
+    except OSError as error:
+        raise storage_fault(path.name, error, verb="write") from None
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
+
+
+def _digest(made: Filter) -> str:
+    facts = [made.plan_id, made.publisher, made.key, made.batch, made.bits]
+    found = hashlib.sha256(json.dumps(facts).encode())
+    for row in made.rows:
+        found.update(row.astype("<u8").data)
+    return found.hexdigest()

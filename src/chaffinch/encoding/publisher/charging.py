@@ -1,4 +1,4 @@
-"""A publisher's budget: one charge for each campaign key, and never a second filter of one."""
+"""How a publisher hands out its filter: recorded and charged once, and never a second one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
-from chaffinch.errors import ChaffinchError, InvalidInput, StorageFault
+from chaffinch.errors import InvalidInput
 from chaffinch.ledger import Charge, Ledger
+from chaffinch.outputs import Bill, Waiting, finish_waiting
+from chaffinch.outputs import hand_out as hand_out_files
 from chaffinch.planning.audiences.plan import ReachPlan
-from chaffinch.wire.filter_files import Filter
+from chaffinch.wire.filter_files import Filter, load_filter
 
 
-def fresh(ledger: Ledger, plan: ReachPlan, key: CampaignKey, publisher: str) -> None:
-    """Refuse a key that has made a filter of this publisher before, as a ledger remembers it."""
+def refuse_second(
+    plan: ReachPlan, key: CampaignKey, publisher: str, ledger: Ledger | None = None
+) -> None:
+    """Refuse a key that has made a filter of this publisher: its record, or a ledger, knows."""
+    if ledger is not None:
+        ledger.of("client")
+    key.refuse_second(publisher)
     occasion = _occasion(key.fingerprint(plan.id), publisher)
-    for entry in ledger.of("client").entries():
+    for entry in () if ledger is None else ledger.entries():
         if entry.key == occasion:
             raise InvalidInput(
                 "campaign key",
@@ -39,50 +46,87 @@ def hand_out(
 
     It is in full on disk, then charged, then in its place. So a full disk costs nothing,
     nothing is handed out that was not charged, and nothing that was charged is lost: what
-    cannot be moved into place stays under a name that an error, or ``tell``, gives.
+    could not be put in place is kept beside it, and `chaffinch reach encode` with the same
+    files finishes it. ``tell`` is told so.
     """
-    place = Path(target)
-    waiting = place.with_name(f"{place.name}.{made.batch[:8]}")
-    made.save(waiting)
+    bill = _bill(made, plan, ledger, None)
     try:
-        occasion = _charged(ledger, plan, made)
+        hand_out_files({Path(target): made.save}, bill)
     except BaseException:
-        # Whatever stopped it, Ctrl-C included: a charge may be written all the same.
-        if not _may_be_charged(ledger, made):
-            waiting.unlink(missing_ok=True)
-        elif tell is not None:
-            tell(f"the filter is whole, in {waiting}; it may be charged: keep it, and send it")
+        if tell is not None and _is_charged(ledger, bill.key, bill.subject):
+            tell("the filter is charged and kept: the same command again puts it in its place")
         raise
-    try:
-        waiting.replace(place)
-    except OSError:
-        raise StorageFault(
-            f"The file {place.name!r} must be possible to write. Got a failure.",
-            hint=f"the filter is charged and whole, in {waiting.name}: send that one",
-        ) from None
-    return occasion
+    return bill.key
 
 
-def _charged(ledger: Ledger, plan: ReachPlan, made: Filter) -> str:
-    """Charge a filter; its batch is new, so an occasion that was charged before is refused.
+def publish(
+    made: Filter, plan: ReachPlan, key: CampaignKey, target: Path, ledger: Ledger | None
+) -> str:
+    """Save a filter that is charged, if there is a ledger, and recorded beside its key.
 
-    After a fault of the disk it is not known whether the charge is written; the same one again
-    settles that.
+    Returns what a ledger calls it. The file must not exist yet.
     """
-    occasion = _occasion(made.key, made.publisher)
-    try:
-        ledger.of("client").charge(Charge.of(plan), occasion, subject=made.batch)
-    except StorageFault:
-        ledger.charge(Charge.of(plan), occasion, subject=made.batch)
-    return occasion
+    bill = _bill(made, plan, ledger, key)
+    hand_out_files({target: made.save}, bill, new=True)
+    return bill.key
 
 
-def _may_be_charged(ledger: Ledger, made: Filter) -> bool:
-    """Return whether a ledger holds the charge of this very filter, or cannot tell."""
-    try:
-        return made.batch in {entry.subject for entry in ledger.entries()}
-    except ChaffinchError:
-        return True
+def finish_publishing(
+    plan: ReachPlan, key: CampaignKey, publisher: str, target: Path, ledger: Ledger | None
+) -> Filter | None:
+    """Put a filter in its place that an earlier, stopped command has charged or recorded.
+
+    Returns None if there is none. What was neither charged nor recorded is removed: nobody
+    has seen it, and the key is as good as new.
+    """
+
+    def paid(waiting: Waiting) -> bool | None:
+        if (waiting.plan_id, waiting.key) != (plan.id, occasion):
+            return None
+        before = key.made_for(publisher)
+        recorded = before is not None and before["batch"] == waiting.subject
+        charged = ledger is not None and _is_charged(ledger, waiting.key, waiting.subject)
+        if recorded and ledger is not None and not charged:
+            # It was recorded by a command without a ledger, and is to be charged as well now.
+            ledger.of("client").charge(Charge.of(plan), occasion, subject=waiting.subject)
+        return recorded or charged
+
+    occasion = _occasion(key.fingerprint(plan.id), publisher)
+    finished = finish_waiting(target.parent, paid, [target.name])
+    if not finished:
+        return None
+    made = load_filter(target)
+    key.remember(made)
+    return made
+
+
+def _bill(made: Filter, plan: ReachPlan, ledger: Ledger | None, key: CampaignKey | None) -> Bill:
+    """Return what is paid for a filter: a charge, and a line in the record of its key."""
+    occasion = occasion_of(made)
+
+    def pay() -> None:
+        # A filter's batch is new, so an occasion that was charged before is refused. The charge
+        # comes first: one that is refused must leave the key unused.
+        if ledger is not None:
+            ledger.of("client").charge(Charge.of(plan), occasion, subject=made.batch)
+        if key is not None:
+            key.remember(made)
+
+    def paid() -> bool:
+        before = None if key is None else key.made_for(made.publisher)
+        recorded = before is not None and before["batch"] == made.batch
+        return recorded or (ledger is not None and _is_charged(ledger, occasion, made.batch))
+
+    return Bill(plan_id=plan.id, key=occasion, subject=made.batch, pay=pay, paid=paid)
+
+
+def _is_charged(ledger: Ledger, key: str, subject: str) -> bool:
+    return (key, subject) in {(entry.key, entry.subject) for entry in ledger.entries()}
+
+
+def occasion_of(made: Filter) -> str:
+    """Return what a ledger calls a filter."""
+    return _occasion(made.key, made.publisher)
 
 
 def _occasion(key: str, publisher: str) -> str:

@@ -21,7 +21,7 @@ from chaffinch.errors import FilterFull, InvalidInput, InvalidTable
 from chaffinch.parallel import cores, mapped
 from chaffinch.planning.audiences.plan import FULL_BELOW, ReachPlan, checked_plan
 from chaffinch.privacy import Target
-from chaffinch.sampling import digest_again, flip, secure_words, set_columns
+from chaffinch.sampling import flip, redigested, secure_words, set_columns
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.filter_files import Filter
 
@@ -68,8 +68,41 @@ def encode(  # noqa: PLR0913
     it every row is one view. A ``missing`` id is refused, or left out with ``"skip"``. A plan
     that promises less than ``within`` is refused. ``hand_out`` charges a filter to a ledger.
     ``progress`` is told the rows that are done, and of how many, if that is known; ``told``
-    what went in, which is for the publisher alone.
+    what went in, which is for the publisher alone. A key makes one filter for each publisher:
+    the filter is recorded with the key, beside its file if it has one, and another is refused.
     """
+    if isinstance(key, CampaignKey):
+        key.refuse_second(publisher)
+    made = make_filter(
+        source,
+        plan,
+        publisher=publisher,
+        key=key,
+        column=column,
+        counts=counts,
+        missing=missing,
+        within=within,
+        progress=progress,
+        told=told,
+    )
+    key.remember(made)
+    return made
+
+
+def make_filter(  # noqa: PLR0913
+    source: Any,
+    plan: ReachPlan,
+    *,
+    publisher: str,
+    key: CampaignKey,
+    column: str | None,
+    counts: str | None,
+    missing: str,
+    within: Target,
+    progress: Progress | None,
+    told: Callable[[Loaded], None] | None,
+) -> Filter:
+    """Return a filter as ``encode`` does, but not recorded yet: whoever gets it has to do so."""
     checked_plan(plan).verify(within=within)
     plan.audience.place(publisher)
     given: object = key
@@ -145,7 +178,7 @@ def set_ids(row: Row, digests: Digests, plan: ReachPlan, further: bytes) -> None
     """Set every column of each id: one for its digest, one for that digest's digest, …."""
     set_columns(row, digests, plan.bits)
     for _ in range(plan.hashes - 1):
-        digests = digest_again(digests, further)
+        digests = redigested(digests, further)
         set_columns(row, digests, plan.bits)
 
 

@@ -1,0 +1,437 @@
+"""Where results go: nothing that cannot be made again is overwritten, and nothing paid is lost.
+
+Results that a budget pays for go through ``hand_out``, in this order:
+
+1. every file is written in full, durably, into a waiting folder beside its place, with the
+   first bytes turned round so that nothing there can be taken for the real thing;
+2. it is paid for, durably;
+3. every file gets its first bytes and its name, and the folder is synced.
+
+A full disk fails in step 1, before anything is charged. A process that is killed before step 2
+leaves a waiting folder that ``finish_waiting`` removes; one killed after it leaves a folder
+whose files ``finish_waiting`` puts in place, without paying again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from chaffinch.errors import ChaffinchError, InvalidInput, Reason, StorageFault
+from chaffinch.files import (
+    TURNED,
+    atomic,
+    storage_fault,
+    sync_folder,
+    turn_round,
+    turned_round,
+)
+
+AnyPath = str | os.PathLike[str]
+Writer = Callable[[Path], object]
+
+# ----------------------------------------------------------------------------
+# Files that cannot be made again.
+
+
+class Kind(Enum):
+    """What a file is, if losing it would lose more than a result."""
+
+    PLAN = "a plan"
+    KEY = "a key"
+    KEY_RECORD = "the record of a key"
+    LEDGER = "a ledger"
+    MARK = "a ledger's mark"
+    BATCH_RECORD = "a shuffler's record"
+    FILTER = "a filter"
+
+
+_STARTS = {
+    b"chaffinch-campaign-key-": Kind.KEY,
+    b"SQLite format 3\0": Kind.LEDGER,
+    b"chaffinch/filter@": Kind.FILTER,
+}
+_FORMATS = {
+    "plan": Kind.PLAN,
+    "reach-plan": Kind.PLAN,
+    "key-record": Kind.KEY_RECORD,
+    "ledger-mark": Kind.MARK,
+    "batch-record": Kind.BATCH_RECORD,
+}
+"""The documents among them, by what stands in ``"format": "chaffinch/…@1"``."""
+_FORMAT = re.compile(rb'"format"\s*:\s*"chaffinch/([a-z-]+)@')
+_LARGEST = 1 << 24
+"""A document of more bytes than this is no plan and no record."""
+
+
+def kind_of(path: AnyPath) -> Kind | None:
+    """Return what a file is if it must not be lost; links are followed."""
+    try:
+        with Path(path).open("rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            content = file.read(64)
+            for start, kind in _STARTS.items():
+                if content.startswith(start):
+                    return kind
+            if content.lstrip()[:1] != b"{":
+                return None
+            content += file.read(_LARGEST)
+    except OSError:
+        return None  # whoever writes there tells what is wrong
+    # A damaged plan is still somebody's plan, so the text is searched and not parsed. The
+    # documents here have no other document inside; releases have, behind their own format.
+    found = _FORMAT.search(content)
+    return _FORMATS.get(found.group(1).decode()) if found else None
+
+
+def refuse_to_overwrite(
+    path: AnyPath, *, inputs: Iterable[AnyPath] = (), replaceable: Kind | None = None
+) -> None:
+    """Refuse an output where a plan, key, ledger, mark, record or filter is, or an input.
+
+    Whatever the name: links lead to the same file. A file of the kind ``replaceable`` may be
+    replaced.
+    """
+    place = Path(path)
+    kind = kind_of(place)
+    if kind is not None and kind is not replaceable:
+        raise InvalidInput(
+            "output",
+            f"another file than {kind.value}",
+            place.name,
+            hint="name another file: what is there cannot be made again",
+        )
+    for one in inputs:
+        with suppress(OSError):
+            if os.path.samefile(place, one):  # noqa: PTH121 - either may be a str
+                raise InvalidInput("output", "another file than the input", place.name)
+
+
+def refuse_all_but(kind: Kind, path: AnyPath) -> None:
+    """Refuse to replace anything but a file of one kind; an empty file holds nothing."""
+    place = Path(path)
+    try:
+        found = place.stat()
+    except OSError:
+        return
+    if stat.S_ISREG(found.st_mode) and found.st_size and kind_of(place) is not kind:
+        raise InvalidInput(
+            "output",
+            f"a new file or {kind.value}",
+            place.name,
+            hint="name another file: something else is there",
+        )
+
+
+# ----------------------------------------------------------------------------
+# Written, then paid, then in place.
+
+_WAITING = re.compile(r"\.chaffinch-[0-9a-f]{16}\.waiting")
+_NOTE = "waiting.json"
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What is paid for the files that are handed out."""
+
+    plan_id: str
+    key: str
+    """What the occasion is called."""
+    subject: str
+    """The digest or name of what is handed out."""
+    pay: Callable[[], object]
+    """Pay durably, or raise; paying the same bill twice costs once."""
+    paid: Callable[[], bool]
+    """Return whether it is paid, as far as is known; may raise where that cannot be known."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Files in a waiting folder that are complete, and what pays for them."""
+
+    folder: Path
+    plan_id: str
+    key: str
+    subject: str
+    files: tuple[tuple[str, str, str], ...]
+    """Of every file: its name, the name of what it becomes, and its SHA-256."""
+    new: bool
+    """Whether a file that exists is left alone instead of replaced."""
+
+    def put_in_place(self) -> None:
+        """Give every file its first bytes and its name."""
+        for name, becomes, digest in self.files:
+            place, target = self.folder / name, self.folder.parent / becomes
+            try:
+                if place.exists():  # otherwise it is in its place already
+                    _turn_back(place, digest)
+                    _give_name(place, target, new=self.new)
+            except OSError as error:
+                fault = storage_fault(becomes, error, verb="write")
+                raise StorageFault(
+                    fault.message,
+                    hint="nothing is lost: make way for it, and run the same command again",
+                    details=fault.details,
+                ) from None
+        with suppress(OSError):
+            sync_folder(self.folder.parent)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def hand_out(files: Mapping[Path, Writer], bill: Bill | None = None, *, new: bool = False) -> None:
+    """Write files durably, pay for them, and put them in place.
+
+    A writer gets a path that ends in the file's name. Without a bill nothing is paid, and all
+    files still appear together. With ``new`` a file that exists is not replaced. When it is
+    not known whether the bill was paid, the files are kept waiting and the error passed on.
+    """
+    # Through a link, the file it points to is replaced, and the link stays.
+    targets = {path: Path(os.path.realpath(path)) for path in files}
+    special = [path for path, target in targets.items() if _is_special(target)]
+    folders = dict.fromkeys(
+        target.parent for path, target in targets.items() if path not in special
+    )
+    with _holding(folders) as places:
+        try:
+            written = [
+                _write(
+                    place,
+                    {
+                        path.name: (targets[path].name, write)
+                        for path, write in files.items()
+                        if path not in special and targets[path].parent == folder
+                    },
+                    bill,
+                    new=new,
+                )
+                for folder, place in places.items()
+            ]
+        except BaseException:
+            _remove(places.values())
+            raise
+        if bill is not None:
+            try:
+                _pay(bill)
+            except BaseException:
+                # Whatever stopped it, Ctrl-C included: it may be paid all the same.
+                if not _may_be_paid(bill):
+                    _remove(places.values())
+                raise
+        for one in written:
+            one.put_in_place()
+    for path in special:
+        files[path](path)
+
+
+def finish_waiting(
+    folder: Path, paid: Callable[[Waiting], bool | None], names: Sequence[str] = ()
+) -> list[Waiting]:
+    """Put in place what an ended process has paid for, and remove what it has not.
+
+    ``paid`` tells which; where it returns None, the files are left as they are. With
+    ``names``, files with other names are left as well. Returns what was put in place. Folders
+    of processes that still run are left alone.
+    """
+    finished = []
+    for place in _waiting_folders(folder):
+        with _locked(place) as free:
+            if not free:
+                continue
+            found = _read(place)
+            if found is None:
+                shutil.rmtree(place, ignore_errors=True)
+                continue
+            if names and not {becomes for _, becomes, _ in found.files} & set(names):
+                continue
+            verdict = paid(found)
+            if verdict:
+                found.put_in_place()
+                finished.append(found)
+            elif verdict is not None:
+                shutil.rmtree(place, ignore_errors=True)
+    return finished
+
+
+def _waiting_folders(folder: Path) -> list[Path]:
+    try:
+        found = sorted(folder.iterdir())
+    except OSError:
+        return []
+    return [one for one in found if _WAITING.fullmatch(one.name) and not one.is_symlink()]
+
+
+def _write(
+    place: Path, files: Mapping[str, tuple[str, Writer]], bill: Bill | None, *, new: bool
+) -> Waiting:
+    """Write files into a waiting folder, and last of all the note that they are complete."""
+    written = []
+    for name, (becomes, write) in files.items():
+        path = place / name
+        with turned_round() as turned:
+            write(path)
+        if path.resolve() not in turned:  # written in some other way than by ``atomic``
+            _turn(path)
+        written.append((name, becomes, _digest(path, turned=True)))
+    note: dict[str, Any] = {
+        "plan": "" if bill is None else bill.plan_id,
+        "key": "" if bill is None else bill.key,
+        "subject": "" if bill is None else bill.subject,
+        "files": written,
+        "new": new,
+    }
+    with atomic(place / _NOTE, permissions=stat.S_IRUSR | stat.S_IWUSR) as file:
+        file.write(json.dumps(note).encode())
+    with suppress(OSError):
+        sync_folder(place.parent)
+    return _waiting(place, note)
+
+
+def _give_name(place: Path, target: Path, *, new: bool) -> None:
+    if new:
+        os.link(place, target)  # unlike a renaming, this fails where another file came first
+        place.unlink()
+        return
+    with suppress(FileNotFoundError):
+        # What only its owner could read stays so.
+        place.chmod(stat.S_IMODE(target.stat().st_mode) & stat.S_IMODE(place.stat().st_mode))
+    place.replace(target)
+
+
+def _is_special(target: Path) -> bool:
+    """Return whether a target is a device or a pipe, which is written to directly."""
+    try:
+        kind = target.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind))
+
+
+def _remove(places: Iterable[Path]) -> None:
+    for place in places:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _read(place: Path) -> Waiting | None:
+    """Return what a waiting folder holds, or None if it was never complete."""
+    try:
+        return _waiting(place, json.loads((place / _NOTE).read_bytes()))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _waiting(place: Path, note: Mapping[str, Any]) -> Waiting:
+    files = tuple((str(name), str(becomes), str(digest)) for name, becomes, digest in note["files"])
+    return Waiting(place, note["plan"], note["key"], note["subject"], files, bool(note["new"]))
+
+
+def _pay(bill: Bill) -> None:
+    """Pay a bill; where a fault of the disk leaves open whether it was paid, ask once more."""
+    try:
+        bill.pay()
+    except ChaffinchError as error:
+        if error.reason is not Reason.UNCERTAIN:
+            raise
+        bill.pay()
+
+
+def _may_be_paid(bill: Bill) -> bool:
+    try:
+        return bill.paid()
+    except ChaffinchError:
+        return True
+
+
+@contextmanager
+def _holding(folders: Iterable[Path]) -> Iterator[dict[Path, Path]]:
+    """Yield a new waiting folder in each folder, locked as long as the process lives."""
+    places: dict[Path, Path] = {}
+    held = []
+    try:
+        for folder in folders:
+            place = folder / f".chaffinch-{secrets.token_hex(8)}.waiting"
+            try:
+                place.mkdir(0o700)
+            except OSError as error:
+                raise storage_fault(folder.name or str(folder), error, verb="write") from None
+            places[folder] = place
+            held.append(_locked(place))
+            held[-1].__enter__()
+        yield places
+    except BaseException:
+        for place in places.values():
+            with suppress(OSError):
+                place.rmdir()  # one that was never used
+        raise
+    finally:
+        for lock in held:
+            lock.__exit__(None, None, None)
+
+
+@contextmanager
+def _locked(place: Path) -> Iterator[bool]:
+    """Yield whether the folder's lock was free; it is held meanwhile, and ends with a process."""
+    try:
+        import fcntl
+    except ImportError:  # a system without such locks
+        yield True
+        return
+    number = os.open(place, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(number)
+
+
+def _digest(path: Path, *, turned: bool = False) -> str:
+    """Return the SHA-256 of a file, or of what it is with its first bytes turned back."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(TURNED)
+            found = hashlib.sha256(turn_round(start) if turned else start)
+            while block := file.read(1 << 20):
+                found.update(block)
+            return found.hexdigest()
+    except OSError as error:
+        raise storage_fault(path.name, error, verb="read") from None
+
+
+def _turn(path: Path) -> None:
+    """Turn the bits of a file's first bytes round, durably: once more, and they are back."""
+    try:
+        with path.open("r+b") as file:
+            start = file.read(TURNED)
+            file.seek(0)
+            file.write(turn_round(start))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise storage_fault(path.name, error, verb="write") from None
+
+
+def _turn_back(path: Path, digest: str) -> None:
+    """Make a waiting file what it was, unless a process that was killed has done so already."""
+    if _digest(path) == digest:
+        return
+    if _digest(path, turned=True) != digest:
+        raise StorageFault(
+            f"The waiting file {path.name!r} must be as it was written. Got a changed one.",
+            hint=f"it is in the folder {path.parent.name}",
+        )
+    _turn(path)

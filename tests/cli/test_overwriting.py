@@ -1,0 +1,186 @@
+"""No output replaces a plan, a key, a ledger, its mark, a record, a filter or an input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chaffinch import Bit, Ledger, Target, plan, reach
+from chaffinch.engines import engine
+from chaffinch.errors import InvalidInput
+from chaffinch.outputs import Kind, kind_of
+from tests.cli.conftest import Done
+
+KINDS = {
+    "survey.plan.json": Kind.PLAN,
+    "reach.plan.json": Kind.PLAN,
+    "campaign.key": Kind.KEY,
+    "campaign.key.record": Kind.KEY_RECORD,
+    "ledger": Kind.LEDGER,
+    "mark": Kind.MARK,
+    "daily.filter": Kind.FILTER,
+}
+INPUTS = ("people.csv", "encoded.parquet", "shuffled.parquet", "survey.toml", "ids.csv")
+SURVEY = 'users = 30\nepsilon = 2\ndelta = 1e-2\n\n[questions.answer]\nkind = "bit"\n'
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with one file of every kind, and what verbs read."""
+    folder = tmp_path_factory.mktemp("kinds")
+    made = plan(Bit(), users=30, target=Target(2, 1e-2))
+    made.save(folder / "survey.plan.json")
+    (folder / "survey.toml").write_text(SURVEY)
+    (folder / "people.csv").write_text("answer\n" + "yes\nno\n" * 20)
+    local = engine()
+    local.encode(folder / "people.csv", made, folder / "encoded.parquet")
+    local.shuffle([folder / "encoded.parquet"], made, folder / "shuffled.parquet")
+    audience = reach.plan(reach.Audience(["daily"]), sizes=[1000], target=Target(2, 1e-4))
+    audience.save(folder / "reach.plan.json")
+    (folder / "ids.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(1000)))
+    reach.new_key().save(folder / "campaign.key")
+    key = reach.load_key(folder / "campaign.key")
+    reach.encode(folder / "ids.csv", audience, publisher="daily", key=key).save(
+        folder / "daily.filter"
+    )
+    cap = Target(3, 1e-2)
+    Ledger.create(folder / "ledger", role="analyzer", cap=cap, mark=folder / "mark")
+    return folder
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Path:
+    """Return a copy for one test."""
+    for file in whole.iterdir():
+        copy = tmp_path / file.name
+        copy.write_bytes(file.read_bytes())
+        copy.chmod(file.stat().st_mode & 0o777)
+    return tmp_path
+
+
+def verbs(folder: Path) -> dict[str, tuple[list[str], str]]:
+    """Return every verb that writes a file, and how the file's name must end."""
+    plan_file, reach_plan = folder / "survey.plan.json", folder / "reach.plan.json"
+    publisher = f"--plan {reach_plan} --publisher daily --key {folder / 'other.key'}"
+    words = {
+        "plan": (f"plan {folder / 'survey.toml'} -o", ""),
+        "plan --check": (f"plan --check {plan_file} -o", ""),
+        "encode": (f"encode {folder / 'people.csv'} --plan {plan_file} -o", ""),
+        "shuffle": (f"shuffle {folder / 'encoded.parquet'} --plan {plan_file} -o", ""),
+        "analyze": (f"analyze {folder / 'shuffled.parquet'} --plan {plan_file} -o", ".json"),
+        "privacy": ("privacy bits --users 100 --flip 0.1 --plot", ".svg"),
+        "reach plan": ("reach plan --publisher daily=1000 --epsilon 2 --delta 1e-4 -o", ""),
+        "reach key": ("reach key -o", ""),
+        "reach encode": (f"reach encode {folder / 'ids.csv'} {publisher} -o", ""),
+        "reach analyze": (
+            f"reach analyze {folder / 'daily.filter'} --plan {reach_plan} -o",
+            ".json",
+        ),
+    }
+    return {name: (line.split(), end) for name, (line, end) in words.items()}
+
+
+FOLDERS = {
+    "run": ("survey.plan.json", "release.html", "release.json", "release.csv"),
+    "demo": ("browsers.plan.json", "release.html", "survey.toml", "people.csv"),
+    "reach demo": ("campaign.plan.json", "campaign.key", "daily.filter", "release.html"),
+    "reach figures": ("signal-to-noise.html", "skewness.svg"),
+}
+NAMES = list(verbs(Path()))
+
+
+def same_plan(verb: str, kind: str) -> bool:
+    """Return whether a verb writes the very plan that is there."""
+    return (verb.rsplit(maxsplit=1)[-1], kind) in {
+        ("plan", "survey.plan.json"),
+        ("--check", "survey.plan.json"),
+        ("plan", "reach.plan.json"),
+    }
+
+
+@pytest.mark.parametrize("link", ["itself", "symlink", "hard link"])
+@pytest.mark.parametrize("verb", NAMES)
+def test_no_verb_overwrites_what_cannot_be_made_again(
+    verb: str, link: str, folder: Path, cli: Callable[..., Done]
+) -> None:
+    reach.new_key().save(folder / "other.key")
+    words, end = verbs(folder)[verb]
+    for name in (*KINDS, *INPUTS):
+        if same_plan(verb, name):
+            continue
+        if name in INPUTS and str(folder / name) not in words:
+            continue  # no input of this verb
+        path = folder / name
+        before = path.read_bytes()
+        target = folder / (name + end)
+        if link == "symlink":
+            target = folder / f"link{end}"
+            target.symlink_to(path)
+        elif link == "hard link" or target != path:
+            target = folder / f"link{end}"
+            os.link(path, target)
+        done = cli(*words, target)
+        assert done.code in (2, 5), (verb, name, done)
+        assert path.read_bytes() == before, (verb, name)
+        assert target.read_bytes() == before, (verb, name)
+        if target != path:
+            target.unlink()
+    assert not list(folder.glob(".*"))
+    done = cli(*words, folder / f"new{end}")
+    assert done.code == 0, done
+
+
+@pytest.mark.parametrize("verb", FOLDERS)
+def test_no_folder_is_filled_over_what_cannot_be_made_again(
+    verb: str, folder: Path, cli: Callable[..., Done]
+) -> None:
+    inputs: list[str | Path] = []
+    if verb == "run":
+        inputs = [folder / "survey.toml", "--data", folder / "people.csv"]
+    for name in KINDS:
+        for target in FOLDERS[verb] if name == "campaign.key" else FOLDERS[verb][:1]:
+            out = folder / "out"
+            out.mkdir()
+            os.link(folder / name, out / target)
+            before = (folder / name).read_bytes()
+            done = cli(*verb.split(), *inputs, "-o", out)
+            assert done.code in (0, 2), (verb, name, done)
+            assert (folder / name).read_bytes() == before
+            if done.code == 0:  # the very same plan
+                assert kind_of(out / target) is Kind.PLAN
+            assert (out / target).read_bytes() == before, (verb, name, target)
+            for left in out.iterdir():
+                left.unlink()
+            out.rmdir()
+
+
+def test_run_does_not_overwrite_its_own_table(folder: Path, cli: Callable[..., Done]) -> None:
+    out = folder / "out"
+    out.mkdir()
+    (folder / "people.csv").rename(out / "release.csv")
+    before = (out / "release.csv").read_bytes()
+    done = cli("run", folder / "survey.toml", "--data", out / "release.csv", "-o", out)
+    assert (done.code, "another file than the input" in done.err) == (2, True)
+    assert (out / "release.csv").read_bytes() == before
+
+
+def test_a_plan_replaces_only_a_plan(folder: Path) -> None:
+    made = plan(Bit(), users=30, target=Target(2, 1e-2))
+    for name in (*(one for one, kind in KINDS.items() if kind is not Kind.PLAN), *INPUTS):
+        before = (folder / name).read_bytes()
+        with pytest.raises(InvalidInput, match="a new file or a plan"):
+            made.save(folder / name)
+        assert (folder / name).read_bytes() == before
+    made.save(folder / "survey.plan.json")
+    (folder / "empty").write_bytes(b"")
+    made.save(folder / "empty")
+
+
+def test_kinds_are_told_by_what_files_hold(folder: Path) -> None:
+    assert {name: kind_of(folder / name) for name in KINDS} == KINDS
+    assert [kind_of(folder / name) for name in INPUTS] == [None] * len(INPUTS)
+    assert kind_of(folder) is None
+    assert kind_of(folder / "none") is None
