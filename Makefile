@@ -4,10 +4,12 @@
 BASE_PYTHON ?= python3
 VENV        := .venv
 BENCH_VENV  := .venv-bench
+MUTANT_VENV := .venv-mutants
 PYTHON      := $(VENV)/bin/python
 BENCH       := $(BENCH_VENV)/bin/python
 READY       := $(VENV)/.ready
 BENCH_READY := $(BENCH_VENV)/.ready
+MUTANT_READY := $(MUTANT_VENV)/.ready
 SOURCES     := src tests $(wildcard benchmarks) $(wildcard examples)
 WORKERS     ?= auto
 FLIGHTS     := .data/flights.csv
@@ -18,7 +20,7 @@ export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo flights test test-long bench lint format docs lock clean
+.PHONY: help demo flights test test-long mutants bench lint format docs lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -34,6 +36,11 @@ test: lint $(FLIGHTS)  ## everything a change must pass (what .ci/run calls)
 
 test-long: $(READY) $(FLIGHTS)  ## the nightly tier: every test, many more examples
 	$(PYTHON) -m pytest -n $(WORKERS) -m "long or not long" --hypothesis-profile=long --timeout=7200
+
+# One room with ROOM=protocols; AGAIN=1 judges only the survivors of the last run.
+mutants: $(READY) $(MUTANT_READY)  ## small faults in the sources, each of which a test must notice
+	$(MUTANT_VENV)/bin/python -m tests.mutation $(ROOM) $(if $(AGAIN),--survivors) \
+		$(if $(filter-out auto,$(WORKERS)),--workers $(WORKERS))
 
 lint: $(READY)  ## style, types and import contracts
 	$(PYTHON) -m ruff check $(SOURCES)
@@ -51,7 +58,7 @@ docs: $(READY)  ## rewrite the generated pages (a test fails when they are stale
 	$(PYTHON) -m tests.oracles.assumed_pair
 	$(PYTHON) -m tests.privacy.test_published
 
-# $(READY) builds the C kernels in place, for both environments.
+# $(READY) builds the C kernels in place, for every environment.
 bench: $(READY) $(BENCH_READY)  ## accuracy and speed against other accountants, encoders, databases and filters
 	PYTHONPATH=src $(BENCH) -m benchmarks.privacy
 	PYTHONPATH=src $(BENCH) -m benchmarks.pipeline
@@ -60,12 +67,13 @@ bench: $(READY) $(BENCH_READY)  ## accuracy and speed against other accountants,
 lock:  ## choose versions anew and write requirements/*.txt (needs uv)
 	uv pip compile pyproject.toml --extra dev --output-file requirements/dev.txt $(LOCK_OPTIONS)
 	uv pip compile pyproject.toml --extra bench --output-file requirements/bench.txt $(LOCK_OPTIONS)
+	uv pip compile pyproject.toml --extra mutants --output-file requirements/mutants.txt $(LOCK_OPTIONS)
 
 LOCK_OPTIONS := --upgrade --universal --python-version 3.11 --fork-strategy fewest --generate-hashes --quiet \
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate
 
 clean:  ## remove environments, caches and build products
-	rm -rf $(VENV) $(BENCH_VENV) .data build demo-output flights-output reach-output dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH_VENV) $(MUTANT_VENV) .mutants .data build demo-output flights-output reach-output dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info src/chaffinch/sampling/*.so
 
@@ -84,6 +92,10 @@ $(FLIGHTS): requirements/flights.txt examples/flights/prepare.py | $(READY)
 
 $(BENCH_READY): requirements/bench.txt
 	$(call make_environment,$(BENCH_VENV),requirements/bench.txt)
+	@touch $@
+
+$(MUTANT_READY): requirements/mutants.txt
+	$(call make_environment,$(MUTANT_VENV),requirements/mutants.txt)
 	@touch $@
 
 define make_environment

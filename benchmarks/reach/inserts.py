@@ -16,7 +16,7 @@ from pybloom_live import BloomFilter
 from rbloom import Bloom
 
 from benchmarks.findings import Finding, Goal, Line, processor_seconds, ratio
-from chaffinch.sampling import backend, digests, filter_backends, set_columns
+from chaffinch.sampling import backend, backends, digest_ids, set_columns
 
 BITS = 1 << 27
 IDS, ID_BYTES = 10_000_000, 16
@@ -77,14 +77,14 @@ def _line(name: str, runs: list[float], ours: list[float]) -> Line:
 def _ours(
     kind: str, data: NDArray[np.uint8], offsets: NDArray[np.int64], packed: NDArray[np.uint64]
 ) -> None:
-    before = filter_backends.LOOPS
-    filter_backends.LOOPS = filter_backends.choose(kind)[1]
+    before = backends.FILTER_LOOPS
+    backends.FILTER_LOOPS = backends.choose_filters(kind)[1]
     try:
         for start in range(0, len(offsets) - 1, IDS_AT_ONCE):
             edges = offsets[start : start + IDS_AT_ONCE + 1]
-            set_columns(packed, digests(data, edges, KEY), BITS)
+            set_columns(packed, digest_ids(data, edges, KEY), BITS)
     finally:
-        filter_backends.LOOPS = before
+        backends.FILTER_LOOPS = before
 
 
 def _only_set(words: NDArray[np.uint64], packed: NDArray[np.uint64]) -> None:

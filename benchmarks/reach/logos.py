@@ -18,7 +18,7 @@ from benchmarks.findings import (
     processor_seconds,
     ratio,
 )
-from chaffinch.sampling import backend, filter_backends, logo_counts
+from chaffinch.sampling import backend, backends, logo_counts
 
 ROWS, BITS = 10, 1 << 27
 SHARES = {"chaffinch, numpy": 16, "unpackbits": 32}
@@ -84,12 +84,12 @@ def _part(rows: Rows, share: int) -> Rows:
 
 
 def _ours(kind: str, rows: Rows) -> NDArray[np.int64]:
-    before = filter_backends.LOOPS
-    filter_backends.LOOPS = filter_backends.choose(kind)[1]
+    before = backends.FILTER_LOOPS
+    backends.FILTER_LOOPS = backends.choose_filters(kind)[1]
     try:
         return logo_counts(rows, 64 * len(rows[0]))
     finally:
-        filter_backends.LOOPS = before
+        backends.FILTER_LOOPS = before
 
 
 def _unpacked(rows: Rows) -> NDArray[np.int64]:

@@ -90,7 +90,7 @@ NUMBERS = st.floats(-1e300, 1e300, allow_subnormal=True)
 def test_ends_are_never_rounded_inwards(value: float, places: int) -> None:
     low, middle, high = (
         float(write(value, places).replace(",", ""))
-        for write in (rounding.downwards, rounding.nearest, rounding.upwards)
+        for write in (rounding.lower_text, rounding.nearest_text, rounding.upper_text)
     )
     assert low <= value <= high
     assert low <= middle <= high
@@ -99,10 +99,10 @@ def test_ends_are_never_rounded_inwards(value: float, places: int) -> None:
 
 @given(st.floats(1e-300, 1e300), st.integers(1, 12))
 def test_a_promise_is_never_rounded_down(value: float, digits: int) -> None:
-    said = float(rounding.at_most(value, digits))
+    said = float(rounding.promise_text(value, digits))
     assert value <= said <= value * (1 + 1.0001 * 10.0 ** (1 - digits))
 
 
 def test_infinity_is_written() -> None:
-    assert rounding.at_most(math.inf, 3) == "inf"
-    assert rounding.upwards(math.inf, 1) == "inf"
+    assert rounding.promise_text(math.inf, 3) == "inf"
+    assert rounding.upper_text(math.inf, 1) == "inf"

@@ -47,6 +47,13 @@ def modules() -> tuple[str, ...]:
     return (chaffinch.__name__, *sorted(module.name for module in found))
 
 
+def source_of(name: str) -> str:
+    """Return the text of a module."""
+    path = SOURCE.parent.joinpath(*name.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
 def imports(path: Path, *, package: str) -> set[str]:
     """Return what a source file imports, as full dotted names, wherever in it they stand.
 

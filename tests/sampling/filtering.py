@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from chaffinch.errors import InvalidInput
-from chaffinch.sampling import filter_backends
+from chaffinch.sampling import backends
 
 Result = TypeVar("Result")
 
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 def available() -> tuple[str, ...]:
     """Return the implementations that can run here."""
     try:
-        filter_backends.choose("native")
+        backends.choose_filters("native")
     except InvalidInput:
         return ("numpy",)
     return ("native", "numpy")
@@ -29,7 +29,7 @@ def with_each(run: Callable[[], Result]) -> list[Result]:
     results = []
     for name in available():
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(filter_backends, "LOOPS", filter_backends.choose(name)[1])
+            patch.setattr(backends, "FILTER_LOOPS", backends.choose_filters(name)[1])
             results.append(run())
     return results
 

@@ -15,11 +15,11 @@ from scipy import stats
 
 from chaffinch.errors import InvalidInput
 from chaffinch.sampling import (
-    columns,
-    digests,
-    filter_backends,
+    backends,
+    digest_again,
+    digest_columns,
+    digest_ids,
     filters_plain,
-    redigested,
     set_columns,
 )
 from tests.sampling.filtering import with_each
@@ -57,7 +57,7 @@ def column_of(ids: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def hashed(ids: list[bytes], key: bytes = KEY) -> list[int]:
-    found: list[int] = digests(*column_of(ids), key).tolist()
+    found: list[int] = digest_ids(*column_of(ids), key).tolist()
     return found
 
 
@@ -109,7 +109,7 @@ def test_the_vectors_catch_a_wrong_rotation(constant: int, monkeypatch: pytest.M
     def wrong(words: NDArray[np.uint64], by: int) -> None:
         right(words, by + 1 if by == constant else by)
 
-    monkeypatch.setattr(filter_backends, "LOOPS", filters_plain)
+    monkeypatch.setattr(backends, "FILTER_LOOPS", filters_plain)
     monkeypatch.setattr(filters_plain, "rotate", wrong)
     for length, expected in enumerate(EXPECTED):
         assert hashed([bytes(range(length))])[0] != expected
@@ -140,7 +140,7 @@ def test_many_ids_of_mixed_lengths_are_the_same_in_both_forms() -> None:
     sizes[20_000] = 70_000
     edges = np.concatenate([[11], 11 + np.cumsum(sizes)])
     data = generator.integers(0, 256, edges[-1] + 3, dtype=np.uint8)
-    results = with_each(lambda: digests(data, edges, KEY))
+    results = with_each(lambda: digest_ids(data, edges, KEY))
     for one in results:
         assert one.dtype == np.uint64
         assert np.array_equal(one, results[0])
@@ -159,17 +159,17 @@ def test_columns_may_be_slices_unaligned_and_of_short_offsets() -> None:
 
     def run() -> None:
         for offsets in (edges, edges.astype(np.int32), shifted, every_second):
-            assert digests(data, offsets, KEY).tolist() == expected
-        assert digests(doubled, edges, KEY).tolist() == expected
+            assert digest_ids(data, offsets, KEY).tolist() == expected
+        assert digest_ids(doubled, edges, KEY).tolist() == expected
 
     with_each(run)
 
 
 def test_no_ids_and_empty_ids() -> None:
     nothing = np.zeros(0, dtype=np.uint8)
-    for found in with_each(lambda: digests(nothing, np.array([0]), KEY)):
+    for found in with_each(lambda: digest_ids(nothing, np.array([0]), KEY)):
         assert len(found) == 0
-    for found in with_each(lambda: digests(nothing, np.zeros(12, dtype=np.int64), KEY)):
+    for found in with_each(lambda: digest_ids(nothing, np.zeros(12, dtype=np.int64), KEY)):
         assert set(found.tolist()) == {by_the_paper(b"", KEY)}
 
 
@@ -182,7 +182,7 @@ def test_offsets_out_of_range_are_refused(offsets: list[int]) -> None:
 
     def refused() -> None:
         with pytest.raises(InvalidInput, match=r"offsets must be rising, and from 0 to 6"):
-            digests(data, np.array(offsets), KEY)
+            digest_ids(data, np.array(offsets), KEY)
 
     with_each(refused)
 
@@ -208,27 +208,27 @@ WHOLE = np.array([0, 6])
 )
 def test_what_is_no_column_of_ids_is_refused(data: Any, offsets: Any, key: Any) -> None:
     with pytest.raises(InvalidInput):
-        digests(data, offsets, key)
+        digest_ids(data, offsets, key)
 
 
 def test_a_refused_key_is_not_shown() -> None:
     with pytest.raises(InvalidInput) as caught:
-        digests(SIX, WHOLE, b"secret words")
+        digest_ids(SIX, WHOLE, b"secret words")
     assert "secret" not in str(caught.value)
     with pytest.raises(InvalidInput, match="key"):
-        redigested(np.zeros(1, dtype=np.uint64), b"secret words")
+        digest_again(np.zeros(1, dtype=np.uint64), b"secret words")
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 40_000])
 def test_a_digest_is_hashed_again_as_its_bytes(count: int) -> None:
     words = np.random.default_rng(2).integers(0, WORD, count, dtype=np.uint64, endpoint=False)
-    for found in with_each(lambda: redigested(words, KEY)):
+    for found in with_each(lambda: digest_again(words, KEY)):
         assert found.tolist()[:99] == [
             by_the_paper(one.to_bytes(8, "little"), KEY) for one in words.tolist()[:99]
         ]
         edges = np.arange(0, 8 * count + 1, 8)
         text = words.astype("<u8").view(np.uint8)
-        assert np.array_equal(found, digests(text, edges, KEY))
+        assert np.array_equal(found, digest_ids(text, edges, KEY))
 
 
 # ---------------------------------------------------------------- columns
@@ -241,7 +241,7 @@ EDGES = [0, 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 2**32, 2**64 -
     words=st.lists(st.one_of(st.integers(0, WORD - 1), st.sampled_from(EDGES)), max_size=30),
 )
 def test_a_column_is_the_digests_share_of_the_width(bits: int, words: list[int]) -> None:
-    found = columns(np.array(words, dtype=np.uint64), bits)
+    found = digest_columns(np.array(words, dtype=np.uint64), bits)
     assert found.dtype == np.int64
     assert found.tolist() == [floor(Fraction(word, WORD) * bits) for word in words]
 
@@ -251,7 +251,7 @@ def test_the_bits_of_all_columns_are_set_and_no_others(bits: int) -> None:
     words = np.random.default_rng(bits).integers(0, WORD, 5000, dtype=np.uint64, endpoint=False)
     words[:2] = 0, WORD - 1
     expected = np.zeros(-(-bits // 64) * 64, dtype=np.uint8)
-    expected[columns(words, bits)] = 1
+    expected[digest_columns(words, bits)] = 1
     expected[0] = 1  # Was there before.
 
     def run() -> NDArray[np.uint64]:
@@ -312,9 +312,9 @@ def test_ids_fall_evenly_on_the_columns() -> None:
     limit = stats.chi2.isf(FALSE_ALARM, bits - 1)
     names = np.arange(count, dtype=np.int64).astype("S8")
     data = np.frombuffer(names.tobytes(), dtype=np.uint8)  # Ids 0, 1, 2, … with zeros behind.
-    words = digests(data, np.arange(0, 8 * count + 1, 8), KEY)
-    assert unevenness(columns(words, bits), bits) < limit
-    assert unevenness(columns(redigested(words, KEY[::-1]), bits), bits) < limit
+    words = digest_ids(data, np.arange(0, 8 * count + 1, 8), KEY)
+    assert unevenness(digest_columns(words, bits), bits) < limit
+    assert unevenness(digest_columns(digest_again(words, KEY[::-1]), bits), bits) < limit
     # Slightly wrong: one digest in twenty falls on the lower half only.
     lower = np.where(np.arange(count) % 20 == 0, words >> np.uint64(1), words)
-    assert unevenness(columns(lower, bits), bits) > limit
+    assert unevenness(digest_columns(lower, bits), bits) > limit

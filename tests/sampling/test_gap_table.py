@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.sampling.gaps import Level, gap_table, resolve
+from chaffinch.sampling.gaps import Level, gap_table, resolve_tie
 from tests.sampling.sources import Exhausted, chance
 
 
@@ -76,7 +76,7 @@ def law(level: Level, depth: int) -> tuple[dict[int, Fraction], Fraction]:
         words = waiting.pop()
         mass = Fraction(1, 2 ** (level.width * len(words)))
         try:
-            result = resolve(level, words[0], drawing(words[1:]))
+            result = resolve_tie(level, words[0], drawing(words[1:]))
         except Exhausted:
             if len(words) == depth:
                 still_open += mass

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidInput
-from chaffinch.sampling import backend, backends, filter_backends, filters_plain, logo_counts
+from chaffinch.sampling import backend, backends, filters_plain, logo_counts
 from tests.sampling.filtering import available, built, with_each
 
 ROWS = range(1, 21)
@@ -148,32 +148,32 @@ def test_what_are_no_stacked_rows_is_refused(rows: Any, bits: Any, out: Any) -> 
 
 @pytest.mark.parametrize("name", available())
 def test_each_table_is_complete(name: str) -> None:
-    loops = filter_backends.choose(name)[1]
-    members = {label for label in vars(filter_backends.Loops) if not label.startswith("_")}
+    loops = backends.choose_filters(name)[1]
+    members = {label for label in vars(backends.FilterLoops) if not label.startswith("_")}
     assert members
     assert all(callable(getattr(loops, label)) for label in members)
 
 
 def test_the_loops_of_filters_are_of_the_same_kind_as_the_others() -> None:
     for wanted in ("", "numpy"):
-        assert filter_backends.choose(wanted)[0] == backends.choose(wanted)[0]
-    assert filter_backends.LOOPS is filter_backends.choose(backend())[1]
+        assert backends.choose_filters(wanted)[0] == backends.choose(wanted)[0]
+    assert backends.FILTER_LOOPS is backends.choose_filters(backend())[1]
     with pytest.raises(InvalidInput, match="one of"):
-        filter_backends.choose("fortran")
+        backends.choose_filters("fortran")
 
 
 @built
 def test_an_extension_that_is_missing_or_old_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "chaffinch.sampling._filters", None)
-        assert filter_backends.choose("") == ("numpy", filters_plain)
+        assert backends.choose_filters("") == ("numpy", filters_plain)
         with pytest.raises(InvalidInput, match="not built"):
-            filter_backends.choose("native")
-    assert filter_backends.choose("")[0] == "native"
+            backends.choose_filters("native")
+    assert backends.choose_filters("")[0] == "native"
     monkeypatch.setattr(filters_plain, "EDITION", filters_plain.EDITION + 1)
-    assert filter_backends.choose("") == ("numpy", filters_plain)
+    assert backends.choose_filters("") == ("numpy", filters_plain)
     with pytest.raises(InvalidInput, match="older sources"):
-        filter_backends.choose("native")
+        backends.choose_filters("native")
 
 
 # ---------------------------------------------------------------- what C refuses
@@ -222,12 +222,12 @@ WRONG: list[tuple[str, Callable[[Any], object]]] = [
 @pytest.mark.parametrize("call", [pytest.param(call, id=label) for label, call in WRONG])
 def test_buffers_that_do_not_fit_are_refused(call: Callable[[Any], object]) -> None:
     with pytest.raises(ValueError, match="must fit"):
-        call(filter_backends.choose("native")[1])
+        call(backends.choose_filters("native")[1])
 
 
 @built
 def test_buffers_that_are_no_buffers_are_refused() -> None:
-    loops: Any = filter_backends.choose("native")[1]
+    loops: Any = backends.choose_filters("native")[1]
     row = bytearray(8)
     with pytest.raises(TypeError):
         loops.count_logos([row], 64, signed(0, 0))

@@ -172,10 +172,10 @@ def _dot(
 ) -> Dot:
     low, high = each or together or (estimate, estimate)
     # _Intervals of 95% are about four standard errors wide.
-    places = rounding.decimals((high - low) / 4, counted=counted)
+    places = rounding.decimal_places((high - low) / 4, counted=counted)
     said = (
-        f"{rounding.nearest(estimate, places)} "
-        f"({rounding.downwards(low, places)} to {rounding.upwards(high, places)})"
+        f"{rounding.nearest_text(estimate, places)} "
+        f"({rounding.lower_text(low, places)} to {rounding.upper_text(high, places)})"
     )
     return Dot(label, estimate, each, together, said)
 
@@ -192,7 +192,7 @@ def _axis(label: str, dots: Sequence[Dot], *, zero: bool) -> Axis:
 def _alternative(dots: Sequence[Dot], values: int, level: float, unit: str) -> str:
     """Return what the picture shows, in sentences."""
     of = f"{values:,} values" if values > 1 else "one value"
-    words = f"Estimated number of {unit} for {of}, with {rounding.percent(level)} intervals."
+    words = f"Estimated number of {unit} for {of}, with {rounding.percent_text(level)} intervals."
     words += f" The largest is {dots[0].label}: {dots[0].said}."
     if len(dots) == values > 1:
         words += f" The smallest is {dots[-1].label}: {dots[-1].said}."
@@ -218,7 +218,7 @@ def _draw_svg(figure: DotFigure, *, name: str, styled: bool) -> str:
 
 def _legend(figure: DotFigure) -> Iterator[str]:
     """Yield what the marks mean; only those that there are."""
-    level = rounding.percent(figure.level)
+    level = rounding.percent_text(figure.level)
     yield element("circle", cx=5, cy=10, r=4.5, class_="cf-dot")
     yield element("text", "estimate", x=14, y=14, class_="cf-soft")
     x = 72.0

@@ -107,7 +107,7 @@ def parts_chart(
         listed = "; ".join(_sets_in_words(some, names) for some in below)
         note += f" Estimated below 0, and drawn without length: {listed}."
     told = ". ".join(
-        f"{_sets_in_words(part.sets, names)}: {rounding.nearest(part.high - part.low, 0)}"
+        f"{_sets_in_words(part.sets, names)}: {rounding.nearest_text(part.high - part.low, 0)}"
         for part in parts
     )
     return PartsFigure(

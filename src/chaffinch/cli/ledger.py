@@ -142,7 +142,7 @@ def check(
 
 
 def _show(opened: Ledger, output: Output, extra: dict[str, Any] | None = None) -> None:
-    from chaffinch.rounding import at_most
+    from chaffinch.rounding import promise_text
 
     with output.thinking("composing all charges"):
         spent, entries = opened.spent().epsilon, opened.entries()
@@ -160,13 +160,15 @@ def _show(opened: Ledger, output: Output, extra: dict[str, Any] | None = None) -
         return
     output.words(
         f"Budget of the {opened.role}: epsilon {cap.epsilon:g} with delta {cap.delta:g}. "
-        f"Spent: {at_most(spent, 4)}, composed exactly over "
+        f"Spent: {promise_text(spent, 4)}, composed exactly over "
         f"{counted(len(entries), 'charge')}. Left: {_at_least(left)}; epsilons do not just add "
         "up, so only `ledger check --plan` tells whether a plan fits."
     )
     if extra:
         fits = "fits" if extra["fits"] else "does not fit"
-        output.words(f"With one round of the plan: {at_most(extra['with_plan'], 4)}; it {fits}.")
+        output.words(
+            f"With one round of the plan: {promise_text(extra['with_plan'], 4)}; it {fits}."
+        )
     if entries:
         output.words("")
         room = min(LONGEST_KEY, output.width - OTHER_COLUMNS)

@@ -247,9 +247,9 @@ def _chosen(plan: Plan) -> Candidate:
 
 
 def _promise(value: float) -> str:
-    from chaffinch.rounding import at_most
+    from chaffinch.rounding import promise_text
 
-    return "none" if math.isinf(value) else at_most(value, 4)
+    return "none" if math.isinf(value) else promise_text(value, 4)
 
 
 _COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (

@@ -176,9 +176,9 @@ def _row(given: str, found: str, bracket: Bracket) -> dict[str, Any]:
 
 
 def _up(value: float) -> str:
-    from chaffinch.rounding import at_most
+    from chaffinch.rounding import promise_text
 
-    return "infinite" if math.isinf(value) else at_most(value, 6)
+    return "infinite" if math.isinf(value) else promise_text(value, 6)
 
 
 def _down(value: float) -> str:

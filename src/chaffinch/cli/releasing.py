@@ -42,9 +42,9 @@ class Charged:
 
     def show(self, output: Output) -> None:
         """Print the charge and where it leaves the budget."""
-        from chaffinch.rounding import at_most
+        from chaffinch.rounding import promise_text
 
-        spent = at_most(self.ledger.spent().epsilon, 4)
+        spent = promise_text(self.ledger.spent().epsilon, 4)
         output.words("")
         output.words(
             ("charged before to" if self.before else "charged to")

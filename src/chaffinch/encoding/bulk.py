@@ -186,12 +186,12 @@ def encode_numbers(plan: Plan, numbers: list[NDArray[Any]], count: int, words: W
 
 
 def join_batches(plan: Plan, batches: list[Reports]) -> Reports:
-    """Return batches of one plan as one."""
+    """Return batches of one plan, one at least, as one."""
     if len(batches) == 1:
         return batches[0]
     return Reports(
         origin_of(plan),
         sum(batch.count for batch in batches),
-        np.concatenate([batch.messages for batch in batches] or [np.empty(0, np.uint32)]),
+        np.concatenate([batch.messages for batch in batches]),
         tuple(rows for batch in batches for rows in batch.rows),
     )

@@ -22,7 +22,7 @@ from chaffinch.release.statement import (
     guarantee_terms,
     promise_sentence,
 )
-from chaffinch.rounding import at_most, decimals, percent
+from chaffinch.rounding import decimal_places, percent_text, promise_text
 
 FORMAT = "chaffinch/reach-release@1"
 
@@ -158,7 +158,7 @@ def _release_statement(release: ReachRelease) -> Statement:
         level=release.level,
         legend=(
             "± is one standard error; low and high are the ends of an interval that holds with "
-            f"probability {percent(release.level)} (for large counts), each row by itself."
+            f"probability {percent_text(release.level)} (for large counts), each row by itself."
         ),
         sections=tuple(_statement_sections(release)),
         notes=release.notes,
@@ -207,9 +207,8 @@ def _left_clause(epsilon: float, protected: str) -> str:
     if math.isinf(epsilon):
         return f"nothing would protect {protected}"
     weak = ", which is as good as nothing" if epsilon > _HARDLY_ANY else ""
-    return (
-        f"only the flips would protect {protected}, with an epsilon of {at_most(epsilon, 4)}{weak}"
-    )
+    left = promise_text(epsilon, 4)
+    return f"only the flips would protect {protected}, with an epsilon of {left}{weak}"
 
 
 def _colluding_terms(release: ReachRelease) -> Iterator[Pair]:
@@ -222,7 +221,7 @@ def _colluding_terms(release: ReachRelease) -> Iterator[Pair]:
 
 
 def _epsilon_term(value: float) -> str:
-    return "no protection" if math.isinf(value) else f"epsilon {at_most(value, 4)}"
+    return "no protection" if math.isinf(value) else f"epsilon {promise_text(value, 4)}"
 
 
 def _filter_count(release: ReachRelease) -> str:
@@ -232,7 +231,7 @@ def _filter_count(release: ReachRelease) -> str:
 
 
 def _reading_advice(release: ReachRelease) -> list[str]:
-    level = percent(release.level)
+    level = percent_text(release.level)
     lines = [
         (
             "Every number is an estimate of how many ids there are. Bits were flipped by chance at "
@@ -273,7 +272,7 @@ def _reading_advice(release: ReachRelease) -> list[str]:
 
 def _statement_sections(release: ReachRelease) -> Iterator[Section]:
     for kind, rows in _labelled_rows(release):
-        digits = decimals(min(row.standard_error for _, row in rows), counted=True)
+        digits = decimal_places(min(row.standard_error for _, row in rows), counted=True)
         yield Section(
             name=kind.name,
             heading=kind.heading,

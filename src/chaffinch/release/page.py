@@ -13,7 +13,7 @@ from chaffinch.charts.page import html_page
 from chaffinch.charts.parts import MOST_SETS, PartsFigure, parts_chart
 from chaffinch.charts.svg import escape
 from chaffinch.release.statement import Ends, Line, Pair, Section, Statement
-from chaffinch.rounding import downwards, nearest, percent, two_digits, upwards
+from chaffinch.rounding import error_text, lower_text, nearest_text, percent_text, upper_text
 
 _MOST_ROWS = 200
 _EXCERPT_ROWS = 10
@@ -98,8 +98,8 @@ def _row_table(section: Section, level: float, most: int) -> str:
     heads = [section.label, "estimate", "standard error"]
     columns = [[row.label for row in rows], [_estimate(row) for row in rows], [*map(_error, rows)]]
     for head, ends in (
-        (f"{percent(level)} interval", [row.interval for row in rows]),
-        (f"{percent(level)}, all together", [row.together for row in rows]),
+        (f"{percent_text(level)} interval", [row.interval for row in rows]),
+        (f"{percent_text(level)}, all together", [row.together for row in rows]),
     ):
         if any(ends):
             heads.append(head)
@@ -112,18 +112,18 @@ def _row_table(section: Section, level: float, most: int) -> str:
 
 
 def _estimate(row: Line) -> str:
-    return nearest(row.estimate, row.decimals)
+    return nearest_text(row.estimate, row.decimals)
 
 
 def _error(row: Line) -> str:
-    return "" if row.standard_error is None else two_digits(row.standard_error)
+    return "" if row.standard_error is None else error_text(row.standard_error)
 
 
 def _between(ends: Ends | None, row: Line) -> str:
     """Return an interval, rounded outwards."""
     if ends is None:
         return ""
-    return f"{downwards(ends[0], row.decimals)} to {upwards(ends[1], row.decimals)}"
+    return f"{lower_text(ends[0], row.decimals)} to {upper_text(ends[1], row.decimals)}"
 
 
 def _grid(section: Section, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from chaffinch.planning.explanation import right_guesses
 from chaffinch.privacy import Guarantee
-from chaffinch.rounding import at_most, percent
+from chaffinch.rounding import percent_text, promise_text
 
 Ends = tuple[float, float]
 Pair = tuple[str, str]
@@ -144,8 +144,8 @@ def guarantee_terms(guarantee: Guarantee, *, unit: str) -> list[Pair]:
     proven = "" if guarantee.proven else " (not proven)"
     return [
         ("Unit of protection", unit),
-        ("Epsilon", at_most(guarantee.epsilon, 6)),
-        ("Delta", at_most(guarantee.delta, 3)),
+        ("Epsilon", promise_text(guarantee.epsilon, 6)),
+        ("Delta", promise_text(guarantee.delta, 3)),
         ("Neighbours", _with_meaning(guarantee.neighbours, _NEIGHBOURS)),
         ("View", _with_meaning(guarantee.view, _VIEWS)),
         ("Crowd", guarantee.crowd),
@@ -155,7 +155,7 @@ def guarantee_terms(guarantee: Guarantee, *, unit: str) -> list[Pair]:
 
 def closing_facts(*, batch: str, level: float, version: str) -> list[Pair]:
     """Return the facts that end the list of every release."""
-    return [("Batch", batch), ("Level", percent(level)), ("Made with", f"chaffinch {version}")]
+    return [("Batch", batch), ("Level", percent_text(level)), ("Made with", f"chaffinch {version}")]
 
 
 def _with_meaning(word: str, meanings: Mapping[str, str]) -> str:

@@ -22,7 +22,7 @@ from chaffinch.release.statement import (
     guarantee_terms,
     promise_sentence,
 )
-from chaffinch.rounding import at_most, decimals, percent, quantile_name
+from chaffinch.rounding import decimal_places, percent_text, promise_text, quantile_name
 from chaffinch.wire.messages import Counts
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def _release_statement(release: Release) -> Statement:
         level=release.level,
         legend=(
             "± is one standard error; low and high are the ends of an interval that holds with "
-            f"probability {percent(release.level)} for each value by itself."
+            f"probability {percent_text(release.level)} for each value by itself."
         ),
         sections=tuple(
             _answer_section(answer, release, number)
@@ -253,7 +253,7 @@ def _trust_sentence(release: Release) -> str:
     left = (
         "nothing protects a single answer"
         if math.isinf(local)
-        else f"an epsilon of {at_most(local, 4)} is left"
+        else f"an epsilon of {promise_text(local, 4)} is left"
     )
     return (
         f"This counts on {release.guarantee.crowd}, and on a shuffler that does not collude "
@@ -264,11 +264,11 @@ def _trust_sentence(release: Release) -> str:
 def _local_term(local: float) -> str:
     if math.isinf(local):
         return "infinite (no protection if shuffler and analyzer collude)"
-    return f"{at_most(local, 4)} (what is left if shuffler and analyzer collude)"
+    return f"{promise_text(local, 4)} (what is left if shuffler and analyzer collude)"
 
 
 def _reading_advice(release: Release) -> tuple[str, ...]:
-    level = percent(release.level)
+    level = percent_text(release.level)
     return (
         (
             "Every number is an estimate. Chance was added on purpose, on each person's device, "
@@ -300,7 +300,7 @@ def _answer_section(answer: Answer, release: Release, number: int) -> Section:
         if answer.summary.quantiles:
             together = (
                 "The intervals of the quantiles hold all together, with a probability of at "
-                f"least {percent(release.level)}."
+                f"least {percent_text(release.level)}."
             )
             notes = (together, *notes)
     return Section(
@@ -317,7 +317,7 @@ def _answer_section(answer: Answer, release: Release, number: int) -> Section:
 
 def _count_lines(answer: Answer) -> Iterator[Line]:
     errors = answer.standard_errors[answer.standard_errors > 0]
-    digits = decimals(float(errors.min()) if len(errors) else 0.0, counted=True)
+    digits = decimal_places(float(errors.min()) if len(errors) else 0.0, counted=True)
     for _, label, estimate, error, low, high, low_all, high_all in answer.rows():
         yield Line(label, estimate, error, (low, high), (low_all, high_all), digits)
 
@@ -326,7 +326,7 @@ def _number_lines(answer: Answer, summary: Summary, reports: int) -> Iterator[Li
     """Yield the mean and the sum, each with its own interval, and quantiles, which share theirs."""
     widths = [high - low for _, low, _, high in summary.quantiles if high > low]
     # The narrowest bracket decides; it stands for about four standard errors.
-    quantile_digits = decimals(min(widths, default=0.0) / 4)
+    quantile_digits = decimal_places(min(widths, default=0.0) / 4)
     mean = next(answer.rows())
     for row in (mean, *answer.summary_rows(reports)):
         ends, error = (row.low, row.high), row.standard_error
@@ -335,4 +335,6 @@ def _number_lines(answer: Answer, summary: Summary, reports: int) -> Iterator[Li
         else:
             # A sum is the mean times the reports: far off the scale of everything else.
             on_scale = row is mean
-            yield Line(row.value, row.estimate, error, ends, None, decimals(error), drawn=on_scale)
+            yield Line(
+                row.value, row.estimate, error, ends, None, decimal_places(error), drawn=on_scale
+            )

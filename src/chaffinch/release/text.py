@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from chaffinch.release.statement import Line, Section, Statement
-from chaffinch.rounding import downwards, nearest, two_digits, upwards
+from chaffinch.rounding import error_text, lower_text, nearest_text, upper_text
 from chaffinch.text_tables import text_table
 
 WIDTH = 80
@@ -38,7 +38,7 @@ def _section_lines(section: Section, width: int) -> Iterator[str]:
     if any(row.truth is not None for row in rows):
         heads.append("truth")
         for line, row in zip(cells, rows, strict=True):
-            line.append("" if row.truth is None else nearest(row.truth, row.decimals))
+            line.append("" if row.truth is None else nearest_text(row.truth, row.decimals))
     yield from text_table([heads, *cells], width)
     left_out = section.left_out(_MOST_ROWS)
     for said in [left_out] * bool(left_out) + [f"note: {note}" for note in section.notes]:
@@ -49,11 +49,11 @@ def _row_cells(row: Line) -> list[str]:
     low, high = row.ends
     return [
         row.label,
-        nearest(row.estimate, row.decimals),
-        "" if row.standard_error is None else two_digits(row.standard_error),
+        nearest_text(row.estimate, row.decimals),
+        "" if row.standard_error is None else error_text(row.standard_error),
         # Outwards: what is shown must hold whenever the interval does.
-        downwards(low, row.decimals),
-        upwards(high, row.decimals),
+        lower_text(low, row.decimals),
+        upper_text(high, row.decimals),
     ]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from chaffinch.sampling.backends import backend
 from chaffinch.sampling.coins import below, bernoulli, permutation
 from chaffinch.sampling.counting import histogram, logo_counts, positional_popcount
-from chaffinch.sampling.digests import columns, digests, redigested, set_columns
+from chaffinch.sampling.digests import digest_again, digest_columns, digest_ids, set_columns
 from chaffinch.sampling.flips import flip, flip_mask
 from chaffinch.sampling.gaps import position_chunks, positions
 from chaffinch.sampling.one_hot import flip_one_hot, flip_packed
@@ -22,8 +22,9 @@ __all__ = [
     "backend",
     "below",
     "bernoulli",
-    "columns",
-    "digests",
+    "digest_again",
+    "digest_columns",
+    "digest_ids",
     "flip",
     "flip_mask",
     "flip_one_hot",
@@ -34,7 +35,6 @@ __all__ = [
     "position_chunks",
     "positional_popcount",
     "positions",
-    "redigested",
     "secure_words",
     "set_columns",
 ]

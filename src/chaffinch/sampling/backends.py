@@ -1,4 +1,9 @@
-"""Which implementation of the loops runs: the C extension where it was built, else NumPy."""
+"""Which implementation of the loops runs: the C extension where it was built, else NumPy.
+
+There are two extensions, one for messages and one for filters; each has a table of functions
+here, a reference in NumPy (`plain`, `filters_plain`), and what both ask of an array: its type,
+one dimension, and no gaps.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
-from chaffinch.sampling import plain
+from chaffinch.sampling import filters_plain, plain
 
 State = plain.State
 VARIABLE = "CHAFFINCH_KERNELS"
@@ -125,13 +130,52 @@ class Loops(Protocol):
         ...
 
 
+class FilterLoops(Protocol):
+    """The same for filters; ``filters_plain`` says what each function does."""
+
+    def siphash(
+        self,
+        data: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        key: bytes,
+        out: NDArray[np.uint64],
+        /,
+    ) -> None:
+        """Hash the ids in a column."""
+        ...
+
+    def siphash_words(
+        self, digests: NDArray[np.uint64], key: bytes, out: NDArray[np.uint64], /
+    ) -> None:
+        """Hash digests again."""
+        ...
+
+    def set_bits(
+        self, packed: NDArray[np.uint64], digests: NDArray[np.uint64], bits: int, /
+    ) -> None:
+        """Set the bit of each digest's column."""
+        ...
+
+    def count_logos(
+        self, rows: tuple[NDArray[np.uint64], ...], bits: int, counts: NDArray[np.int64], /
+    ) -> None:
+        """Count the logos of stacked rows."""
+        ...
+
+
 def choose(wanted: str) -> tuple[str, Loops]:
     """Return the name and the loops for what the environment variable says."""
-    name, loops = chosen(wanted, "_native", plain)
+    name, loops = _choose_module(wanted, "_native", plain)
     return name, cast("Loops", loops)
 
 
-def chosen(wanted: str, extension: str, fallback: ModuleType) -> tuple[str, ModuleType]:
+def choose_filters(wanted: str) -> tuple[str, FilterLoops]:
+    """Return the same for the loops of filters."""
+    name, loops = _choose_module(wanted, "_filters", filters_plain)
+    return name, cast("FilterLoops", loops)
+
+
+def _choose_module(wanted: str, extension: str, fallback: ModuleType) -> tuple[str, ModuleType]:
     """Return a C extension if it is wanted and was built from these sources, else the other.
 
     Both say which edition of the loops they hold.
@@ -151,6 +195,7 @@ def chosen(wanted: str, extension: str, fallback: ModuleType) -> tuple[str, Modu
 
 
 _NAME, LOOPS = choose(os.environ.get(VARIABLE, ""))
+_, FILTER_LOOPS = choose_filters(os.environ.get(VARIABLE, ""))
 
 
 def backend() -> str:
@@ -158,23 +203,21 @@ def backend() -> str:
     return _NAME
 
 
-# ----------------------------------------------------------------------------
-# What the loops ask of an array: its type, one dimension, and no gaps.
-
-
 def contiguous(name: str, array: NDArray[Any], *types: type[np.generic]) -> NDArray[Any]:
     """Return the array of one of these types as the loops read it: copied only if it must be."""
-    return np.require(_typed(name, array, types), requirements=["C", "A"])
+    return np.require(_check_type(name, array, types), requirements=["C", "A"])
 
 
 def writable(name: str, array: NDArray[Any], kind: type[np.generic], size: int) -> NDArray[Any]:
     """Return the array if it holds ``size`` items that can be written in place."""
-    if len(_typed(name, array, (kind,))) != size or not array.flags.carray:
+    if len(_check_type(name, array, (kind,))) != size or not array.flags.carray:
         raise InvalidInput(name, f"a writable, contiguous array of {size}", len(array))
     return array
 
 
-def _typed(name: str, array: NDArray[Any], types: tuple[type[np.generic], ...]) -> NDArray[Any]:
+def _check_type(
+    name: str, array: NDArray[Any], types: tuple[type[np.generic], ...]
+) -> NDArray[Any]:
     names = " or ".join(np.dtype(one).name for one in types)
     rule = f"a one-dimensional array of {names}"
     if not isinstance(array, np.ndarray):

@@ -1,7 +1,8 @@
-"""Coins with an exact chance: one secure word each, compared with a whole number.
+"""Exact draws, one secure word each: coins, uniform numbers, uniform orders.
 
-A draw takes one word whatever its result, so nothing about it shows in the amount of
-randomness used. This is the path of the device.
+A coin compares its word with a whole number; it takes one word whatever its result, so nothing
+about it shows in the amount of randomness used. This is the path of the device. Numbers below
+a bound, and orders, are exact by drawing again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ CERTAIN = 1 << 64
 """The numerator of chance 1: a chance is ``numerator`` / 2⁶⁴."""
 
 _CHUNK = 1 << 15
+_MOST_ITEMS = 1 << 31
 
 
 def bernoulli(words: Words, numerator: int, count: int) -> NDArray[np.bool_]:
@@ -25,7 +27,7 @@ def bernoulli(words: Words, numerator: int, count: int) -> NDArray[np.bool_]:
     >>> bernoulli(secure_words(), 2**64, 3).tolist()
     [True, True, True]
     """
-    numerator = chance(numerator)
+    numerator = check_chance(numerator)
     count = checks.whole("count of coins", count, most=MOST_WORDS)
     coins = np.empty(count, dtype=np.bool_)
     for start in range(0, count, _CHUNK):
@@ -38,18 +40,6 @@ def bernoulli(words: Words, numerator: int, count: int) -> NDArray[np.bool_]:
     return coins
 
 
-def chance(numerator: object) -> int:
-    """Return the numerator of a chance over 2⁶⁴: a whole number from 0 to 2⁶⁴."""
-    return checks.whole("numerator", numerator, most=CERTAIN)
-
-
-# ----------------------------------------------------------------------------
-# Uniform numbers below a bound, and uniform orders: exact, by drawing again.
-
-_ALL = 1 << 64
-_MOST_ITEMS = 1 << 31
-
-
 def below(words: Words, bound: int, count: int) -> NDArray[np.uint64]:
     """Return ``count`` independent numbers, each exactly uniform on 0 … ``bound`` − 1.
 
@@ -60,15 +50,16 @@ def below(words: Words, bound: int, count: int) -> NDArray[np.uint64]:
     >>> below(secure_words(), 1, 3).tolist()
     [0, 0, 0]
     """
-    bound = checks.whole("bound", bound, least=1, most=_ALL)
+    bound = checks.whole("bound", bound, least=1, most=CERTAIN)
     count = checks.whole("count of numbers", count, most=MOST_WORDS)
     numbers = np.empty(count, dtype=np.uint64)
-    last = np.uint64(_ALL - _ALL % bound - 1)
+    # The largest word of a complete run: ⌊2⁶⁴/bound⌋·bound − 1.
+    last = np.uint64(CERTAIN - CERTAIN % bound - 1)
     have = 0
     while have < count:
         drawn = words.take(min(count - have, _CHUNK))
         kept = drawn[drawn <= last]
-        if bound < _ALL:
+        if bound < CERTAIN:
             kept %= np.uint64(bound)
         numbers[have : have + len(kept)] = kept
         have += len(kept)
@@ -92,3 +83,8 @@ def permutation(words: Words, count: int) -> NDArray[np.int64]:
         ordered = keys[order]
         if not np.any(ordered[1:] == ordered[:-1]):
             return order.astype(np.int64, copy=False)
+
+
+def check_chance(numerator: object) -> int:
+    """Return the numerator of a chance over 2⁶⁴: a whole number from 0 to 2⁶⁴."""
+    return checks.whole("numerator", numerator, most=CERTAIN)

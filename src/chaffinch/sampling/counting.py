@@ -1,4 +1,7 @@
-"""Counting what arrived: codes in a column, ones in packed rows."""
+"""Counting what arrived: codes in a column, ones in packed rows, logos of stacked rows.
+
+A logo is the word that the bits of one column make, row above row.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
-from chaffinch.sampling import backends, filter_backends, plain
+from chaffinch.sampling import backends, plain
 from chaffinch.sampling.backends import contiguous, writable
 from chaffinch.sampling.digests import MOST_COLUMNS
 
-MOST_BITS = 1 << 31
+_MOST_BITS = 1 << 31
+_MOST_ROWS = 20
 _Number = TypeVar("_Number", np.uint8, np.uint32, np.int64)
 _UNIT = 128  # Bytes of a row that the C loop reads at once.
 _WIDE = 8 * _UNIT
@@ -32,8 +36,8 @@ def histogram(
     [1, 0, 2, 0]
     """
     size = checks.whole("number of codes", size, least=1, most=1 << 32)
-    codes = np.require(_typed("codes", codes, np.uint32, 1), requirements=["C", "A"])
-    counts = np.zeros(size, dtype=np.int64) if out is None else _counts(out, size)
+    codes = np.require(_check_array("codes", codes, np.uint32, 1), requirements=["C", "A"])
+    counts = np.zeros(size, dtype=np.int64) if out is None else _check_counts(out, size)
     if backends.LOOPS.histogram(codes, counts):
         raise InvalidInput("codes", f"below {size}", "a larger one")
     return counts
@@ -45,12 +49,37 @@ def positional_popcount(rows: NDArray[np.uint8], bits: int) -> NDArray[np.int64]
     >>> positional_popcount(np.array([[0b101], [0b001]], dtype=np.uint8), 3).tolist()
     [2, 0, 1]
     """
-    bits = checks.whole("number of bits", bits, least=1, most=MOST_BITS)
-    rows = np.ascontiguousarray(_typed("rows", rows, np.uint8, 2))
+    bits = checks.whole("number of bits", bits, least=1, most=_MOST_BITS)
+    rows = np.ascontiguousarray(_check_array("rows", rows, np.uint8, 2))
     width = rows.shape[1]
     if width != -(-bits // 8):
         raise InvalidInput("rows", f"{-(-bits // 8)} bytes wide", width)
     return (_count_wide if width >= _WIDE else _count_narrow)(rows)[:bits]
+
+
+def logo_counts(
+    rows: Sequence[NDArray[np.uint64]], bits: int, out: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """Return how many of the first ``bits`` columns have each logo, added to ``out`` if given.
+
+    Bit r of a logo is the column's bit in row r; column c is bit c % 64 of word c // 64.
+    With R rows there are 2ᴿ logos.
+
+    >>> rows = [np.array([word], dtype=np.uint64) for word in (0b0011, 0b0101)]
+    >>> logo_counts(rows, 4).tolist()
+    [1, 1, 1, 1]
+    """
+    bits = checks.whole("number of bits", bits, least=0, most=MOST_COLUMNS)
+    checks.whole("number of rows", len(rows), least=1, most=_MOST_ROWS)
+    stacked = tuple(contiguous("row", row, np.uint64) for row in rows)
+    words = -(-bits // 64)
+    for row in stacked:
+        if len(row) != words:
+            raise InvalidInput("row", f"{words} words long", len(row))
+    logos = 1 << len(stacked)
+    counts = np.zeros(logos, np.int64) if out is None else writable("out", out, np.int64, logos)
+    backends.FILTER_LOOPS.count_logos(stacked, bits, counts)
+    return counts
 
 
 def _count_wide(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -76,7 +105,7 @@ def _count_narrow(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
     return counts
 
 
-def _typed(
+def _check_array(
     name: str, array: NDArray[_Number], dtype: type[_Number], dimensions: int
 ) -> NDArray[_Number]:
     """Return the array if it has the type and shape that the loops read."""
@@ -88,40 +117,9 @@ def _typed(
     return array
 
 
-def _counts(out: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+def _check_counts(out: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     """Return ``out`` if counts can be added to it in place."""
-    out = _typed("out", out, np.int64, 1)
+    out = _check_array("out", out, np.int64, 1)
     if len(out) != size or not out.flags.carray:
         raise InvalidInput("out", f"a writable, contiguous array of {size} counts", len(out))
     return out
-
-
-# ----------------------------------------------------------------------------
-# Counting logos: the words that the bits of one column, row above row, make.
-
-MOST_ROWS = 20
-
-
-def logo_counts(
-    rows: Sequence[NDArray[np.uint64]], bits: int, out: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
-    """Return how many of the first ``bits`` columns have each logo, added to ``out`` if given.
-
-    Bit r of a logo is the column's bit in row r; column c is bit c % 64 of word c // 64.
-    With R rows there are 2ᴿ logos.
-
-    >>> rows = [np.array([word], dtype=np.uint64) for word in (0b0011, 0b0101)]
-    >>> logo_counts(rows, 4).tolist()
-    [1, 1, 1, 1]
-    """
-    bits = checks.whole("number of bits", bits, least=0, most=MOST_COLUMNS)
-    checks.whole("number of rows", len(rows), least=1, most=MOST_ROWS)
-    stacked = tuple(contiguous("row", row, np.uint64) for row in rows)
-    words = -(-bits // 64)
-    for row in stacked:
-        if len(row) != words:
-            raise InvalidInput("row", f"{words} words long", len(row))
-    logos = 1 << len(stacked)
-    counts = np.zeros(logos, np.int64) if out is None else writable("out", out, np.int64, logos)
-    filter_backends.LOOPS.count_logos(stacked, bits, counts)
-    return counts

@@ -70,12 +70,12 @@ def siphash_words(digests: NDArray[np.uint64], key: bytes, out: NDArray[np.uint6
 def set_bits(packed: NDArray[np.uint64], digests: NDArray[np.uint64], bits: int) -> None:
     """Set the bit of each digest's column."""
     for start in range(0, len(digests), _COLUMNS_AT_ONCE):
-        places = scaled(digests[start : start + _COLUMNS_AT_ONCE], bits)
+        places = scale_digests(digests[start : start + _COLUMNS_AT_ONCE], bits)
         ones = np.left_shift(np.uint64(1), (places & 63).astype(np.uint64))
         np.bitwise_or.at(packed, places >> 6, ones)
 
 
-def scaled(digests: NDArray[np.uint64], bits: int) -> NDArray[np.int64]:
+def scale_digests(digests: NDArray[np.uint64], bits: int) -> NDArray[np.int64]:
     """Return ⌊digest·bits/2⁶⁴⌋ exactly, for at most 2³² bits: no product overflows."""
     width = np.uint64(bits)
     column = (digests & _LOW) * width
@@ -97,9 +97,6 @@ def count_logos(rows: tuple[NDArray[np.uint64], ...], bits: int, counts: NDArray
             column = np.unpackbits(words.view(np.uint8), count=size, bitorder="little")
             codes |= column.astype(np.uint32) << np.uint32(place)
         counts += np.bincount(codes, minlength=len(counts))
-
-
-# ---------------------------------------------------------------- SipHash, on many at once
 
 
 def _start(key: bytes, size: int) -> _State:

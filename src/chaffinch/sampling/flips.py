@@ -1,4 +1,10 @@
-"""Flip packed bits in place, by whichever exact sampler is faster at this chance."""
+"""Flip packed bits in place, by whichever exact sampler is faster at this chance.
+
+Rare flips are drawn one by one (`gaps`). Others are drawn 64 coins at once, by comparing binary
+digits: digit plane i holds the i-th binary digit of 64 uniform numbers, one per bit lane. A
+coin is heads when its number is below ``numerator``: at the first digit where the two differ,
+the number has the 0. Nine digits decide most words; only those with an open lane draw more.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +14,22 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.sampling import backends
-from chaffinch.sampling.coins import CERTAIN, chance
+from chaffinch.sampling.coins import CERTAIN, check_chance
 from chaffinch.sampling.gaps import position_chunks
 from chaffinch.sampling.words import MOST_WORDS, Words
 
-SPARSE_BELOW = 2**64 // 25
+_SPARSE_BELOW = 2**64 // 25
 """Below this numerator (chance 0.04) one draw per flip is cheaper than nine words per 64 bits."""
+
+_DIGITS = 64
+_FIRST = 9
+"""Digits drawn for every word. Part of the order of words, as TILE and BLOCK are."""
+
+TILE = 1 << 11
+"""Words whose first digits are drawn together: nine planes of them fit a close cache."""
+
+BLOCK = 16 * TILE
+"""Words whose open lanes are settled together."""
 
 
 def flip(words: Words, packed: NDArray[np.uint64], numerator: int, count: int) -> None:
@@ -27,38 +43,20 @@ def flip(words: Words, packed: NDArray[np.uint64], numerator: int, count: int) -
     >>> packed.tolist() == [0b1010]
     True
     """
-    numerator = chance(numerator)
+    numerator = check_chance(numerator)
     count = checks.whole("count of bits", count, most=MOST_WORDS)
     if packed.dtype != np.uint64 or packed.ndim != 1 or not packed.flags.carray:
         raise InvalidInput("packed bits", "a writable, contiguous row of uint64", packed.dtype.name)
-    if len(packed) * DIGITS < count:
-        raise InvalidInput("packed bits", f"at least {count} bits", len(packed) * DIGITS)
-    if numerator < SPARSE_BELOW:
+    if len(packed) * _DIGITS < count:
+        raise InvalidInput("packed bits", f"at least {count} bits", len(packed) * _DIGITS)
+    if numerator < _SPARSE_BELOW:
         for positions in position_chunks(words, numerator, count):
             backends.LOOPS.xor_positions(packed, positions)
         return
-    for start in range(0, count, BLOCK * DIGITS):
-        mask = flip_mask(words, numerator, min(BLOCK * DIGITS, count - start))
-        place = start // DIGITS
+    for start in range(0, count, BLOCK * _DIGITS):
+        mask = flip_mask(words, numerator, min(BLOCK * _DIGITS, count - start))
+        place = start // _DIGITS
         packed[place : place + len(mask)] ^= mask
-
-
-# ----------------------------------------------------------------------------
-# Dense flips: 64 coins at once, by comparing binary digits.
-#
-# Digit plane i holds the i-th binary digit of 64 uniform numbers, one per bit lane. A coin
-# is heads when its number is below ``numerator``: at the first digit where the two differ,
-# the number has the 0. Nine digits settle most words; only those with an open lane draw more.
-
-DIGITS = 64
-FIRST = 9
-"""Digits drawn for every word. Part of the order of words, as TILE and BLOCK are."""
-
-TILE = 1 << 11
-"""Words whose first digits are drawn together: nine planes of them fit a close cache."""
-
-BLOCK = 16 * TILE
-"""Words whose open lanes are settled together."""
 
 
 def flip_mask(words: Words, numerator: int, count: int) -> NDArray[np.uint64]:
@@ -70,20 +68,20 @@ def flip_mask(words: Words, numerator: int, count: int) -> NDArray[np.uint64]:
     >>> flip_mask(secure_words(), 2**64, 70).tolist() == [2**64 - 1, 2**6 - 1]
     True
     """
-    numerator = chance(numerator)
+    numerator = check_chance(numerator)
     count = checks.whole("count of coins", count, most=MOST_WORDS)
-    size = -(-count // DIGITS)
+    size = -(-count // _DIGITS)
     if numerator == CERTAIN:
         mask = np.full(size, CERTAIN - 1, dtype=np.uint64)
     else:
         mask = np.empty(size, dtype=np.uint64)
-        fill(words, binary(numerator), mask)
-    if count % DIGITS:
-        mask[-1] &= np.uint64((1 << count % DIGITS) - 1)
+        _fill(words, binary(numerator), mask)
+    if count % _DIGITS:
+        mask[-1] &= np.uint64((1 << count % _DIGITS) - 1)
     return mask
 
 
-def binary(numerator: int, width: int = DIGITS) -> NDArray[np.uint8]:
+def binary(numerator: int, width: int = _DIGITS) -> NDArray[np.uint8]:
     """Return the binary digits of ``numerator``, highest first, without the zeros at the end.
 
     After the last 1 an open lane can only be equal or above: it is tails already.
@@ -92,7 +90,7 @@ def binary(numerator: int, width: int = DIGITS) -> NDArray[np.uint8]:
     return np.frombuffer(text.encode("ascii"), dtype=np.uint8) - np.uint8(ord("0"))
 
 
-def fill(words: Words, digits: NDArray[np.uint8], mask: NDArray[np.uint64]) -> None:
+def _fill(words: Words, digits: NDArray[np.uint8], mask: NDArray[np.uint64]) -> None:
     """Write coins into ``mask``, block by block."""
     size = min(len(mask), BLOCK)
     undecided = np.empty(size, dtype=np.uint64)
@@ -110,12 +108,12 @@ def _fill_block(
     lanes: NDArray[np.int64],
 ) -> None:
     loops = backends.LOOPS
-    first = digits[:FIRST].copy()
+    first = digits[:_FIRST].copy()
     for start in range(0, len(mask), TILE):
         below, still = mask[start : start + TILE], undecided[start : start + TILE]
         loops.compare_planes(words.take(len(first) * len(below)), first, below, still)
-    left = loops.collect_open(undecided, lanes) if len(digits) > FIRST else 0
-    for digit in digits[FIRST:]:
+    left = loops.collect_open(undecided, lanes) if len(digits) > _FIRST else 0
+    for digit in digits[_FIRST:]:
         if not left:
             break
         left = loops.refine(words.take(left), int(digit), mask, undecided, lanes)

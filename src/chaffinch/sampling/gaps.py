@@ -1,4 +1,6 @@
-"""The law of the gap between two successes, as exact thresholds for uniform words.
+"""Rare successes among many trials: where they are, at a cost per success and not per trial.
+
+From one success to the next a gap is drawn, by exact thresholds for uniform words.
 
 The number of failures G before a success has P(G ≥ j) = (1 − q)ʲ. Written in base J, the
 digits of G are independent (a geometric number has no memory): digit i is below J with
@@ -22,11 +24,11 @@ from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.sampling import backends
-from chaffinch.sampling.coins import chance
+from chaffinch.sampling.coins import check_chance
 from chaffinch.sampling.words import Words
 
-WIDTH = 64
-LARGEST_BITS = 12
+_WIDTH = 64
+_LARGEST_BITS = 12
 """A digit of the gap has at most 2¹² values: its table stays in the closest cache."""
 
 LONGEST = 1 << 50
@@ -34,15 +36,21 @@ LONGEST = 1 << 50
 
 _GUIDE_BITS = 12
 
-SHORT_BITS = 16
+_SHORT_BITS = 16
 """Bits that decide most gaps of one digit: a table of them stays in the second cache."""
 
-UNDECIDED = 1 << 15
+_UNDECIDED = 1 << 15
 """Added to the entry of a short word that does not decide a gap, or that escapes."""
+
+_MOST_GAPS = 1 << 15
+"""Gaps drawn together: so few that they stay in a close cache."""
+
+PIECES = _WIDTH // _SHORT_BITS
+"""Short words in a word."""
 
 _SPARE = 96  # Extra binary digits of a first enclosure; the chance to need more is about 2⁻⁷⁰.
 
-Ball = tuple[int, int]
+_Ball = tuple[int, int]
 """A number between the two, in units of 2 to the minus precision."""
 
 
@@ -61,7 +69,7 @@ class Level:
         """The chance of a success, times 2**width, where the exponent is 1."""
         return (1 << self.width) - self.base
 
-    def enclosures(self, precision: int) -> Iterator[Ball]:
+    def enclosures(self, precision: int) -> Iterator[_Ball]:
         """Yield every threshold, from the largest, between two numbers."""
         ratio = _power((self.base, self.base), self.width, self.exponent, precision)
         powers = [ratio]
@@ -90,7 +98,7 @@ class Level:
             for which, (low, high) in enumerate(self.enclosures(self.width + spare), 1)
         ]
 
-    def _threshold(self, power: Ball, last: Ball, precision: int) -> Ball:
+    def _threshold(self, power: _Ball, last: _Ball, precision: int) -> _Ball:
         """Return aʳ itself, or (aʳ − aᴶ) / (1 − aᴶ), which rises in aʳ and falls in aᴶ."""
         if not self.truncated:
             return power
@@ -117,7 +125,7 @@ class Table:
 
 
 @functools.lru_cache(maxsize=64)
-def gap_table(numerator: int, width: int = WIDTH, largest_bits: int = LARGEST_BITS) -> Table:
+def gap_table(numerator: int, width: int = _WIDTH, largest_bits: int = _LARGEST_BITS) -> Table:
     """Return the table for success chance ``numerator`` / 2**width, above 0."""
     # The top digit escapes with chance about exp(−8), or less.
     total = ((1 << width) // numerator).bit_length() + 3
@@ -136,7 +144,7 @@ def gap_table(numerator: int, width: int = WIDTH, largest_bits: int = LARGEST_BI
     thresholds = tuple(np.array([*level.floors(), 0], dtype=np.uint64) for level in levels)
     guides = tuple(map(_guide, thresholds))
     weights = np.array([min(1 << bits * place, LONGEST) for place in range(count)], dtype=np.int64)
-    short = _short(thresholds[0]) if count == 1 and width == WIDTH else None
+    short = _short(thresholds[0]) if count == 1 and width == _WIDTH else None
     shared: list[NDArray[Any]] = [*thresholds, *guides, weights]
     if short is not None:
         shared.append(short)
@@ -145,7 +153,7 @@ def gap_table(numerator: int, width: int = WIDTH, largest_bits: int = LARGEST_BI
     return Table(levels, thresholds, guides, weights, short)
 
 
-def resolve(level: Level, word: int, draw: Callable[[], int]) -> int:
+def resolve_tie(level: Level, word: int, draw: Callable[[], int]) -> int:
     """Return how many thresholds are above a uniform number that starts with ``word``.
 
     A threshold that starts with the same digits is neither above nor below yet: both get
@@ -168,8 +176,8 @@ def resolve(level: Level, word: int, draw: Callable[[], int]) -> int:
 
 def _guide(thresholds: NDArray[np.uint64]) -> NDArray[np.uint16]:
     """Return where the search starts for each value of a word's highest digits."""
-    lowest = np.arange(1 << _GUIDE_BITS, dtype=np.uint64) << np.uint64(WIDTH - _GUIDE_BITS)
-    highest = lowest | np.uint64((1 << WIDTH - _GUIDE_BITS) - 1)
+    lowest = np.arange(1 << _GUIDE_BITS, dtype=np.uint64) << np.uint64(_WIDTH - _GUIDE_BITS)
+    highest = lowest | np.uint64((1 << _WIDTH - _GUIDE_BITS) - 1)
     above = len(thresholds) - np.searchsorted(thresholds[::-1], highest, side="right")
     return above.astype(np.uint16)
 
@@ -179,21 +187,21 @@ def _short(thresholds: NDArray[np.uint64]) -> NDArray[np.uint16]:
 
     It is undecided when a threshold starts with the same bits, or when no threshold is below.
     """
-    starts = thresholds[:-1] >> np.uint64(WIDTH - SHORT_BITS)
+    starts = thresholds[:-1] >> np.uint64(_WIDTH - _SHORT_BITS)
     same, times = np.unique(starts.astype(np.int64), return_counts=True)
     above = len(starts) - np.append(0, np.cumsum(times))  # Before the first, from there on, ...
-    edges = np.concatenate([[0], same, [1 << SHORT_BITS]])
+    edges = np.concatenate([[0], same, [1 << _SHORT_BITS]])
     entries = np.repeat(above.astype(np.uint16), np.diff(edges))
-    entries[: edges[1]] += np.uint16(UNDECIDED)
-    entries[same] += np.uint16(UNDECIDED)
+    entries[: edges[1]] += np.uint16(_UNDECIDED)
+    entries[same] += np.uint16(_UNDECIDED)
     return entries
 
 
-def _times(left: Ball, right: Ball, precision: int) -> Ball:
+def _times(left: _Ball, right: _Ball, precision: int) -> _Ball:
     return left[0] * right[0] >> precision, -(-left[1] * right[1] >> precision)
 
 
-def _power(ball: Ball, digits: int, exponent: int, precision: int) -> Ball:
+def _power(ball: _Ball, digits: int, exponent: int, precision: int) -> _Ball:
     """Return a power of a ball given at ``digits``, at ``precision`` binary digits."""
     square = ball[0] << precision - digits, ball[1] << precision - digits
     result = (1 << precision, 1 << precision)
@@ -203,16 +211,6 @@ def _power(ball: Ball, digits: int, exponent: int, precision: int) -> Ball:
         square = _times(square, square, precision)
         exponent >>= 1
     return result
-
-
-# ----------------------------------------------------------------------------
-# Sparse flips: the positions of the successes, at a cost per success and not per trial.
-
-MOST_ROWS = 1 << 15
-"""Gaps drawn together: so few that they stay in a close cache."""
-
-PIECES = WIDTH // SHORT_BITS
-"""Short words in a word."""
 
 
 def positions(words: Words, numerator: int, length: int) -> NDArray[np.int64]:
@@ -229,15 +227,15 @@ def positions(words: Words, numerator: int, length: int) -> NDArray[np.int64]:
 
 
 def position_chunks(
-    words: Words, numerator: int, length: int, chunk: int = MOST_ROWS
+    words: Words, numerator: int, length: int, chunk: int = _MOST_GAPS
 ) -> Iterator[NDArray[np.int64]]:
     """Yield the same positions in sorted pieces of 1 to ``chunk``, for any length."""
-    numerator = chance(numerator)
+    numerator = check_chance(numerator)
     length = checks.whole("number of trials", length, most=LONGEST)
     chunk = checks.whole("size of a chunk", chunk, least=1, most=1 << 40)
     if not (numerator and length):
         return iter(())
-    return walk(words, gap_table(numerator), length, min(chunk, MOST_ROWS))
+    return walk(words, gap_table(numerator), length, min(chunk, _MOST_GAPS))
 
 
 def walk(words: Words, table: Table, length: int, rows: int) -> Iterator[NDArray[np.int64]]:
@@ -274,20 +272,24 @@ def short_words(words: Words, gaps: int) -> NDArray[np.uint16]:
     return words.take(-(-pieces // PIECES)).view(np.uint16)[:pieces]
 
 
-Part = tuple[int, NDArray[np.int64]]
+_Part = tuple[int, NDArray[np.int64]]
 """The place reached, and the positions on the way."""
 
 
-def _digit_by_digit(words: Words, table: Table, rows: int, span: tuple[int, int]) -> Iterator[Part]:
+def _digit_by_digit(
+    words: Words, table: Table, rows: int, span: tuple[int, int]
+) -> Iterator[_Part]:
     """Draw a batch of gaps, a word for each of their digits."""
     batch = batch_size(table, span, rows)
     found = np.empty(batch, dtype=np.int64)
-    counts = _looked_up(words, table, words.take(len(table.levels) * batch))
+    counts = _look_up(words, table, words.take(len(table.levels) * batch))
     kept, at = backends.LOOPS.walk(counts, table.weights, table.escape, span, found)
     yield at, found[:kept]
 
 
-def _by_short_words(words: Words, table: Table, rows: int, span: tuple[int, int]) -> Iterator[Part]:
+def _by_short_words(
+    words: Words, table: Table, rows: int, span: tuple[int, int]
+) -> Iterator[_Part]:
     """Draw a batch of gaps of one digit."""
     at, end = span
     assert table.short is not None  # noqa: S101 - the caller has looked
@@ -299,27 +301,27 @@ def _by_short_words(words: Words, table: Table, rows: int, span: tuple[int, int]
         yield at, found[:kept]
         left = left[taken:]
         if len(left) >= PIECES and at < end:
-            at, one = broken_tie(words, table, left[:PIECES], (at, end))
+            at, one = break_tie(words, table, left[:PIECES], (at, end))
             yield at, one
             left = left[PIECES:]
 
 
-def broken_tie(
+def break_tie(
     words: Words, table: Table, pieces: NDArray[np.uint16], span: tuple[int, int]
-) -> Part:
+) -> _Part:
     """Walk one gap whose word equals a threshold; the chance of that is about 2⁻⁵⁰."""
     at, end = span
     word = 0
     for piece in pieces.tolist():
-        word = word << SHORT_BITS | piece
-    gap = resolve(table.levels[0], word, lambda: int(words.take(1)[0]))
+        word = word << _SHORT_BITS | piece
+    gap = resolve_tie(table.levels[0], word, lambda: int(words.take(1)[0]))
     at = min(at + gap, end)
     if gap == table.escape or at == end:
         return at, np.empty(0, np.int64)
     return at + 1, np.array([at])
 
 
-def _looked_up(words: Words, table: Table, drawn: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _look_up(words: Words, table: Table, drawn: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return the values of every digit of the gaps, one digit after the other."""
     batch = len(drawn) // len(table.levels)
     counts = np.empty(len(drawn), dtype=np.int64)
@@ -331,5 +333,5 @@ def _looked_up(words: Words, table: Table, drawn: NDArray[np.uint64]) -> NDArray
         if ties:
             for row in np.flatnonzero(counts[part] < 0):
                 word = int(drawn[part][row])
-                counts[part][row] = resolve(level, word, lambda: int(words.take(1)[0]))
+                counts[part][row] = resolve_tie(level, word, lambda: int(words.take(1)[0]))
     return counts

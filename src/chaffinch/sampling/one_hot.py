@@ -22,7 +22,7 @@ from chaffinch.sampling.gaps import (
     PIECES,
     Table,
     batch_size,
-    broken_tie,
+    break_tie,
     gap_table,
     position_chunks,
     positions,
@@ -64,7 +64,7 @@ def flip_one_hot(
     state = (hidden, used, sent)
     table = gap_table(numerator) if numerator else None
     if table is not None and table.short is not None:
-        column = _scattered(words, table, bounds, state, slots)
+        column = _scatter_flips(words, table, bounds, state, slots)
     else:
         column = 0
         for flipped in position_chunks(words, numerator, int(bounds[-1])):
@@ -74,7 +74,7 @@ def flip_one_hot(
     return sent
 
 
-def _scattered(
+def _scatter_flips(
     words: Words, table: Table, bounds: NDArray[np.int64], state: backends.State, slots: int
 ) -> int:
     """Place flips as they are drawn, by short words; return the column reached."""
@@ -88,7 +88,7 @@ def _scattered(
             at, column, taken = backends.LOOPS.scatter(source, bounds, state, (at, column), slots)
             left = left[taken:]
             if len(left) >= PIECES and at < end:
-                at, found = broken_tie(words, table, left[:PIECES], (at, end))
+                at, found = break_tie(words, table, left[:PIECES], (at, end))
                 column = backends.LOOPS.place(found, bounds, state, column, slots)
                 left = left[PIECES:]
     return column

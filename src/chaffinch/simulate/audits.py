@@ -18,7 +18,7 @@ from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.planning.candidates import smallest_epsilon
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.rounding import at_most
+from chaffinch.rounding import promise_text
 from chaffinch.simulate.attacks import Attack, Floats, worst_attack
 from chaffinch.simulate.judging import clopper_pearson, same_law
 from chaffinch.simulate.pipeline import Pipeline, Seen, collect, collect_alone
@@ -208,7 +208,7 @@ def audit(
         repeats=max(seen.repeats for seen in watched),
         law=min(1.0, len(laws) * min(laws)),
         promise=(
-            f"epsilon {at_most(plan.epsilon, 6)} at delta {at_most(plan.delta, 3)} "
+            f"epsilon {promise_text(plan.epsilon, 6)} at delta {promise_text(plan.delta, 3)} "
             f"in a crowd of {plan.crowd:,}"
         ),
     )

@@ -113,10 +113,10 @@ def compare(
 
 def _ids(mechanism: FlippedAudiences, plan: ReachPlan | None, delta: float) -> list[dict[str, Any]]:
     """Return what is known of one id, each with how it was found."""
-    from chaffinch.rounding import at_most
+    from chaffinch.rounding import promise_text
 
     def row(name: str, epsilon: float, method: str, *, guarantee: bool) -> dict[str, Any]:
-        shown = at_most(epsilon, 4)
+        shown = promise_text(epsilon, 4)
         return {
             "name": name,
             "epsilon": epsilon,

@@ -209,7 +209,7 @@ def _option(found: ReachPlan, option: Option) -> dict[str, Any]:
 def _show_options(found: ReachPlan, output: Output) -> None:
     """Print what was weighed; only the chosen way is calibrated."""
     from chaffinch.planning.audiences.planner import CLOSE, ENOUGH
-    from chaffinch.rounding import at_most, bytes_for_people, two_digits
+    from chaffinch.rounding import bytes_for_people, error_text, promise_text
 
     narrow = output.width < NARROW
     heads = ["", "hashes", "bits", "size", "flips", "error", "unflipped", "colluder"]
@@ -223,9 +223,9 @@ def _show_options(found: ReachPlan, output: Output) -> None:
                 f"{one['bits']:,}",
                 bytes_for_people(one["filter_bytes"]),
                 f"{one['flip_probability']:.3%}",
-                two_digits(one["standard_error"]),
-                two_digits(one["limit"]),
-                at_most(left, 3) if one["chosen"] else f"{left:.3g}",
+                error_text(one["standard_error"]),
+                error_text(one["limit"]),
+                promise_text(left, 3) if one["chosen"] else f"{left:.3g}",
             ]
         )
     if narrow:

@@ -21,7 +21,7 @@ from chaffinch.errors import FilterFull, InvalidInput, InvalidTable
 from chaffinch.parallel import cores, mapped
 from chaffinch.planning.audiences.plan import FULL_BELOW, ReachPlan, checked_plan
 from chaffinch.privacy import Target
-from chaffinch.sampling import flip, redigested, secure_words, set_columns
+from chaffinch.sampling import digest_again, flip, secure_words, set_columns
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.filter_files import Filter
 
@@ -178,7 +178,7 @@ def set_ids(row: Row, digests: Digests, plan: ReachPlan, further: bytes) -> None
     """Set every column of each id: one for its digest, one for that digest's digest, …."""
     set_columns(row, digests, plan.bits)
     for _ in range(plan.hashes - 1):
-        digests = redigested(digests, further)
+        digests = digest_again(digests, further)
         set_columns(row, digests, plan.bits)
 
 

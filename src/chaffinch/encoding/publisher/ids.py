@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput, InvalidTable
-from chaffinch.sampling import digests
+from chaffinch.sampling import digest_ids
 from chaffinch.tables.memory import ONLY, unfolded
 from chaffinch.tables.read import Table
 
@@ -113,7 +113,7 @@ class IdReader:
                 column=self._shown,
                 hint="fill the gaps, or have rows without an id skipped",
             )
-        found = digests(data, offsets, self.key)
+        found = digest_ids(data, offsets, self.key)
         if not whole:
             found = found[there]
         if self.counts is None:

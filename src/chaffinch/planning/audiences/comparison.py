@@ -53,7 +53,7 @@ class ComparedFigure:
         if self.lower is None or self.upper is None:
             return "skipped"
         if self.guarantee:
-            return rounding.at_most(self.upper, 4)
+            return rounding.promise_text(self.upper, 4)
         low, high = f"{self.lower:.4g}", f"{self.upper:.4g}"
         return low if low == high else f"{low} to {high}"
 

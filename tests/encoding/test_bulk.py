@@ -1,0 +1,180 @@
+"""Many answers at once: which tables are refused, what batches are, and how they are joined."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chaffinch.encoding import bulk
+from chaffinch.encoding.bulk import encode_many, rows_per_batch
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, InvalidTable
+from chaffinch.protocols import Decoys, Encoded, Flips
+from chaffinch.questions import Bit, Choice, Flags, Number
+from tests.engines import plans
+
+LEAST = Flips(plans.LEAST)
+TEA = ("tea", Bit(), LEAST)
+DRINK = ("drink", Choice(["milk", "water"]), Flips(plans.LEAST, 1, 3))
+AGE = ("age", Number(0, 100), Encoded(plans.LEAST, 2, together=False))
+LOOKS = ("looks", Flags(["dark", "large"]), LEAST)
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "people.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_plan_that_promises_too_much_makes_no_reports() -> None:
+    with pytest.raises(GuaranteeNotProven):
+        encode_many([True], plans.plan_of(TEA, users=3, epsilon=0.1, delta=1e-9))
+
+
+def test_reports_know_their_plan() -> None:
+    plan = plans.plan_of(TEA, DRINK, users=3)
+    reports = encode_many({"tea": [True, False], "drink": ["water", "milk"]}, plan)
+    origin = reports.origin
+    assert len(reports) == 2
+    assert (origin.plan_id, origin.codes) == (plan.id, plan.codes)
+    assert (origin.least_reports, origin.slots) == (plan.reports, plan.slots)
+    assert Counter(reports.messages.tolist()) == {0: 1, 1: 1, 2: 1}
+
+
+# -------------------------------------------------------------------- which column
+
+
+def test_columns_may_have_other_names() -> None:
+    plan = plans.plan_of(TEA, DRINK, users=3)
+    table = {"x": [True, True], "drink": ["water", "water"], "tea": [False, False]}
+    assert Counter(encode_many(table, plan, columns={"tea": "x"}).messages.tolist()) == {0: 2, 2: 2}
+    both = encode_many(
+        {"x": [True], "y": ["milk"]}, plan, columns={"tea": "x", "drink": "y"}
+    ).messages
+    assert both.tolist() == [0, 1]
+
+
+def test_the_only_column_needs_no_name_but_keeps_one_that_is_asked_for() -> None:
+    plan = plans.plan_of(TEA, users=3)
+    assert encode_many({"x": [True]}, plan).messages.tolist() == [0]
+    assert encode_many({"x": [True]}, plan, columns={"tea": "x"}).messages.tolist() == [0]
+    with pytest.raises(InvalidTable, match="'y' must be in the table"):
+        encode_many({"x": [True]}, plan, columns={"tea": "y"})
+    with pytest.raises(InvalidTable, match="'tea' must be in the table"):
+        encode_many({"x": [True], "y": [True]}, plan)
+    with pytest.raises(InvalidTable, match="must be in the table"):
+        encode_many({"x": [True]}, plans.plan_of(TEA, DRINK, users=3))
+
+
+@pytest.mark.parametrize("columns", [["tea"], "tea", {"coffee": "x"}, {"tea": "x", "coffee": "x"}])
+def test_columns_for_other_questions_are_refused(columns: object) -> None:
+    with pytest.raises(InvalidInput, match="columns"):
+        encode_many({"x": [True]}, plans.plan_of(TEA, users=3), columns=columns)  # type: ignore[arg-type]
+
+
+def test_messages_are_no_answers() -> None:
+    with pytest.raises(InvalidTable, match="encoded already"):
+        encode_many({"message": [0, 1]}, plans.plan_of(TEA, users=3))
+    asked = plans.plan_of(("message", Bit(), LEAST), users=3)
+    assert encode_many({"message": [1, 0]}, asked).messages.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [(TEA, "yes\nno\n"), (DRINK, "milk\nwater\n"), (AGE, "30\n40\n")],
+    ids=["bit", "choice", "number"],
+)
+def test_a_first_line_that_is_an_answer_is_no_name(
+    tmp_path: Path, part: tuple[str, Bit | Choice | Number, Flips], text: str
+) -> None:
+    plan = plans.plan_of(part, users=3)
+    with pytest.raises(InvalidTable, match="first line that is itself an answer"):
+        encode_many(write(tmp_path, text), plan)
+    assert len(encode_many(write(tmp_path, f"what they said\n{text}"), plan)) == 2
+
+
+def test_a_name_that_is_an_answer_is_one_where_names_are_certain() -> None:
+    assert encode_many({"milk": ["milk"]}, plans.plan_of(DRINK, users=3)).messages.tolist() == [0]
+
+
+def test_a_column_of_flags_is_not_taken_for_one_of_its_flags() -> None:
+    plan = plans.plan_of(LOOKS, users=3)
+    assert encode_many({"dark": ["large", "dark"]}, plan).messages.tolist() == [1, 0]
+
+
+def test_all_flag_columns_and_no_others_are_enough() -> None:
+    plan = plans.plan_of(LOOKS, users=3)
+    table = {"dark": ["yes", "no"], "large": ["yes", "yes"]}
+    assert Counter(encode_many(table, plan).messages.tolist()) == {0: 1, 1: 2}
+
+
+def test_errors_name_column_and_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "ROWS", 2)
+    strict = ("tea", Bit(missing="refuse"), LEAST)
+    plan = plans.plan_of(strict, users=3)
+    for place in range(5):
+        answers: list[object] = [True] * 5
+        answers[place] = "perhaps"
+        with pytest.raises(InvalidTable, match=f"column 'x', row {place + 1}"):
+            encode_many({"x": answers, "y": answers}, plan, columns={"tea": "x"})
+        # The name of a column that nobody asked for may be a cell: it is not repeated.
+        with pytest.raises(InvalidTable, match=f"column 'tea', row {place + 1}"):
+            encode_many({"secret": answers}, plan)
+
+
+def test_errors_name_the_flag_that_is_the_only_column() -> None:
+    plan = plans.plan_of(("looks", Flags(["dark"]), LEAST), users=3)
+    with pytest.raises(InvalidTable, match="column 'dark', row 2"):
+        encode_many({"dark": ["yes", "perhaps"]}, plan)
+
+
+# -------------------------------------------------------------------- batches
+
+
+def test_batches_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plans.plan_of(TEA, users=3)
+    told: list[int] = []
+    monkeypatch.setattr(bulk, "ROWS", 2)
+    reports = encode_many([True, False, True, True, True], plan, progress=told.append)
+    assert told == [2, 4, 5]
+    assert len(reports) == 5
+    assert reports.origin.plan_id == plan.id
+    assert reports.messages.tolist() == [0] * 4
+    assert reports.messages.dtype == np.uint32
+
+
+def test_nobody_is_no_batch() -> None:
+    with pytest.raises(InvalidTable, match="at least one row"):
+        encode_many({"tea": []}, plans.plan_of(TEA, users=3))
+
+
+def test_packed_rows_are_joined_and_know_their_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "ROWS", 2)
+    wide = ("value", Choice(range(64), missing="refuse"), Flips(Fraction(1, 4), 1, 64))
+    plan = plans.plan_of(TEA, wide, users=3)
+    reports = encode_many({"tea": [True] * 3, "value": [1, 2, 3]}, plan)
+    assert reports.messages.tolist() == [0] * 3
+    assert [(rows.first, rows.bits, len(rows.packed)) for rows in reports.rows] == [
+        (1, 64, 2),
+        (1, 64, 1),
+    ]
+
+
+def test_batches_are_as_large_as_their_messages_allow() -> None:
+    few = plans.plan_of(TEA, users=3)
+    assert rows_per_batch(few) == bulk.ROWS
+    choice = Choice(["a", "b"])
+    many = plans.plan_of(("v", choice, Decoys(1023, Fraction(1))), users=3)
+    assert rows_per_batch(many) == bulk.MESSAGES_PER_BATCH // 1024
+    two = plans.plan_of(TEA, ("v", choice, Decoys(1022, Fraction(1))), users=3)
+    assert rows_per_batch(two) == bulk.MESSAGES_PER_BATCH // 1024
+    most = plans.plan_of(("v", choice, Decoys(10**6 - 1, Fraction(1))), users=3)
+    assert rows_per_batch(most) == 2
+
+
+def test_a_batch_has_one_answer_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "MESSAGES_PER_BATCH", 1)
+    assert rows_per_batch(plans.plan_of(DRINK, ("b", *DRINK[1:]), users=3)) == 1

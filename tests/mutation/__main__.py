@@ -1,0 +1,165 @@
+"""Change the sources of a room one small fault at a time, and see which faults no test notices.
+
+``python -m tests.mutation`` runs every room of rooms.toml, or those that are named. It prints
+the score of each room and every survivor, and fails if one is not explained in
+survivors.toml. With ``--survivors`` only those of the last run are judged again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mutmut.configuration import reset_config
+from mutmut.mutation.diff_apply import get_diff_for_mutant
+from mutmut.stats import status_by_exit_code
+from mutmut.utils.format_utils import orig_function_and_class_names_from_key
+
+from tests.mutation import operators
+from tests.mutation.survivors import Survivor, explanations, of_diff
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / ".mutants"
+PACKAGE = Path("src", "chaffinch")
+ROOMS = tomllib.loads(Path(__file__).with_name("rooms.toml").read_text(encoding="utf-8"))
+_NOTICED = ("killed", "timeout", "segfault")
+
+SETTINGS = """
+[tool.mutmut]
+source_paths = ["src"]
+only_mutate = {files}
+pytest_add_cli_args_test_selection = {judges}
+pytest_add_cli_args = ["-p", "no:randomly", "-p", "no:xdist", "-p", "tests.mutation.fresh"]
+# A worker starts from imported modules and nothing else: what earlier tests left in caches
+# would hide a mutant.
+process_isolation = "forkserver"
+timeout_multiplier = 8.0
+use_git_change_detection = false
+on_dependency_change = "ignore"
+"""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How the mutants of a room fared."""
+
+    room: str
+    fates: Counter[str]
+    survivors: tuple[Survivor, ...]
+
+    @property
+    def noticed(self) -> int:
+        """Return how many mutants a test noticed."""
+        return sum(self.fates[fate] for fate in _NOTICED)
+
+    @property
+    def row(self) -> str:
+        """Return the score as a row of a table."""
+        total = self.fates.total()
+        share = self.noticed / total if total else 1.0
+        return f"| {self.room} | {total} | {self.noticed} | {total - self.noticed} | {share:.1%} |"
+
+
+def main() -> int:
+    """Judge the rooms that are asked for; return 1 if a survivor is not explained."""
+    parser = ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("rooms", nargs="*", help=f"of {', '.join(ROOMS)}; all by default")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--survivors", action="store_true", help="judge only them again")
+    options = parser.parse_args()
+    if not set(options.rooms) <= set(ROOMS):
+        parser.error(f"rooms are {', '.join(ROOMS)}")
+    scores = []
+    for room in options.rooms or ROOMS:
+        run_mutmut(room, options.workers, again=options.survivors)
+        scores.append(read_score(room))
+    return report(scores)
+
+
+def run_mutmut(room: str, workers: int, *, again: bool) -> None:
+    """Make the mutants of a room and judge them, or only those that survived the last run."""
+    folder = FOLDER / room
+    names = [name for _, name, fate in fates(folder) if fate not in _NOTICED] if again else []
+    if again and not names:
+        return
+    if not again:
+        shutil.rmtree(folder, ignore_errors=True)
+    prepare_folder(room)
+    paths = [folder / "mutants" / "src", folder / "mutants"]
+    command = [sys.executable, "-P", operators.__file__, "run", "--max-children", str(workers)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
+    subprocess.run([*command, *names], cwd=folder, env=environment, check=True)
+
+
+def prepare_folder(room: str) -> None:
+    """Lay out the project as mutmut wants it, with settings for one room."""
+    folder = FOLDER / room
+    # Python forgets a folder on its path that is not there when it starts.
+    (folder / "mutants" / "src").mkdir(parents=True, exist_ok=True)
+    for name in ("src", "tests"):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(ROOT / name)
+    settings = SETTINGS.format(
+        files=[str(PACKAGE / pattern) for pattern in ROOMS[room]["files"]],
+        judges=ROOMS[room]["judges"],
+    )
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (folder / "pyproject.toml").write_text(project + settings, encoding="utf-8")
+
+
+def fates(folder: Path) -> Iterator[tuple[Path, str, str]]:
+    """Yield the file, the name and the fate of every mutant that mutmut made."""
+    inside = folder / "mutants"
+    for meta in sorted((inside / PACKAGE).rglob("*.py.meta")):
+        codes = json.loads(meta.read_text(encoding="utf-8"))["exit_code_by_key"]
+        for name, code in codes.items():
+            yield meta.with_suffix("").relative_to(inside), name, status_by_exit_code[code]
+
+
+def read_score(room: str) -> Score:
+    """Return how the mutants of a room fared."""
+    folder = FOLDER / room
+    counted: Counter[str] = Counter()
+    survivors = []
+    reset_config()
+    with contextlib.chdir(folder):
+        for path, name, fate in fates(folder):
+            counted[fate] += 1
+            if fate not in _NOTICED:
+                function, cls = orig_function_and_class_names_from_key(name)
+                place = f"{cls}.{function}" if cls else function
+                file = path.relative_to(PACKAGE).as_posix()
+                survivors.append(of_diff(file, place, get_diff_for_mutant(name, path=path)))
+    return Score(room, counted, tuple(sorted(survivors)))
+
+
+def report(scores: Sequence[Score]) -> int:
+    """Print scores and survivors; return 1 if one of them is not explained."""
+    known = explanations()
+    strange = [each for score in scores for each in score.survivors if each not in known]
+    print("\n| room | mutants | noticed | survived | score |\n|---|---|---|---|---|")
+    for score in scores:
+        print(score.row)
+    for score in scores:
+        others = {fate: count for fate, count in score.fates.items() if fate != "killed"}
+        print(f"\n{score.room}: {others}")
+    if strange:
+        print(f"\n{len(strange)} survivors without an explanation:")
+        print(*strange, sep="\n")
+    explained = sum(len(score.survivors) for score in scores) - len(strange)
+    print(f"\n{explained} survivors are explained in tests/mutation/survivors.toml.")
+    return 1 if strange else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

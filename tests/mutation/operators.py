@@ -1,0 +1,131 @@
+"""Which faults are made: mutmut's, and those that its operators lack and privacy turns on.
+
+Added: a statement that is a call is left out, a ``raise`` is left out, a sort is left out,
+smallest and largest, up and down, all and any, lower and upper ends are swapped. Properties,
+cached functions and context managers are changed like plain functions, which mutmut passes by.
+
+Left out: what an error says (that it is raised is what counts), two of mutmut's three ways to
+spoil a text, and ``strict=True`` of a zip, which guards against mistakes of our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import libcst as cst
+from mutmut.mutation import file_mutation, mutators
+
+SWAPS = {
+    "min": "max",
+    "minimum": "maximum",
+    "floor": "ceil",
+    "all": "any",
+    "lower": "upper",
+}
+_SWAPPED = SWAPS | {new: old for old, new in SWAPS.items()}
+_SORTS = ("sort", "sorted")
+_DECORATORS = ("property", "cached_property", "cache", "lru_cache", "contextmanager")
+
+
+def install() -> None:
+    """Teach mutmut these operators; it must be called before mutants are made."""
+    operators: list[Any] = mutators.mutation_operators
+    replaced = (mutators.operator_string, mutators.operator_arg_removal)
+    operators[:] = [pair for pair in operators if pair[1] not in replaced]
+    operators += [
+        (cst.Call, _spoil_arguments),
+        (cst.SimpleString, _spoil_text),
+        (cst.Expr, _leave_out_call),
+        (cst.Raise, _leave_out),
+        (cst.Call, _leave_out_sort),
+        (cst.Call, _swap_function),
+        (cst.Attribute, _swap_attribute),
+    ]
+    file_mutation.MutationVisitor = _Visitor
+    file_mutation.function_trampoline_arrangement = _arrange
+
+
+def _spoil_text(node: cst.SimpleString) -> Iterable[cst.CSTNode]:
+    return list(mutators.operator_string(node))[:1]
+
+
+def _spoil_arguments(node: cst.Call) -> Iterable[cst.CSTNode]:
+    return () if _last_name(node.func) == "zip" else mutators.operator_arg_removal(node)
+
+
+def _leave_out(_node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    yield cst.Pass()
+
+
+def _leave_out_call(node: cst.Expr) -> Iterator[cst.CSTNode]:
+    if isinstance(node.value, cst.Call):
+        yield cst.Pass()
+
+
+def _leave_out_sort(node: cst.Call) -> Iterator[cst.CSTNode]:
+    if _last_name(node.func) in _SORTS and node.args:
+        yield node.args[0].value
+
+
+def _swap_function(node: cst.Call) -> Iterator[cst.CSTNode]:
+    if isinstance(node.func, cst.Name) and node.func.value in _SWAPPED:
+        yield node.with_changes(func=cst.Name(_SWAPPED[node.func.value]))
+
+
+def _swap_attribute(node: cst.Attribute) -> Iterator[cst.CSTNode]:
+    if node.attr.value in _SWAPPED:
+        yield node.with_changes(attr=cst.Name(_SWAPPED[node.attr.value]))
+
+
+def _last_name(node: cst.CSTNode) -> str:
+    """Return ``c`` of ``a.b.c``, or of a call of it."""
+    if isinstance(node, cst.Call):
+        return _last_name(node.func)
+    if isinstance(node, cst.Attribute):
+        return _last_name(node.attr)
+    return str(node.value) if isinstance(node, cst.Name) else ""
+
+
+def _is_wrapped(node: cst.CSTNode) -> bool:
+    """Return whether a function has decorators that a changed copy of it can be put under."""
+    return (
+        isinstance(node, cst.FunctionDef)
+        and bool(node.decorators)
+        and all(_last_name(each.decorator) in _DECORATORS for each in node.decorators)
+    )
+
+
+class _Visitor(file_mutation.MutationVisitor):  # type: ignore[misc]
+    """Looks for places: into wrapped functions too, but not into what an error says."""
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        into = bool(super().on_visit(node))
+        return into and not isinstance(node, cst.Raise)
+
+    def _skip_node_and_children(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, cst.Arg) and node.keyword and node.keyword.value == "strict":
+            return True
+        return not _is_wrapped(node) and bool(super()._skip_node_and_children(node))
+
+
+_arrange_plain = file_mutation.function_trampoline_arrangement
+
+
+def _arrange(
+    function: cst.FunctionDef, mutants: Iterable[Any], class_name: str | None
+) -> tuple[Sequence[Any], list[Any], Sequence[Any], Sequence[str]]:
+    """Arrange the copies of a function: bare ones, and its decorators around the choice of one."""
+    if not _is_wrapped(function):
+        return _arrange_plain(function, mutants, class_name)  # type: ignore[no-any-return]
+    bare = function.with_changes(decorators=())
+    declared, (choice, *copies), assigned, names = _arrange_plain(bare, mutants, class_name)
+    outside = choice.with_changes(decorators=[*function.decorators, *choice.decorators])
+    return declared, [outside, *copies], assigned, names
+
+
+if __name__ == "__main__":
+    from mutmut.__main__ import cli
+
+    install()
+    cli()
