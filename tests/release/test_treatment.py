@@ -1,4 +1,4 @@
-"""A release says how gaps, and answers that do not fit, were treated."""
+"""A release says how missing answers, and answers that do not fit, were treated."""
 
 from __future__ import annotations
 

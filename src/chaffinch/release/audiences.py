@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.audiences.audience import Audience, Group, usual_groups
 from chaffinch.privacy import Guarantee
-from chaffinch.release.files import Columns
+from chaffinch.release.files import TableColumns
 from chaffinch.release.publication import Publication, finite_or_word, guarantee_document
 from chaffinch.release.statement import (
     Line,
@@ -68,7 +68,7 @@ class ReachRow(NamedTuple):
 class ReachRelease(Publication):
     """The public result of one collection of filters."""
 
-    _columns: ClassVar = Columns(ReachRow._fields, texts=2, repeated=("kind",))
+    _columns: ClassVar = TableColumns(ReachRow._fields, texts=2, repeated=("kind",))
     _detail: ClassVar = "groups"
 
     plan_id: str

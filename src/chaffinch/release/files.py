@@ -14,11 +14,11 @@ METADATA = b"chaffinch.release"
 _FORMULA = re.compile(r"\s*[=+\-@'＝＋－＠]")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
-Row = Sequence[str | float | None]
+_Cells = Sequence[str | float | None]
 """Texts first, then numbers; None where there is no number."""
 
 
-class Columns(NamedTuple):
+class TableColumns(NamedTuple):
     """What is in the columns of a table."""
 
     names: tuple[str, ...]
@@ -35,7 +35,7 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
     return "".join([*_json_pieces(dict(document), ""), "\n"]).encode()
 
 
-def csv_bytes(rows: Iterable[Row], columns: Columns) -> bytes:
+def csv_bytes(rows: Iterable[_Cells], columns: TableColumns) -> bytes:
     """Return rows as CSV: UTF-8, one header, texts in quotes, numbers to the last digit.
 
     A text that a spreadsheet would run as a formula (it begins with = + - @) gets an
@@ -61,7 +61,7 @@ def harmless_text(text: str) -> str:
     return f"'{text}" if unsafe else text
 
 
-def parquet_bytes(rows: Iterable[Row], columns: Columns, facts: Mapping[str, Any]) -> bytes:
+def parquet_bytes(rows: Iterable[_Cells], columns: TableColumns, facts: Mapping[str, Any]) -> bytes:
     """Return rows as Parquet, with ``facts`` in the metadata."""
     import pyarrow as pa
     from pyarrow import parquet

@@ -28,7 +28,7 @@ class Publication(ABC):
     __slots__ = ()
 
     guarantee: Guarantee
-    _columns: ClassVar[files.Columns]
+    _columns: ClassVar[files.TableColumns]
     """What is in the columns of the table."""
     _detail: ClassVar[str]
     """The part of the document that says what the rows of the table say."""

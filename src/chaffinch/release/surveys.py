@@ -12,7 +12,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
-from chaffinch.release.files import Columns
+from chaffinch.release.files import TableColumns
 from chaffinch.release.publication import Publication, guarantee_document
 from chaffinch.release.statement import (
     Line,
@@ -100,7 +100,7 @@ class Answer:
 class Release(Publication):
     """The public result of one collection."""
 
-    _columns: ClassVar = Columns(
+    _columns: ClassVar = TableColumns(
         Row._fields, texts=2, gaps=("standard_error",), repeated=("question",)
     )
     _detail: ClassVar = "questions"
