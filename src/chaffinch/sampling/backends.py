@@ -186,6 +186,7 @@ def _choose_module(wanted: str, extension: str, fallback: ModuleType) -> tuple[s
             built = importlib.import_module(f"chaffinch.sampling.{extension}")
         except ImportError:
             built = None
+        # An extension of another edition reads its arguments differently.
         if getattr(built, "EDITION", 0) == fallback.EDITION:
             return "native", cast("ModuleType", built)
         if wanted == "native":

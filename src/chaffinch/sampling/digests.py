@@ -34,6 +34,7 @@ def digest_ids(
     if len(offsets) < 1:
         raise InvalidInput("offsets", "one more than there are ids", "none")
     out = np.empty(len(offsets) - 1, dtype=np.uint64)
+    # The loops check the offsets themselves, against the bytes that are there.
     try:
         backends.FILTER_LOOPS.siphash(data, offsets, _key(key), out)
     except ValueError:

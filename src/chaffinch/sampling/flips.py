@@ -53,6 +53,7 @@ def flip(words: Words, packed: NDArray[np.uint64], numerator: int, count: int) -
         for positions in position_chunks(words, numerator, count):
             backends.LOOPS.xor_positions(packed, positions)
         return
+    # A block at a time: its mask stays in a close cache.
     for start in range(0, count, BLOCK * _DIGITS):
         mask = flip_mask(words, numerator, min(BLOCK * _DIGITS, count - start))
         place = start // _DIGITS
@@ -71,6 +72,7 @@ def flip_mask(words: Words, numerator: int, count: int) -> NDArray[np.uint64]:
     numerator = check_chance(numerator)
     count = checks.whole("count of coins", count, most=MOST_WORDS)
     size = -(-count // _DIGITS)
+    # 2⁶⁴ has 65 binary digits, and a certain coin needs no word.
     if numerator == CERTAIN:
         mask = np.full(size, CERTAIN - 1, dtype=np.uint64)
     else:
@@ -112,6 +114,7 @@ def _fill_block(
     for start in range(0, len(mask), TILE):
         below, still = mask[start : start + TILE], undecided[start : start + TILE]
         loops.compare_planes(words.take(len(first) * len(below)), first, below, still)
+    # Nine digits have decided most lanes; the open words draw one word for each digit more.
     left = loops.collect_open(undecided, lanes) if len(digits) > _FIRST else 0
     for digit in digits[_FIRST:]:
         if not left:

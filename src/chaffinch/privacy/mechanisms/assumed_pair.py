@@ -148,6 +148,7 @@ def estimate_epsilon(
         block = slice(first, min(first + _BLOCK, size))
         number = block.stop - block.start
         plain[block] = random.multinomial(records, chances, size=number) @ values
+        # g′ has the complement in one place: its number of flips, seen from the word, is mirrored.
         target = values[random.choice(len(values), p=chances[::-1], size=number)]
         moved[block] = random.multinomial(records - 1, chances, size=number) @ values + target
     # S4 omits the minus sign of the first quantile.

@@ -93,6 +93,7 @@ class FlippedAudiences(Mechanism):
         """
         wanted = checks.epsilon(epsilon)
         upper = self.delta_bound(wanted)
+        # An id whose columns all fall together is one column: S4's pair is a real pair of ids.
         lower = self.columns.assumed_pair().delta(wanted, relative_width=_ROUGH).lower
         return Bracket(min(lower, upper), upper)
 
@@ -143,6 +144,7 @@ class FlippedAudiences(Mechanism):
 
 def column_epsilon(epsilon: float, hashes: int) -> float:
     """Return a float at or below epsilon / hashes: the step of one column."""
+    # Rounded down: a smaller step only makes the bound larger.
     return max(0.0, math.nextafter(epsilon / hashes, 0.0)) if hashes > 1 else epsilon
 
 
@@ -154,6 +156,7 @@ def group_weight(step: float, hashes: int) -> float:
     """
     if hashes == 1:
         return 1.0
+    # An infinite weight makes the bound 1, which is always right.
     if step * hashes > _LARGEST:
         return math.inf
     # Each exponential is off by a few roundings; 1e-13 of the sum is room for all of them.

@@ -57,8 +57,10 @@ class BitCrowds:
         """Return the sum of a crowd with ``ones`` ones and the zeros left beside ``kept`` ones."""
         plus = ones * self.step
         zeros = (self.last - kept) * self.step + self.fixed_zeros
+        # Seen from the other end a one is a zero: the same law with the numbers swapped.
         if mirrored:
             plus, zeros = zeros, plus
+        # Large crowds ask for less width, which an FFT gives sooner.
         products = DIRECT_PRODUCTS if self.last <= SMALL_CROWD else _FEW_PRODUCTS
         return sum_of_flips(plus, zeros, self.flip, tail, aim, most_products=products)
 
@@ -86,6 +88,7 @@ class BitCrowds:
         flip = max(float(self.flip), 1e-300)
         bits = self.last * self.step + self.fixed_zeros + self.copies
         middle = self.copies * (1 - 2 * flip) / math.sqrt(bits * flip * (1 - flip))
+        # A fifth below the guess, and e^−60 further out, so that the guess may be off.
         logarithm = min((self.steepest / (0.8 * middle)) ** 2 / 2 + 60.0, 11_000.0)
         return max(np.exp(Wide(-logarithm)), LEAST_TAIL)
 
@@ -150,6 +153,7 @@ class Crowd:
             low, high = self.ends(ask_delta(epsilon), tail, aim)
             if high[0] - low[0] <= 1e-9 * high[0] or tail == LEAST_TAIL:
                 return Bracket(float(low[0]), float(high[0]))
+            # What the window misses still shows: a narrower tail, and an aim closer to delta.
             tail, aim = max(tail**2, LEAST_TAIL), min(Wide(high[0]), aim)
 
     def epsilon(self, delta: float) -> Bracket:
@@ -187,6 +191,7 @@ class Crowd:
         """Return the trade-off curve of this crowd: the smaller of the two orders."""
         levels = check_levels(alphas)
         low, high = self.ends(lambda knots, _: knots.power(levels), 1e-25)
+        # 1 − power is rounded once: one unit of 2⁻⁵² either way.
         upper = np.minimum(1.0 - low + 2.0**-52, 1.0)
         return TradeOff(levels, np.maximum(1.0 - high - 2.0**-52, 0.0), upper)
 

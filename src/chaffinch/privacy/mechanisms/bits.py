@@ -182,6 +182,7 @@ class SumMechanism(Mechanism):
                 others,
                 hint="ask a given crowd instead: mechanism.crowd(ones=…).pointwise(epsilon)",
             )
+        # Adding a record can raise it: no box of crowds has a bound.
         ends = [self.crowd(ones=ones).pointwise(epsilon) for ones in range(others + 1)]
         return Bracket(max(e.lower for e in ends), max(e.upper for e in ends))
 
@@ -229,6 +230,7 @@ class SumMechanism(Mechanism):
         search = crowds.find_worst(
             among.boxes, among.bound_of(ask, tail), width=width, most_evaluations=2000
         )
+        # Crowds that are worst at some level; each may bring corners at which another one is.
         seen = {crowd.low[0] for crowd in search.best}
         while True:
             corners = [
@@ -271,6 +273,7 @@ class SumMechanism(Mechanism):
         tail, aim = Wide(1e-30), Wide(1.0)
         while True:
             low, high = Crowd(self.bit_crowds, 0).ends(ask_delta(epsilon), tail, aim)
+            # A thousandth of the width, and e^−ε of that: a test is judged by its level.
             enough = Wide(low[0]) * width * 1e-3 / ratio
             if tail <= enough or tail == LEAST_TAIL or high[0] < _SMALLEST_DELTA * 1e-6:
                 return tail, max(Wide(low[0]), Wide(_SMALLEST_DELTA))

@@ -117,6 +117,7 @@ def flip_probability_for(
         )
     # Below the least probability a word has too small a chance to be counted with.
     span = most - least
+    # The search runs over the share of the way from the least to the most.
     place = find_crossing(
         lambda share: reached(least + int(share * span)),
         level,

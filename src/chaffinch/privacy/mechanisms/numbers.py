@@ -58,6 +58,7 @@ class EncodedNumbers(Mechanism):
         if self.slots == "together":
             return _Together(self.users, self.resolution, self.flip_probability)
         bit = FlippedBits(users=self.users, flip_probability=self.flip_probability)
+        # Every slot has its own crowd, so the slots compose; they are not one sum.
         return bit if self.resolution == 1 else compose(bit, times=self.resolution)
 
     @property

@@ -132,6 +132,7 @@ class WordMechanism(Mechanism):
             return _ends(self._bits.delta, wanted).upper
         if wanted >= self.local_epsilon:
             return 0.0
+        # delta falls as e^ε rises: the smaller rational keeps the upper end safe.
         below = exp_ends(wanted)[0]
         alone = min(1.0, up(self.words.alone(below)))
         return alone if self._bare > _MOSTLY_BARE else min(alone, self._blanket(below))
@@ -143,6 +144,7 @@ class WordMechanism(Mechanism):
             return _ends(self._bits.delta, wanted).lower
         if wanted >= self.local_epsilon:
             return 0.0
+        # Both are deltas of crowds that can exist: the larger one is still a lower end.
         pair = self.assumed_pair().delta(wanted, relative_width=_FINE)
         return max(pair.lower, self._few.delta(exp_ends(wanted)[1]))
 
@@ -158,6 +160,7 @@ class WordMechanism(Mechanism):
         local, fine = self.local_epsilon, _EPSILON_TOLERANCE
         top = find_crossing(alone, delta, top=local, tolerance=fine)[1]
         start = find_crossing(lambda e: alone(e) * self._bare, delta, top=top, tolerance=fine)[0]
+        # The two cheap curves already agree: there is nothing left to search.
         if start >= top * (1 - _CLOSE):
             return top
         guess = max(start, min(1.0, 0.5 * top))
@@ -189,6 +192,7 @@ class WordMechanism(Mechanism):
 
         Times δ of the word alone it is the least that the blanket can give.
         """
+        # Each of the others is covered with chance (2q)^L.
         bare = 1 - (2 * self.flip_probability) ** self.length
         return math.exp((self.records - 1) * math.log(float(bare)))
 

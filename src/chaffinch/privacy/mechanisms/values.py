@@ -136,6 +136,8 @@ class FlippedValues(Mechanism):
             if higher <= lower:
                 break
             lower = higher
+        # The worst crowd at the lower end need not be the worst above it: only the whole search
+        # proves an epsilon, and each try costs one.
         step = 0.25 * _WIDTH
         while True:
             absolute = 1e-9 * (step / _WIDTH) if step > _WIDTH else 0.0

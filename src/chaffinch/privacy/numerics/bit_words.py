@@ -58,6 +58,7 @@ class BitWords:
         """Return the law of the number of flipped bits, Bin(length, q)."""
         least = self.flip**self.length
         size = self.length
+        # q^y·p^(L−y) = q^L·(p/q)^(L−y), exactly.
         return [comb(size, y) * least * self.odds[size - y] for y in range(size + 1)]
 
     @cached_property
@@ -72,6 +73,7 @@ class BitWords:
         It bounds δ with any crowd and any pair: more records, and fewer differing bits, are
         views of this one.
         """
+        # y flips away from the word are L − y away from its complement: mirrored laws.
         pairs = zip(self.flipped_bits, reversed(self.flipped_bits), strict=True)
         return sum((max(Fraction(0), one - growth * two) for one, two in pairs), Fraction(0))
 
@@ -85,6 +87,7 @@ class BitWords:
     def blanket(self, distance: int, growth: Fraction) -> FiniteLaw:
         """Return the law of the blanket's variable for words that differ in ``distance`` bits."""
         common, least = self.length - distance, self.flip**self.length
+        # Each of the 2^L outputs is covered with chance q^L; what is left reveals its record.
         values, chances = [Fraction(0)], [1 - (2 * self.flip) ** self.length]
         for y in range(distance + 1):
             told = self.odds[distance - y] - growth * self.odds[y]
@@ -117,6 +120,7 @@ class SmallCrowds:
             for first, second in ((zero, full), (full, zero)):
                 doubt = self._doubt(len(first))
                 excess = first * (1 - doubt) - ratio * second * (1 + doubt)
+                # An underflow in the second law would make an outcome look better than it is.
                 excess[second < _LEAST] = 0.0
                 best = max(best, float(np.sum(np.maximum(excess, 0.0))) * (1 - doubt))
         return down(best)
@@ -140,6 +144,7 @@ class SmallCrowds:
             if (self.records + 1) ** (kinds - 1) > _MOST_CELLS:
                 continue
             zero, word, full = (self._row(weight, held) for held in ("zero", "word", "full"))
+            # Any crowd gives a valid lower end; these are few, and differ much from one another.
             for moved in sorted({1, 2, others // 2}):
                 if not 1 <= moved <= others:
                     continue
@@ -162,6 +167,7 @@ class SmallCrowds:
     def _law(self, rows: list[Floats]) -> Floats:
         """Return the chance of every table of counts; the last kind's count is what is left."""
         kinds = (len(rows[0]) if rows else 1) - 1
+        # One axis for each kind but the last, from 0 to all records.
         law = np.zeros((self.records + 1,) * kinds)
         law[(0,) * kinds] = 1.0
         for row in rows:

@@ -77,6 +77,7 @@ class Line:
         middle = Fraction(math.fsum(float(v) * p for v, p in zip(points, masses, strict=True)))
         centred = np.array([float(v - middle) for v in points])
         tilt = _best_tilt(centred, law, count, float(shift + count * middle))
+        # Centred anew, at the tilted mean: there the phases, and their rounding, are smallest.
         growth = law * np.exp(tilt * centred)
         centre = Fraction(float(np.dot(growth, centred) / growth.sum())) + middle
         values = np.array([float(v - centre) for v in points])
@@ -97,10 +98,12 @@ class Line:
         t, tau, count = self.tilt, smoothing, self.count
         exponent = count * self.log_mass + t * self.offset + 0.5 * (tau * t) ** 2
         spread = math.sqrt(count * float(np.dot(self.weights, self.values**2)))
+        # The images may cost a thousandth of the width, measured by a guess of the result.
         goal = exponent + math.log(1e-3 * width / (t * max(1.0, t * spread)))
         window = self._window(goal, tau)
         frequencies = math.ceil(_CUT / tau * window / (2 * math.pi))
         if frequencies > MOST_FREQUENCIES:
+            # Too many: more smoothing needs fewer, and the bracket gets wider.
             frequencies = MOST_FREQUENCIES
             tau = _CUT * window / (2 * math.pi * frequencies)
             exponent = count * self.log_mass + t * self.offset + 0.5 * (tau * t) ** 2
@@ -111,6 +114,7 @@ class Line:
         alias = self._alias(window, tau, exponent)
         scale = math.exp(exponent)
         doubt = self._relative_doubt(exponent)
+        # Images are positive (step 3): only the lower end has to give them back.
         upper = scale * (smooth + error + cut) * math.exp(doubt)
         lower = scale * (smooth - bump - 2 * error - 2 * cut - alias) * math.exp(-doubt)
         upper = up(upper)
@@ -119,8 +123,10 @@ class Line:
     def _terms(self, tau: float, step: float, frequencies: int) -> tuple[float, float, float]:
         """Return (1/W)Σ F, (1/W)Σ τ²z²F and a bound of the rounding error of either, over Λ."""
         t, window = self.tilt, 2.0 * math.pi / step
+        # How far the rounded weights are from a total of one, exactly.
         excess = math.fsum([*self.weights, -1.0])
         at_tilt = math.exp(self.count * math.log1p(excess))
+        # The term at ω = 0 counts once, the others twice: −ω is the conjugate of ω.
         smooth, bump = at_tilt / t**2, at_tilt * tau**2
         total, error = smooth + bump, 0.0
         block = max(1, _BLOCK // len(self.values))
@@ -164,6 +170,7 @@ class Line:
     def _log_growth(self, shift: Floats, tau: float) -> Floats:
         """Return ln Λ(tilt + shift) for many shifts."""
         a = self.tilt + shift
+        # The largest power is taken out before the exponential, so that nothing overflows.
         powers = np.multiply.outer(a, self.values)
         top = powers.max(axis=1)
         inner = np.log(np.exp(powers - top[:, None]) @ self.masses) + top

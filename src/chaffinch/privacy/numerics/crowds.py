@@ -80,11 +80,13 @@ class _Work:
             _keep_best(self.result, lower, clipped)
             np.maximum(self.settled, upper, out=self.settled)
             return
+        # The heap gives the smallest first, so the excess is negated; the count breaks ties.
         entry = (-self.excess(upper), self.result.evaluations, clipped, upper)
         heapq.heappush(self.heap, entry)
 
     def excess(self, upper: Floats) -> float:
         """Return how far above what was seen an upper end is, in allowed widths: 1 is enough."""
+        # Below the floor nothing needs to be narrow, and nothing may be divided by 0.
         base = np.maximum(np.maximum(self.result.lower, self.floor), 1e-300)
         with np.errstate(over="ignore"):
             return float(((upper / base - 1.0) / self.width(base)).max())
@@ -147,11 +149,13 @@ def _first_look(
             seen[crowd] = bound(crowd)
         return seen[crowd]
 
+    # Only crowds that can exist may raise the lower end.
     starts = [crowd for root in roots for crowd in _starts(root) if clip(crowd) == crowd]
     lower, upper = look(starts[0])
     result = Search(lower.copy(), upper.copy(), [starts[0]] * len(lower))
     for crowd in starts:
         _keep_best(result, look(crowd)[0], crowd)
+    # Of many numbers (a profile) the two ends and the middle are enough to climb for.
     for number in sorted({0, len(result.lower) // 2, len(result.lower) - 1}):
         _climb(roots, clip, result, look, number)
     result.evaluations = len(seen)

@@ -171,8 +171,10 @@ def sum_of_flips(
     """
     parts = binomial(ones, 1 - flip, tail), binomial(zeros, flip, tail)
     plain = convolve(*parts, most_products=most_products)
+    # Without noise, or with a tail far above it, there is nothing to gain by tilting.
     if plain.noise is None or aim > 1e8 * plain.noise[0]:
         return plain
+    # Direct sums have no noise at all: worth more products than the caller would pay.
     direct = convolve(*parts)
     if direct.noise is None:
         return direct

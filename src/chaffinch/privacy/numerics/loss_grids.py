@@ -78,6 +78,7 @@ def dominating_loss(epsilons: Floats, deltas: Floats, step: float) -> GridLoss:
     above = np.maximum(jumps, 0.0) * x[1:]
     below = above * np.exp(-grid[1:]) * (1 + 1e-15)
     tail = float(values[-1])
+    # What is left of 1 has loss 0; 1e-15 more than that covers the sums.
     middle = max(0.0, 1.0 - tail - float(above.sum()) - float(below.sum())) + 1e-15
     mass = np.concatenate([below[::-1], [middle], above])
     return GridLoss(step, -last, mass, tail)
@@ -144,6 +145,7 @@ class Rounds:
     @property
     def infinite(self) -> float:
         """Return an upper end of the chance that some round has infinite loss."""
+        # Union bound: it is enough that one round has infinite loss.
         return min(1.0, sum(count * loss.infinite for loss, count in self.parts))
 
     def tilted_log_moment(self, tilt: float) -> float:
@@ -162,6 +164,7 @@ class Rounds:
         tilt, log_moment, low, total, error = self._transformed(epsilon)
         # In the untilted law a total above epsilon weighs at most e^(Λ(t) − t·ε) times that.
         outside = 4.0 * _FAR * max(math.exp(min(log_moment - tilt * epsilon, 700.0)), 1.0)
+        # Losses at or below epsilon add nothing.
         first = min(max(math.floor(epsilon / self.step) + 1 - low, 0), len(total))
         losses = self.step * np.arange(low + first, low + len(total))
         exponent = np.minimum(log_moment - tilt * losses, 700.0)
@@ -176,6 +179,7 @@ class Rounds:
     def _transformed(self, epsilon: float) -> tuple[float, float, int, Floats, float]:
         """Return the tilted total's law; the last one again where its tilt still fits."""
         kept = self._kept
+        # A tilt still fits within half a standard deviation of the epsilon it was made for.
         if not kept or abs(epsilon - kept[0][0]) > 0.5 * kept[0][1]:
             tilt = self._tilt(epsilon)
             log_moment = self.tilted_log_moment(tilt)
@@ -216,6 +220,7 @@ class Rounds:
         mean = self._mean(tilt)
         ends = []
         for sign in (-1.0, 1.0):
+            # Any s > 0 gives a valid end; a few multiples of 1/σ come near the best of all.
             reach = math.inf
             for share in (1.0 / spread, 3.0 / spread, 8.0 / spread, 14.0 / spread):
                 moment = self.tilted_log_moment(tilt + sign * share) - log_moment
@@ -237,6 +242,7 @@ class Rounds:
         doubt = np.zeros(size // 2 + 1)
         for loss, count in self.parts:
             weights, _ = _tilted(loss, tilt)
+            # Places wrap around: the transform only knows them modulo its size.
             index = loss.places % size
             factor = np.fft.rfft(np.bincount(index, weights, minlength=size))
             magnitude = np.minimum(np.abs(factor) + gamma, 1.0)
@@ -246,6 +252,7 @@ class Rounds:
                 + np.abs(power) * 16 * count * _ROUNDOFF
             )
             product = product * power
+        # Back to masses; an error at one frequency is spread evenly over all of them.
         total = np.fft.irfft(product, size)
         average = (2 * (np.abs(product) * gamma + doubt).sum()) / size
         return np.roll(total, -(low % size))[: high - low + 1], float(average) * 1.01

@@ -135,6 +135,7 @@ def _curve(tests: SideTests, ratio: WideArray, wider: float) -> tuple[WideArray,
     sure_after = (places + _NEAR >= len(tests.ratios)) | (
         tests.ratios[after] < ratio * (1 - margin)
     )
+    # Where a neighbour is not surely on its side, every test is tried.
     unsure = np.flatnonzero(~(sure_before & sure_after))
     block = max(1, _BLOCK // len(tests.low_gain))
     everywhere = np.arange(len(tests.low_gain))
@@ -189,6 +190,7 @@ def mixture_delta(
     others = users - 1
     share = 1.0 / values
     none = (zero[:, None], zero[None, :])
+    # Records on the first value, on the second, on neither, and decoys, anywhere.
     parts = [
         (_outer(one, zero), first),
         (_outer(zero, one), second),

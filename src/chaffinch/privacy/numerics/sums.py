@@ -85,6 +85,7 @@ def _scaled(
     if count <= _FEW and math.comb(count + len(points) - 1, count) <= _MANY:
         return _add_ways(points, masses, count, shift)
     mean, doubt = _mean(points, masses, count, shift)
+    # The sum is never negative, so its positive part is the sum itself.
     if low >= 0:
         low, high = max(low, mean - Fraction(doubt)), min(high, mean + Fraction(doubt))
         return Bracket(down(float(low)), up(float(high)))
@@ -113,6 +114,7 @@ def _add_ways(points: list[Fraction], masses: list[float], count: int, shift: Fr
                 chance *= mass**k
                 left -= k
             terms.append(arrangements * chance * float(total))
+    # fsum rounds once, whatever the number of terms.
     middle, doubt = math.fsum(terms), (4.0 * count + 16.0) * UNIT
     lost = 1e-240 * abs(float(shift + count * points[-1]))
     return Bracket(down(middle * (1.0 - doubt)), up(middle * (1.0 + doubt) + lost))
@@ -163,6 +165,7 @@ def _law(
     merged: dict[Fraction, list[float]] = {}
     for value, probability in zip(values, probabilities, strict=True):
         mass = checks.real("probability", probability, least=0.0, most=1.0)
+        # A smaller one would lose digits in every product it enters.
         if probability > 0 and mass < 1e-300:
             raise InvalidInput("probability", "0 or at least 1e-300", probability)
         if mass > 0:
@@ -302,6 +305,7 @@ def mean_positive_part(law: FiniteLaw, count: int, *, relative_width: float) -> 
     for value, chance in zip(*law, strict=True):
         merged[value] = merged.get(value, Fraction(0)) + chance
     least = min(merged)
+    # One heavy value outweighs N − 1 times the least one.
     heavy = {v: c for v, c in merged.items() if v > 0 and v >= -count * least}
     kept = {v: c for v, c in merged.items() if v not in heavy}
     part = _ordinary(kept, count, relative_width) if kept else Bracket(0.0, 0.0)
