@@ -4,8 +4,9 @@ Added: a statement that is a call is left out, a ``raise`` is left out, a sort i
 smallest and largest, up and down, all and any, lower and upper ends are swapped. Properties,
 cached functions and context managers are changed like plain functions, which mutmut passes by.
 
-Left out: what an error says (that it is raised is what counts), two of mutmut's three ways to
-spoil a text, and ``strict=True`` of a zip, which guards against mistakes of our own.
+Left out: what the type checker refuses (None for an argument or in an assignment, a needed
+argument dropped), what an error says (that it is raised is what counts), two of mutmut's three
+ways to spoil a text, and ``strict=True`` of a zip, which guards against mistakes of our own.
 """
 
 from __future__ import annotations
@@ -31,10 +32,14 @@ _DECORATORS = ("property", "cached_property", "cache", "lru_cache", "contextmana
 def install() -> None:
     """Teach mutmut these operators; it must be called before mutants are made."""
     operators: list[Any] = mutators.mutation_operators
-    replaced = (mutators.operator_string, mutators.operator_arg_removal)
+    replaced = (
+        mutators.operator_string,
+        mutators.operator_arg_removal,
+        mutators.operator_assignment,
+    )
     operators[:] = [pair for pair in operators if pair[1] not in replaced]
     operators += [
-        (cst.Call, _spoil_arguments),
+        (cst.Call, _leave_out_keyword),
         (cst.SimpleString, _spoil_text),
         (cst.Expr, _leave_out_call),
         (cst.Raise, _leave_out),
@@ -50,8 +55,11 @@ def _spoil_text(node: cst.SimpleString) -> Iterable[cst.CSTNode]:
     return list(mutators.operator_string(node))[:1]
 
 
-def _spoil_arguments(node: cst.Call) -> Iterable[cst.CSTNode]:
-    return () if _last_name(node.func) == "zip" else mutators.operator_arg_removal(node)
+def _leave_out_keyword(node: cst.Call) -> Iterator[cst.CSTNode]:
+    """Leave out arguments that may have a default."""
+    for place, each in enumerate(node.args):
+        if each.keyword and each.keyword.value != "strict":
+            yield node.with_changes(args=[*node.args[:place], *node.args[place + 1 :]])
 
 
 def _leave_out(_node: cst.CSTNode) -> Iterator[cst.CSTNode]:
