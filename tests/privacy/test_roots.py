@@ -123,3 +123,67 @@ def test_a_curve_that_ends_exactly_at_the_level_is_crossed() -> None:
     )
     assert left < 2e-16 <= right
     assert right - left <= 1e-9 * right
+
+
+# A curve is expensive: the numbers of questions below are what the searches need, and a few more.
+
+CURVES = [
+    (root, power, steepness)
+    for root in (1e-3, 0.2, 1.0, 7.0, 60.0)
+    for power in (1, 2)
+    for steepness in (0.5, 5.0, 40.0)
+]
+
+
+class Counted:
+    """A falling curve that crosses 1 at its root, and how often it was asked."""
+
+    def __init__(self, root: float, power: int, steepness: float) -> None:
+        self.root, self.power, self.steepness = root, power, steepness
+        self.asked = 0
+
+    def __call__(self, x: float) -> float:
+        return math.exp(-self.excess(x))
+
+    def excess(self, x: float) -> float:
+        self.asked += 1
+        return self.steepness * ((x / self.root) ** self.power - 1)
+
+
+def test_crossings_cost_few_questions() -> None:
+    total = 0
+    for each in CURVES:
+        curve = Counted(*each)
+        left, right = find_crossing(curve, 1.0, top=100.0, tolerance=1e-9)
+        assert left < curve.root * (1 + 1e-12)
+        assert right > curve.root * (1 - 1e-12)
+        total += curve.asked
+    assert total <= 470
+
+
+def test_crossings_from_above_cost_few_questions() -> None:
+    total = 0
+    for each in CURVES:
+        for above in (1 + 1e-10, 1.001, 1.5, 20.0):
+            curve = Counted(*each)
+            top = curve.root * above
+            left, right = find_crossing_below(curve, 1.0, top=top, tolerance=1e-9, near=4e-9)
+            assert left < curve.root * (1 + 1e-12)
+            assert right > curve.root * (1 - 1e-12)
+            assert right - left <= 1e-9 * right
+            total += curve.asked
+    assert total <= 1505
+
+
+@pytest.mark.parametrize(("knows_slope", "most"), [(True, 895), (False, 1360)])
+def test_the_largest_number_costs_few_questions(*, knows_slope: bool, most: int) -> None:
+    total = 0
+    for root, power, steepness in CURVES:
+        for guess in (0.1, 0.9, 1.0, 1.2, 30.0):
+            curve = Counted(root, power, steepness)
+            slope = power * steepness if knows_slope else None
+            found = find_largest(curve.excess, guess * root, least=1e-6, most=1e6, slope=slope)
+            assert found is not None
+            assert root * (1 - 2e-3) <= found <= root * (1 + 1e-12)
+            total += curve.asked
+    assert total <= most

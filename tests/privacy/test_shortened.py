@@ -1,0 +1,111 @@
+"""What cut reports cost: (1 + e^ε)·distance of delta on both sides, and never less than that."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from chaffinch.errors import InvalidInput
+from chaffinch.privacy import DecoyedValues, FlippedBits, Shortened
+from chaffinch.privacy.shortened_reports import cutting_cost
+
+WHOLE = FlippedBits(users=100, flip_probability="0.1")
+TINY, LARGE = Fraction(1, 10**9), Fraction(1, 100)
+
+
+@pytest.mark.parametrize("inner", [None, 1, Shortened(WHOLE, TINY)])
+def test_only_a_whole_mechanism_is_cut(inner: object) -> None:
+    with pytest.raises(InvalidInput, match="not cut yet"):
+        Shortened(inner, TINY)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("distance", [0.5, "1/2", None, Fraction(-1, 10**9), 1 + TINY])
+def test_a_distance_is_a_fraction_of_one(distance: object) -> None:
+    with pytest.raises(InvalidInput, match="distance"):
+        Shortened(WHOLE, distance)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("inner", [WHOLE, DecoyedValues(decoys=200, values=3)])
+def test_all_but_the_numbers_is_that_of_the_whole(inner: FlippedBits | DecoyedValues) -> None:
+    cut = Shortened(inner, TINY)
+    for name in ("neighbours", "view", "method", "crowd_words", "local_epsilon"):
+        assert getattr(cut, name) == getattr(inner, name)
+
+
+@pytest.mark.parametrize("distance", [TINY, LARGE])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.5])
+def test_delta_is_wider_by_the_cost(distance: Fraction, epsilon: float) -> None:
+    cut, whole = Shortened(WHOLE, distance), WHOLE.delta(epsilon)
+    cost = (1 + math.exp(epsilon)) * float(distance)
+    found = cut.delta(epsilon)
+    assert found.lower == pytest.approx(max(whole.lower - cost, 0.0), rel=1e-9, abs=1e-300)
+    assert whole.upper + cost <= found.upper <= (whole.upper + cost) * (1 + 1e-12)
+    quick = WHOLE.delta_bound(epsilon) + cost
+    assert quick <= cut.delta_bound(epsilon) <= quick * (1 + 1e-12)
+
+
+def test_delta_is_a_chance_however_much_is_cut() -> None:
+    cut = Shortened(WHOLE, Fraction(1))
+    found = cut.delta(1.0)
+    assert (found.lower, found.upper, cut.delta_bound(1.0)) == (0.0, 1.0, 1.0)
+
+
+def test_nothing_is_lost_from_the_local_epsilon_on() -> None:
+    cut = Shortened(WHOLE, LARGE)
+    local = cut.local_epsilon
+    for epsilon in (local, local + 1.0):
+        assert (cut.delta(epsilon).lower, cut.delta(epsilon).upper) == (0.0, 0.0)
+        assert cut.delta_bound(epsilon) == 0.0
+    before = math.nextafter(local, 0.0)
+    assert min(cut.delta(before).upper, cut.delta_bound(before)) > 0.0
+
+
+def test_nothing_cut_costs_nothing() -> None:
+    assert cutting_cost(Fraction(0), 1.0) == 0.0
+    cut = Shortened(WHOLE, Fraction(0))
+    assert cut.delta(1.0).lower == WHOLE.delta(1.0).lower
+    assert cut.delta(1.0).upper == pytest.approx(WHOLE.delta(1.0).upper, rel=1e-15)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 7.0])
+def test_the_cost_is_rounded_up(epsilon: float) -> None:
+    # e^ε is at least (1 + ε/n)^n, and for n = 2²⁰ less by a few millionths.
+    growth = (1 + Fraction(epsilon) / 2**20) ** 2**6
+    for _ in range(14):
+        growth = Fraction(math.floor(growth * growth * 2**80), 2**80)
+    found = Fraction(cutting_cost(TINY, epsilon))
+    assert (1 + growth) * TINY <= found <= (1 + growth) * TINY * Fraction(10001, 10000)
+    assert cutting_cost(TINY, 0.0) >= Fraction(2, 10**9)
+
+
+def test_the_cost_is_at_most_everything() -> None:
+    assert cutting_cost(TINY, 1e6) == 1.0
+    assert cutting_cost(Fraction(9, 10), 0.0) == 1.0
+
+
+def test_a_profile_is_delta_at_each_place() -> None:
+    cut, places = Shortened(WHOLE, LARGE), np.array([0.0, 0.5, 2.0])
+    lower, upper = cut.profile(places)
+    ends = [cut.delta(float(place)) for place in places]
+    assert lower.tolist() == [end.lower for end in ends]
+    assert upper.tolist() == [end.upper for end in ends]
+
+
+@pytest.mark.parametrize("distance", [Fraction(0), TINY, Fraction(1, 10**7), LARGE])
+@pytest.mark.parametrize("delta", [1e-6, 0.03, 0.2])
+def test_epsilon_is_proven_from_both_sides(distance: Fraction, delta: float) -> None:
+    cut = Shortened(WHOLE, distance)
+    found = cut.epsilon(delta)
+    assert found.upper <= cut.local_epsilon
+    assert cut.delta(found.upper).upper <= delta
+    assert found.lower < 1e-9 or cut.delta(found.lower).lower > delta
+    # A little cutting moves epsilon a little; where it costs more than delta nothing is left.
+    if float(distance) * 10 < delta:
+        whole = WHOLE.epsilon(delta)
+        assert found.upper <= whole.upper * 1.05
+        assert found.lower >= whole.lower * 0.95
+    if float(distance) * 2 > delta:
+        assert found.upper == cut.local_epsilon
