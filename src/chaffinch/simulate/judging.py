@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from chaffinch.privacy.numerics.roots import bisect_whole
+
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 _LEAST_CELL = 25.0
@@ -50,13 +52,12 @@ def miss_limit(chance: float, runs: int, alarm: float) -> int:
     >>> miss_limit(0.05, 1000, 1e-6)
     86
     """
-    low, high = math.floor(chance * runs) - 1, runs
-    while high - low > 1:
-        middle = (low + high) // 2
-        # P[Bin(runs, chance) > middle]
-        above = float(special.bdtrc(middle, runs, chance)) if middle >= 0 else 1.0
-        low, high = (low, middle) if above <= alarm else (middle, high)
-    return high
+
+    def rare(misses: int) -> bool:
+        # P[Bin(runs, chance) > misses]
+        return misses >= 0 and float(special.bdtrc(misses, runs, chance)) <= alarm
+
+    return bisect_whole(rare, good=runs, bad=math.floor(chance * runs) - 1)
 
 
 def clopper_pearson(hits: Any, trials: int, alpha: float) -> tuple[Floats, Floats]:

@@ -8,7 +8,6 @@ for one filter the quantile of a likelihood ratio. None of those is a guarantee.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +16,7 @@ from scipy import special
 from chaffinch import checks, rounding
 from chaffinch.privacy import FlippedFilters
 from chaffinch.privacy.guarantee import Method
+from chaffinch.privacy.numerics.roots import bisect_whole
 from chaffinch.privacy.published import one_filter_ratio
 
 _Quantity = Literal["epsilon", "signal to noise"]
@@ -190,8 +190,8 @@ def _one_filter(mechanism: FlippedFilters, delta: float) -> ComparedFigure:
         others = size - 1
         return (1 - flip) * _above(ones - 1, others, flip) + flip * _above(ones, others, flip)
 
-    low = _first(lambda ones: kept(ones) >= delta, size)
-    high = _first(lambda ones: left(ones) <= delta, size)
+    low = bisect_whole(lambda ones: kept(ones) >= delta, good=size, bad=-1)
+    high = bisect_whole(lambda ones: left(ones) <= delta, good=size, bad=-1)
     value = max(-math.log(_ratio(size, low, flip)), math.log(_ratio(size, high, flip)), 0.0)
     return ComparedFigure(
         "S4's one filter",
@@ -231,15 +231,6 @@ def _ratio(size: int, ones: int, flip: float) -> float:
     return 1.0 / one_filter_ratio(
         bits=size, input_ones=size - 1, output_ones=0, flip_probability=flip
     )
-
-
-def _first(holds: Callable[[int], bool], last: int) -> int:
-    """Return the least number from 0 to ``last`` from which on ``holds``; it holds at the end."""
-    low, high = 0, last
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
 
 
 def _at_most(ones: int, size: int, flip: float) -> float:

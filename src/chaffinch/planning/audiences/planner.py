@@ -33,6 +33,7 @@ from chaffinch.privacy.mechanisms.audiences import (
     column_epsilon,
     group_weight,
 )
+from chaffinch.privacy.numerics.roots import bisect_real
 from chaffinch.wire.filter_files import LEAST_BITS
 
 HASHES = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -235,17 +236,10 @@ def _one_row(epsilon: float, delta: float, bits: int) -> float:
         above = special.pdtrc(high - 1, mean) - factor * special.pdtrc(high, mean)
         return max(float(below), float(above)) - delta
 
-    mean = math.exp(_crossed(excess, -5.0, 60.0))
+    found = bisect_real(lambda x: excess(x) <= 0, good=60.0, bad=-5.0, steps=80)
+    mean = math.exp(found)
     rest = bits / (bits + 4.0 * mean)
     return (1.0 - rest) / (2.0 * (1.0 + math.sqrt(rest)))
-
-
-def _crossed(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Return where a falling curve passes 0."""
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return high
 
 
 def _shift(epsilon: float, delta: float) -> float:
@@ -259,13 +253,10 @@ def _shift(epsilon: float, delta: float) -> float:
             return -math.inf
         return float(first + math.log(-math.expm1(second - first)) - math.log(delta))
 
-    low, high = -25.0, 5.0
+    low = -25.0
     while excess(low) > 0:
         low -= 5.0
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if excess(middle) <= 0 else (low, middle)
-    return math.exp(low)
+    return math.exp(bisect_real(lambda x: excess(x) <= 0, good=low, bad=5.0, steps=80))
 
 
 def _countable(task: _Task, option: Option) -> None:
