@@ -30,7 +30,6 @@ from chaffinch.protocols.base import GRAIN
 from chaffinch.protocols.flipped_records import PACKED_ABOVE, fewest_slots
 from chaffinch.questions import Choice
 from chaffinch.sampling import backends, histogram, secure_words
-from chaffinch.shuffling.in_memory import counted
 
 USERS = 100_000
 VALUES = (1024, 128)
@@ -129,7 +128,7 @@ def _ours(backend: str, plan: Plan, held: NDArray[np.uint32]) -> Counts:
     backends.LOOPS = backends.choose(backend)[1]
     try:
         reports = encode_numbers(plan, [held], len(held), secure_words())
-        return histogram(reports.messages, plan.codes) + counted(reports.origin, reports.rows)
+        return histogram(reports.messages, plan.codes) + reports.row_counts()
     finally:
         backends.LOOPS = before
 

@@ -23,7 +23,8 @@ from benchmarks.findings import (
     ratio,
 )
 from chaffinch.sampling import backend, histogram, positional_popcount
-from chaffinch.wire.message_files import MessageReader, Messages, MessageWriter
+from chaffinch.wire.message_reader import MessageReader
+from chaffinch.wire.message_writer import MessageWriter
 
 ROWS, BITS = 2_000_000, 1024
 """A quarter of a gigabyte: no cache holds it."""
@@ -135,10 +136,10 @@ def _engines(name: str, path: Path, truth: NDArray[np.int64]) -> list[Line]:
 
 
 def _ours(path: Path) -> NDArray[np.int64]:
-    counts = np.zeros(CODES, np.int64)
-    for codes in Messages([MessageReader(path)]).batches():
-        histogram(codes, CODES, out=counts)
-    return counts
+    reader = MessageReader(path)
+    for _ in reader.batches():
+        pass
+    return reader.counts.dense()
 
 
 def _plain(path: Path) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ ChaffinchError                 .code (a stable word), .hint, .details (safe to l
 ├── NoParameterFound           a calibration target that no parameter in range meets
 ├── GuaranteeNotProven         the width asked for was not reached; holds what was
 ├── BatchTooSmall              fewer reports than the plan waits for
+├── BatchRepeated              a batch that is there twice, or was shuffled before
 ├── FilterFull                 a filter, or several together, with too few empty columns
 ├── BudgetExhausted            the charge does not fit into what is left
 ├── StorageFault               a file or disk did not do what it should
@@ -178,6 +179,17 @@ class BatchTooSmall(ChaffinchError):
             f"The batch must be of {need} reports or more. Got {have}.",
             hint="wait for more reports, or plan anew with fewer users",
             details={"have": have, "need": need},
+        )
+
+
+class BatchRepeated(ChaffinchError):
+    """A batch that is there twice, or that went into an earlier shuffle; nothing was released."""
+
+    code = "batch-repeated"
+
+    def __init__(self, thing: str, got: str, *, hint: str = "") -> None:
+        super().__init__(
+            f"The {thing} must be counted once. Got {got}.", hint=hint, details={"thing": thing}
         )
 
 

@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.encoding.bulk import encode_numbers
-from chaffinch.encoding.device import encode_with, origin_of
+from chaffinch.encoding.device import encode_with
 from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Decoys
 from chaffinch.protocols.base import GRAIN
 from chaffinch.sampling import Words, below, bernoulli
 from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate import Pipeline, SeededWords
-from chaffinch.wire.messages import Codes, Report, Reports, Shuffled
+from chaffinch.wire.batches import Codes
+from chaffinch.wire.messages import Origin, Report, Reports, Shuffled
 from tests.simulate.settings import changed
 
 Answers = list[NDArray[Any]]
@@ -35,11 +36,11 @@ def less_noise(factor: float) -> Pipeline:
 
     def device(answer: object, plan: Plan, words: Words) -> Report:
         report = encode_with(answer, _changed(plan, factor), words)
-        return replace(report, origin=origin_of(plan))
+        return replace(report, origin=Origin.of(plan))
 
     def encode(plan: Plan, numbers: Answers, count: int, words: Words) -> Reports:
         reports = encode_numbers(_changed(plan, factor), numbers, count, words)
-        return replace(reports, origin=origin_of(plan))
+        return replace(reports, origin=Origin.of(plan))
 
     return Pipeline(encode=encode, device=device)
 
@@ -82,7 +83,7 @@ def by_part(coder: Coder) -> Pipeline:
             coder(answers, part.protocol, words).astype(np.uint32) + np.uint32(first)
             for part, first, answers in zip(plan.parts, plan.offsets, numbers, strict=True)
         ]
-        return Reports(origin_of(plan), count, np.concatenate(codes))
+        return Reports(Origin.of(plan), count, np.concatenate(codes))
 
     return Pipeline(encode=encode)
 

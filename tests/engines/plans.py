@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols import Decoys, Flips, Protocol
 from chaffinch.questions import Choice, Question
-from chaffinch.wire.message_files import MessageFacts, MessageReader, MessageWriter
+from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of
+from chaffinch.wire.message_reader import MessageReader
+from chaffinch.wire.message_writer import MessageWriter
 
 LEAST = Fraction(1, 2**64)
 """The smallest chance there is: nothing of it is ever seen in a test."""
@@ -61,13 +63,17 @@ def written(path: Path, plan: Plan, codes: Sequence[int] | NDArray[Any], **other
     return path
 
 
-def forged(path: Path, facts: MessageFacts, codes: Sequence[int]) -> Path:
-    """Write a file that the writer would refuse to."""
+def forged(path: Path, facts: BatchFacts, codes: Sequence[int]) -> Path:
+    """Write a file that the writer would refuse to, with a true digest if there is one."""
+    numbers = np.asarray(codes, np.uint32)
+    counts = CodeCounts(facts.space)
+    counts.add(numbers[numbers < facts.space])
+    texts = {"messages": "2", "digest": digest_of(facts, counts)}
+    texts |= {name: str(value) for name, value in vars(facts).items()}
     field = pa.field("message", pa.uint32(), nullable=False)
-    metadata = {key.encode(): value.encode() for key, value in facts.metadata().items()}
-    made = pa.table([pa.array(codes, pa.uint32())], schema=pa.schema([field], metadata))
-    with pq.ParquetWriter(path, made.schema) as writer:
-        writer.add_key_value_metadata(facts.metadata())
+    made = pa.table([pa.array(numbers, pa.uint32())], schema=pa.schema([field]))
+    with pq.ParquetWriter(path, made.schema, compression="none") as writer:
+        writer.add_key_value_metadata({f"chaffinch.{name}": text for name, text in texts.items()})
         writer.write_table(made)
     return path
 

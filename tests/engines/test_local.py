@@ -23,7 +23,7 @@ from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Encoded, FlippedDecoys, Flips
 from chaffinch.questions import Bit, Choice, Flags, Number
 from chaffinch.shuffling.in_memory import shuffle
-from chaffinch.wire.message_files import MessageReader
+from chaffinch.wire.message_reader import MessageReader
 from chaffinch.wire.messages import Rows, Tally
 from tests.engines import plans
 from tests.engines.plans import LEAST
@@ -35,10 +35,10 @@ def through_files(local: Local, source: Path, plan: Plan, folder: Path) -> Tally
     encoded, shuffled = folder / "encoded.parquet", folder / "shuffled.parquet"
     facts = local.encode(source, plan, encoded)
     assert (facts.stage, facts.reports) == ("encoded", plan.reports)
-    assert facts == MessageReader(encoded).facts
+    assert facts == MessageReader(encoded).start
     facts = local.shuffle([encoded], plan, shuffled)
     assert (facts.stage, facts.reports) == ("shuffled", plan.reports)
-    assert facts == MessageReader(shuffled).facts
+    assert facts == MessageReader(shuffled).start
     found = local.tally([shuffled], plan)
     assert np.array_equal(np.sort(plans.read(encoded)), np.sort(plans.read(shuffled)))
     return found

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaffinch.tables.read import open_table
-from chaffinch.wire.message_files import MessageReader, MessageWriter
+from chaffinch.wire.message_reader import MessageReader
+from chaffinch.wire.message_writer import MessageWriter
 
 
 class Endless(io.RawIOBase):
@@ -81,10 +82,10 @@ def test_a_large_row_group_is_not_decoded_at_once(tmp_path: Path) -> None:
 
 def test_messages_are_written_and_read_in_groups(tmp_path: Path) -> None:
     path = tmp_path / "m.parquet"
-    codes = np.random.default_rng(0).integers(0, 2**32, 1 << 20, dtype=np.uint32)
+    codes = np.random.default_rng(0).integers(0, 10**7, 1 << 20, dtype=np.uint32)
     before = pa.total_allocated_bytes()
     most = 0
-    with MessageWriter(path, plan_id="x", stage="encoded", space=2**32) as writer:
+    with MessageWriter(path, plan_id="x", stage="encoded", space=10**7) as writer:
         for _ in range(8):
             writer.write(codes, 1)
             most = max(most, pa.total_allocated_bytes() - before)

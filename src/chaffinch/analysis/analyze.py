@@ -19,7 +19,8 @@ from chaffinch.protocols.base import number_protocol, number_question
 from chaffinch.protocols.noise import Floats
 from chaffinch.release.surveys import Answer, Release, Summary
 from chaffinch.release.treatment import CONSERVATIVE_MEAN, treatment_notes
-from chaffinch.wire.messages import Counts, Shuffled, Tally
+from chaffinch.wire.batches import Counts
+from chaffinch.wire.messages import Shuffled, Tally
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 ADJUSTMENTS = ("none", "non-negative", "total")
@@ -41,7 +42,8 @@ def analyze(
     values of a question together. ``adjustment`` may move the estimates to what is possible
     (``non-negative``, or ``total``: they also add up to the number of reports), which biases
     them and is said in the release. With a ``ledger`` the release is charged before it is
-    handed out; ``key`` names it, so that the same release of the same batch is charged once.
+    handed out. What is charged is the digest of the batch: the same content again is free, and
+    other content is not, whatever it is called. ``key`` is a name for people.
     """
     checks.choice("adjustment", adjustment, ADJUSTMENTS)
     checked_plan(plan)
@@ -67,18 +69,24 @@ def analyze(
 def charge_release(ledger: Ledger, plan: Plan, found: Tally, key: str | None = None) -> Entry:
     """Charge the release of a tally durably; only afterwards may it be handed out.
 
-    The same batch under the same key is charged once.
+    What is charged is the digest of the batch: the same content is charged once.
     """
-    name, subject = release_occasion(found, key)
+    name, subject = release_occasion(ledger, found, key)
     with ledger.charging(Charge.of(plan), name, subject=subject) as entry:
         return entry
 
 
-def release_occasion(found: Tally, key: str | None = None) -> tuple[str, str]:
-    """Return the key and the subject under which the release of a tally is charged."""
-    if not found.batch:
+def release_occasion(ledger: Ledger, found: Tally, key: str | None = None) -> tuple[str, str]:
+    """Return the key and the subject under which the release of a tally is charged.
+
+    The subject is the digest, worked out from what was counted. Without a key it is the key
+    too, unless the same content was charged under another one before: then it is that one.
+    """
+    if not found.name:
         raise InvalidInput("batch", "one that was shuffled, to be charged to a ledger", "a tally")
-    return key or found.batch, found.batch
+    digest = found.digest
+    known = (one.key for one in ledger.entries() if one.subject == digest)
+    return key or next(known, digest), digest
 
 
 @dataclass(frozen=True, slots=True)

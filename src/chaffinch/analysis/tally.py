@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaffinch.errors import BatchTooSmall, InvalidInput, PlanMismatch
+from chaffinch import checks
+from chaffinch.errors import InvalidInput, PlanMismatch
 from chaffinch.planning.plan import Plan
-from chaffinch.sampling import histogram
-from chaffinch.wire.messages import Counts, Shuffled, Tally
+from chaffinch.wire.batches import Counts
+from chaffinch.wire.messages import Origin, Shuffled, Tally
 
 
 def tally(batch: Shuffled) -> Tally:
     """Return the tally of a shuffled batch."""
-    counts = histogram(batch.messages, batch.origin.codes)
-    if batch.counts is not None:
-        counts = counts + batch.counts
-    return Tally(batch.origin.plan_id, batch.reports, counts, batch.batch)
+    origin = batch.origin
+    counts = batch.code_counts().dense()
+    return Tally(origin.plan_id, batch.reports, counts, batch.name, origin.round)
 
 
 def checked(found: Tally, plan: Plan) -> Tally:
-    """Refuse a tally of another plan, of another size, or of too small a crowd."""
+    """Refuse a tally of another plan or round, of another size, or of too small a crowd."""
     if found.plan_id != plan.id:
         raise PlanMismatch("batch", expected=plan.id, found=found.plan_id)
     if len(found.counts) != plan.codes:
         raise InvalidInput("tally", f"one of {plan.codes} codes", len(found.counts))
-    if found.reports < plan.reports:
-        raise BatchTooSmall(have=found.reports, need=plan.reports)
+    checks.whole("round of a tally", found.round, least=1, most=plan.rounds)
+    Origin.of(plan, found.round).check_crowd(found.reports, int(np.sum(found.counts)))
     return found
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from chaffinch.cli.output import Output, counted
 
 if TYPE_CHECKING:
-    from chaffinch.wire.message_files import MessageFacts
+    from chaffinch.wire.batches import BatchFacts
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def explain_broken_pipe(sources: list[str]) -> Iterator[None]:
         ) from None
 
 
-def show_batch(facts: MessageFacts, target: str, output: Output) -> None:
+def show_batch(facts: BatchFacts, target: str, output: Output) -> None:
     """Say what a batch of messages holds and where it went."""
     if output.json:
         document: dict[str, Any] = {

@@ -20,6 +20,7 @@ def encode(
     *,
     plan: Path,
     out: Annotated[str | None, _OUT] = None,
+    round: int | None = None,  # noqa: A002
     column: str | None = None,
     map: Annotated[list[str] | None, _MAP] = None,  # noqa: A002
     format: str | None = None,  # noqa: A002
@@ -37,6 +38,8 @@ def encode(
         The plan file.
     out
         Where the messages go: a Parquet file, or - (the default) for the next command.
+    round
+        Which round this is, for a plan of several.
     column
         The column with the answers to a single question.
     map
@@ -53,5 +56,7 @@ def encode(
     named = paths.columns(names, column, map or [])
     table = open_table(paths.source(data, "answers"), format=format)
     with paths.mapping(names, named), output.counting("encoding", "reports") as tell:
-        facts = engine().encode(table, found, target, columns=named or None, progress=tell)
+        facts = engine().encode(
+            table, found, target, round=round, columns=named or None, progress=tell
+        )
     show_batch(facts, target, output)

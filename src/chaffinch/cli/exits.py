@@ -176,6 +176,7 @@ BY_ERROR = {
     "no-parameter-found": NO_PLAN,
     "plan-mismatch": REFUSED,
     "batch-too-small": REFUSED,
+    "batch-repeated": REFUSED,
     "budget-exhausted": REFUSED,
     "guarantee-not-proven": REFUSED,
     "ledger-rolled-back": REFUSED,

@@ -100,7 +100,7 @@ class Releasing:
         if ledger is None:
             hand_out(files)
             return None
-        key, subject = release_occasion(tally, self.key)
+        key, subject = release_occasion(ledger, tally, self.key)
         bill = Bill(
             plan_id=plan.id,
             key=key,
@@ -142,7 +142,7 @@ class Wanted:
     mark: Path | None = None
     """The ledger's high-water mark."""
     key: str | None = None
-    """What this release is called in the ledger; without one the name of its batch."""
+    """What this release is called in the ledger; without one the digest of its batch."""
 
     def ready(self) -> Releasing:
         """Return what makes the release; a wish that cannot be met is refused right here."""

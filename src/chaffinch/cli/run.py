@@ -35,6 +35,7 @@ def run(  # noqa: PLR0913 - one for each option
     column: str | None = None,
     map: Annotated[list[str] | None, Parameter(negative=())] = None,  # noqa: A002
     format: str | None = None,  # noqa: A002
+    round: int | None = None,  # noqa: A002
     replace: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     wanted: Wanted = Wanted(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
@@ -58,6 +59,8 @@ def run(  # noqa: PLR0913 - one for each option
         QUESTION=COLUMN, for each question whose column has another name.
     format
         csv, tsv, jsonl, parquet or arrow, where the file's name does not tell.
+    round
+        Which round this is, for a plan of several.
     replace
         Overwrite a release of another plan that is in the folder.
     """
@@ -78,7 +81,7 @@ def run(  # noqa: PLR0913 - one for each option
     else:
         _refuse_outputs(out, plan, [survey, data])
         with paths.folder(out) as folder:
-            tally = tallied(table, plan, folder, output, columns=named)
+            tally = tallied(table, plan, folder, output, columns=named, round=round)
             with output.thinking("intervals"):
                 release = released.release(tally, plan)
             charge = released.hand_out(_files(out, plan, release), tally, plan)
@@ -143,19 +146,23 @@ def tallied(
     output: Output,
     *,
     columns: Mapping[str, str] | None = None,
+    round: int | None = None,  # noqa: A002
 ) -> Tally:
     """Return the tally of a table: encoded, shuffled and counted through files in ``folder``."""
     from chaffinch.engines import engine
 
     local = engine()
     encoded, shuffled = folder / "encoded.parquet", folder / "shuffled.parquet"
+    record = folder / "record"
     with output.thinking("verifying the plan"):
         plan.verify()
     with output.counting("encoding", "reports") as tell:
-        local.encode(table, plan, encoded, columns=columns or None, progress=tell)
+        local.encode(table, plan, encoded, round=round, columns=columns or None, progress=tell)
     with output.counting("shuffling", "messages") as tell:
-        local.shuffle([encoded], plan, shuffled, progress=tell)
+        # The encoded file is gone with this run, so nothing has to be remembered of it.
+        local.shuffle([encoded], plan, shuffled, record=record, progress=tell)
     encoded.unlink()
+    record.unlink()
     with output.counting("counting", "messages") as tell:
         tally = local.tally([shuffled], plan, progress=tell)
     shuffled.unlink()

@@ -18,12 +18,14 @@ def shuffle(
     *,
     plan: Path,
     out: Annotated[str | None, Parameter(name=["--out", "-o"])] = None,
+    record: Path | None = None,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Put the messages of a whole crowd in a uniform order.
 
     The order is drawn with secure randomness. A batch below the plan's number of reports is
-    refused.
+    refused, and so are messages that went into an earlier shuffle. A shuffle that was cut short
+    may be run again with the same files.
 
     Parameters
     ----------
@@ -33,6 +35,9 @@ def shuffle(
         The plan file.
     out
         Where the messages go: a Parquet file, or - (the default) for the next command.
+    record
+        Where this shuffler remembers what it has shuffled; without one, a file for this user
+        and plan in $XDG_STATE_HOME/chaffinch (~/.local/state/chaffinch).
     """
     from chaffinch.engines import engine
 
@@ -40,5 +45,5 @@ def shuffle(
     found = paths.opened_plan(plan)
     sources = [paths.source(one, "messages") for one in messages or ["-"]]
     with explain_broken_pipe(sources), output.counting("shuffling", "messages") as tell:
-        facts = engine().shuffle(sources, found, target, progress=tell)
+        facts = engine().shuffle(sources, found, target, record=record, progress=tell)
     show_batch(facts, target, output)

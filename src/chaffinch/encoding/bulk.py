@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.encoding.device import origin_of, prepare_answer
+from chaffinch.encoding.device import prepare_answer
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.planning.plan import Part, Plan, checked_plan
 from chaffinch.questions import Choice, Flags, Question
 from chaffinch.sampling import Words, secure_words
 from chaffinch.tables.answers import numbers_of
 from chaffinch.tables.read import Table, open_table
-from chaffinch.wire.message_files import COLUMN
-from chaffinch.wire.messages import Reports, Rows
+from chaffinch.wire.message_writer import COLUMN
+from chaffinch.wire.messages import Origin, Reports, Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +36,7 @@ def encode_many(
     answers: Any,
     plan: Plan,
     *,
+    round: int | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Reports:
@@ -44,11 +45,13 @@ def encode_many(
     ``answers`` may be a sequence, an array, an Arrow, pandas or polars column or frame, or a
     path to a file; ``columns`` says which column answers which question where the names
     differ. Flags may also stand in yes/no columns named after them. Each report has the law
-    of ``encode``. ``progress`` is told how many are done.
+    of ``encode``. A plan of several rounds must be told which ``round`` they are for.
+    ``progress`` is told how many are done.
     """
     checked_plan(plan).verify()
+    origin = Origin.of(plan, round)
     batches = list(_encoded_batches(answers, plan, secure_words(), columns, progress))
-    return join_batches(plan, batches)
+    return _one_batch(origin, batches)
 
 
 def _encoded_batches(
@@ -182,16 +185,15 @@ def encode_numbers(plan: Plan, numbers: list[NDArray[Any]], count: int, words: W
         if coded.rows is not None:
             rows.append(Rows(first, coded.rows.bits, coded.rows.packed))
     messages = codes[0] if len(codes) == 1 else np.concatenate(codes)
-    return Reports(origin_of(plan), count, messages, tuple(rows))
+    return Reports(Origin.of(plan, 1), count, messages, tuple(rows))
 
 
-def join_batches(plan: Plan, batches: list[Reports]) -> Reports:
-    """Return batches of one plan, one at least, as one."""
-    if len(batches) == 1:
-        return batches[0]
+def _one_batch(origin: Origin, batches: list[Reports]) -> Reports:
+    """Return the pieces of one call, one at least, as one batch with a name of its own."""
+    messages = [batch.messages for batch in batches]
     return Reports(
-        origin_of(plan),
+        origin,
         sum(batch.count for batch in batches),
-        np.concatenate([batch.messages for batch in batches]),
+        messages[0] if len(messages) == 1 else np.concatenate(messages),
         tuple(rows for batch in batches for rows in batch.rows),
     )

@@ -22,6 +22,7 @@ def encode(
     answer: object,
     plan: Plan,
     *,
+    round: int | None = None,  # noqa: A002
     within: Target | None = None,
     ledger: Ledger | None = None,
     key: str | None = None,
@@ -29,21 +30,30 @@ def encode(
     """Return the report of one person, randomized with secure randomness.
 
     ``answer`` is the answer to the plan's question, or, for a survey, a mapping from the
-    names of its questions to answers; None is a missing answer. The
+    names of its questions to answers; None is a missing answer. A plan of several rounds
+    must be told which ``round`` the report is for. The
     plan's guarantee is recomputed first, once; a plan that promises less than ``within`` is
     refused. With a ``ledger`` of this device the report is charged before it is made;
-    ``key`` names the round ("week 3"), and the same key never makes a second report: send
-    the first one again.
+    ``key`` names the occasion (without one it is the plan, and its round where there are
+    several), and the same key never makes a second report: send the first one again.
     """
     checked_plan(plan).verify(within=within)
     if ledger is None:
-        return encode_with(answer, plan, secure_words())
-    with ledger.charging(Charge.of(plan), key or plan.id):
-        return encode_with(answer, plan, secure_words())
+        return encode_with(answer, plan, secure_words(), round)
+    origin = Origin.of(plan, round)
+    occasion = plan.id if plan.rounds == 1 else f"{plan.id}/{origin.round}"
+    with ledger.charging(Charge.of(plan), key or occasion):
+        return encode_with(answer, plan, secure_words(), round)
 
 
-def encode_with(answer: object, plan: Plan, words: Words) -> Report:
+def encode_with(
+    answer: object,
+    plan: Plan,
+    words: Words,
+    round: int | None = None,  # noqa: A002
+) -> Report:
     """Return a report drawn from given words: for ``encode`` and for simulations."""
+    origin = Origin.of(plan, round)
     answers = _answers(answer, plan)
     found: list[int] = []
     for part, first, given in zip(plan.parts, plan.offsets, answers, strict=True):
@@ -51,13 +61,8 @@ def encode_with(answer: object, plan: Plan, words: Words) -> Report:
         found.extend((codes + first).tolist())
     # Sorted: which message came from the answer and which from chance must not show.
     found.sort()
-    found.extend([EMPTY] * (plan.slots - len(found)))
-    return Report(origin_of(plan), tuple(found))
-
-
-def origin_of(plan: Plan) -> Origin:
-    """Return what a batch must know of its plan."""
-    return Origin(plan.id, plan.codes, plan.reports, plan.slots)
+    found.extend([EMPTY] * (origin.slots - len(found)))
+    return Report(origin, tuple(found))
 
 
 def prepare_answer(part: Part, answer: object) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan
-    from chaffinch.wire.message_files import MessageFacts
+    from chaffinch.wire.batches import BatchFacts
     from chaffinch.wire.messages import Tally
 
 PathLike = str | os.PathLike[str]
@@ -37,9 +37,10 @@ class Engine(Protocol):
         plan: Plan,
         target: Any,
         *,
+        round: int | None = None,  # noqa: A002
         columns: Mapping[str, str] | None = None,
         progress: Progress | None = None,
-    ) -> MessageFacts:
+    ) -> BatchFacts:
         """Read a table and write the messages of its reports; nothing is left of a failure."""
         ...
 
@@ -49,9 +50,13 @@ class Engine(Protocol):
         plan: Plan,
         target: Any,
         *,
+        record: PathLike | None = None,
         progress: Progress | None = None,
-    ) -> MessageFacts:
-        """Write the messages of encoded files in a uniform order; refuse too small a crowd."""
+    ) -> BatchFacts:
+        """Write the messages of encoded files in a uniform order; refuse too small a crowd.
+
+        What went into a batch is kept in a ``record``, and refused a second time.
+        """
         ...
 
     def tally(

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,32 +16,25 @@ import numpy as np
 from chaffinch import checks
 from chaffinch.analysis.tally import checked
 from chaffinch.encoding.bulk import answer_batches, encode_batch, find_columns
-from chaffinch.engines.base import Progress
-from chaffinch.errors import BatchTooSmall, InvalidFile, InvalidInput, PlanMismatch
+from chaffinch.engines.base import PathLike, Progress
+from chaffinch.errors import InvalidInput
 from chaffinch.files import storage_fault
 from chaffinch.parallel import cores, mapped
 from chaffinch.planning.plan import Plan
-from chaffinch.sampling import histogram, secure_words
+from chaffinch.sampling import secure_words
 from chaffinch.shuffling.on_disk import Buckets
+from chaffinch.shuffling.record import Record, usual_record
 from chaffinch.tables.read import Table, open_table
-from chaffinch.wire.message_files import (
-    MessageFacts,
-    Messages,
-    MessageWriter,
-    open_messages,
-    place_of,
-)
-from chaffinch.wire.messages import Codes, Counts, Reports, Rows, Tally
+from chaffinch.wire.batches import BatchFacts, Codes, digest_of
+from chaffinch.wire.message_reader import Messages
+from chaffinch.wire.message_writer import MessageWriter
+from chaffinch.wire.messages import Origin, Reports, Rows, Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _MEMORY = 256 << 20
 _NO_CODES = np.empty(0, np.uint32)
-_HINTS = {
-    "encoded": "shuffle the files that encoding wrote",
-    "shuffled": "shuffle the messages first",
-}
 
 
 @dataclass(frozen=True)
@@ -68,15 +60,17 @@ class Local:
         plan: Plan,
         target: Any,
         *,
+        round: int | None = None,  # noqa: A002
         columns: Mapping[str, str] | None = None,
         progress: Progress | None = None,
-    ) -> MessageFacts:
+    ) -> BatchFacts:
         """Read a table and write the messages of its reports; nothing is left of a failure.
 
         The messages are in no special order, but not shuffled: they are for the shuffler only.
         """
         plan.verify()
-        _apart([source], target)
+        origin = Origin.of(plan, round)
+        _check_apart([source], target)
         table = source if isinstance(source, Table) else open_table(source)
         places = find_columns(plan, table, columns)
 
@@ -87,7 +81,7 @@ class Local:
         done = 0
         batches = answer_batches(table, plan, places)
         with (
-            _writer(target, plan, "encoded") as writer,
+            _writer(target, origin, "encoded") as writer,
             mapped(work, batches, self.workers) as results,
         ):
             for codes, reports in results:
@@ -103,66 +97,60 @@ class Local:
         plan: Plan,
         target: Any,
         *,
+        record: PathLike | None = None,
         progress: Progress | None = None,
-    ) -> MessageFacts:
+    ) -> BatchFacts:
         """Write the messages of encoded files in a uniform order; refuse too small a crowd.
 
-        Nothing is written to the target before everything is read and the crowd is counted.
+        Nothing is written to the target before everything is read and proven whole, the crowd
+        is counted, and the inputs are in the ``record`` of this shuffler (by default one for
+        the user and the plan), which refuses them a second time.
         """
-        tell = progress or _silent
-        messages = _opened(sources, plan, "encoded")
-        _apart(sources, target)
+        tell = progress or _ignore_progress
+        messages = Messages(sources, plan, "encoded")
+        kept = usual_record(plan.id) if record is None else record
+        _check_apart([*sources, kept], target)
         with Buckets(
             plan.codes,
             secure_words(),
-            folder=_beside(target),
+            folder=_spill_folder(target),
             memory=self.memory,
             workers=self.workers,
         ) as buckets:
             buckets.fill(messages.batches(), lambda done: tell(done, None))
-            reports = _crowd(messages, plan, len(buckets))
+            messages.check_crowd()
+            made = Record(kept).claim(
+                list(messages.digests),
+                messages.origin.facts("shuffled", messages.reports, messages.name),
+                messages.counts,
+            )
             with (
-                _writer(target, plan, "shuffled") as writer,
+                _writer(target, messages.origin, "shuffled", made.name) as writer,
                 closing(buckets.ordered()) as pieces,
             ):
+                writer.write(_NO_CODES, messages.reports)
                 done = 0
                 for codes in pieces:
                     writer.write(codes.astype(np.uint32), 0)
                     done += len(codes)
                     tell(done, len(buckets))
-                writer.write(_NO_CODES, reports)
+                writer.expect(digest_of(made, messages.counts))
+        Record(kept).finish(made.name)
         return writer.facts
 
     def tally(
         self, sources: Sequence[Any], plan: Plan, *, progress: Progress | None = None
     ) -> Tally:
         """Return the tally of shuffled files; messages that were not shuffled are refused."""
-        tell = progress or _silent
-        messages = _opened(sources, plan, "shuffled")
-        # Each thread counts for itself. Counts of very many codes are large, so few have them.
-        most = max(1, min(self.workers, self.memory // (8 * plan.codes)))
-        partial: SimpleQueue[Counts] = SimpleQueue()
-        for _ in range(most):
-            partial.put(np.zeros(plan.codes, np.int64))
-
-        def work(codes: Codes) -> int:
-            counts = partial.get()
-            try:
-                histogram(codes, plan.codes, out=counts)
-            finally:
-                partial.put(counts)
-            return len(codes)
-
+        tell = progress or _ignore_progress
+        messages = Messages(sources, plan, "shuffled")
         done = 0
-        with mapped(work, messages.batches(), most) as results:
-            for size in results:
-                done += size
-                tell(done, None)
-        reports = _crowd(messages, plan, done)
-        total = partial.get()
-        for _ in range(most - 1):
-            total += partial.get()
-        return checked(Tally(plan.id, reports, total, messages.facts.batch), plan)
+        for codes in messages.batches():
+            done += len(codes)
+            tell(done, None)
+        counts = messages.counts.dense()
+        found = Tally(plan.id, messages.reports, counts, messages.name, messages.round)
+        return checked(found, plan)
 
 
 def loose(reports: Reports) -> Codes:
@@ -184,41 +172,31 @@ def _unpacked(rows: Rows) -> Codes:
     return np.concatenate(parts)
 
 
-def _writer(target: Any, plan: Plan, stage: str) -> MessageWriter:
-    return MessageWriter(target, plan_id=plan.id, stage=stage, space=plan.codes)
+def _writer(target: Any, origin: Origin, stage: str, name: str | None = None) -> MessageWriter:
+    return MessageWriter(
+        target,
+        plan_id=origin.plan_id,
+        stage=stage,
+        space=origin.codes,
+        round=origin.round,
+        name=name,
+    )
 
 
-def _opened(sources: Sequence[Any], plan: Plan, stage: str) -> Messages:
-    """Open messages that are of this plan and have come this far; the files agree already."""
-    messages = open_messages(sources)
-    title, facts = "message files", messages.start
-    if facts.plan_id != plan.id:
-        raise PlanMismatch(title, expected=plan.id, found=facts.plan_id)
-    if facts.stage != stage:
-        raise InvalidFile(title, f"of {stage} messages", [facts.stage], hint=_HINTS[stage])
-    if facts.space != plan.codes:
-        raise InvalidFile(title, f"of {plan.codes} possible messages", [str(facts.space)])
-    return messages
-
-
-def _crowd(messages: Messages, plan: Plan, count: int) -> int:
-    """Return how many reports were read, if they are enough and can have sent so many messages."""
-    reports = messages.facts.reports
-    if reports < plan.reports:
-        raise BatchTooSmall(have=reports, need=plan.reports)
-    if count > reports * plan.slots:
-        must_be = f"of at most {plan.slots} messages for each report"
-        raise InvalidFile("message files", must_be, [f"{count} messages in {reports} reports"])
-    return reports
-
-
-def _apart(sources: Sequence[Any], target: Any) -> None:
+def _check_apart(sources: Sequence[Any], target: Any) -> None:
     """Refuse to overwrite what is read."""
-    if target != "-" and place_of(target) in map(place_of, sources):
+    if target != "-" and _place(target) in map(_place, sources):
         raise InvalidInput("target", "another file than the source", target)
 
 
-def _beside(target: Any) -> Path:
+def _place(source: Any) -> object:
+    """Return what tells one source or target from another."""
+    if not isinstance(source, (str, os.PathLike)):
+        return id(source)
+    return source if source == "-" else os.path.realpath(source)
+
+
+def _spill_folder(target: Any) -> Path:
     """Return the folder of a target that is a file, otherwise the one for temporary files.
 
     A target that cannot be is refused now, and not after everything was read.
@@ -233,5 +211,5 @@ def _beside(target: Any) -> Path:
     return Path(tempfile.gettempdir())
 
 
-def _silent(_done: int, _total: int | None) -> None:
+def _ignore_progress(_done: int, _total: int | None) -> None:
     pass

@@ -23,8 +23,9 @@ from chaffinch.errors import InvalidInput
 from chaffinch.protocols.noise import Draws, Noise, Places, Truth
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from chaffinch.sampling import Words
+from chaffinch.wire.batches import Codes, Counts
 from chaffinch.wire.documents import Strict, exact_text
-from chaffinch.wire.messages import Codes, Counts, Rows
+from chaffinch.wire.messages import Rows
 
 GRAIN = 1 << 64
 """Every probability a device uses is a whole number of 1/GRAIN."""

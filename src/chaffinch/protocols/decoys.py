@@ -30,8 +30,8 @@ from chaffinch.protocols.base import (
 from chaffinch.protocols.noise import Draws, Noise, Places, Truth, scatter_evenly
 from chaffinch.questions import Question
 from chaffinch.sampling import Words, below, bernoulli, positions
+from chaffinch.wire.batches import Counts
 from chaffinch.wire.documents import Exact
-from chaffinch.wire.messages import Counts
 
 _NAME = "clear with decoys"
 

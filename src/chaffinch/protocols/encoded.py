@@ -31,8 +31,8 @@ from chaffinch.protocols.noise import Draws, Noise, Places, Truth, draw_thermome
 from chaffinch.protocols.tuning import flip_for_local, flip_for_shift
 from chaffinch.questions import Number, Question
 from chaffinch.sampling import Words, bernoulli
+from chaffinch.wire.batches import Counts
 from chaffinch.wire.documents import Exact
-from chaffinch.wire.messages import Counts
 
 _RESOLUTIONS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _FEWEST_STEPS = 8

@@ -37,8 +37,8 @@ from chaffinch.protocols.noise import (
 from chaffinch.protocols.tuning import flip_for_shift
 from chaffinch.questions import Question
 from chaffinch.sampling import Words, below, bernoulli, permutation
+from chaffinch.wire.batches import Counts
 from chaffinch.wire.documents import Exact
-from chaffinch.wire.messages import Counts
 
 _NAME = "flips with decoys"
 

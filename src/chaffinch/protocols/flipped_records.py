@@ -20,7 +20,8 @@ from chaffinch.privacy.numerics.roots import bisect_whole
 from chaffinch.privacy.shortened_reports import cutting_cost
 from chaffinch.protocols.base import Coded, Setting, answer_labels, numerator
 from chaffinch.sampling import Words, flip_one_hot, flip_packed, histogram, positions
-from chaffinch.wire.messages import Codes, Rows
+from chaffinch.wire.batches import Codes
+from chaffinch.wire.messages import Rows
 
 SHARE_FOR_CUTTING = Fraction(1, 100)
 """How much of delta may go to cutting: enough for a few spare slots, too little to matter."""

@@ -31,8 +31,8 @@ from chaffinch.protocols.noise import Draws, Noise, Places, Truth, flip_counts
 from chaffinch.protocols.tuning import flip_for_local, flip_for_shift
 from chaffinch.questions import Question
 from chaffinch.sampling import Words, bernoulli
+from chaffinch.wire.batches import Counts
 from chaffinch.wire.documents import Exact
-from chaffinch.wire.messages import Counts
 
 _COPIES = (2, 4, 8, 16, 32)
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from chaffinch.checks import whole
 from chaffinch.errors import InvalidInput
-from chaffinch.wire.messages import Counts
+from chaffinch.wire.batches import Counts
 
 Floats = NDArray[np.float64]
 Draws = np.random.Generator

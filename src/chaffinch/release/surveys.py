@@ -23,7 +23,7 @@ from chaffinch.release.statement import (
     promise_sentence,
 )
 from chaffinch.rounding import decimal_places, percent_text, promise_text, quantile_name
-from chaffinch.wire.messages import Counts
+from chaffinch.wire.batches import Counts
 
 if TYPE_CHECKING:
     from chaffinch.wire.messages import Tally
@@ -125,7 +125,7 @@ class Release(Publication):
             guarantee=plan.guarantee,
             rounds=plan.rounds,
             reports=tally.reports,
-            batch=tally.batch,
+            batch=tally.name,
             level=level,
             version=chaffinch.__version__,
             answers=tuple(answers),

@@ -21,7 +21,7 @@ from scipy import special
 from chaffinch.planning.plan import Part
 from chaffinch.protocols.noise import Noise, Truth
 from chaffinch.questions import Flags, Number
-from chaffinch.wire.messages import Counts
+from chaffinch.wire.batches import Counts
 
 Floats = NDArray[np.float64]
 LONGEST = 1 << 14

@@ -22,7 +22,8 @@ from chaffinch.sampling import Words
 from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate.attacks import Attack
 from chaffinch.simulate.seeded import SeededWords, branch
-from chaffinch.wire.messages import EMPTY, Codes, Counts, Report, Reports, Shuffled
+from chaffinch.wire.batches import Codes, Counts
+from chaffinch.wire.messages import EMPTY, Report, Reports, Shuffled
 
 _BATCH = MOST_QUESTIONS
 """Collections are made side by side, as the questions of one plan."""

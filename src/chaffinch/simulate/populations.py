@@ -19,7 +19,7 @@ from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols.noise import Draws, Places, Truth
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from chaffinch.simulate.seeded import generator
-from chaffinch.wire.messages import Counts
+from chaffinch.wire.batches import Counts
 
 Floats = NDArray[np.float64]
 STEPS = 200

@@ -20,7 +20,7 @@ from chaffinch.protocols.noise import Noise, Truth
 from chaffinch.simulate import judging
 from chaffinch.simulate.populations import Floats, Population, draw_tallies
 from chaffinch.simulate.seeded import chosen, generator
-from chaffinch.wire.messages import Counts
+from chaffinch.wire.batches import Counts
 
 FALSE_ALARM = 1e-6
 """How likely a correct pipeline is called wrong, all tests of a simulation together."""

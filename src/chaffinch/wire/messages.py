@@ -3,22 +3,55 @@
 A message is a *code*: the number of a set bit in the plan's list of codes. Before the
 shuffle the order of codes may tell who sent what; after it the order says nothing, and the
 number of times each code was sent is all there is to know.
+
+Everything here has the random name of its batch, and a digest that is worked out when it is
+asked for. No ``repr`` shows a message.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import BatchTooSmall, InvalidFile, InvalidInput
+from chaffinch.sampling import positional_popcount
+from chaffinch.wire.batches import BatchFacts, CodeCounts, Codes, Counts, digest_of, new_name
 
 EMPTY = 0xFFFF_FFFF
 """The code in a slot that holds no message."""
-Codes = NDArray[np.uint32]
-Counts = NDArray[np.int64]
+
+
+class Planned(Protocol):
+    """What messages must know of a plan."""
+
+    @property
+    def id(self) -> str:
+        """Return the plan's name."""
+        ...
+
+    @property
+    def codes(self) -> int:
+        """Return how many different messages there are."""
+        ...
+
+    @property
+    def slots(self) -> int:
+        """Return how many messages a report can hold."""
+        ...
+
+    @property
+    def reports(self) -> int:
+        """Return how many reports must be there before anything is released."""
+        ...
+
+    @property
+    def rounds(self) -> int:
+        """Return how often the same people are asked."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +62,36 @@ class Origin:
     codes: int
     least_reports: int
     slots: int
+    round: int = 1
+
+    @classmethod
+    def of(cls, plan: Planned, round: int | None = None) -> Origin:  # noqa: A002
+        """Return the origin of a batch of one round.
+
+        Where there are several rounds the number must be given: a round that is taken for
+        another would be mixed with it.
+        """
+        if round is None and plan.rounds > 1:
+            raise InvalidInput(
+                "round", f"given, from 1 to {plan.rounds}", round, hint="say which one this is for"
+            )
+        number = 1 if round is None else checks.whole("round", round, least=1, most=plan.rounds)
+        return cls(plan.id, plan.codes, plan.reports, plan.slots, number)
+
+    def check_crowd(self, reports: int, messages: int) -> None:
+        """Refuse a batch of too few reports, or of more messages than they can hold.
+
+        This is the one place where the crowd that a guarantee counts on is checked.
+        """
+        if reports < self.least_reports:
+            raise BatchTooSmall(have=reports, need=self.least_reports)
+        if messages > reports * self.slots:
+            must_be = f"of at most {self.slots} messages for each report"
+            raise InvalidFile("batch", must_be, [f"{messages} messages in {reports} reports"])
+
+    def facts(self, stage: str, reports: int, name: str) -> BatchFacts:
+        """Return the facts of a batch of this origin."""
+        return BatchFacts(self.plan_id, stage, reports, self.codes, self.round, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +99,8 @@ class Report:
     """Everything one person sends: a fixed number of slots, in no telling order."""
 
     origin: Origin
-    codes: tuple[int, ...]
+    codes: tuple[int, ...] = field(repr=False)
+    name: str = field(default_factory=new_name, repr=False)
 
     def __post_init__(self) -> None:
         allowed = range(self.origin.codes)
@@ -45,6 +109,13 @@ class Report:
         if not all(code == EMPTY or code in allowed for code in self.codes):
             raise InvalidInput("report", f"made of codes below {self.origin.codes}", "another")
 
+    @property
+    def digest(self) -> str:
+        """Return the digest of this report. It can be guessed: it is for the shuffler only."""
+        counts = CodeCounts(self.origin.codes)
+        counts.add(np.array([code for code in self.codes if code != EMPTY], np.uint32))
+        return digest_of(self.origin.facts("encoded", 1, self.name), counts)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
@@ -52,7 +123,7 @@ class Rows:
 
     first: int
     bits: int
-    packed: NDArray[np.uint8]
+    packed: NDArray[np.uint8] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,16 +132,34 @@ class Reports:
 
     origin: Origin
     count: int
-    messages: Codes
+    messages: Codes = field(repr=False)
     """Codes of the filled slots, in whatever order encoding left them."""
-    rows: tuple[Rows, ...] = ()
+    rows: tuple[Rows, ...] = field(default=(), repr=False)
     """Answers with many set bits, which are smaller packed."""
+    name: str = field(default_factory=new_name, repr=False)
 
     def __post_init__(self) -> None:
         checks.whole("number of reports", self.count, least=0, most=10**12)
 
     def __len__(self) -> int:
         return self.count
+
+    def row_counts(self) -> Counts:
+        """Return how many of the packed rows have a one at each code."""
+        counts = np.zeros(self.origin.codes, np.int64)
+        for block in self.rows:
+            ones = positional_popcount(block.packed, block.bits)
+            counts[block.first : block.first + block.bits] += ones
+        return counts
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of this batch: it is for the shuffler only."""
+        counts = CodeCounts(self.origin.codes)
+        counts.add(self.messages)
+        if self.rows:
+            counts.add_counts(self.row_counts())
+        return digest_of(self.origin.facts("encoded", self.count, self.name), counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,10 +172,23 @@ class Shuffled:
 
     origin: Origin
     reports: int
-    messages: Codes
-    counts: Counts | None = None
-    batch: str = ""
-    """A random name of this batch, which a ledger knows its release by."""
+    messages: Codes = field(repr=False)
+    counts: Counts | None = field(default=None, repr=False)
+    name: str = ""
+    """The random name of this batch, which has nothing to do with those that went in."""
+
+    def code_counts(self) -> CodeCounts:
+        """Return how often each code is in the batch."""
+        counts = CodeCounts(self.origin.codes)
+        counts.add(self.messages)
+        if self.counts is not None:
+            counts.add_counts(self.counts)
+        return counts
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of this batch."""
+        return digest_of(self.origin.facts("shuffled", self.reports, self.name), self.code_counts())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,11 +197,25 @@ class Tally:
 
     plan_id: str
     reports: int
-    counts: Counts
-    batch: str = ""
-    """The random name of the batch that was counted; without one nothing can be charged."""
+    counts: Counts = field(repr=False)
+    name: str = ""
+    """The name of the batch that was counted; without one nothing can be charged."""
+    round: int = 1
 
     def __post_init__(self) -> None:
         checks.whole("number of reports", self.reports, most=10**12)
         if len(self.counts) and int(self.counts.min()) < 0:
             raise InvalidInput("counts", "at least 0", "less")
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of what was counted, which a ledger charges.
+
+        It is worked out from the counts each time, so changed counts have another one. A
+        tally of one file has the digest of that file.
+        """
+        space = len(self.counts)
+        facts = BatchFacts(self.plan_id, "shuffled", self.reports, space, self.round, self.name)
+        counts = CodeCounts(space)
+        counts.add_counts(np.asarray(self.counts, np.int64))
+        return digest_of(facts, counts)

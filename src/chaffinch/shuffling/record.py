@@ -1,0 +1,209 @@
+"""What a shuffler has put into a batch, remembered on disk: nothing goes into two.
+
+The batches A and A with one report more, both released, show that report in clear. So every
+name that goes into a shuffle is written here first, and refused when it comes again.
+
+Order of writing, for every shuffle:
+
+1. everything is read and proven whole, and the crowd is counted; nothing is written so far;
+2. the names, the name of the batch they make and its digest are committed here, durably;
+3. the batch is written, and takes its place;
+4. the batch is marked as finished here.
+
+* A crash before 2 leaves nothing. A crash between 2 and 4 leaves names that are taken and a
+  batch that may have been seen, in part or in full. Exactly the same inputs may then be
+  shuffled again: they make the batch of the same name and the same digest, so whoever has seen
+  both learns nothing from the second, counts it once, and is charged once. Any other set of
+  inputs with one of these names in it is refused.
+* Two shuffles at once are put in order by the database: one of them finds the names taken.
+
+What this cannot prevent: a record that was removed, or restored from a backup, has forgotten
+what it knew; two shufflers that get the same inputs do not know of one another; and whoever
+can write a file of messages can give it a new name, as a digest has no key.
+
+Names of inputs stay here. They are in no batch, message or error.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from chaffinch.errors import BatchRepeated, InvalidFile, Reason, StorageFault
+from chaffinch.ledger.chain import published
+from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of, new_name
+
+_APPLICATION = 0x43685368
+_VERSION = 1
+_PATIENCE = 60.0
+"""Seconds to wait for another shuffle that writes to the record."""
+_STATEMENTS = (
+    """CREATE TABLE batches (
+    name TEXT PRIMARY KEY CHECK (typeof(name) = 'text' AND length(name) = 32),
+    digest TEXT NOT NULL CHECK (typeof(digest) = 'text' AND length(digest) = 64),
+    inputs INTEGER NOT NULL CHECK (typeof(inputs) = 'integer' AND inputs >= 1),
+    finished INTEGER NOT NULL CHECK (finished IN (0, 1))
+)""",
+    """CREATE TABLE inputs (
+    name TEXT PRIMARY KEY CHECK (typeof(name) = 'text' AND length(name) = 32),
+    batch TEXT NOT NULL REFERENCES batches (name)
+)""",
+)
+
+
+def usual_record(plan_id: str) -> Path:
+    """Return where this user's record for a plan is, whatever the working folder.
+
+    A record in the folder of the input or the output would be another one as soon as somebody
+    works in another folder.
+    """
+    state = os.environ.get("XDG_STATE_HOME", "")
+    home = Path(state) if Path(state).is_absolute() else Path("~/.local/state").expanduser()
+    return home / "chaffinch" / "shuffled" / f"{plan_id[:32]}.record"
+
+
+class Record:
+    """The names that one shuffler has put into batches, in a file that only grows."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path).absolute()
+
+    def claim(self, names: Sequence[str], facts: BatchFacts, counts: CodeCounts) -> BatchFacts:
+        """Take names for a batch, durably, and return its facts with its name.
+
+        ``facts`` and ``counts`` are those of the batch that is to be written. Names that were
+        taken before are refused, unless they are exactly those of a batch that was not
+        finished: then it is that batch again.
+        """
+        with self._writing() as connection:
+            taken = self._taken(connection, names)
+            batches = set(taken.values())
+            if not batches:
+                return self._insert(connection, names, facts, counts)
+            if len(batches) > 1 or len(taken) < len(names):
+                raise _repeated(len(taken), len(names))
+            (name,) = batches
+            digest, inputs, finished = connection.execute(
+                "SELECT digest, inputs, finished FROM batches WHERE name = ?", (name,)
+            ).fetchone()
+            if finished or inputs != len(names):
+                raise _repeated(len(taken), len(names))
+        again = replace(facts, name=name)
+        if digest_of(again, counts) != digest:
+            raise _changed()
+        return again
+
+    def finish(self, batch: str) -> None:
+        """Mark a batch as written in full: its inputs are not shuffled again."""
+        with self._writing() as connection:
+            connection.execute("UPDATE batches SET finished = 1 WHERE name = ?", (batch,))
+            connection.execute("COMMIT")
+
+    def _insert(
+        self,
+        connection: sqlite3.Connection,
+        names: Sequence[str],
+        facts: BatchFacts,
+        counts: CodeCounts,
+    ) -> BatchFacts:
+        made = replace(facts, name=new_name())
+        connection.execute(
+            "INSERT INTO batches VALUES (?, ?, ?, 0)",
+            (made.name, digest_of(made, counts), len(names)),
+        )
+        connection.executemany(
+            "INSERT INTO inputs VALUES (?, ?)", [(name, made.name) for name in names]
+        )
+        connection.execute("COMMIT")
+        return made
+
+    def _taken(self, connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, str]:
+        """Return those of the names that are in a batch already, each with its batch."""
+        taken = {}
+        for name in names:
+            row = connection.execute("SELECT batch FROM inputs WHERE name = ?", (name,)).fetchone()
+            if row is not None:
+                taken[name] = row[0]
+        return taken
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that holds the only write lock; undone unless it commits itself."""
+        try:
+            self._create()
+            address = f"{self._path.as_uri()}?mode=rw"
+            with closing(
+                sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
+            ) as connection:
+                # As for a ledger: EXTRA also syncs the folder after the journal is removed.
+                connection.execute("PRAGMA synchronous = EXTRA")
+                connection.execute("PRAGMA fullfsync = ON")
+                connection.execute("PRAGMA trusted_schema = OFF")
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    _check_whole(connection)
+                    yield connection
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+        except (sqlite3.Error, OSError) as error:
+            raise StorageFault(
+                f"The record of the shuffler must be whole and within reach. Got: {error}.",
+                hint="nothing was shuffled; name a file for it that can be written to (--record)",
+            ) from None
+
+    def _create(self) -> None:
+        """Make an empty record where there is none; it appears whole, and for its owner only."""
+        if self._path.exists():
+            return
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            with published(self._path) as unfinished:
+                os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
+                    connection.execute("PRAGMA synchronous = EXTRA")
+                    connection.execute("BEGIN IMMEDIATE")
+                    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                    connection.execute(f"PRAGMA user_version = {_VERSION}")
+                    for statement in _STATEMENTS:
+                        connection.execute(statement)
+                    connection.execute("COMMIT")
+        except FileExistsError:
+            return  # Another shuffle was first, and its record is as good.
+
+
+def _check_whole(connection: sqlite3.Connection) -> None:
+    """Refuse a file that is no record or was damaged: it must not pass for an empty one."""
+    kind = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    found = connection.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL").fetchall()
+    schema = sorted(sql for (sql,) in found) == sorted(_STATEMENTS)
+    if (kind, version) != (_APPLICATION, _VERSION) or not schema:
+        raise sqlite3.DatabaseError("another file, or a damaged one")
+    if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+        raise sqlite3.DatabaseError("a damaged file")
+    held = "SELECT COALESCE(SUM(inputs), 0) = (SELECT COUNT(*) FROM inputs) FROM batches"
+    if connection.execute(held).fetchone() != (1,):
+        raise sqlite3.DatabaseError("a damaged file")
+
+
+def _repeated(taken: int, given: int) -> BatchRepeated:
+    return BatchRepeated(
+        "message files of a shuffle",
+        f"{taken} of {given} that went into an earlier shuffle",
+        hint="use the batch that was made then, and make one of the new files alone; a shuffle "
+        "that was cut short may be run again with exactly the files it had",
+    )
+
+
+def _changed() -> InvalidFile:
+    return InvalidFile(
+        "message files of a shuffle",
+        "as they were when this shuffle was started first",
+        ["the same names with other messages"],
+        reason=Reason.DAMAGED,
+    )

@@ -1,0 +1,271 @@
+"""What went into a batch never goes into another one: runs, crashes, shuffles at once."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaffinch import files
+from chaffinch.engines.local import Local
+from chaffinch.errors import (
+    BatchRepeated,
+    BatchTooSmall,
+    ChaffinchError,
+    InvalidFile,
+    InvalidInput,
+    Reason,
+    StorageFault,
+)
+from chaffinch.shuffling.record import Record, usual_record
+from chaffinch.wire.message_reader import MessageReader
+from tests.engines import plans
+
+PLAN = plans.clear(20, 5)
+ENGINE = Local(workers=1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with three encoded files: a crowd, another one, and one late report."""
+    for name, count in (("a", 20), ("b", 20), ("late", 1)):
+        ENGINE.encode(["v1"] * count, PLAN, tmp_path / name)
+    return tmp_path
+
+
+def shuffle(folder: Path, *names: str, out: str = "s", record: str = "record") -> Any:
+    sources = [folder / name for name in names]
+    return ENGINE.shuffle(sources, PLAN, folder / out, record=folder / record)
+
+
+def known(folder: Path) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(folder / "record") as connection:
+        return connection.execute("SELECT name, inputs, finished FROM batches").fetchall()
+
+
+def test_a_batch_and_then_one_report_more_is_refused(folder: Path) -> None:
+    shuffle(folder, "a", out="first")
+    for names in (["a", "late"], ["late", "a"], ["a"], ["a", "b"]):
+        with pytest.raises(BatchRepeated, match=r"earlier shuffle(.|\n)*hint: use the batch"):
+            shuffle(folder, *names)
+        assert not (folder / "s").exists()
+    shuffle(folder, "b", "late")
+
+
+def test_another_folder_and_another_process_know_it_too(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    PLAN_FILE = folder / "plan.json"
+    PLAN.save(PLAN_FILE)
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    shutil.copy(folder / "a", elsewhere / "renamed")
+    command = [sys.executable, "-m", "chaffinch", "shuffle", "--plan", str(PLAN_FILE), "-o", "s"]
+    runs = [
+        subprocess.run([*command, *inputs], cwd=place, capture_output=True, text=True, check=False)
+        for place, inputs in (
+            (folder, ["a"]),
+            (elsewhere, ["renamed", str(folder / "late")]),
+        )
+    ]
+    assert [run.returncode for run in runs] == [0, 4], [run.stderr for run in runs]
+    assert "earlier shuffle" in runs[1].stderr
+    name = MessageReader(folder / "a").start.name
+    assert name not in runs[0].stderr + runs[1].stderr
+    assert usual_record(PLAN.id).is_relative_to(folder / "state")
+    assert usual_record(PLAN.id).stat().st_mode & 0o777 == 0o600
+    assert usual_record(PLAN.id).parent.stat().st_mode & 0o077 == 0
+
+
+def test_names_and_digests_of_inputs_stay_with_the_shuffler(folder: Path) -> None:
+    secret = []
+    for name in ("a", "late"):
+        reader = MessageReader(folder / name)
+        assert list(reader.batches())
+        secret += [reader.facts.name, reader.digest]
+    stream = io.BytesIO()
+    ENGINE.shuffle([folder / "a", folder / "late"], PLAN, stream, record=folder / "record")
+    for word in secret:
+        assert word.encode() not in stream.getvalue()
+    digests = [word for word in secret if len(word) == 64]
+    assert not any(word.encode() in (folder / "record").read_bytes() for word in digests)
+
+
+def test_what_is_refused_is_not_recorded(folder: Path) -> None:
+    with pytest.raises(BatchTooSmall):
+        shuffle(folder, "late")
+    (folder / "damaged").write_bytes((folder / "b").read_bytes()[:-9])
+    with pytest.raises(ChaffinchError):
+        shuffle(folder, "a", "damaged")
+    assert not (folder / "record").exists()
+    shuffle(folder, "a", "late")
+
+
+# ------------------------------------------------------------------------------ crashes
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from chaffinch import files
+from chaffinch.engines.local import Local
+from chaffinch.shuffling import record
+from tests.engines import plans
+moment, folder = sys.argv[1], Path(sys.argv[2])
+def die(*_, **__):
+    os._exit(9)
+if moment == "before the record":
+    record.Record.claim = die
+elif moment == "after the record":
+    claim = record.Record.claim
+    record.Record.claim = lambda *words: (claim(*words), die())
+elif moment == "before the name":
+    files._name = die
+else:
+    record.Record.finish = die
+Local(workers=1).shuffle([folder / "a"], plans.clear(20, 5), folder / "s", record=folder / "record")
+"""
+MOMENTS = ["before the record", "after the record", "before the name", "before the end"]
+
+
+def kill(folder: Path, moment: str) -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, moment, str(folder)], cwd=root, check=False
+    )
+    assert done.returncode == 9
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_killed_shuffle_can_be_run_again_and_no_other(folder: Path, moment: str) -> None:
+    kill(folder, moment)
+    assert (folder / "s").exists() is (moment == "before the end")
+    if moment == "before the record":
+        assert not (folder / "record").exists()
+    else:
+        with pytest.raises(BatchRepeated, match="exactly the files it had"):
+            shuffle(folder, "a", "late")
+        with pytest.raises(BatchRepeated):
+            shuffle(folder, "a", "b")
+    shuffle(folder, "a", out="again")
+    assert [finished for _, _, finished in known(folder)] == [1]
+    with pytest.raises(BatchRepeated):
+        shuffle(folder, "a", out="third")
+
+
+def test_what_is_run_again_is_the_same_batch(folder: Path) -> None:
+    """Whoever saw both learns nothing new, counts it once and is charged once."""
+    kill(folder, "before the end")
+    shuffle(folder, "a", out="again")
+    assert (
+        ENGINE.tally([folder / "s"], PLAN).digest == ENGINE.tally([folder / "again"], PLAN).digest
+    )
+    with pytest.raises(BatchRepeated):
+        ENGINE.tally([folder / "s", folder / "again"], PLAN)
+
+
+def test_a_killed_shuffle_is_not_finished_with_other_messages(folder: Path) -> None:
+    name = MessageReader(folder / "a").start.name
+    kill(folder, "after the record")
+    plans.written(folder / "a", PLAN, [1] * 20 + [2], name=name)
+    with pytest.raises(InvalidFile, match="the same names with other messages") as caught:
+        shuffle(folder, "a")
+    assert caught.value.reason is Reason.DAMAGED
+    assert not (folder / "s").exists()
+
+
+def test_a_full_disk_burns_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+
+        def full(*_: object, **__: object) -> None:
+            raise files.storage_fault("s", OSError(28, ""), verb="write")
+
+        patch.setattr(files, "_name", full)
+        with pytest.raises(StorageFault):
+            shuffle(folder, "a")
+    assert not (folder / "s").exists()
+    shuffle(folder, "a")
+
+
+# ------------------------------------------------------------------------------ at once
+
+
+def test_shuffles_at_once_share_no_input(folder: Path) -> None:
+    results: list[str] = []
+
+    def run(number: int) -> None:
+        names = ("a", "late") if number % 2 else ("a",)
+        try:
+            shuffle(folder, *names, out=f"s{number}")
+            results.append(" ".join(names))
+        except BatchRepeated:
+            results.append("refused")
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # One set of inputs wins. The same set at the same time may be the same batch twice.
+    assert len(set(results) - {"refused"}) == 1
+    made = [folder / f"s{number}" for number in range(8) if (folder / f"s{number}").exists()]
+    assert len({ENGINE.tally([path], PLAN).digest for path in made}) == 1
+
+
+# ------------------------------------------------------------------------------ the file
+
+
+@pytest.mark.parametrize("content", [b"", b"something else", b"SQLite format 3\0" + bytes(500)])
+def test_what_is_no_record_is_not_taken_for_an_empty_one(folder: Path, content: bytes) -> None:
+    (folder / "record").write_bytes(content)
+    with pytest.raises(StorageFault, match="record of the shuffler"):
+        shuffle(folder, "a")
+    assert not (folder / "s").exists()
+    assert (folder / "record").read_bytes() == content
+
+
+def test_a_record_that_lost_a_row_is_refused(folder: Path) -> None:
+    shuffle(folder, "a")
+    with sqlite3.connect(folder / "record") as connection:
+        connection.execute("DELETE FROM inputs")
+    with pytest.raises(StorageFault, match="damaged"):
+        shuffle(folder, "a", out="t")
+
+
+def test_the_record_is_not_overwritten(folder: Path) -> None:
+    with pytest.raises(InvalidInput, match="another file"):
+        shuffle(folder, "a", out="record")
+    shuffle(folder, "a")
+    with pytest.raises(InvalidInput, match="another file"):
+        shuffle(folder, "b", out="record")
+
+
+def test_a_record_that_cannot_be_written_shuffles_nothing(folder: Path) -> None:
+    (folder / "file").write_bytes(b"")
+    with pytest.raises(StorageFault, match=r"--record"):
+        shuffle(folder, "a", record="file/record")
+    assert not (folder / "s").exists()
+
+
+def test_a_restored_record_has_forgotten(folder: Path) -> None:
+    """Documented, not wished for: nothing outside of the record knows better."""
+    shuffle(folder, "b", out="other")
+    shutil.copy(folder / "record", folder / "backup")
+    shuffle(folder, "a", out="first")
+    shutil.copy(folder / "backup", folder / "record")
+    shuffle(folder, "a", "late", out="second")
+
+
+def test_the_usual_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    inside = tmp_path / ".local" / "state" / "chaffinch" / "shuffled"
+    assert usual_record("ab" * 32) == inside / f"{'ab' * 16}.record"
+    assert os.path.isabs(Record("x")._path)  # noqa: PTH117, SLF001
