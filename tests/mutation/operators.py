@@ -5,8 +5,9 @@ smallest and largest, up and down, all and any, lower and upper ends are swapped
 cached functions and context managers are changed like plain functions, which mutmut passes by.
 
 Left out: what the type checker refuses (None for an argument or in an assignment, a needed
-argument dropped), what an error says (that it is raised is what counts), two of mutmut's three
-ways to spoil a text, and ``strict=True`` of a zip, which guards against mistakes of our own.
+argument dropped), what an error says or calls a parameter (that it is raised is what counts),
+two of mutmut's three ways to spoil a text, and ``strict=True`` of a zip, which guards against
+mistakes of our own.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ SWAPS = {
 }
 _SWAPPED = SWAPS | {new: old for old, new in SWAPS.items()}
 _SORTS = ("sort", "sorted")
+_CHECKS = ("whole", "real", "probability", "choice", "check_chance")
 _DECORATORS = ("property", "cached_property", "cache", "lru_cache", "contextmanager")
 
 
@@ -107,12 +109,20 @@ def _is_wrapped(node: cst.CSTNode) -> bool:
 class _Visitor(file_mutation.MutationVisitor):  # type: ignore[misc]
     """Looks for places: into wrapped functions too, but not into what an error says."""
 
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._names: set[int] = set()
+
     def on_visit(self, node: cst.CSTNode) -> bool:
         into = bool(super().on_visit(node))
         return into and not isinstance(node, cst.Raise)
 
     def _skip_node_and_children(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.Arg) and node.keyword and node.keyword.value == "strict":
+            return True
+        if isinstance(node, cst.Call) and _last_name(node.func) in _CHECKS:
+            self._names.add(id(node.args[0].value))
+        if id(node) in self._names:
             return True
         return not _is_wrapped(node) and bool(super()._skip_node_and_children(node))
 
