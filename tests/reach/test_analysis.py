@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from chaffinch.analysis.audiences.analyze import analyze
 from chaffinch.analysis.audiences.logos import Logos, count_logos
 from chaffinch.errors import InvalidInput, PlanMismatch
+from chaffinch.ledger import Ledger
 from chaffinch.planning.audiences.audience import Audience, Group
 from chaffinch.planning.audiences.planner import plan
 from chaffinch.privacy import Target
@@ -70,3 +72,22 @@ def test_many_publishers_say_what_is_left_out() -> None:
     many = small_plan(names, bits=1 << 20, flip=PLAN.flip_probability)
     logos = count_logos([made_up(many, name, load=0.01) for name in names], many)
     assert any("12 overlaps" in note for note in analyze(logos, many).notes)
+
+
+def test_a_ledger_pays_for_rows_and_not_for_names(tmp_path: Path) -> None:
+    """The attack: other rows, or other counts, under the names that were paid for."""
+    filters = [made_up(PLAN, name, load=0.2) for name in PLAN.audience.publishers]
+    cap = Target(epsilon=1000, delta=0.9)
+    ledger = Ledger.create(tmp_path / "l", role="analyzer", cap=cap, mark=tmp_path / "m")
+    paid = analyze(filters, PLAN, ledger=ledger)
+    assert analyze(filters[::-1], PLAN, ledger=ledger).batch == paid.batch
+    other = made_up(PLAN, filters[0].publisher, load=0.3)
+    rewritten = replace(filters[0], rows=other.rows)
+    logos = count_logos(filters, PLAN)
+    moved = logos.counts.copy()
+    moved[:2] += (1, -1)
+    forged = replace(logos, counts=moved)
+    for changed in ([rewritten, *filters[1:]], forged):
+        with pytest.raises(InvalidInput, match="other filters that were charged"):
+            analyze(changed, PLAN, ledger=ledger)
+    assert len(ledger.entries()) == 1

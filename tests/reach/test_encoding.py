@@ -278,9 +278,9 @@ def test_a_ledger_remembers_which_keys_made_a_filter(tmp_path: Path) -> None:
     made, again = (encode(["a"], plan, publisher="daily", key=KEY) for _ in range(2))
     occasion = hand_out(made, plan, tmp_path / "daily.filter", ledger)
     (entry,) = ledger.entries()
-    assert (entry.subject, entry.key, occasion) == (made.batch, occasion, f"{made.key}/daily")
+    assert (entry.subject, entry.key, occasion) == (made.digest, occasion, f"{made.key}/daily")
     assert load_filter(tmp_path / "daily.filter").batch == made.batch
-    with pytest.raises(InvalidInput, match=f"batch {made.batch[:8]}"):
+    with pytest.raises(InvalidInput, match=f"SHA-256 {made.digest[:8]}"):
         refuse_second(plan, KEY, "daily", ledger)
     with pytest.raises(InvalidInput):
         hand_out(again, plan, tmp_path / "again.filter", ledger)

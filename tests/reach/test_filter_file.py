@@ -44,6 +44,21 @@ def test_what_is_saved_comes_back(
     assert same(load_filter(path), filter_)
 
 
+def test_the_digest_is_that_of_the_content(tmp_path: Path) -> None:
+    SAMPLE.save(tmp_path / "a.filter")
+    assert load_filter(tmp_path / "a.filter").digest == SAMPLE.digest
+    assert SAMPLE.digest.encode() in (tmp_path / "a.filter").read_bytes()[:1000]
+    changed = SAMPLE.rows[0].copy()
+    changed[0] ^= np.uint64(1)
+    others = [
+        replace(SAMPLE, rows=(changed, *SAMPLE.rows[1:])),
+        replace(SAMPLE, batch="ab" * 16),
+        replace(SAMPLE, publisher="radio"),
+    ]
+    assert len({SAMPLE.digest, *(one.digest for one in others)}) == 4
+    assert "array" not in repr(SAMPLE)
+
+
 def test_only_its_owner_can_read_a_filter(tmp_path: Path) -> None:
     SAMPLE.save(tmp_path / "a.filter")
     if os.name == "posix":

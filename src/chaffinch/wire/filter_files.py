@@ -15,6 +15,7 @@ import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -88,9 +89,14 @@ class Filter:
         """Return how far views are counted."""
         return len(self.rows)
 
+    @cached_property
+    def digest(self) -> str:
+        """Return the SHA-256 of facts and rows, which stands in its file too."""
+        return _checksum(self._facts("0" * 64), self.rows)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the filter to a file, which is there in full or not at all."""
-        facts = self._facts(_checksum(self._facts("0" * 64), self.rows))
+        facts = self._facts(self.digest)
         with atomic(path, permissions=stat.S_IRUSR | stat.S_IWUSR) as file:
             file.write(_head(facts))
             for row in self.rows:
@@ -127,6 +133,8 @@ def load_filter(path: str | os.PathLike[str]) -> Filter:
         raise storage_fault(place.name, error, verb="read") from None
     if any(len(row) != words for row in rows) or _checksum(facts, rows) != facts.sha256:
         raise _wrong(name, "damaged content")
+    for row in rows:
+        row.flags.writeable = False
     known: dict[str, Any] = facts.model_dump(exclude={"rows", "sha256"})
     try:
         return Filter(**known, rows=rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -173,7 +172,7 @@ def _release(
         guarantee=plan.guarantee,
         colluding_epsilon=plan.colluding_epsilon,
         key=logos.key,
-        batch=hashlib.sha256("".join(logos.batches).encode()).hexdigest()[:32],
+        batch=logos.digest[:32],
         publishers=audience.publishers,
         frequencies=audience.frequencies,
         bits=plan.bits,

@@ -6,6 +6,8 @@ plan, key or size, a publisher that is missing or there twice, and a row that is
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +40,20 @@ class Logos:
     key: str
     batches: tuple[str, ...]
     counts: NDArray[np.int64] = field(repr=False)
+    digests: tuple[str, ...] = ()
+    """Those of the filters, in the same order."""
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of what was counted: the filters and the counts themselves.
+
+        A release is charged by it. So filters with other rows under the names that were paid
+        for are another release, and so are other counts.
+        """
+        known = ["chaffinch/logos@1", self.plan_id, self.key, self.batches, self.digests]
+        found = hashlib.sha256(json.dumps(known, separators=(",", ":")).encode())
+        found.update(np.ascontiguousarray(self.counts, "<i8").data)
+        return found.hexdigest()
 
 
 def count_logos(
@@ -65,7 +81,8 @@ def count_logos(
                 progress(done, plan.bits)
     _possible(counts, plan)
     batches = tuple(one.batch for one in ordered)
-    return Logos(plan.id, ordered[0].key, batches, counts)
+    digests = tuple(one.digest for one in ordered)
+    return Logos(plan.id, ordered[0].key, batches, counts, digests)
 
 
 def aligned(filters: Sequence[Filter], plan: ReachPlan) -> list[Filter]:

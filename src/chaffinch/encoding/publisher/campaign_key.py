@@ -14,7 +14,6 @@ beside that file. Publishers have copies of the key, each with a record of its o
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -129,7 +128,7 @@ class CampaignKey:
             "plan": made.plan_id,
             "publisher": made.publisher,
             "batch": made.batch,
-            "sha256": _digest(made),
+            "sha256": made.digest,
         }
         if self.record is None:
             if self._made.setdefault(made.publisher, entry) != entry:
@@ -242,11 +241,3 @@ def _lock_beside(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(number)
-
-
-def _digest(made: Filter) -> str:
-    facts = [made.plan_id, made.publisher, made.key, made.batch, made.bits]
-    found = hashlib.sha256(json.dumps(facts).encode())
-    for row in made.rows:
-        found.update(row.astype("<u8").data)
-    return found.hexdigest()

@@ -29,8 +29,8 @@ def refuse_second(
                 "campaign key",
                 f"one that has made no filter of {publisher!r} yet",
                 "one that was charged for it before",
-                hint=f"send the filter made then (batch {entry.subject[:8]}…), or start anew: all "
-                "publishers need a new key",
+                hint=f"send the filter made then (SHA-256 {entry.subject[:8]}…), or start anew: "
+                "all publishers need a new key",
             )
 
 
@@ -84,7 +84,7 @@ def finish_publishing(
         if (waiting.plan_id, waiting.key) != (plan.id, occasion):
             return None
         before = key.made_for(publisher)
-        recorded = before is not None and before["batch"] == waiting.subject
+        recorded = before is not None and before["sha256"] == waiting.subject
         charged = ledger is not None and _is_charged(ledger, waiting.key, waiting.subject)
         if recorded and ledger is not None and not charged:
             # It was recorded by a command without a ledger, and is to be charged as well now.
@@ -108,16 +108,16 @@ def _bill(made: Filter, plan: ReachPlan, ledger: Ledger | None, key: CampaignKey
         # A filter's batch is new, so an occasion that was charged before is refused. The charge
         # comes first: one that is refused must leave the key unused.
         if ledger is not None:
-            ledger.of("client").charge(Charge.of(plan), occasion, subject=made.batch)
+            ledger.of("client").charge(Charge.of(plan), occasion, subject=made.digest)
         if key is not None:
             key.remember(made)
 
     def paid() -> bool:
         before = None if key is None else key.made_for(made.publisher)
-        recorded = before is not None and before["batch"] == made.batch
-        return recorded or (ledger is not None and _is_charged(ledger, occasion, made.batch))
+        recorded = before is not None and before["sha256"] == made.digest
+        return recorded or (ledger is not None and _is_charged(ledger, occasion, made.digest))
 
-    return Bill(plan_id=plan.id, key=occasion, subject=made.batch, pay=pay, paid=paid)
+    return Bill(plan_id=plan.id, key=occasion, subject=made.digest, pay=pay, paid=paid)
 
 
 def _is_charged(ledger: Ledger, key: str, subject: str) -> bool:
