@@ -258,7 +258,7 @@ def reading(name: str, kind: str) -> Iterator[None]:
 
     try:
         yield
-    except (OSError, pa.ArrowException, EOFError, UnicodeError, zlib.error) as error:
+    except (OSError, pa.ArrowException, EOFError, UnicodeError, zlib.error, MemoryError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise storage_fault(name, error, verb="read") from None
         raise InvalidTable(
@@ -273,7 +273,7 @@ def reading(name: str, kind: str) -> Iterator[None]:
 # Where bytes come from: a path that can be read again, or a stream that cannot.
 
 HEAD = 1 << 16
-LONGEST_LINE = 1 << 24
+LONGEST_LINE = 1 << 20
 """A line longer than this is refused, so that a file without lines cannot fill the memory."""
 
 _GZIP = b"\x1f\x8b"

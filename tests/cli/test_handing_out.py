@@ -51,7 +51,8 @@ def test_a_fault_at_every_step(verb: str, fault: str, start: dict[str, Path]) ->
 @pytest.mark.parametrize("fault", ["kill", "full"])
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_fault_at_some_steps(verb: str, fault: str, start: dict[str, Path]) -> None:
-    assert fail(verb, fault, start, every=5) >= 5
+    every = {"analyze": 5, "run": 9, "reach encode": 11}[verb]
+    assert fail(verb, fault, start, every=every) >= 5
 
 
 def fail(verb: str, fault: str, start: dict[str, Path], *, every: int) -> int:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.questions import REFUSE, Bit, Choice, Flags, Number, Question
-from chaffinch.tables.memory import unfolded
+from chaffinch.tables.arrays import plain_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +57,7 @@ def numbers_of(
     row = first_row
     for chunk in column.chunks if hasattr(column, "chunks") else [column]:
         try:
-            parts.append(kernel(question, unfolded(chunk)))
+            parts.append(kernel(question, plain_array(chunk)))
         except _Refused as refused:
             error = refused.error
             raise InvalidTable(

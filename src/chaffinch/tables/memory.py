@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.questions import is_missing
+from chaffinch.tables.arrays import Opened
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
 ONLY = "answers"
 """The name of the column that a plain sequence becomes."""
 
-_Opened = tuple[Sequence[str], int | None, Callable[[tuple[str, ...], int], "Iterator[Any]"]]
 
-
-def open_object(source: Any) -> _Opened:
+def open_object(source: Any) -> Opened:
     """Return the columns, the number of rows and the reader of something in memory."""
     if hasattr(source, "read_next_batch"):
         return _reader(source)
@@ -35,7 +34,7 @@ def open_object(source: Any) -> _Opened:
     return _mapping({ONLY: source})
 
 
-def _reader(source: Any) -> _Opened:
+def _reader(source: Any) -> Opened:
     """Read an Arrow reader, which can be done once."""
     waiting = [source]
 
@@ -47,7 +46,7 @@ def _reader(source: Any) -> _Opened:
     return source.schema.names, None, stream
 
 
-def _frame(source: Any) -> _Opened:
+def _frame(source: Any) -> Opened:
     """Read anything with columns that speaks Arrow, converting the chosen columns only."""
     import pyarrow as pa
 
@@ -82,7 +81,7 @@ def _chosen(source: Any, columns: tuple[str, ...]) -> Any:
         return source  # one that cannot be narrowed is converted whole
 
 
-def _series(source: Any) -> _Opened:
+def _series(source: Any) -> Opened:
     import pyarrow as pa
 
     try:
@@ -93,7 +92,7 @@ def _series(source: Any) -> _Opened:
     return _frame(table)
 
 
-def _mapping(source: Mapping[str, Any]) -> _Opened:
+def _mapping(source: Mapping[str, Any]) -> Opened:
     data = {str(name): _sliceable(values) for name, values in source.items()}
     if not all(hasattr(values, "__len__") for values in data.values()):
         raise InvalidInput("table", "made of columns: a sequence for each name", "single values")
@@ -169,30 +168,3 @@ def _unreadable() -> InvalidTable:
         "one that cannot be converted",
         hint="give every column one type",
     )
-
-
-# ----------------------------------------------------------------------------
-# Arrow columns as their plain values, whatever they are folded into.
-
-
-def unfolded(array: pa.Array) -> pa.Array:
-    """Return an array without dictionary, run-end, view or extension types around it.
-
-    >>> import pyarrow as pa
-    >>> unfolded(pa.array(["tea", None, "tea"]).dictionary_encode()).to_pylist()
-    ['tea', None, 'tea']
-    """
-    import pyarrow as pa
-    from pyarrow import compute
-
-    kind = array.type
-    if isinstance(kind, pa.BaseExtensionType):
-        return unfolded(array.storage)
-    if pa.types.is_dictionary(kind):
-        # Arrow cannot decode every kind of value, but it can take them all.
-        return unfolded(array.dictionary).take(array.indices)
-    if pa.types.is_run_end_encoded(kind):
-        return unfolded(compute.run_end_decode(array))
-    if pa.types.is_string_view(kind):
-        return array.cast(pa.large_string())
-    return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array

@@ -17,22 +17,19 @@ from typing import TYPE_CHECKING, Any
 from chaffinch import checks, files
 from chaffinch.errors import InvalidInput, InvalidTable, Reason
 from chaffinch.files import Source
-from chaffinch.tables import binary, memory, text
+from chaffinch.tables import columnar, memory, text
+from chaffinch.tables.arrays import Opened, Stream, cut_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS = 65_536
-Stream = Callable[[tuple[str, ...], int], "Iterator[pa.RecordBatch]"]
-Opened = tuple[Sequence[str], int | None, Stream]
-"""What a format knows of a table: column names, the number of rows if any, and a reader."""
-
 FORMATS: dict[str, Callable[[Source], Opened]] = {
     "csv": lambda source: text.open_csv(source, ","),
     "tsv": lambda source: text.open_csv(source, "\t"),
     "jsonl": text.open_lines,
-    "parquet": binary.open_parquet,
-    "arrow": binary.open_arrow,
+    "parquet": columnar.open_parquet,
+    "arrow": columnar.open_arrow,
 }
 _FIRST_LINE = "the first line is read as the names of the columns"
 _SUFFIXES = {f".{name}": name for name in FORMATS} | {
@@ -80,8 +77,7 @@ class Table:
     def _checked(self, columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
         seen = 0
         for batch in self._stream(columns, rows):
-            for start in range(0, batch.num_rows, rows):
-                part = batch.slice(start, rows).select(list(columns))
+            for part in cut_batch(batch.select(list(columns)), rows):
                 seen += part.num_rows
                 yield part
         if not seen:

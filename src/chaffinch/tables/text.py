@@ -5,32 +5,108 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from chaffinch.errors import InvalidTable
 from chaffinch.files import LONGEST_LINE, Source, reading
+from chaffinch.tables.arrays import Opened, check_names
 from chaffinch.tables.memory import column_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_Opened = tuple[Sequence[str], int | None, Callable[[tuple[str, ...], int], "Iterator[Any]"]]
 _BLOCK = 1 << 20
+_TEXT_BYTES = 1 << 22
+"""How much text of JSON lines is taken at a time."""
 _DECODE = json.JSONDecoder().raw_decode
 
 
-def open_csv(source: Source, delimiter: str) -> _Opened:
+def open_csv(source: Source, delimiter: str) -> Opened:
     """Open text with a header line. Every column is text, and an empty cell is missing."""
-    columns = _header(source, delimiter)
+    columns = check_names(_header(source, delimiter))
 
     def stream(chosen: tuple[str, ...], _rows: int) -> Iterator[pa.RecordBatch]:
         with source.open() as file, reading(source.name, "CSV"):
-            yield from _csv_batches(file, chosen, delimiter, len(columns))
+            lines = io.BufferedReader(_CheckedLines(file, delimiter), _BLOCK)
+            yield from _csv_batches(lines, chosen, delimiter, len(columns))
 
     return columns, None, stream
+
+
+class _CheckedLines(io.RawIOBase):
+    """The bytes of a CSV file, passed on only if every line is a row by itself.
+
+    A quote that is opened and not closed would swallow the lines after it, people and all, up
+    to the next quote. No answer has several lines, so a cell that goes on in the next line is
+    refused, whichever column it is in.
+    """
+
+    def __init__(self, file: BinaryIO, delimiter: str) -> None:
+        self._file = file
+        self._whole = _whole_lines(delimiter)
+        self._rest = b""
+        self._waiting = memoryview(b"")
+        self._line = 1
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        super().close()
+        self._file.close()
+
+    def readinto(self, buffer: Any, /) -> int:
+        if not self._waiting:
+            self._waiting = memoryview(self._next_lines())
+        taken = self._waiting[: len(buffer)]
+        buffer[: len(taken)] = taken
+        self._waiting = self._waiting[len(taken) :]
+        return len(taken)
+
+    def _next_lines(self) -> bytes:
+        """Return some whole lines, or nothing at the end."""
+        found = self._rest
+        while True:
+            block = self._file.read(_BLOCK)
+            end = max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
+            if end or not block:
+                break
+            found += block
+            if len(found) > LONGEST_LINE:
+                raise _too_long(self._line + found.count(b"\n"))
+        lines, self._rest = (found + block[:end], block[end:]) if block else (found, b"")
+        if b'"' in lines:
+            self._check_quotes(lines)
+        self._line += lines.count(b"\n")
+        return lines
+
+    def _check_quotes(self, lines: bytes) -> None:
+        start = 3 if self._line == 1 and lines.startswith(b"\xef\xbb\xbf") else 0
+        matched = self._whole.match(lines, start)
+        end = start if matched is None else matched.end()
+        if end != len(lines):
+            line = self._line + lines.count(b"\n", 0, end)
+            raise InvalidTable(
+                "one with every quoted cell closed on its own line",
+                f"a quote in line {line} that is not",
+                hint="close the quote; inside a quoted cell, write a quote twice; a cell has no "
+                "line breaks",
+            )
+
+
+def _whole_lines(delimiter: str) -> re.Pattern[bytes]:
+    """Return a pattern of lines whose quotes are closed; quotes inside a bare cell are letters.
+
+    The quantifiers give nothing back, so a line is read once, whatever it holds.
+    """
+    mark = re.escape(delimiter)
+    cell = rf'(?:"(?:[^"\r\n]|"")*+"|[^"{mark}\r\n][^{mark}\r\n]*+|)'
+    line = rf"{cell}(?:{mark}{cell})*+"
+    return re.compile(rf"(?:{line}(?:\r\n|\n|\r))*+(?:{line})?".encode())
 
 
 def _header(source: Source, delimiter: str) -> list[str]:
@@ -85,7 +161,7 @@ def _options(
         "read_options": arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK),
         "parse_options": arrow_csv.ParseOptions(
             delimiter=delimiter,
-            newlines_in_values=True,
+            newlines_in_values=False,
             invalid_row_handler=refuse,
             # In a table of one column an empty line is a missing answer, not a gap.
             ignore_empty_lines=width > 1,
@@ -117,7 +193,7 @@ def _decoded(batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
     return pa.record_batch(texts, names=batch.schema.names)
 
 
-def open_lines(source: Source) -> _Opened:
+def open_lines(source: Source) -> Opened:
     """Open JSON lines: one object per line. A key that a line lacks is a missing answer.
 
     The columns are the keys of the lines at the start of the file.
@@ -126,10 +202,11 @@ def open_lines(source: Source) -> _Opened:
     columns: dict[str, None] = {}
     for row, line in enumerate(filter(bytes.strip, head.split(b"\n")), start=1):
         columns |= dict.fromkeys(_object(line, row))
+        check_names(list(columns))
 
     def stream(chosen: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
         with source.open() as file, reading(source.name, "JSONL"):
-            lines = filter(bytes.strip, iter(partial(file.readline, LONGEST_LINE), b""))
+            lines = filter(bytes.strip, iter(partial(file.readline, LONGEST_LINE + 1), b""))
             yield from _line_batches(lines, chosen, rows)
 
     return list(columns), None, stream
@@ -145,10 +222,15 @@ def _line_batches(
         values: list[list[Any]] = [[] for _ in chosen]
         appends = [(name, column.append) for name, column in zip(chosen, values, strict=True)]
         row = first
+        size = 0
         for row, line in enumerate(islice(lines, rows), start=first + 1):
             found = _object(line, row - 1)
             for name, append in appends:
                 append(found.get(name))
+            # A byte of text becomes up to some twenty of objects.
+            size += len(line)
+            if size > _TEXT_BYTES:
+                break
         if row == first:
             return
         columns = [
@@ -160,6 +242,8 @@ def _line_batches(
 
 
 def _object(line: bytes, row: int) -> dict[str, Any]:
+    if len(line) > LONGEST_LINE:
+        raise _too_long(row)
     try:
         text = line.strip().decode("utf-8-sig" if row == 1 else "utf-8")
         found, end = _DECODE(text)
@@ -174,6 +258,14 @@ def _object(line: bytes, row: int) -> dict[str, Any]:
             hint="check that every line ends where its object ends",
         )
     return found
+
+
+def _too_long(line: int) -> InvalidTable:
+    return InvalidTable(
+        f"one with lines of at most {LONGEST_LINE >> 20} MiB",
+        f"a longer one, line {line}",
+        hint="check that the lines end, and what they hold",
+    )
 
 
 def _ragged(row: int, width: int) -> InvalidTable:

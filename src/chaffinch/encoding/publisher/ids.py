@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.sampling import digest_ids
-from chaffinch.tables.memory import ONLY, unfolded
+from chaffinch.tables.arrays import plain_array
+from chaffinch.tables.memory import ONLY
 from chaffinch.tables.read import Table
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def _plain(array: pa.Array, must_be: str, column: str | None) -> pa.Array:
         # What it stands for has spellings of its own, of which its storage is only one.
         raise _refused(must_be, array.type, column)
     try:
-        return unfolded(array)
+        return plain_array(array)
     except pa.ArrowException:
         # Its own words may repeat a cell.
         raise _refused(must_be, array.type, column) from None

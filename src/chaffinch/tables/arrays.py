@@ -1,0 +1,120 @@
+"""Arrow arrays as their plain values, in parts of bounded size, and what every format gives.
+
+An array can stand for far more than it takes up: a dictionary, a run or a view holds a long
+value once and is pointed to from a million rows. So batches are cut by the bytes that their
+plain values will take, not by rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.errors import InvalidTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Stream = Callable[[tuple[str, ...], int], "Iterator[pa.RecordBatch]"]
+Opened = tuple[Sequence[str], int | None, Stream]
+"""What a format knows of a table: column names, the number of rows if any, and a reader."""
+
+BATCH_BYTES = 1 << 26
+"""What the plain values of one batch may take up."""
+MOST_COLUMNS = 10_000
+
+
+def check_names(names: Sequence[str]) -> Sequence[str]:
+    """Return the names of columns, unless there are more than any table of answers has."""
+    if len(names) > MOST_COLUMNS:
+        raise InvalidTable(f"one of at most {MOST_COLUMNS} columns", f"{len(names)} columns")
+    return names
+
+
+def cut_batch(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a batch in parts of at most ``rows``, and of a bounded size."""
+    for start in range(0, batch.num_rows, rows):
+        waiting = [batch.slice(start, rows)]
+        while waiting:
+            part = waiting.pop()
+            size = sum(_plain_size(column) for column in part.columns)
+            if size <= BATCH_BYTES:
+                yield part
+            elif part.num_rows == 1:
+                raise InvalidTable(
+                    f"one with rows of at most {BATCH_BYTES >> 20} MiB",
+                    "a row that takes up more",
+                    hint="an answer is short: check what the column holds",
+                )
+            else:
+                half = part.num_rows // 2
+                waiting += [part.slice(half), part.slice(0, half)]
+
+
+def _plain_size(array: pa.Array) -> int:
+    """Return about how many bytes the plain values of an array take up."""
+    import numpy as np
+    import pyarrow as pa
+    from pyarrow import compute
+
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_size(array.storage)
+    if pa.types.is_dictionary(kind):
+        sizes = _value_sizes(array.dictionary)
+        places = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        return int(sizes[places].sum()) if len(sizes) else 0
+    if pa.types.is_run_end_encoded(kind):
+        sizes = _value_sizes(array.values)
+        return int(sizes.max(initial=0)) * len(array)
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return int(_value_sizes(array).sum(dtype=np.int64))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        # Lists become Python objects, of which each takes a pointer and more.
+        return _plain_size(array.flatten()) + 64 * int(
+            compute.sum(compute.list_value_length(array)).as_py() or 0
+        )
+    return int(array.nbytes)
+
+
+def _value_sizes(array: pa.Array) -> Any:
+    """Return how many bytes each value of an array takes up."""
+    import numpy as np
+    import pyarrow as pa
+    from pyarrow import compute
+
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _value_sizes(array.storage)
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        # The lengths of views stand in their first four bytes; asking Arrow would copy them all.
+        views = np.frombuffer(array.buffers()[1], np.int32).reshape(-1, 4)
+        return views[array.offset : array.offset + len(array), 0].astype(np.int64)
+    try:
+        lengths = compute.binary_length(array)
+    except pa.ArrowNotImplementedError:
+        return np.full(len(array), array.nbytes if len(array) else 0, np.int64)
+    return lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def plain_array(array: pa.Array) -> pa.Array:
+    """Return an array without dictionary, run-end, view or extension types around it.
+
+    >>> import pyarrow as pa
+    >>> plain_array(pa.array(["tea", None, "tea"]).dictionary_encode()).to_pylist()
+    ['tea', None, 'tea']
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_array(array.storage)
+    if pa.types.is_dictionary(kind):
+        # Arrow cannot decode every kind of value, but it can take them all.
+        return plain_array(array.dictionary).take(array.indices)
+    if pa.types.is_run_end_encoded(kind):
+        return plain_array(compute.run_end_decode(array))
+    if pa.types.is_string_view(kind):
+        return array.cast(pa.large_string())
+    return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
