@@ -25,8 +25,11 @@ from chaffinch.privacy.numerics.precision import (
     LEAST_TAIL,
     Floats,
     Wide,
+    down,
     log_of_power,
+    up,
 )
+from chaffinch.privacy.numerics.ridge import OffTheRidge, RidgeCrowds, is_placeable, worst_on_ridge
 from chaffinch.privacy.tradeoff import TradeOff, check_levels
 
 Ask = Callable[[Knots, float], Ends]
@@ -34,6 +37,8 @@ Ask = Callable[[Knots, float], Ends]
 
 SMALL_CROWD = 10_000
 """Up to so many others every width is asked for in full; beyond, time counts."""
+_WIDE = 90.0
+"""A sum with at least this variance is followed along its ridge."""
 _FEW_PRODUCTS = 100_000
 """Large crowds are asked for less relative width, which an FFT can give and sooner."""
 
@@ -79,6 +84,13 @@ class BitCrowds:
         target = target_bits(self.copies, self.flip)
         return knots_of_sum(others, target, self.steepest, with_miss=with_miss)
 
+    def guess_epsilon(self, delta: float) -> float:
+        """Return about the epsilon of this delta, from a Gaussian tail: it proves nothing."""
+        flip = float(self.flip)
+        bits = self.last * self.step + self.fixed_zeros + self.copies
+        shift = self.copies * (1 - 2 * flip) / math.sqrt(bits * flip * (1 - flip))
+        return shift * math.sqrt(2.0 * math.log(1.0 / max(delta, 1e-300)) + 1.0) / 1.2
+
     def mu_tail(self) -> Any:
         """Return a tail so far out that no knot beyond it can decide mu.
 
@@ -101,6 +113,30 @@ class BitCrowds:
     def boxes(self) -> list[Box]:
         """Return the boxes that hold every crowd."""
         return [Box((0,), (self.last,), mirrored) for mirrored in self.directions]
+
+    @property
+    def is_wide(self) -> bool:
+        """Return whether the sum scatters so much that its ridge is the faster way (`ridge`)."""
+        bits = self.last * self.step + self.fixed_zeros
+        return bits * float(self.flip * (1 - self.flip)) >= _WIDE and is_placeable(bits)
+
+    def ridge_delta(self, epsilon: float, width: float) -> tuple[float, float] | None:
+        """Return both ends of the worst delta, or None where the ridge does not hold it.
+
+        They are about ``width`` apart, as a share; below 1e-300 only the upper end is kept.
+        """
+        bits = self.last * self.step + self.fixed_zeros
+        ends = []
+        for mirrored in self.directions:
+            first = self.fixed_zeros if mirrored else 0
+            crowds = RidgeCrowds(self.flip, bits, self.copies, first, self.step, self.last)
+            try:
+                found = worst_on_ridge(crowds, epsilon, width=width)
+            except OffTheRidge:
+                return None
+            ends.append((found.lower, found.upper))
+        lower, upper = (max(end) for end in zip(*ends, strict=True))
+        return down(math.exp(min(lower, 0.0))), min(up(math.exp(min(upper, 1.0))), 1.0)
 
     def bound_of(
         self, ask: Ask, tail: Any, aim: Any = 1.0, *, with_miss: bool = False

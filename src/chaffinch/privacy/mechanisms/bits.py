@@ -18,7 +18,7 @@ import numpy as np
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
-from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.mechanisms.bit_crowds import (
     SMALL_CROWD,
     BitCrowds,
@@ -36,6 +36,7 @@ from chaffinch.privacy.numerics.precision import (
     Wide,
     exp_minus_one,
 )
+from chaffinch.privacy.numerics.roots import find_crossing
 from chaffinch.privacy.tradeoff import TradeOff, check_levels, local_mu, lower_hull
 
 _SMALLEST_DELTA = 1e-300
@@ -46,6 +47,8 @@ COARSE = 0.02
 """A relative width of delta that costs about a thousandth of epsilon."""
 FEW_CROWDS = 300
 """How many boxes of crowds a short search may look at."""
+_FINE = 1e-3
+"""The relative width of delta that a quick answer along the ridge has."""
 _MOST_CORNERS = 50
 _DELTA_WIDTH = {True: 1e-9, False: 1e-4}
 _EPSILON_WIDTH = {True: 1e-9, False: 4e-6}
@@ -77,6 +80,9 @@ class SumMechanism(Mechanism):
         width = self._width(relative_width, _DELTA_WIDTH)
         if epsilon >= self.bit_crowds.steepest:
             return Bracket(0.0, 0.0)
+        ridden = self._ridden(epsilon, width)
+        if ridden is not None and ridden.upper - ridden.lower <= width * ridden.upper:
+            return ridden
         tail, aim = self._tail(epsilon, width)
         # Half the width for the search, the other half for windows and rounding.
         search = crowds.find_worst(
@@ -92,6 +98,9 @@ class SumMechanism(Mechanism):
         epsilon = checks.epsilon(epsilon)
         if epsilon >= self.bit_crowds.steepest:
             return 0.0
+        ridden = self._ridden(epsilon, _FINE)
+        if ridden is not None:
+            return ridden.upper
         tail, aim = self._tail(epsilon, COARSE)
         search = crowds.find_worst(
             self.bit_crowds.boxes,
@@ -106,6 +115,9 @@ class SumMechanism(Mechanism):
         """Return the bracket of the smallest epsilon that holds with ``delta`` for every crowd."""
         delta = checks.delta(delta)
         width = self._width(relative_width, _EPSILON_WIDTH)
+        ridden = self._ridden_epsilon(delta, width)
+        if ridden is not None and ridden.upper - ridden.lower <= width * ridden.upper:
+            return ridden
         # A test is judged by its level, about delta·e^−epsilon: the tail must not show there.
         about = Crowd(self.bit_crowds, 0).epsilon(delta).upper
         tail = max(Wide(delta) * width * 1e-4 * np.exp(Wide(-about)), LEAST_TAIL)
@@ -121,6 +133,51 @@ class SumMechanism(Mechanism):
         )
         return _bracket_of("epsilon", search, width, floor=_LEAST_EPSILON)
 
+    def _ridden(self, epsilon: float, width: float) -> Bracket | None:
+        """Return delta along the ridge of best thresholds, where the sum is wide enough."""
+        if not self.bit_crowds.is_wide:
+            return None
+        if epsilon >= self.bit_crowds.steepest:
+            return Bracket(0.0, 0.0)
+        ends = self.bit_crowds.ridge_delta(epsilon, width)
+        return None if ends is None else Bracket(min(ends), ends[1])
+
+    def _ridden_epsilon(self, delta: float, width: float) -> Bracket | None:
+        """Return epsilon along the ridge: a rough crossing first, then one of the asked width."""
+        if not self.bit_crowds.is_wide:
+            return None
+        seen: dict[float, float] = {}
+
+        def at(epsilon: float, share: float) -> Bracket:
+            found = self._ridden(epsilon, share)
+            if found is None:
+                raise GuaranteeNotProven("delta", asked=share, lower=0.0, upper=1.0)
+            return found
+
+        def rough(epsilon: float) -> float:
+            seen[epsilon] = at(epsilon, COARSE).upper
+            return seen[epsilon]
+
+        guess = self.bit_crowds.guess_epsilon(delta)
+        try:
+            _, near = find_crossing(
+                rough, delta, top=self.local_epsilon, tolerance=_FINE, guess=guess
+            )
+            # ln(delta) falls ``slope`` times as fast as ln(epsilon) rises: as much wider may
+            # delta be. A wrong slope costs steps, or a bracket that is refused for its width.
+            places = [(e, d) for e, d in seen.items() if 0 < e < 0.97 * near and d > 0]
+            slope = max((math.log(d / delta) / math.log(near / e) for e, d in places), default=1.0)
+            share = min(max(slope, 1.0) * width / 8, COARSE)
+            return solve_epsilon(
+                lambda epsilon: at(epsilon, share),
+                delta,
+                most=self.local_epsilon,
+                tolerance=width / 3,
+                guess=near,
+            )
+        except GuaranteeNotProven:
+            return None
+
     def profile(
         self, epsilons: Floats, *, relative_width: float = 1e-3, steady: bool = False
     ) -> tuple[Floats, Floats]:
@@ -130,12 +187,29 @@ class SumMechanism(Mechanism):
         that it stays about even in epsilon; with ``steady`` it is the same everywhere. Below
         1e-17 (1e-13 beyond 10⁴ others) only the upper end is kept, and not tight.
         """
+        ridden = self._ridden_profile(epsilons, min(relative_width, _FINE))
+        if ridden is not None:
+            return ridden
         search = self._profile_search(epsilons, relative_width, steady=steady)
         return search.lower, search.upper
 
     def profile_bound(self, epsilons: Floats) -> Floats:
         """Return what a short search proves of delta at many epsilons."""
+        ridden = self._ridden_profile(epsilons, _FINE)
+        if ridden is not None:
+            return ridden[1]
         return self._profile_search(epsilons, COARSE, steady=False, most=FEW_CROWDS).upper
+
+    def _ridden_profile(self, epsilons: Floats, width: float) -> tuple[Floats, Floats] | None:
+        """Return both ends of delta at many epsilons along the ridge."""
+        found = []
+        for epsilon in epsilons:
+            bracket = self._ridden(checks.epsilon(float(epsilon)), width)
+            if bracket is None:
+                return None
+            found.append((bracket.lower, bracket.upper))
+        lower, upper = np.array(found).T
+        return lower, upper
 
     def _profile_search(
         self, epsilons: Floats, relative_width: float, *, steady: bool, most: int = 5_000

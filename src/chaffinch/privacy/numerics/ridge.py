@@ -1,0 +1,590 @@
+"""The worst crowd of one sum of flipped bits, at a cost that does not grow with the crowd.
+
+M bits of others are summed, A of them ones; the target adds ``copies`` more, all 0 or all 1.
+With u(z) = q + p·z, v(z) = p + q·z and e = e^ε, the best test of "0 against 1" that accepts
+sums up to t gains
+
+    D(A, t) = P₀[S ≤ t] − e·P₁[S ≤ t] = [z^t] T(z)/(1 − z) · u^A · v^(M−A),  T = v^k − e·u^k,
+
+and δ is its largest value over crowds A and thresholds t (the ratio P₀/P₁ falls, so no other
+tests matter; the mirrored direction has ones and zeros exchanged).
+
+*The ridge.* Let ρ be the root of T between 0 and 1, and w₁ = pρ/(q + pρ), w₀ = qρ/(p + qρ).
+The best threshold of every crowd lies near the straight line μ(A) = A·w₁ + (M − A)·w₀. For
+one copy this is a theorem: D(A, t) − D(A, t−1) has the sign of f̃(t) − f̃(t−1), where f̃ is the
+law of Bin(A, w₁) + Bin(M−A, w₀), and a sum of independent bits rises up to its mean and
+falls beyond it (Darroch 1964, Samuels 1965): t is ⌊μ⌋ or ⌈μ⌉. For several copies the strip
+around the line is certified by the sign of the difference on both of its edges, which is
+enough because that sign changes once.
+
+*All crowds at once.* On a circle |z| = r = e^−κ with N points z = r·e^(iθ), and A = c + b,
+t = μ(A) + y,
+
+    D(A, t) = (1/N)·Σ K(z)·exp(log φ_c + b·(g₀ + X) + y·(κ − iθ)) − alias,   K = T/(1 − z),
+
+where g₀ is real, X = O(θ²) comes from crowds that differ, and φ_c is the characteristic
+function of the tilted sum. b and y enter an exponential, so a box of crowds and a strip of
+thresholds are bounded by a grid and second derivatives, and many single crowds by one
+polynomial in b and y. The exponent b·X stays small over *all* crowds when the sum is wide,
+so that one box is often enough.
+
+Everything is computed in units of the local scale u(r)^A·v(r)^(M−A)·r^−t, with an explicit
+bound for what is left out (aliases, cut points, remainders) and for rounding; the scale itself
+is worked out with 70 digits.
+"""
+
+from __future__ import annotations
+
+import decimal
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.privacy.numerics.precision import (
+    ROUNDOFF,
+    Floats,
+    Wide,
+    WideArray,
+    wide,
+)
+from chaffinch.privacy.numerics.roots import bisect_whole
+
+_DIGITS = decimal.Context(prec=70)
+_UNIT = 2.0**-52
+"""A generous unit for what is computed in doubles; the rest is in units of ``ROUNDOFF``."""
+_NEAR = 1e-4
+"""A line value this close to a whole number has a floor that rounding could have moved."""
+_EDGE = 1.01
+"""Half the height of the strip for one copy: 1 by the theorem, and room for rounding."""
+_STEPS = 129
+"""Points along each side of the grid that bounds a box, at most."""
+_MOST_LISTED = 1 << 15
+"""Boxes of so many crowds are enumerated by a polynomial."""
+_MOST_BOXES = 4_000
+_MOST_DEGREE = 48
+_AROUND = 24
+"""How many crowds on each side of a box's peak are looked at for a lower end."""
+_TURN = 2 * np.arccos(Wide(-1))
+_EXP_OF_TINY = 1e-320
+"""A floor for logarithms of bounds that underflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class RidgeCrowds:
+    """The crowds of one direction: ``first`` + ``step``·a one-bits among ``bits``, a = 0 … last."""
+
+    flip: Fraction
+    bits: int
+    copies: int
+    first: int
+    step: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Logarithms of both ends of the largest delta, and the crowd where it was seen."""
+
+    lower: float
+    upper: float
+    crowd: int
+    boxes: int
+
+
+class OffTheRidge(ArithmeticError):
+    """The strip around the ridge could not be certified: another search must be asked."""
+
+
+def is_placeable(bits: int) -> bool:
+    """Return whether the line of thresholds of so many bits can be placed to within ``_NEAR``."""
+    return 64 * bits * float(ROUNDOFF) < _NEAR
+
+
+def worst_on_ridge(crowds: RidgeCrowds, epsilon: float, *, width: float) -> Found:
+    """Return both ends of ln δ over all crowds of one direction, about ``width`` apart.
+
+    Promises   lower ≤ truth ≤ upper. Raises OffTheRidge where several copies leave the strip.
+    Needs      0 ≤ epsilon < copies·ln(p/q).
+    """
+    search = _Search(crowds, _Ridge(crowds, epsilon, width), width)
+    return search.run()
+
+
+class _Ridge:
+    """One direction at one epsilon: the points of the contour, and what they are worth."""
+
+    def __init__(self, crowds: RidgeCrowds, epsilon: float, width: float) -> None:
+        self.crowds = crowds
+        self._place_line(epsilon)
+        self._choose_circle(width)
+        self._place_nodes()
+
+    def _place_line(self, epsilon: float) -> None:
+        """Work out ρ, the line of thresholds and the strip around it."""
+        with decimal.localcontext(_DIGITS):
+            q, p = _decimal(self.crowds.flip), _decimal(1 - self.crowds.flip)
+            self.q, self.p = q, p
+            # T vanishes where v/u = e^(ε/k): ρ = (p − e^(ε/k)·q)/(e^(ε/k)·p − q).
+            each = (decimal.Decimal(epsilon) / self.crowds.copies).exp()
+            self.growth = decimal.Decimal(epsilon).exp()
+            rho = self.rho = (p - each * q) / (each * p - q)
+            # Rounded once; from here on these floats are the line: the strip has room for that.
+            self.w1 = _wide(p * rho / (q + p * rho))
+            self.w0 = _wide(q * rho / (p + q * rho))
+        if self.crowds.copies == 1:
+            self.strip = (-_EDGE, _EDGE)
+        else:
+            # D rises while t is below the middle of what the target adds.
+            middle = self.crowds.copies * float(self.w1 + self.w0) / 2 - 0.5
+            self.strip = (middle - 2.0, middle + 2.0)
+
+    def _choose_circle(self, width: float) -> None:
+        """Choose r and N, and bound what aliases and the points that are cut add up to."""
+        bits, copies = self.crowds.bits, self.crowds.copies
+        spread = math.sqrt(bits * max(float(w * (1 - w)) for w in (self.w1, self.w0)) + 0.3)
+        # On the circle through ρ the sum has its own scale; the pole at 1 must not be too near.
+        with decimal.localcontext(_DIGITS):
+            tilt = max(-float(self.rho.ln()), 0.7 / spread)
+            r = self.r = np.exp(-Wide(tilt))
+            exact = _decimal(r)
+            self.log_u = (self.q + self.p * exact).ln()
+            self.log_v = (self.p + self.q * exact).ln()
+            self.depth_digits = -exact.ln()
+            self.kappa = _wide(self.depth_digits)
+            slope = _decimal(self.w1) - _decimal(self.w0)
+            self.g0 = _wide(self.log_u - self.log_v + slope * self.depth_digits)
+            self.ratio = _wide(self.growth * (copies * (self.log_u - self.log_v)).exp())
+        q, p = wide(self.crowds.flip), wide(1 - self.crowds.flip)
+        self.c1, self.c0 = p * r / (q + p * r), q * r / (p + q * r)
+
+        variance = bits * max(float(c * (1 - c)) for c in (self.c1, self.c0)) * (1 + 1e-9)
+        size = 1.0 + float(self.ratio)
+        # How far a threshold in the strip may be from the mean of the tilted sum: affine in A.
+        away = max(abs(self.strip[0]), abs(self.strip[1])) + 0.01 + copies
+        away += bits * max(abs(float(self.c1 - self.w1)), abs(float(self.c0 - self.w0)))
+        # Errors of e^−depth are far below the width of what is asked for.
+        depth = 22.0 - math.log(min(width, 1e-2)) + 2.0 * math.log(spread + 1.0)
+        reach = depth / 3 + math.sqrt((depth / 3) ** 2 + 2 * depth * variance) + away
+        self.points = int(reach + depth / float(self.kappa)) + 3 | 1
+
+        def tail(distance: float) -> float:
+            """Bound P[|X − t| ≥ distance] (Bernstein)."""
+            x = distance - away
+            if x <= 0:
+                return 1.0
+            return min(1.0, 2.0 * math.exp(-x * x / (2.0 * (variance + x / 3.0)) * (1 - 1e-12)))
+
+        # Aliases stand N apart. r^s·P[S ≤ s] is a sum of tilted masses, each with a power of r.
+        far = math.exp(-float(self.kappa) * (self.points - reach) * (1 - 1e-9))
+        below = 1.0 - math.exp(-float(self.kappa) * self.points * (1 - 1e-9))
+        self.alias = 1.01 * size * (tail(reach) + far) / below
+        self.alias_of_steps = 1.01 * size * tail(self.points)
+        self._cut_points(depth, size)
+
+    def _cut_points(self, depth: float, size: float) -> None:
+        """Keep the points up to where |φ| falls below e^−depth, and bound what the rest adds."""
+        half = (self.points - 1) // 2
+        rates = [float(4 * c * (1 - c)) for c in (self.c1, self.c0)]
+
+        def log_phi(point: int) -> float:
+            # |1 − c + c·e^(iθ)|² = 1 − 4c(1 − c)·sin²(θ/2): log-affine in A, falling in θ.
+            sine = math.sin(math.pi * point / self.points) ** 2
+            return 0.5 * self.crowds.bits * max(math.log1p(-rate * sine) for rate in rates)
+
+        self.kept = half + 1
+        self.cut = self.cut_of_steps = 0.0
+        if log_phi(half) >= -depth:
+            return
+        self.kept = bisect_whole(lambda point: log_phi(point) < -depth, good=half, bad=0)
+        theta, r = 2.0 * math.pi * self.kept / self.points, float(self.r)
+        apart = math.hypot(1.0 - r + 2.0 * r * math.sin(theta / 2) ** 2, r * math.sin(theta))
+        self.cut_of_steps = 1.01 * size * math.exp(log_phi(self.kept) * (1 - 1e-9))
+        self.cut = self.cut_of_steps / apart
+
+    def _place_nodes(self) -> None:
+        """Work out modulus and argument of u, v and the kernel at every point kept (θ ≥ 0)."""
+        points = np.arange(self.kept)
+        theta = _TURN * points.astype(Wide) / Wide(self.points)
+        half, sine = np.sin(theta / 2) ** 2, np.sin(theta)
+        self.theta = theta
+        self.modulus_u = np.log1p(-4 * self.c1 * (1 - self.c1) * half) / 2
+        self.modulus_v = np.log1p(-4 * self.c0 * (1 - self.c0) * half) / 2
+        self.argument_u = np.arctan2(self.c1 * sine, 1 - 2 * self.c1 * half)
+        self.argument_v = np.arctan2(self.c0 * sine, 1 - 2 * self.c0 * half)
+        # X = g − g₀ at every point; the arguments lose their linear parts to the line.
+        line = (self.c1 - self.w1) - (self.c0 - self.w0)
+        self.x_real = self.modulus_u - self.modulus_v
+        self.x_imaginary = (
+            (self.argument_u - self.c1 * theta) - (self.argument_v - self.c0 * theta) + line * theta
+        )
+        self.weight = np.where(points == 0, Wide(1), Wide(2)) / Wide(self.points)
+        k = self.crowds.copies
+        zero = _polar(k * self.modulus_v, k * self.argument_v)
+        one = _polar(k * self.modulus_u, k * self.argument_u)
+        # T over v(r)^k. Both parts have modulus about 1: their rounding is charged as such.
+        self.steps = zero - self.ratio * one
+        apart = (1 - self.r) + 2 * self.r * half - 1j * (self.r * sine)
+        self.kernel = self.steps / apart
+        self.steps_slack = (1 + self.ratio) * (32 + 8 * k) * ROUNDOFF * np.ones_like(theta)
+        self.kernel_slack = self.steps_slack / np.abs(apart)
+
+    def log_scale(self, ones: int) -> Any:
+        """Return the logarithm of u(r)^A·v(r)^(M−A+k)·r^−μ(A), which the sums are in units of."""
+        zeros = self.crowds.bits - ones
+        with decimal.localcontext(_DIGITS):
+            line = ones * _decimal(self.w1) + zeros * _decimal(self.w0)
+            total = ones * self.log_u + (zeros + self.crowds.copies) * self.log_v
+            return _wide(total + self.depth_digits * line)
+
+    def line(self, ones: NDArray[np.int64]) -> WideArray:
+        """Return μ(A)."""
+        zeros = self.crowds.bits - ones
+        line: WideArray = ones.astype(Wide) * self.w1 + zeros.astype(Wide) * self.w0
+        return line
+
+    def centre(self, ones: int) -> tuple[WideArray, WideArray, WideArray]:
+        """Return log|φ|, its phase along the line, and the size of the parts it is made of."""
+        held, rest = Wide(ones), Wide(self.crowds.bits - ones)
+        modulus = held * self.modulus_u + rest * self.modulus_v
+        line = held * (self.c1 - self.w1) + rest * (self.c0 - self.w0)
+        phase = (
+            held * (self.argument_u - self.c1 * self.theta)
+            + rest * (self.argument_v - self.c0 * self.theta)
+            + line * self.theta
+        )
+        parts = held * (self.argument_u + np.abs(self.modulus_u) + self.theta)
+        parts += rest * (self.argument_v + np.abs(self.modulus_v) + self.theta)
+        return modulus, phase, parts
+
+    def log_heights(self, low: int, high: int) -> WideArray:
+        """Return the larger log|φ| of two crowds: no crowd between them has a larger one."""
+        ends = [
+            Wide(ones) * self.modulus_u + Wide(self.crowds.bits - ones) * self.modulus_v
+            for ones in (low, high)
+        ]
+        highest: WideArray = np.maximum(*ends)
+        return highest
+
+
+def _decimal(value: Any) -> decimal.Decimal:
+    numerator, denominator = value.as_integer_ratio()
+    return _DIGITS.divide(decimal.Decimal(int(numerator)), decimal.Decimal(int(denominator)))
+
+
+def _polar(modulus: Any, argument: Any) -> Any:
+    """Return exp(modulus + i·argument), from the real functions that are relied on anyway."""
+    return np.exp(modulus) * (np.cos(argument) + 1j * np.sin(argument))
+
+
+def _wide(value: decimal.Decimal) -> Any:
+    found = wide(Fraction(abs(value)))
+    return -found if value < 0 else found
+
+
+@dataclass(slots=True)
+class _Search:
+    """A search for the worst crowd: boxes by their upper ends, the largest first."""
+
+    crowds: RidgeCrowds
+    ridge: _Ridge
+    width: float
+    best: float = -math.inf
+    """The logarithm of the largest delta that a crowd was seen to have, at least."""
+    crowd: int = 0
+    settled: float = -math.inf
+    boxes: int = 0
+    heap: list[tuple[float, int, int, float]] = field(default_factory=list)
+
+    def run(self) -> Found:
+        """Halve or enumerate the box with the largest upper end until it meets what was seen."""
+        self.add(0, self.crowds.last)
+        while self.heap and self.boxes < _MOST_BOXES:
+            top, low, high, height = heapq.heappop(self.heap)
+            if -top <= self.best + self.width / 2:
+                self.settled = max(self.settled, -top)
+                break
+            if high - low < _MOST_LISTED and self.enumerate(low, high, height):
+                continue
+            middle = (low + high) // 2
+            self.add(low, middle)
+            self.add(middle + 1, high)
+        for top, *_ in self.heap:
+            self.settled = max(self.settled, -top)
+        return Found(self.best, max(self.best, self.settled), self.crowd, self.boxes)
+
+    def ones(self, crowd: int) -> int:
+        """Return how many one-bits a crowd has."""
+        return self.crowds.first + self.crowds.step * crowd
+
+    def add(self, low: int, high: int) -> None:
+        """Bound a box of crowds, and look at some of them near its peak."""
+        self.boxes += 1
+        box = _Box(self.ridge, self.ones(low), self.ones(high))
+        if self.crowds.copies > 1 and not box.holds_the_ridge():
+            if low == high:
+                raise OffTheRidge
+            middle = (low + high) // 2
+            self.add(low, middle)
+            self.add(middle + 1, high)
+            return
+        if high - low <= _AROUND:
+            every = np.arange(low, high + 1)
+            lower, upper = box.ends(self.crowds.first + self.crowds.step * every)
+            self.keep(every, lower)
+            self.settled = max(self.settled, float(upper.max()))
+            return
+        top, peak, height = box.upper_end(self.width / 6)
+        near = (peak - self.crowds.first) // self.crowds.step
+        some = np.arange(max(low, near - _AROUND), min(high, near + _AROUND) + 1)
+        self.keep(some, box.ends(self.crowds.first + self.crowds.step * some)[0])
+        heapq.heappush(self.heap, (-top, low, high, height))
+
+    def enumerate(self, low: int, high: int, height: float) -> bool:
+        """Ask every crowd of a box, if one polynomial is accurate enough for all of them."""
+        box = _Box(self.ridge, self.ones(low), self.ones(high))
+        listed = np.arange(low, high + 1)
+        found = box.listed_ends(
+            self.crowds.first + self.crowds.step * listed, height * self.width / 100
+        )
+        if found is None:
+            return False
+        self.keep(listed, found[0])
+        self.settled = max(self.settled, float(found[1].max()))
+        return True
+
+    def keep(self, listed: NDArray[np.int64], lower: Floats) -> None:
+        """Remember the worst of some crowds."""
+        place = int(lower.argmax())
+        if lower[place] > self.best:
+            self.best, self.crowd = float(lower[place]), int(listed[place])
+
+
+class _Box:
+    """The crowds with ``low`` to ``high`` one-bits, seen from the one in the middle."""
+
+    def __init__(self, ridge: _Ridge, low: int, high: int) -> None:
+        self.ridge, self.low, self.high = ridge, low, high
+        self.middle = (low + high) // 2
+        self.half = max(high - self.middle, self.middle - low)
+        self.modulus, self.phase, self.parts = ridge.centre(self.middle)
+        # No crowd of the box has a larger |φ| anywhere than one of its two ends.
+        self.heights = ridge.weight * np.exp(ridge.log_heights(low, high))
+
+    @cached_property
+    def scale(self) -> float:
+        """Return the logarithm of the middle's own scale."""
+        return float(self.ridge.log_scale(self.middle))
+
+    def rounding(self, kernel: WideArray, slack: WideArray) -> float:
+        """Bound the rounding of a sum over the points, for any crowd of the box.
+
+        Every part of an exponent is off by a few roundings of its own size. The parts of other
+        crowds are at most twice those of the middle, because low ≥ 0 and high ≤ M.
+        """
+        exponents = np.abs(kernel) * ROUNDOFF * (64 + 64 * self.parts)
+        doubles = _UNIT * (64 + len(self.heights)) * np.abs(kernel)
+        return float((self.heights * (exponents + doubles + slack)).sum() * 1.01)
+
+    def sums(self, kernel: WideArray, moves: Floats, rises: Floats) -> Floats:
+        """Return Re Σ kernel·φ·e^(bX − iyθ)/N for all b in ``moves`` and y in ``rises``."""
+        ridge, wide_moves = self.ridge, moves.astype(Wide)[:, None]
+        modulus = (self.modulus + wide_moves * ridge.x_real).astype(np.float64)
+        # Turns are taken off in the wide float; what is left may be rounded to a double.
+        phase = self.phase + wide_moves * ridge.x_imaginary
+        phase = (phase - _TURN * np.rint(phase / _TURN)).astype(np.float64)
+        terms = (ridge.weight * kernel).astype(np.complex128) * _polar(modulus, phase)
+        turns = np.outer(rises, ridge.theta.astype(np.float64))
+        found: Floats = terms.real @ np.cos(turns).T + terms.imag @ np.sin(turns).T
+        return found
+
+    def upper_end(self, aim: float) -> tuple[float, int, float]:
+        """Return ln of a bound on D over box and strip, where it peaks, and the height there.
+
+        Over a grid that contains the edges, sup D is at most its largest value there plus
+        (h²·D_bb + 2·h·h′·D_by + h′²·D_yy)/8: moving a maximiser to the next grid line costs
+        no first-order term, because the derivative vanishes there or it lies on an edge.
+        """
+        ridge = self.ridge
+        g0, kappa = float(ridge.g0), float(ridge.kappa)
+        low, high = float(self.low - self.middle), float(self.high - self.middle)
+        bottom, top = ridge.strip
+        most = max(low * g0, high * g0)
+        heights = (self.heights * np.abs(ridge.kernel)).astype(np.float64)
+        theta = ridge.theta.astype(np.float64)
+        by_crowd = np.hypot(
+            (ridge.x_real + ridge.g0).astype(np.float64), ridge.x_imaginary.astype(np.float64)
+        )
+        by_threshold = np.hypot(kappa, theta)
+        bends = (
+            float((heights * by_crowd**2).sum()),
+            float((heights * by_crowd * by_threshold).sum()),
+            float((heights * by_threshold**2).sum()),
+        )
+
+        def grid(across: int, along: int) -> tuple[Floats, Floats]:
+            moves = np.linspace(low, high, across)
+            rises = np.linspace(bottom, top, along)
+            # In units of the largest scale of box and strip, so that errors are at most 1:1.
+            factor = np.exp(moves * g0 - most)[:, None] * np.exp((rises - top) * kappa)
+            return moves, self.sums(ridge.kernel, moves, rises) * factor
+
+        few = 1 if low == high else 5
+        height = max(float(grid(few, 5)[1].max()), 1e-300)
+        across = (
+            1 if low == high else _steps((high - low) * math.sqrt(bends[0] / (8 * aim * height)))
+        )
+        along = _steps((top - bottom) * math.sqrt(bends[2] / (8 * aim * height)))
+        moves, values = grid(across, along)
+        side = (high - low) / max(across - 1, 1)
+        rise = (top - bottom) / (along - 1)
+        bend = (side**2 * bends[0] + 2 * side * rise * bends[1] + rise**2 * bends[2]) / 8
+        error = bend * 1.01 + ridge.alias + ridge.cut
+        error += self.rounding(ridge.kernel, ridge.kernel_slack)
+        place = np.unravel_index(int(values.argmax()), values.shape)
+        bound = max(float(values[place]) + error, _EXP_OF_TINY)
+        upper = self.scale + most + top * kappa + math.log(bound)
+        peak = self.middle + round(float(moves[place[0]]))
+        local = float(values[place]) / math.exp(moves[place[0]] * g0 - most)
+        return _outward(upper, 1), peak, max(local, 1e-300)
+
+    def holds_the_ridge(self) -> bool:
+        """Return whether D rises below the strip and falls above it, for every crowd.
+
+        D(A, t) − D(A, t−1) = [z^t] T·u^A·v^(M−A) is P₀(t) − e·P₁(t), whose sign changes once
+        (the ratio of the two laws falls). So it is enough to see it positive on one unit of
+        thresholds below the strip and negative on one above it.
+        """
+        ridge = self.ridge
+        low, high = float(self.low - self.middle), float(self.high - self.middle)
+        heights = (self.heights * np.abs(ridge.steps)).astype(np.float64)
+        by_crowd = np.hypot(ridge.x_real.astype(np.float64), ridge.x_imaginary.astype(np.float64))
+        theta = ridge.theta.astype(np.float64)
+        bends = (heights * by_crowd**2).sum(), (heights * by_crowd * theta).sum()
+        bend_along = (heights * theta**2).sum()
+        error = ridge.alias_of_steps + ridge.cut_of_steps
+        error += self.rounding(ridge.steps, ridge.steps_slack)
+        across, along = 1 if low == high else 33, 17
+        side, rise = (high - low) / max(across - 1, 1), 1.0 / (along - 1)
+        bend = (side**2 * bends[0] + 2 * side * rise * bends[1] + rise**2 * bend_along) / 8
+        room = float(bend) * 1.01 + error
+        moves = np.linspace(low, high, across)
+        bottom, top = ridge.strip
+        below = self.sums(ridge.steps, moves, np.linspace(bottom - 1.0, bottom, along))
+        above = self.sums(ridge.steps, moves, np.linspace(top, top + 1.0, along))
+        return bool(below.min() > room and above.max() < -room)
+
+    def ends(self, ones: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Return ln of both ends of delta for some crowds, each summed by itself."""
+        ridge = self.ridge
+        moves = (ones - self.middle).astype(np.float64)
+        modulus = self.modulus + moves.astype(Wide)[:, None] * ridge.x_real
+        phase = self.phase + moves.astype(Wide)[:, None] * ridge.x_imaginary
+        terms = ridge.weight * ridge.kernel * _polar(modulus, phase)
+
+        def value(rises: WideArray, rows: NDArray[np.intp]) -> Floats:
+            turned = terms[rows] * _polar(Wide(0), -rises[:, None] * ridge.theta)
+            found: Floats = turned.real.sum(axis=1).astype(np.float64)
+            return found
+
+        error = ridge.alias + ridge.cut + self.rounding(ridge.kernel, ridge.kernel_slack)
+        return self.best_thresholds(ones, value, error)
+
+    def listed_ends(self, ones: NDArray[np.int64], goal: float) -> tuple[Floats, Floats] | None:
+        """Return ln of both ends of delta for many crowds, or None if that is not accurate."""
+        ridge = self.ridge
+        half, reach = max(self.half, 1), max(map(abs, ridge.strip)) + 2 * _NEAR
+        x = half * np.hypot(ridge.x_real.astype(np.float64), ridge.x_imaginary.astype(np.float64))
+        y = reach * ridge.theta.astype(np.float64)
+        terms = ridge.weight * ridge.kernel * _polar(self.modulus, self.phase)
+        # |e^X·e^Y − T_K(X)·T_J(Y)|, with Y imaginary: both remainders, and 1 ≥ |e^Y|.
+        # In one exponent: |φ| and its growth over the box may lie far apart.
+        grown = np.exp(self.modulus + half * np.abs(ridge.x_real))
+        larger = (ridge.weight * np.abs(ridge.kernel) * grown).astype(np.float64)
+        along = _degree(larger, y, goal / 4)
+        across = _degree(2.0 * larger, x, goal / 4)
+        if across is None or along is None:
+            return None
+        powers_x = _powers((ridge.x_real + 1j * ridge.x_imaginary) * half, across)
+        powers_y = _powers(-1j * ridge.theta, along)
+        coefficients = ((powers_x * terms) @ powers_y.T).real.astype(np.float64)
+        spread = float((larger * np.exp(np.minimum(x + y, 700.0))).sum())
+        error = goal / 2 + _UNIT * (len(x) + 16 * (across + along) + 64) * spread
+        error += ridge.alias + ridge.cut + self.rounding(ridge.kernel, ridge.kernel_slack)
+        if not error <= 4 * goal:
+            return None
+        moves = (ones - self.middle) / half
+        columns = np.polynomial.polynomial.polyval(moves, coefficients)
+
+        def value(rises: WideArray, rows: NDArray[np.intp]) -> Floats:
+            heights = rises.astype(np.float64)
+            total = np.zeros(len(rows))
+            for column in columns[::-1]:
+                total = total * heights + column[rows]
+            return total
+
+        return self.best_thresholds(ones, value, error)
+
+    def best_thresholds(
+        self,
+        ones: NDArray[np.int64],
+        value: Callable[[WideArray, NDArray[np.intp]], Floats],
+        error: float,
+    ) -> tuple[Floats, Floats]:
+        """Return ln of both ends of max D over the thresholds of the strip, for each crowd."""
+        ridge = self.ridge
+        line = ridge.line(ones)
+        floors = np.floor(line)
+        above = line - floors
+        slope = ((ones - self.middle) * float(ridge.g0)).astype(np.float64)
+        kappa = float(ridge.kappa)
+        lower, upper = np.full(len(ones), -np.inf), np.full(len(ones), -np.inf)
+        edges = (-1.0, 1.0) if ridge.crowds.copies == 1 else ridge.strip
+        for step in range(math.floor(edges[0]) - 1, math.ceil(edges[1]) + 2):
+            rises = step - above
+            rows = np.flatnonzero((rises >= edges[0] - _NEAR) & (rises <= edges[1] + _NEAR))
+            if not len(rows):
+                continue
+            found = value(rises[rows], rows)
+            local = slope[rows] + rises[rows].astype(np.float64) * kappa
+            with np.errstate(divide="ignore", invalid="ignore"):
+                high = np.log(np.maximum(found + error, _EXP_OF_TINY)) + local
+                low = np.where(found > error, np.log(found - error) + local, -np.inf)
+            upper[rows] = np.maximum(upper[rows], high)
+            lower[rows] = np.maximum(lower[rows], low)
+        # The line is placed to within a few roundings of the number of bits.
+        drift = 16 * ridge.crowds.bits * float(ROUNDOFF) * kappa + 1e-14 * (1 + np.abs(slope))
+        return _outward(lower + self.scale, -1) - drift, _outward(upper + self.scale, 1) + drift
+
+
+def _steps(wanted: float) -> int:
+    return int(min(max(math.ceil(wanted) + 1, 5), _STEPS))
+
+
+def _degree(sizes: Floats, values: Floats, goal: float) -> int | None:
+    """Return the degree at which Σ sizes·values^(K+1)/(K+1)! is below the goal."""
+    term = sizes.copy()
+    for degree in range(_MOST_DEGREE):
+        term = term * values / (degree + 1)
+        if float(term.sum()) <= goal:
+            return degree
+    return None
+
+
+def _powers(values: WideArray, degree: int) -> WideArray:
+    """Return values^k/k! for k = 0 … degree, a row for each."""
+    rows = [np.ones_like(values)]
+    for k in range(1, degree + 1):
+        rows.append(rows[-1] * values / k)
+    return np.array(rows)
+
+
+def _outward(logarithm: Any, side: int) -> Any:
+    """Return a logarithm moved to one side by more than its rounding."""
+    return logarithm + side * 1e-14 * (4.0 + np.abs(np.where(np.isfinite(logarithm), logarithm, 0)))

@@ -1,0 +1,207 @@
+"""The ridge of best thresholds against exact rationals, certified balls and the search by boxes.
+
+Planted faults must show: a line through the untilted mean, aliases that nobody charges for, and
+a polynomial cut short would each put the truth outside of some bracket.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from chaffinch import privacy
+from chaffinch.privacy import Bracket
+from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
+from chaffinch.privacy.numerics import crowds, ridge
+from tests.oracles import balls, exact, judge, settings
+
+SETTINGS = {False: 150, True: 5_000}
+
+
+def ridden(mechanism: privacy.FlippedBits, epsilon: float, width: float) -> Bracket | None:
+    """Return delta along the ridge, whatever the crowd's size."""
+    ends = mechanism.bit_crowds.ridge_delta(epsilon, width)
+    return None if ends is None else Bracket(*ends)
+
+
+def draw_bits(source: random.Random, most: int) -> tuple[privacy.FlippedBits, float]:
+    """Return a mechanism and an epsilon: anywhere up to the local one, 0, and next to it."""
+    flip, users = settings.draw_flip(source), settings.draw_size(source, most, least=2)
+    copies, decoys = source.choice([1, 1, 1, 2, 3]), source.choice([0, 0, 1, 5])
+    steepest = copies * math.log((1 - flip) / flip)
+    share = source.choice(
+        [0.0, source.random() ** 3, source.random(), 1 - 10 ** -source.uniform(1, 7)]
+    )
+    mechanism = privacy.FlippedBits(
+        users=users, flip_probability=flip, copies=copies, decoys=decoys
+    )
+    return mechanism, share * steepest
+
+
+def rational_complaint(source: random.Random) -> str | None:
+    """Return what is wrong with a bracket beside exact rationals; None if the ridge gave up."""
+    mechanism, epsilon = draw_bits(source, 14)
+    rounded = Fraction(mechanism.flip_probability).limit_denominator(1000)
+    flip = min(max(rounded, Fraction(1, 1000)), Fraction(499, 1000))
+    mechanism = privacy.FlippedBits(
+        users=mechanism.users,
+        flip_probability=flip,
+        copies=mechanism.copies,
+        decoys=mechanism.decoys,
+    )
+    epsilon = min(epsilon, mechanism.local_epsilon * (1 - 1e-9))
+    found = ridden(mechanism, epsilon, 10 ** -source.uniform(2, 9))
+    if found is None:
+        return None
+    pairs = exact.bits_pairs(mechanism.users, flip, mechanism.copies, mechanism.decoys)
+    wrong = judge.complaint(found, judge.true_delta(pairs, epsilon))
+    return wrong and f"{mechanism!r}.delta({epsilon!r}): {wrong}"
+
+
+def ball_complaint(source: random.Random) -> str | None:
+    """Return the same beside balls, with crowds of up to two hundred."""
+    mechanism, epsilon = draw_bits(source, 200)
+    found = ridden(mechanism, epsilon, 10 ** -source.uniform(2, 9))
+    if found is None:
+        return None
+    truth = balls.worst_bits_delta(
+        mechanism.users,
+        mechanism.flip_probability,
+        epsilon,
+        mechanism.copies,
+        mechanism.decoys,
+    )
+    wrong = judge.ball_complaint(found, truth)
+    return wrong and f"{mechanism!r}.delta({epsilon!r}): {wrong}"
+
+
+def search_complaint(source: random.Random) -> str | None:
+    """Return the same beside the search by boxes, in crowds of up to a hundred thousand."""
+    flip, users = settings.draw_flip(source), settings.draw_size(source, 100_000, least=300)
+    copies, decoys = source.choice([1, 1, 2, 8]), source.choice([0, 0, 50])
+    mechanism = privacy.FlippedBits(
+        users=users, flip_probability=flip, copies=copies, decoys=decoys
+    )
+    if not mechanism.bit_crowds.is_wide:
+        return None
+    spread = math.sqrt(users * copies * flip * (1 - flip))
+    epsilon = min(source.uniform(0.0, 7.0) * copies / spread, 0.9 * mechanism.local_epsilon)
+    found = ridden(mechanism, epsilon, 10 ** -source.uniform(2, 8))
+    if found is None:
+        return None
+    searched = by_boxes(mechanism, epsilon)
+    apart = found.lower > searched.upper or searched.lower > found.upper
+    return f"{mechanism!r}.delta({epsilon!r}): {found} and {searched}" if apart else ""
+
+
+def by_boxes(mechanism: privacy.FlippedBits, epsilon: float) -> Bracket:
+    """Return delta by the search that drops records, which knows nothing of thresholds."""
+    among = mechanism.bit_crowds
+    found = crowds.find_worst(
+        among.boxes,
+        among.bound_of(_ask_delta(epsilon), 1e-40),
+        width=1e-2,
+        floor=1e-30,
+        most_evaluations=400,
+    )
+    return Bracket(float(found.lower[0]), float(found.upper[0]))
+
+
+def _ask_delta(epsilon: float) -> Callable[..., crowds.Ends]:
+    def ask(knots: object, spread: float) -> crowds.Ends:
+        low, high = knots.delta(epsilon, spread=spread)  # type: ignore[attr-defined]
+        return np.array([low]), np.array([high])
+
+    return ask
+
+
+def complaints(judged: Callable[[random.Random], str | None], seed: int, count: int) -> list[str]:
+    """Return every complaint among ``count`` settings; most of them must have been judged."""
+    source = random.Random(seed)
+    found = [judged(source) for _ in range(count)]
+    assert sum(one is not None for one in found) > count / 4
+    return [one for one in found if one]
+
+
+@pytest.mark.parametrize("judged", [rational_complaint, ball_complaint])
+def test_every_crowd_and_threshold(judged: Callable[[random.Random], str | None]) -> None:
+    assert complaints(judged, 1, SETTINGS[False]) == []
+
+
+def test_beside_the_search_by_boxes() -> None:
+    assert complaints(search_complaint, 2, 25) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("judged", [rational_complaint, ball_complaint])
+def test_every_crowd_and_threshold_often(judged: Callable[[random.Random], str | None]) -> None:
+    assert complaints(judged, 3, SETTINGS[True]) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_beside_the_search_by_boxes_often() -> None:
+    assert complaints(search_complaint, 4, 1_500) == []
+
+
+@pytest.mark.parametrize(
+    ("users", "flip", "low", "high"),
+    [
+        # A prototype in doubles, checked against balls, gave these ends at delta 1e-6.
+        (10**6, "0.25", 0.00319282639, 0.00319283411),
+        (10**7, "0.05", 0.00365965181, 0.0036596603),
+        (10**8, "0.45", 2.52866993e-05, 2.52869104e-05),
+        (10**9, "0.01", 0.000730497053, 0.00073049854),
+    ],
+)
+def test_known_ends_of_epsilon(users: int, flip: str, low: float, high: float) -> None:
+    found = privacy.FlippedBits(users=users, flip_probability=flip).epsilon(1e-6)
+    assert low <= found.lower <= found.upper <= high
+
+
+# ------------------------------------------------------------------ planted faults
+
+
+def test_a_line_through_the_untilted_mean_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = ridge._Ridge._place_line  # noqa: SLF001 - a fault is planted inside
+
+    def untilted(self: ridge._Ridge, epsilon: float) -> None:
+        place(self, epsilon)
+        self.w1, self.w0 = np.longdouble(0.95), np.longdouble(0.05)
+
+    monkeypatch.setattr(ridge._Ridge, "_place_line", untilted)  # noqa: SLF001
+    found = BitCrowds(Fraction(1, 20), 1, 1, 199).ridge_delta(1.0, 1e-6)
+    truth = balls.worst_bits_delta(200, Fraction(1, 20), 1.0, 1, 0)
+    assert found is not None
+    assert judge.ball_complaint(Bracket(*found), truth)
+
+
+def test_aliases_without_a_charge_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    choose = ridge._Ridge._choose_circle  # noqa: SLF001
+
+    def few_points(self: ridge._Ridge, width: float) -> None:
+        choose(self, width)
+        self.points = self.points // 6 | 1
+        self.kept = min(self.kept, (self.points + 1) // 2)
+        self.alias = self.cut = 0.0
+
+    monkeypatch.setattr(ridge._Ridge, "_choose_circle", few_points)  # noqa: SLF001
+    found = BitCrowds(Fraction(1, 20), 1, 1, 199).ridge_delta(1.0, 1e-6)
+    truth = balls.worst_bits_delta(200, Fraction(1, 20), 1.0, 1, 0)
+    assert found is not None
+    assert judge.ball_complaint(Bracket(*found), truth)
+
+
+def test_a_dropped_remainder_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ridge, "_degree", lambda *_: 2)
+    monkeypatch.setattr(ridge, "_AROUND", 0)
+    found = BitCrowds(Fraction(1, 20), 1, 1, 199).ridge_delta(1.0, 1e-9)
+    truth = balls.worst_bits_delta(200, Fraction(1, 20), 1.0, 1, 0)
+    assert found is not None
+    assert judge.ball_complaint(Bracket(*found), truth)
