@@ -446,11 +446,11 @@ def test_what_was_charged_is_never_lost(
         done = cli(*encoding(campaign, "daily"), *files)
     assert (done.code, "nothing is lost" in done.err) == (5, True)
     assert not list(campaign.glob("daily.filter*"))
-    batch = charges(campaign, cli)[0]["subject"]
+    digest = charges(campaign, cli)[0]["subject"]
     again = cli(*encoding(campaign, "daily"), *files, "--json")
     assert (again.code, "finished an earlier" in again.err) == (0, True)
     assert json.loads(again.out)["charge"]["charged_before"]
-    assert reach.load_filter(campaign / "daily.filter").batch == batch
+    assert reach.load_filter(campaign / "daily.filter").digest == digest
     assert len(charges(campaign, cli)) == 1
     assert not list(campaign.glob(".*"))
 
@@ -495,7 +495,7 @@ def test_whatever_stops_a_charge_the_filter_is_kept_if_it_was_charged(
     after = charges(campaign, cli)
     assert len(after) == 1
     assert not written or after == before
-    assert reach.load_filter(campaign / "daily.filter").batch == after[0]["subject"]
+    assert reach.load_filter(campaign / "daily.filter").digest == after[0]["subject"]
 
 
 def test_a_ledger_pays_for_its_own_role_only(filters: list[Path], cli: Callable[..., Done]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from chaffinch import privacy
-from chaffinch.errors import InvalidInput, LedgerRolledBack, StorageFault
+from chaffinch.errors import InvalidInput, LedgerRolledBack, Reason, StorageFault
 from chaffinch.ledger import Charge, Entry, Ledger, chain, schema
 from tests.ledger import made
 from tests.ledger.made import BIT, CAP, ONE
@@ -396,3 +396,72 @@ def test_the_chain_is_what_it_always_was() -> None:
     entry = schema.History(head, ()).after(Charge("plan", BIT, 2), "key", "subject")
     expected = "4f6a4e5e30629ff7ee9c9a57c5e442bb958b58eb264442628649ce6b59a4ced2"
     assert entry == Entry(1, "key", Charge("plan", BIT, 2), "subject", expected)
+
+
+def run_sql(*statements: str) -> Callable[[Path], None]:
+    """Return what changes a database behind the ledger's back."""
+
+    def change(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            for statement in statements:
+                connection.execute(statement)
+            connection.commit()
+
+    return change
+
+
+def fill(start: int, end: int) -> Callable[[Path], None]:
+    """Return what puts garbage into a file."""
+
+    def change(path: Path) -> None:
+        content = bytearray(path.read_bytes())
+        content[start:end] = bytes((37 * place + 11) % 256 for place in range(start, end))
+        path.write_bytes(content)
+
+    return change
+
+
+def put(content: bytes) -> Callable[[Path], None]:
+    """Return what puts other bytes in the place of a file."""
+
+    def change(path: Path) -> None:
+        path.write_bytes(content)
+
+    return change
+
+
+NO_TRIGGERS = [f"DROP TRIGGER charges_{name}" for name in ("follow", "stay", "remain")]
+DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
+    "no table": (run_sql("DROP TABLE charges"), "no table charges"),
+    "no head": (run_sql("DROP TABLE head"), "no table head"),
+    "no column": (
+        run_sql(*NO_TRIGGERS, "ALTER TABLE charges DROP COLUMN subject"),
+        "another table charges",
+    ),
+    "no trigger": (run_sql("DROP TRIGGER charges_stay"), "Got no trigger charges_stay"),
+    "a table more": (run_sql("CREATE TABLE more (a)"), "something added"),
+    "of another program": (run_sql("PRAGMA application_id = 5"), "Got another file"),
+    "of another version": (run_sql("PRAGMA user_version = 9"), "Got another file"),
+    "a schema of nonsense": (
+        run_sql("UPDATE sqlite_master SET sql = 'CREATE TABLE x' WHERE name = 'charges'"),
+        "damaged pages",
+    ),
+    "a garbage head": (fill(0, 100), "damaged pages"),
+    "a garbage schema": (fill(200, 4096), "damaged pages"),
+    "a garbage page": (fill(4096, 8192), "damaged pages"),
+    "a text": (put(b"hello"), "damaged pages"),
+    "empty": (put(b""), "Got another file"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_told_in_one_clear_error(damage: str, folder: Path) -> None:
+    change, words = DAMAGE[damage]
+    path = next(one for one in folder.iterdir() if one.read_bytes().startswith(b"SQLite format 3"))
+    mark = next(one for one in folder.iterdir() if one != path)
+    change(path)
+    with pytest.raises(StorageFault, match=words) as caught:
+        Ledger.open(path, mark=mark)
+    assert type(caught.value) is StorageFault
+    assert caught.value.reason is Reason.DAMAGED

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.cli.output import Output, counted
+from chaffinch.cli.output import Output, count_of
 
 if TYPE_CHECKING:
     from chaffinch.wire.batches import BatchFacts
@@ -42,4 +42,4 @@ def show_batch(facts: BatchFacts, target: str, output: Output) -> None:
         output.document(document)
     else:
         where = "" if target == "-" else f", written to {target}"
-        output.say(f"{counted(facts.reports, 'report')} {facts.stage}{where}")
+        output.say(f"{count_of(facts.reports, 'report')} {facts.stage}{where}")

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.cli.run import RELEASES, tallied
+from chaffinch.cli.run import RELEASES, tally_table
 
 if TYPE_CHECKING:
     from chaffinch.questions import Choice
@@ -49,7 +49,7 @@ def demo(
     answers, truth = people(question)
     with paths.folder(out) as folder:
         # The people are made up from a seed; what protects them is not.
-        tally = tallied({"browser": answers}, plan, folder, output)
+        tally = tally_table({"browser": answers}, plan, folder, output)
         release = analyze(tally, plan)
         plan.save(folder / "browsers.plan.json")
         (folder / "survey.toml").write_text(survey(), encoding="utf-8")

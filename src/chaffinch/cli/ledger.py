@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cyclopts import App, Parameter
 
 from chaffinch.cli import exits, paths
-from chaffinch.cli.output import Output, counted
+from chaffinch.cli.output import Output, count_of
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Entry, Ledger
@@ -161,7 +161,7 @@ def _show(opened: Ledger, output: Output, extra: dict[str, Any] | None = None) -
     output.words(
         f"Budget of the {opened.role}: epsilon {cap.epsilon:g} with delta {cap.delta:g}. "
         f"Spent: {promise_text(spent, 4)}, composed exactly over "
-        f"{counted(len(entries), 'charge')}. Left: {_at_least(left)}; epsilons do not just add "
+        f"{count_of(len(entries), 'charge')}. Left: {_at_least(left)}; epsilons do not just add "
         "up, so only `ledger check --plan` tells whether a plan fits."
     )
     if extra:

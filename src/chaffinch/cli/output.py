@@ -126,10 +126,10 @@ class Output:
             yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def counted(number: int, noun: str) -> str:
+def count_of(number: int, noun: str) -> str:
     """Return how many there are of something.
 
-    >>> counted(1, "report"), counted(2000, "report")
+    >>> count_of(1, "report"), count_of(2000, "report")
     ('1 report', '2,000 reports')
     """
     return f"{number:,} {noun}" + "s" * (number != 1)

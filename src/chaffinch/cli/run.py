@@ -81,7 +81,7 @@ def run(  # noqa: PLR0913 - one for each option
     else:
         _refuse_outputs(out, plan, [survey, data])
         with paths.folder(out) as folder:
-            tally = tallied(table, plan, folder, output, columns=named, round=round)
+            tally = tally_table(table, plan, folder, output, columns=named, round=round)
             with output.thinking("intervals"):
                 release = released.release(tally, plan)
             charge = released.hand_out(_files(out, plan, release), tally, plan)
@@ -139,7 +139,7 @@ def _holds(path: Path, plan: Plan) -> bool:
         return False
 
 
-def tallied(
+def tally_table(
     table: Any,
     plan: Plan,
     folder: Path,

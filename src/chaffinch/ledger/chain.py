@@ -82,7 +82,7 @@ class Mark:
             whole = fields.pop("format") == _MARK_FORMAT
             mark = cls(**fields)
             whole = whole and type(mark.sequence) is int and bool(_HEX.fullmatch(mark.hash))
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             whole = False
         if not whole:
             raise StorageFault(

@@ -18,6 +18,7 @@ from chaffinch.privacy import Target
 ROLES = ("client", "analyzer")
 APPLICATION = 0x43684C67
 VERSION = 1
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 PATIENCE = 60.0
 """Seconds to wait for another writer."""
 
@@ -116,6 +117,8 @@ def guarded(*, charging: bool = False) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
+        if getattr(error, "sqlite_errorcode", None) in _DAMAGED:
+            raise _broken("a whole database", "damaged pages, or another file") from None
         hint = "check both files and their folders; nothing was charged"
         if charging:
             hint = "nothing was acknowledged; a charge may be tried again with the same key"
@@ -191,8 +194,7 @@ def read(connection: sqlite3.Connection) -> History:
     if (kind, version) != (APPLICATION, VERSION):
         raise _broken(f"a chaffinch ledger of version {VERSION}", "another file")
     schema = connection.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL").fetchall()
-    if sorted(sql for (sql,) in schema) != sorted(STATEMENTS):
-        raise _broken("as it was made", "a changed schema")
+    _check_schema([str(sql) for (sql,) in schema])
     heads = connection.execute("SELECT ledger, role, epsilon, delta FROM head").fetchall()
     if len(heads) != 1:
         raise _broken("whole", "no head")
@@ -204,6 +206,18 @@ def read(connection: sqlite3.Connection) -> History:
         return History(head, tuple(_chained(head, rows)))
     except (InvalidInput, ValueError, RecursionError):
         raise _broken("whole", "a row that says nothing") from None
+
+
+def _check_schema(found: list[str]) -> None:
+    """Refuse a file whose tables, columns or triggers are not the ones that were made."""
+    missing = [statement for statement in STATEMENTS if statement not in found]
+    names = [" ".join(statement.split()[1:3]).lower() for statement in missing]
+    kept = {" ".join(statement.split()[1:3]).lower() for statement in found}
+    faults = [f"another {name}" if name in kept else f"no {name}" for name in names]
+    if not faults and len(found) > len(STATEMENTS):
+        faults = ["something added"]
+    if faults:
+        raise _broken("as it was made", ", ".join(faults))
 
 
 def _head(row: tuple[str, str, str, str]) -> Head:
@@ -240,4 +254,5 @@ def _broken(rule: str, got: str) -> StorageFault:
     return StorageFault(
         f"The ledger must be {rule}. Got {got}.",
         hint="a ledger that cannot be trusted is not used; find out what changed the file",
+        reason=Reason.DAMAGED,
     )

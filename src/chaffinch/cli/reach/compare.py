@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.cli.output import Output, counted
+from chaffinch.cli.output import Output, count_of
 
 if TYPE_CHECKING:
     from chaffinch.planning.audiences.comparison import ComparedFigure
@@ -94,9 +94,9 @@ def compare(
         output.document(document)
         return
     output.words(
-        f"{counted(mechanism.filters, 'filter')} of {mechanism.bits:,} bits, "
+        f"{count_of(mechanism.filters, 'filter')} of {mechanism.bits:,} bits, "
         f"{float(mechanism.flip_probability):.4g} of them flipped, "
-        f"{counted(mechanism.hashes, 'column')} for each id; delta {level:g}."
+        f"{count_of(mechanism.hashes, 'column')} for each id; delta {level:g}."
     )
     output.words("")
     output.words("One id, more or less (what a plan promises)")

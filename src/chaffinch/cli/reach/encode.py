@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.cli.output import Output, counted
+from chaffinch.cli.output import Output, count_of
 from chaffinch.cli.releasing import Budget, Charged
 from chaffinch.outputs import Kind
 
@@ -139,7 +139,7 @@ def _show(
 def _say_loaded(loaded: Loaded, output: Output) -> None:
     """Tell a publisher what only it may know: what went into its filter."""
     output.say(
-        f"{counted(loaded.rows, 'row')} read, about {counted(loaded.ids, 'different id')}; "
+        f"{count_of(loaded.rows, 'row')} read, about {count_of(loaded.ids, 'different id')}; "
         f"the plan expects {loaded.expected:,}"
     )
     if loaded.surprising:
