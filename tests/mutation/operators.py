@@ -75,7 +75,9 @@ def _leave_out_call(node: cst.Expr) -> Iterator[cst.CSTNode]:
 
 def _leave_out_sort(node: cst.Call) -> Iterator[cst.CSTNode]:
     if _last_name(node.func) in _SORTS and node.args:
-        yield node.args[0].value
+        given = node.args[0]
+        bare = isinstance(given.value, cst.GeneratorExp)
+        yield cst.Call(cst.Name("list"), [given]) if bare else given.value
 
 
 def _swap_function(node: cst.Call) -> Iterator[cst.CSTNode]:

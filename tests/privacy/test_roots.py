@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy.numerics.roots import (
     bisect_real,
     bisect_whole,
@@ -187,3 +189,69 @@ def test_the_largest_number_costs_few_questions(*, knows_slope: bool, most: int)
             assert root * (1 - 2e-3) <= found <= root * (1 + 1e-12)
             total += curve.asked
     assert total <= most
+
+
+class Asked:
+    """A curve that keeps the places at which it was asked."""
+
+    def __init__(self, curve: Callable[[float], float]) -> None:
+        self.curve = curve
+        self.places: list[float] = []
+
+    def __call__(self, x: float) -> float:
+        self.places.append(x)
+        return self.curve(x)
+
+
+def test_bisection_stops_at_the_tolerance_and_goes_by_halves_of_the_logarithm() -> None:
+    rough = Asked(lambda _: 1.0)
+    assert bisect_real(lambda x: rough(x) > 0, good=0.0, bad=8.0, tolerance=0.5) == 4.0
+    assert rough.places == [4.0]
+    even = Asked(lambda _: 1.0)
+    assert bisect_real(lambda x: even(x) > 0, good=1.0, bad=16.0, steps=2, geometric=True) == 8.0
+    assert even.places == [4.0, 8.0]
+
+
+def test_a_crossing_is_looked_for_in_doubled_steps_and_never_at_the_known_end() -> None:
+    curve = Asked(lambda x: 2.0 if x < 60 else 0.5)
+    left, right = find_crossing(curve, 1.0, top=100.0, tolerance=0.5)
+    assert curve.places[:8] == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
+    assert left < 60 <= right
+    curve = Asked(lambda _: 2.0)
+    left, right = find_crossing(curve, 1.0, top=8.0, tolerance=1e-3)
+    assert 8.0 not in curve.places
+    assert 8.0 * (1 - 1e-3) <= left < right == 8.0
+
+
+def test_a_crossing_from_above_is_looked_for_in_steps_eight_times_as_long() -> None:
+    curve = Asked(lambda _: 0.5)
+    assert find_crossing_below(curve, 1.0, top=1.0, tolerance=0.1, near=1 / 64) == (0.0, 0.0)
+    assert curve.places == [1.0, 1 - 1 / 64, 1 - 1 / 8, 0.0]
+    curve = Asked(lambda _: 0.5)
+    assert find_crossing_below(curve, 1.0, top=1.0, tolerance=0.1, near=0.15) == (0.0, 0.0)
+    assert curve.places == [1.0, 0.85, 0.0]
+
+
+def test_a_crossing_can_be_narrowed_to_the_last_float() -> None:
+    left, right = narrow_crossing(lambda x: 2.0 if x < 0.3 else 0.5, 1.0, 0.25, 0.5, tolerance=0.0)
+    assert left < 0.3 <= right
+    assert math.nextafter(left, 1.0) == right
+
+
+def test_the_largest_number_asks_no_further_at_its_limits() -> None:
+    for answer, expected in ((-1.0, 10.0), (1.0, None)):
+        excess = Asked(lambda _, answer=answer: answer)  # type: ignore[misc]
+        found = find_largest(excess, 1.0, least=0.1, most=10.0)
+        assert found == (expected if expected is None else pytest.approx(expected))
+        assert len(excess.places) < 10
+
+
+def test_what_cannot_be_proven_counts_as_too_much() -> None:
+    def excess(x: float) -> float:
+        if x > 2.0:
+            raise GuaranteeNotProven("delta", asked=1.0, lower=0.0, upper=1.0)
+        return -1.0
+
+    found = find_largest(excess, 3.0, least=0.1, most=10.0, slope=1.0)
+    assert found is not None
+    assert 1.9 < found <= 2.0
