@@ -26,7 +26,7 @@ from mutmut.stats import status_by_exit_code
 from mutmut.utils.format_utils import orig_function_and_class_names_from_key
 
 from tests.mutation import operators
-from tests.mutation.survivors import Survivor, explanations, of_diff
+from tests.mutation.survivors import Survivor, explanations, survivor_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".mutants"
@@ -139,7 +139,7 @@ def read_score(room: str) -> Score:
                 function, cls = orig_function_and_class_names_from_key(name)
                 place = f"{cls}.{function}" if cls else function
                 file = path.relative_to(PACKAGE).as_posix()
-                survivors.append(of_diff(file, place, get_diff_for_mutant(name, path=path)))
+                survivors.append(survivor_of(file, place, get_diff_for_mutant(name, path=path)))
     return Score(room, counted, tuple(sorted(survivors)))
 
 

@@ -23,7 +23,15 @@ class Survivor:
         return f"{self.file}: {self.function}\n    - {self.was}\n    + {self.became}"
 
 
-def of_diff(file: str, function: str, diff: str) -> Survivor:
+@dataclass(frozen=True)
+class Reason:
+    """Why survivors may live: what kind they are, and what makes these be of it."""
+
+    kind: str
+    why: str
+
+
+def survivor_of(file: str, function: str, diff: str) -> Survivor:
     """Return the survivor that a diff shows: the lines that it takes away and puts there."""
     lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
     was, became = (
@@ -32,11 +40,10 @@ def of_diff(file: str, function: str, diff: str) -> Survivor:
     return Survivor(file, function, was, became)
 
 
-def explanations() -> dict[Survivor, str]:
+def explanations() -> dict[Survivor, Reason]:
     """Return the survivors that are explained, each with the reason."""
-    found: dict[Survivor, str] = {}
-    for group in tomllib.loads(FILE.read_text(encoding="utf-8")).get("group", []):
-        for entry in group["mutants"]:
-            file, function, was, became = entry
-            found[Survivor(file, function, was, became)] = group["why"]
-    return found
+    return {
+        Survivor(group["file"], group["function"], was, became): Reason(group["kind"], group["why"])
+        for group in tomllib.loads(FILE.read_text(encoding="utf-8")).get("group", [])
+        for was, became in group["mutants"]
+    }
