@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
@@ -117,6 +118,27 @@ def test_the_largest_and_smallest_numbers_set_all_bits_and_none() -> None:
             assert many.tolist() == codes.tolist() * 2
 
 
+class Given(Seeded):
+    """Words of which the first are given."""
+
+    def __init__(self, *first: int) -> None:
+        super().__init__(0)
+        self.first = list(first)
+
+    def take(self, count: int) -> NDArray[np.uint64]:
+        words = super().take(count)
+        given, self.first = self.first[:count], self.first[count:]
+        words[: len(given)] = given
+        return words
+
+
+@pytest.mark.parametrize(("word", "ones"), [(2**62 - 1, 1), (2**62, 0)])
+def test_one_more_bit_is_set_with_exactly_the_chance_that_is_left(word: int, ones: int) -> None:
+    protocol = Encoded(LEAST, 1, together=True)
+    assert len(protocol.encode_one(NUMBER, 0.25, Given(word))) == ones
+    assert len(protocol.encode_many(NUMBER, np.array([0.25]), Given(word)).codes) == ones
+
+
 # -------------------------------------------------------------------- what it is worth
 
 
@@ -154,6 +176,7 @@ def test_noise_has_the_parameters_of_the_protocol() -> None:
     assert (decoys.hit, decoys.miss) == (Fraction(1), Fraction(0))
     assert (decoys.cover_slots, decoys.cover) == (5, QUARTER / 3)
     both = FlippedDecoys(QUARTER, 5, 3).noise(CHOICE)
+    assert decoys.copies == both.copies == 1
     assert (both.hit, both.miss, both.cover_slots) == (1 - QUARTER, QUARTER, 5)
     assert both.cover == (1 - QUARTER) / 3 + QUARTER * 2 / 3
     assert Encoded(QUARTER, 4, together=True).noise(NUMBER).copies == 4
@@ -194,6 +217,7 @@ def test_the_fewest_slots_are_those_that_just_keep_within_delta() -> None:
     assert 1 < found < 50
     assert fewest_slots(50, flip, **arguments, allowed=1e-6) < found  # type: ignore[arg-type]
     assert fewest_slots(50, flip, **arguments, allowed=0.0) == 50  # type: ignore[arg-type]
+    assert fewest_slots(50, flip, **arguments, allowed=1.0) == 1  # type: ignore[arg-type]
 
 
 # -------------------------------------------------------------------- strengths
@@ -253,6 +277,8 @@ def test_extreme_strengths_stay_drawable() -> None:
     setting = replace(SETTING, question=CHOICE)
     (variant,) = Decoys.variants(CHOICE, 1)
     assert variant.make(setting, 1e12) == Decoys(1, LEAST)
+    # 11.07 grains are rounded up, to the private side.
+    assert variant.make(setting, 1e8) == Decoys(1, 12 * LEAST)
     (variant, *_) = Flips.variants(BIT, 1)
     assert variant.make(SETTING, 1e300) == Flips(LEAST)
     assert variant.make(SETTING, 1e-300) == Flips(Fraction(GRAIN // 2 - 1, GRAIN))

@@ -131,3 +131,14 @@ def test_impossible_numbers_of_reports_are_refused(reports: int) -> None:
 def test_the_mirror_of_reports_without_decoys_has_none() -> None:
     mirror = Noise.flips(Fraction(1, 4)).mirrored()
     assert (mirror.cover_slots, mirror.cover) == (0, Fraction(0))
+
+
+def test_the_largest_error_is_where_the_noise_is_largest() -> None:
+    for hit, miss, worst in ((Fraction(1), Fraction(1, 4), 0), (Fraction(3, 4), Fraction(0), 1)):
+        noise = Noise(1, hit, miss)
+        assert noise.standard_error(1) ** 2 == pytest.approx(noise.variance(worst, 1))
+        assert noise.standard_error(1) > 0
+
+
+def test_every_decoy_slot_may_count_for_one_value() -> None:
+    assert Noise(1, Fraction(1), Fraction(0), 1, Fraction(1)).base(3) == 3

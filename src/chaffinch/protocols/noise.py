@@ -127,7 +127,6 @@ class Noise:
         the estimate, clipped to what is possible, stands in for the count; without
         estimates the largest standard deviation over all counts is returned.
         """
-        reports = whole("reports", reports, least=1, most=MOST_REPORTS)
         if estimates is None:
             return np.asarray(np.sqrt(self.variance([0, reports], reports).max()))
         held = np.clip(np.asarray(estimates, dtype=np.float64), 0.0, float(reports))
