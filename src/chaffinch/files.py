@@ -6,7 +6,9 @@ import errno
 import gzip
 import io
 import os
+import re
 import secrets
+import shutil
 import stat
 import sys
 import zlib
@@ -105,11 +107,13 @@ def _replacing(
     overwrite: bool,  # noqa: FBT001
     permissions: int,
 ) -> Iterator[Any]:
-    part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
+    remove_leftovers(target.parent)
     with _faults(target):
         if not overwrite and target.exists():
             raise FileExistsError(errno.EEXIST, "")
-        number = os.open(part, _NEW, permissions)
+        part, number = _new_part(target, permissions)
+        # A second handle keeps the lock until the file has its name.
+        lock = os.dup(number)
     with suppress(OSError):
         # What only its owner could read stays so.
         os.chmod(part, stat.S_IMODE(target.stat().st_mode) & permissions)  # noqa: PTH101
@@ -122,8 +126,21 @@ def _replacing(
         with suppress(OSError):
             part.unlink()
         raise
+    finally:
+        os.close(lock)
     with suppress(OSError):
         sync_folder(target.parent)
+
+
+def _new_part(target: Path, permissions: int) -> tuple[Path, int]:
+    """Return a new file beside a target, and its handle, which is locked."""
+    while True:
+        part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
+        number = os.open(part, _NEW, permissions)
+        # Before the lock another process may have taken it for a leftover, and removed it.
+        if _lock(number) is not False and part.exists():
+            return part, number
+        os.close(number)
 
 
 @contextmanager
@@ -194,6 +211,71 @@ def _faults(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise storage_fault(target.name, error, verb="write") from None
+
+
+# ----------------------------------------------------------------------------
+# What a killed process leaves behind. A living one holds a lock on what it has not finished.
+
+_LEFTOVER = re.compile(r"\..{1,100}\.[0-9a-f]{16}\.part")
+_LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove unfinished files and folders of processes that are gone.
+
+    They have names that only this module gives, and nobody holds their lock. What cannot be
+    locked or removed stays: it may be somebody else's.
+    """
+    with suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            if _LEFTOVER.fullmatch(entry.name):
+                with suppress(OSError):
+                    _remove_unlocked(Path(entry.path))
+
+
+def _remove_unlocked(place: Path) -> None:
+    number = os.open(place, _LOOK)
+    try:
+        kind = os.fstat(number).st_mode
+        if _lock(number) is not True:
+            return
+        if stat.S_ISDIR(kind):
+            shutil.rmtree(place, ignore_errors=True)
+        elif stat.S_ISREG(kind):
+            place.unlink()
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def staging_folder(parent: Path) -> Iterator[Path]:
+    """Yield a new folder for unfinished files, for its owner only; it is removed in the end."""
+    remove_leftovers(parent)
+    while True:
+        place = parent / f".chaffinch.{secrets.token_hex(8)}.part"
+        place.mkdir(0o700)
+        number = os.open(place, os.O_RDONLY)
+        if _lock(number) is not False and place.exists():
+            break
+        os.close(number)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+        os.close(number)
+
+
+def _lock(number: int) -> bool | None:
+    """Lock an open file until it is closed: whether that worked, None where there are no locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return False if error.errno in {errno.EAGAIN, errno.EACCES} else None
+    return True
 
 
 # ----------------------------------------------------------------------------

@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 import filecmp
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,37 +114,37 @@ def folder(out: Path, *, own: bool = False) -> Iterator[Path]:
     After a failure, Ctrl-C included, everything is as it was before. Nothing in ``out`` that
     cannot be made again is replaced, unless it was all made by the same command (``own``).
     """
-    from chaffinch.files import storage_fault
+    from chaffinch.files import staging_folder, storage_fault
 
     made = False
     named(out)
     if out.exists() and not out.is_dir():
         raise InvalidInput("output", "a folder", out.name, hint="name a folder for the results")
-    try:
-        if not out.is_dir():
-            out.mkdir(parents=True)
-            made = True
-        staging = Path(tempfile.mkdtemp(prefix=".chaffinch-", suffix=".part", dir=out))
-    except OSError as error:
-        if made:
-            out.rmdir()
-        raise storage_fault(out.name or str(out), error, verb="write") from None
-    try:
-        yield staging
-        for file in sorted(staging.iterdir()) if not own else ():
-            _refuse_other(out / file.name, file)
-        for file in sorted(staging.iterdir()):
-            try:
-                os.replace(file, out / file.name)  # noqa: PTH105
-            except OSError as error:
-                raise storage_fault(file.name, error, verb="write") from None
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        if made:
-            with suppress(OSError):
+    with ExitStack() as stack:
+        try:
+            if not out.is_dir():
+                out.mkdir(parents=True)
+                made = True
+            staging = stack.enter_context(staging_folder(out))
+        except OSError as error:
+            if made:
                 out.rmdir()
-        raise
-    staging.rmdir()
+            raise storage_fault(out.name or str(out), error, verb="write") from None
+        try:
+            yield staging
+            for file in sorted(staging.iterdir()) if not own else ():
+                _refuse_other(out / file.name, file)
+            for file in sorted(staging.iterdir()):
+                try:
+                    os.replace(file, out / file.name)  # noqa: PTH105
+                except OSError as error:
+                    raise storage_fault(file.name, error, verb="write") from None
+        except BaseException:
+            stack.close()
+            if made:
+                with suppress(OSError):
+                    out.rmdir()
+            raise
 
 
 def _refuse_other(target: Path, file: Path) -> None:

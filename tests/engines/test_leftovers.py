@@ -1,0 +1,130 @@
+"""What a killed command leaves is private, and gone with the next one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from chaffinch.engines.local import Local
+from chaffinch.files import atomic, remove_leftovers, staging_folder
+from tests.engines import plans
+
+PLAN = plans.clear(20, 5)
+ROOT = Path(__file__).parents[2]
+CODE = """
+import os, signal, sys
+from pathlib import Path
+from chaffinch import files
+from chaffinch.engines.local import Local
+from tests.engines import plans
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+files._name = die
+Local(workers=1).encode(["v1"] * 20, plans.clear(20, 5), Path(sys.argv[1]) / "e.parquet")
+"""
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def killed(folder: Path) -> Path:
+    """Return what an encoding leaves that was killed before its file had its name."""
+    done = subprocess.run([sys.executable, "-c", CODE, str(folder)], cwd=ROOT, check=False)
+    assert done.returncode == -signal.SIGKILL
+    (left,) = folder.iterdir()
+    return left
+
+
+def test_what_is_not_shuffled_is_for_its_owner_only(tmp_path: Path) -> None:
+    local = Local(workers=1)
+    before = os.umask(0)
+    try:
+        (tmp_path / "old").write_bytes(b"")  # for everybody
+        for name in ("e.parquet", "e.arrow", "old"):
+            local.encode(["v1"] * 20, PLAN, tmp_path / name)
+            assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+        local.shuffle([tmp_path / "e.arrow"], PLAN, tmp_path / "s")
+        assert (tmp_path / "s").stat().st_mode & 0o777 == 0o666
+    finally:
+        os.umask(before)
+
+
+def test_the_next_run_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    left = killed(tmp_path)
+    assert left.name.endswith(".part")
+    assert left.stat().st_mode & 0o777 == 0o600
+    Local(workers=1).encode(["v1"] * 20, PLAN, tmp_path / "other.parquet")
+    assert listing(tmp_path) == ["other.parquet"]
+
+
+def test_what_a_living_process_holds_stays(tmp_path: Path) -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with atomic(tmp_path / "slow") as file:
+            file.write(b"whole")
+            inside.set()
+            go_on.wait(60)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert inside.wait(60)
+    with staging_folder(tmp_path) as staging:
+        (staging / "x").write_bytes(b"")
+        remove_leftovers(tmp_path)
+        with atomic(tmp_path / "quick") as file:
+            file.write(b"whole")
+        assert (staging / "x").exists()
+    go_on.set()
+    thread.join()
+    assert listing(tmp_path) == ["quick", "slow"]
+    assert (tmp_path / "slow").read_bytes() == b"whole"
+
+
+def test_only_names_of_our_own_are_removed(tmp_path: Path) -> None:
+    hexadecimal = "0123456789abcdef"
+    kept = ["a.part", f"a.{hexadecimal}.part", f".a.{hexadecimal}.parts", f".{hexadecimal}.part"]
+    for name in kept:
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "behind").write_bytes(b"")
+    link = tmp_path / f".l.{hexadecimal}.part"
+    link.symlink_to(tmp_path / "behind")
+    gone = tmp_path / f".chaffinch.{hexadecimal}.part"
+    gone.mkdir()
+    (gone / "encoded.parquet").write_bytes(b"")
+    remove_leftovers(tmp_path)
+    assert listing(tmp_path) == sorted([*kept, "behind", link.name])
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP"])
+def test_a_stopped_run_leaves_nothing(tmp_path: Path, number: str) -> None:
+    code = f"""
+import os, signal, sys
+from chaffinch import files
+from chaffinch.cli import main
+def stop(*_, **__):
+    os.kill(os.getpid(), signal.{number})
+    signal.pause()
+files._name = stop
+sys.exit(main(["encode", "people.csv", "--plan", "plan.json", "-o", "e.parquet"]))
+"""
+    PLAN.save(tmp_path / "plan.json")
+    (tmp_path / "people.csv").write_text("answer\n" + "v1\n" * 20)
+    before = listing(tmp_path)
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 130, done.stderr
+    assert listing(tmp_path) == before
