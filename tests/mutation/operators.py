@@ -12,7 +12,9 @@ mistakes of our own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import libcst as cst
@@ -28,6 +30,12 @@ SWAPS = {
 _SWAPPED = SWAPS | {new: old for old, new in SWAPS.items()}
 _SORTS = ("sort", "sorted")
 _CHECKS = ("whole", "real", "probability", "choice", "check_chance")
+_ERRORS = frozenset(
+    re.findall(
+        r"(?m)^class (\w+)\(",
+        Path(__file__).parents[2].joinpath("src/chaffinch/errors.py").read_text(encoding="utf-8"),
+    )
+)
 _DECORATORS = ("property", "cached_property", "cache", "lru_cache", "contextmanager")
 
 
@@ -124,6 +132,8 @@ class _Visitor(file_mutation.MutationVisitor):  # type: ignore[misc]
             return True
         if isinstance(node, cst.Call) and _last_name(node.func) in _CHECKS:
             self._names.add(id(node.args[0].value))
+        if isinstance(node, cst.Call) and _last_name(node.func) in _ERRORS:
+            return True
         if id(node) in self._names:
             return True
         return not _is_wrapped(node) and bool(super()._skip_node_and_children(node))

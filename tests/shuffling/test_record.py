@@ -26,6 +26,7 @@ from chaffinch.errors import (
     StorageFault,
 )
 from chaffinch.shuffling.record import Record, usual_record
+from chaffinch.wire.batches import BatchFacts, CodeCounts
 from chaffinch.wire.message_reader import MessageReader
 from tests.engines import plans
 
@@ -269,3 +270,30 @@ def test_the_usual_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     inside = tmp_path / ".local" / "state" / "chaffinch" / "shuffled"
     assert usual_record("ab" * 32) == inside / f"{'ab' * 16}.record"
     assert os.path.isabs(Record("x")._path)  # noqa: PTH117, SLF001
+
+
+# -------------------------------------------------------------------- the record by itself
+
+
+def facts_of(name: str) -> BatchFacts:
+    return BatchFacts(PLAN.id, "shuffled", 20, PLAN.codes, 1, name)
+
+
+def test_a_batch_gets_a_name_of_its_own(tmp_path: Path) -> None:
+    record, given = Record(tmp_path / "record"), facts_of("0" * 32)
+    made = [record.claim([letter * 32], given, CodeCounts(PLAN.codes)).name for letter in "abc"]
+    assert len({*made, given.name, "a" * 32, "b" * 32, "c" * 32}) == 7
+
+
+def test_the_usual_record_is_in_the_users_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/nowhere")
+    usual = Path("chaffinch", "shuffled", "a" * 32 + ".record")
+    for state, home in (
+        ("/elsewhere", "/elsewhere"),
+        ("relative", "/nowhere/.local/state"),
+        ("", "/nowhere/.local/state"),
+    ):
+        monkeypatch.setenv("XDG_STATE_HOME", state)
+        assert usual_record("a" * 64) == Path(home) / usual
+    monkeypatch.delenv("XDG_STATE_HOME")
+    assert usual_record("a" * 64) == Path("/nowhere/.local/state") / usual
