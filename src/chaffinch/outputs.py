@@ -67,9 +67,9 @@ _FORMATS = {
     "reach-plan": Kind.PLAN,
     "key-record": Kind.KEY_RECORD,
     "ledger-mark": Kind.MARK,
-    "batch-record": Kind.BATCH_RECORD,
 }
 """The documents among them, by what stands in ``"format": "chaffinch/…@1"``."""
+_BATCH_RECORD = (0x43685368).to_bytes(4)
 _FORMAT = re.compile(rb'"format"\s*:\s*"chaffinch/([a-z-]+)@')
 _LARGEST = 1 << 24
 """A document of more bytes than this is no plan and no record."""
@@ -81,10 +81,11 @@ def kind_of(path: AnyPath) -> Kind | None:
         with Path(path).open("rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return None
-            content = file.read(64)
+            content = file.read(72)
             for start, kind in _STARTS.items():
                 if content.startswith(start):
-                    return kind
+                    mark = content[68:72]  # where SQLite keeps whose file it is
+                    return Kind.BATCH_RECORD if mark == _BATCH_RECORD else kind
             if content.lstrip()[:1] != b"{":
                 return None
             content += file.read(_LARGEST)

@@ -30,7 +30,8 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         (folder / "people.csv").write_text("answer\n" + "yes\nno\n" * USERS)
         local = engine()
         local.encode(folder / "people.csv", survey, folder / "encoded.parquet")
-        local.shuffle([folder / "encoded.parquet"], survey, folder / "shuffled.parquet")
+        encoded, shuffled = folder / "encoded.parquet", folder / "shuffled.parquet"
+        local.shuffle([encoded], survey, shuffled, record=folder / "shuffler.record")
         audience.save(folder / "reach.plan.json")
         (folder / "ids.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(1000)))
         reach.new_key().save(folder / "campaign.key")

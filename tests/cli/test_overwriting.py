@@ -21,6 +21,7 @@ KINDS = {
     "campaign.key.record": Kind.KEY_RECORD,
     "ledger": Kind.LEDGER,
     "mark": Kind.MARK,
+    "shuffler.record": Kind.BATCH_RECORD,
     "daily.filter": Kind.FILTER,
 }
 INPUTS = ("people.csv", "encoded.parquet", "shuffled.parquet", "survey.toml", "ids.csv")
@@ -37,7 +38,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "people.csv").write_text("answer\n" + "yes\nno\n" * 20)
     local = engine()
     local.encode(folder / "people.csv", made, folder / "encoded.parquet")
-    local.shuffle([folder / "encoded.parquet"], made, folder / "shuffled.parquet")
+    encoded, shuffled = folder / "encoded.parquet", folder / "shuffled.parquet"
+    local.shuffle([encoded], made, shuffled, record=folder / "shuffler.record")
     audience = reach.plan(reach.Audience(["daily"]), sizes=[1000], target=Target(2, 1e-4))
     audience.save(folder / "reach.plan.json")
     (folder / "ids.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(1000)))
@@ -69,7 +71,10 @@ def verbs(folder: Path) -> dict[str, tuple[list[str], str]]:
         "plan": (f"plan {folder / 'survey.toml'} -o", ""),
         "plan --check": (f"plan --check {plan_file} -o", ""),
         "encode": (f"encode {folder / 'people.csv'} --plan {plan_file} -o", ""),
-        "shuffle": (f"shuffle {folder / 'encoded.parquet'} --plan {plan_file} -o", ""),
+        "shuffle": (
+            f"shuffle {folder / 'encoded.parquet'} --plan {plan_file} --record {folder / 'r'} -o",
+            "",
+        ),
         "analyze": (f"analyze {folder / 'shuffled.parquet'} --plan {plan_file} -o", ".json"),
         "privacy": ("privacy bits --users 100 --flip 0.1 --plot", ".svg"),
         "reach plan": ("reach plan --publisher daily=1000 --epsilon 2 --delta 1e-4 -o", ""),
