@@ -40,6 +40,9 @@ def truth(shape: str, people: int, counts: list[int], shares: list[float] | None
         ("number", 3, [1, 2], [0.5, 0.5]),
         ("number", 3, [1, 2], [0.7, 0.5]),
         ("number", 3, [1, 2], [-0.1, 0.5]),
+        ("number", 3, [1, 1, 1], [0.2, 0.1, 0.9]),
+        ("number", 3, [1, 1, 1], [0.2, 0.5, 1.5]),
+        ("number", 3, [3], [1.5]),
         ("number", 3, [1, 2], [0.5, 1.1]),
     ],
 )
@@ -55,6 +58,7 @@ def test_people_are_listed_one_by_one() -> None:
     flags = truth("flags", 3, [0, 3, 1]).numbers()
     assert flags.tolist() == [[0, 1, 1], [0, 1, 0], [0, 1, 0]]
     assert flags.dtype == np.uint8
+    assert truth("number", 3, [3], [0.5]).numbers().tolist() == [0.5, 0.5, 0.5]
     assert truth("number", 3, [1, 2], [0.0, 1.0]).numbers().tolist() == [0.0, 1.0, 1.0]
 
 
