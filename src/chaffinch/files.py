@@ -252,7 +252,7 @@ def staging_folder(parent: Path) -> Iterator[Path]:
     """Yield a new folder for unfinished files, for its owner only; it is removed in the end."""
     remove_leftovers(parent)
     while True:
-        place = parent / f".chaffinch.{secrets.token_hex(8)}.part"
+        place = parent / f".chaffinch-staging.{secrets.token_hex(8)}.part"
         place.mkdir(0o700)
         number = os.open(place, os.O_RDONLY)
         if _lock(number) is not False and place.exists():
