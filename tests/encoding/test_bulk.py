@@ -14,6 +14,7 @@ from chaffinch.encoding.bulk import encode_many, rows_per_batch
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, InvalidTable
 from chaffinch.protocols import Decoys, Encoded, Flips
 from chaffinch.questions import Bit, Choice, Flags, Number
+from chaffinch.tables.read import open_table
 from tests.engines import plans
 
 LEAST = Flips(plans.LEAST)
@@ -32,6 +33,11 @@ def write(folder: Path, text: str) -> Path:
 def test_a_plan_that_promises_too_much_makes_no_reports() -> None:
     with pytest.raises(GuaranteeNotProven):
         encode_many([True], plans.plan_of(TEA, users=3, epsilon=0.1, delta=1e-9))
+
+
+def test_a_table_that_is_open_already_is_taken_as_it_is() -> None:
+    table = open_table({"tea": [True, False]})
+    assert encode_many(table, plans.plan_of(TEA, users=3)).messages.tolist() == [0]
 
 
 def test_reports_know_their_plan() -> None:

@@ -255,3 +255,34 @@ def test_what_cannot_be_proven_counts_as_too_much() -> None:
     found = find_largest(excess, 3.0, least=0.1, most=10.0, slope=1.0)
     assert found is not None
     assert 1.9 < found <= 2.0
+
+
+def test_the_level_may_be_as_small_as_a_delta() -> None:
+    total = 0
+    for root in (0.2, 1.0, 7.0):
+        curve = Counted(root, 2, 20.0)
+        left, right = find_crossing(lambda x: 1e-9 * curve(x), 1e-9, top=100.0, tolerance=1e-9)  # noqa: B023
+        assert left < root * (1 + 1e-12)
+        assert right > root * (1 - 1e-12)
+        total += curve.asked
+    assert total <= 61
+
+
+def test_a_cliff_is_found_by_halves() -> None:
+    """Where interpolation is misled by heights that say nothing, the interval is halved."""
+    total = 0
+    for cliff in (0.011, 0.3, 0.77, 3.3, 90.0):
+        for above, below in ((1.0 + 1e-9, 1e-200), (1e200, 1.0 - 1e-9)):
+            curve = Asked(lambda x, c=cliff, a=above, b=below: a if x < c else b)  # type: ignore[misc]
+            left, right = find_crossing(curve, 1.0, top=100.0, tolerance=1e-9)
+            assert left < cliff <= right
+            assert right - left <= 1e-9 * right
+            total += len(curve.places)
+    assert total <= 805
+
+
+def test_tries_that_run_out_find_nothing() -> None:
+    """Steps by the slope may be too short to arrive anywhere."""
+    excess = Asked(lambda _: 1e-9)
+    assert find_largest(excess, 1.0, least=1e-6, most=10.0, slope=1.0) is None
+    assert len(excess.places) <= 61
