@@ -138,9 +138,9 @@ def test_a_terminated_run_leaves_nothing_behind(folder: Path, end: signal.Signal
         process.stdin.write(b"member\n" + b"yes\n" * 200_000)
         process.stdin.flush()
         deadline = time.monotonic() + 60
-        while not list(folder.glob("out/.chaffinch-*")) and time.monotonic() < deadline:
+        while not list(folder.glob("out/.chaffinch*")) and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert list(folder.glob("out/.chaffinch-*"))
+        assert list(folder.glob("out/.chaffinch*"))
         process.send_signal(end)
         process.stdin.close()
         assert process.wait(60) == 130
