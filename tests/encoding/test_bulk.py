@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import numpy as np
 import pytest
 
 from chaffinch.encoding import bulk
-from chaffinch.encoding.bulk import encode_many, rows_per_batch
+from chaffinch.encoding.bulk import encode_many, encode_numbers, rows_per_batch
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, InvalidTable
 from chaffinch.protocols import Decoys, Encoded, Flips
 from chaffinch.questions import Bit, Choice, Flags, Number
+from chaffinch.sampling import secure_words
 from chaffinch.tables.read import open_table
 from tests.engines import plans
 
@@ -184,3 +186,15 @@ def test_batches_are_as_large_as_their_messages_allow() -> None:
 def test_a_batch_has_one_answer_at_least(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "MESSAGES_PER_BATCH", 1)
     assert rows_per_batch(plans.plan_of(DRINK, ("b", *DRINK[1:]), users=3)) == 1
+
+
+def test_reports_know_their_round() -> None:
+    plan = replace(plans.plan_of(TEA, users=3), rounds=3)
+    assert encode_many([True], plan, round=3).origin.round == 3
+    with pytest.raises(InvalidInput, match="round"):
+        encode_many([True], plan)
+
+
+def test_simulated_answers_are_of_the_first_round() -> None:
+    plan = replace(plans.plan_of(TEA, users=3), rounds=3)
+    assert encode_numbers(plan, [np.array([1])], 1, secure_words()).origin.round == 1

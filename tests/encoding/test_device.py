@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,21 @@ def test_an_empty_budget_makes_no_report(tmp_path: Path, plan: Plan) -> None:
     with pytest.raises(BudgetExhausted):
         encode("yes", plan, ledger=small)
     assert small.entries() == ()
+
+
+# -------------------------------------------------------------------- rounds
+
+
+def test_each_round_is_an_occasion_of_its_own(ledger: Ledger, plan: Plan) -> None:
+    twice = replace(plan, rounds=2)
+    for number in (1, 2):
+        assert encode("yes", twice, ledger=ledger, round=number).origin.round == number
+    assert made.keys(ledger) == [f"{twice.id}/1", f"{twice.id}/2"]
+    with pytest.raises(InvalidInput, match="key"):
+        encode("yes", twice, ledger=ledger, round=2)
+
+
+def test_a_plan_of_several_rounds_is_told_which(plan: Plan) -> None:
+    with pytest.raises(InvalidInput, match="round"):
+        encode("yes", replace(plan, rounds=2))
+    assert encode("yes", replace(plan, rounds=2), round=2).origin.round == 2

@@ -88,18 +88,29 @@ def main() -> int:
 
 
 def run_mutmut(room: str, workers: int, *, again: bool) -> None:
-    """Make the mutants of a room and judge them, or only those that survived the last run."""
+    """Make the mutants of a room and judge them, or only what is new or survived the last run."""
     folder = FOLDER / room
-    names = [name for _, name, fate in fates(folder) if fate not in _NOTICED] if again else []
-    if again and not names:
-        return
-    if not again:
+    if again:
+        forget_survivors(folder)
+    else:
         shutil.rmtree(folder, ignore_errors=True)
     prepare_folder(room)
     paths = [folder / "mutants" / "src", folder / "mutants"]
     command = [sys.executable, "-P", operators.__file__, "run", "--max-children", str(workers)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
-    subprocess.run([*command, *names], cwd=folder, env=environment, check=True)
+    subprocess.run(command, cwd=folder, env=environment, check=True)
+
+
+def forget_survivors(folder: Path) -> None:
+    """Make mutmut judge again what no test noticed: it keeps what it has an answer for."""
+    for meta in (folder / "mutants" / PACKAGE).rglob("*.py.meta"):
+        content = json.loads(meta.read_text(encoding="utf-8"))
+        codes = content["exit_code_by_key"]
+        content["exit_code_by_key"] = {
+            name: code if status_by_exit_code[code] in _NOTICED else None
+            for name, code in codes.items()
+        }
+        meta.write_text(json.dumps(content), encoding="utf-8")
 
 
 def prepare_folder(room: str) -> None:
