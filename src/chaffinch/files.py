@@ -259,7 +259,10 @@ def staging_folder(parent: Path) -> Iterator[Path]:
             break
         os.close(number)
     try:
-        yield place
+        # Who works inside may lock its folder too, so that is another one than the locked one.
+        inside = place / "files"
+        inside.mkdir(0o700)
+        yield inside
     finally:
         shutil.rmtree(place, ignore_errors=True)
         os.close(number)

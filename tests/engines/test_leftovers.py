@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from chaffinch import reach
 from chaffinch.engines.local import Local
 from chaffinch.files import atomic, remove_leftovers, staging_folder
 from tests.engines import plans
@@ -84,6 +85,9 @@ def test_what_a_living_process_holds_stays(tmp_path: Path) -> None:
         assert (staging / "x").exists()
     go_on.set()
     thread.join()
+    assert listing(tmp_path) == ["quick", "slow"]
+    with staging_folder(tmp_path) as staging:  # who writes a key there locks its folder
+        reach.new_key().save(staging / "campaign.key")
     assert listing(tmp_path) == ["quick", "slow"]
     assert (tmp_path / "slow").read_bytes() == b"whole"
 
