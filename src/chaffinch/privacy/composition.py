@@ -62,6 +62,10 @@ def compose(
             counts[mechanism] += count * rounds
     if resolution is not None:
         checks.real("resolution", resolution, least=1e-9, most=1.0)
+    kinds = {mechanism.neighbours for mechanism in counts}
+    if len(kinds) > 1:
+        # A loss per person and a loss per column are about different changes: no sum bounds both.
+        raise InvalidInput("neighbours of all mechanisms", "of one kind", ", ".join(sorted(kinds)))
     chosen = tuple((mechanism, count) for mechanism, count in counts.items() if count)
     return Composition(chosen, resolution)
 
@@ -72,6 +76,12 @@ class Composition(Mechanism):
 
     parts: tuple[tuple[Mechanism, int], ...]
     resolution: float | None = None
+
+    @property
+    def neighbours(self) -> str:  # type: ignore[override]
+        """Return the neighbours of the parts."""
+        kinds = {mechanism.neighbours for mechanism, _ in self.parts}
+        return " and ".join(sorted(kinds)) or Mechanism.neighbours
 
     @property
     def view(self) -> str:  # type: ignore[override]
