@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,7 @@ def test_what_is_refused_is_not_recorded(folder: Path) -> None:
 
 KILLED = """
 import os, sys
+from contextlib import closing
 from pathlib import Path
 from chaffinch import files
 from chaffinch.engines.local import Local
@@ -297,3 +299,68 @@ def test_the_usual_record_is_in_the_users_state(monkeypatch: pytest.MonkeyPatch)
         assert usual_record("a" * 64) == Path(home) / usual
     monkeypatch.delenv("XDG_STATE_HOME")
     assert usual_record("a" * 64) == Path("/nowhere/.local/state") / usual
+
+
+A, B, C = ("a" * 32, "b" * 32, "c" * 32)
+NOTHING = CodeCounts(PLAN.codes)
+
+
+def claim(record: Record, *names: str) -> str:
+    return record.claim(names, facts_of("0" * 32), NOTHING).name
+
+
+def test_a_shuffle_that_was_cut_short_may_be_repeated_as_it_was(tmp_path: Path) -> None:
+    record = Record(tmp_path / "record")
+    made = claim(record, A, B)
+    assert claim(record, A, B) == claim(record, B, A) == made
+    record.finish(made)
+    with pytest.raises(BatchRepeated):
+        claim(record, A, B)
+
+
+@pytest.mark.parametrize("names", [(A,), (A, C), (A, B, C), (C, A)])
+def test_a_shuffle_that_was_cut_short_is_not_repeated_otherwise(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    record = Record(tmp_path / "record")
+    claim(record, A, B)
+    with pytest.raises(BatchRepeated):
+        claim(record, *names)
+
+
+def test_two_shuffles_that_were_cut_short_do_not_become_one(tmp_path: Path) -> None:
+    record = Record(tmp_path / "record")
+    claim(record, A)
+    claim(record, B)
+    with pytest.raises(BatchRepeated):
+        claim(record, A, B)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "PRAGMA application_id = 7",
+        "PRAGMA user_version = 7",
+        "CREATE TABLE more (name TEXT)",
+        "DELETE FROM inputs",
+    ],
+)
+def test_a_record_that_is_not_as_it_was_made_is_refused(tmp_path: Path, change: str) -> None:
+    record = Record(tmp_path / "record")
+    claim(record, A)
+    with closing(sqlite3.connect(tmp_path / "record", isolation_level=None)) as connection:
+        connection.execute(change)
+    with pytest.raises(StorageFault, match="damaged"):
+        claim(record, B)
+
+
+def test_a_record_whose_index_is_damaged_is_refused(tmp_path: Path) -> None:
+    """A name that the index does not know would pass for a new one."""
+    path = tmp_path / "record"
+    claim(Record(path), A)
+    content = path.read_bytes()
+    assert content.count(A.encode()) == 2, "once in the table and once in its index"
+    for place in (content.index(A.encode()), content.rindex(A.encode())):
+        path.write_bytes(content[:place] + b"d" + content[place + 1 :])
+        with pytest.raises(StorageFault, match="damaged"):
+            claim(Record(path), B)
