@@ -29,7 +29,7 @@ SWAPS = {
 }
 _SWAPPED = SWAPS | {new: old for old, new in SWAPS.items()}
 _SORTS = ("sort", "sorted")
-_CHECKS = ("whole", "real", "probability", "choice", "check_chance")
+_CHECKS = ("whole", "real", "probability", "choice", "check_chance", "word")
 _ERRORS = frozenset(
     re.findall(
         r"(?m)^class (\w+)\(",

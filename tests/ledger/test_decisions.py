@@ -1,0 +1,172 @@
+"""The decisions of a ledger one by one: totals, limits, roles, marks, a ledger that moves on."""
+
+from __future__ import annotations
+
+import errno
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaffinch import privacy
+from chaffinch.errors import InvalidInput, StorageFault
+from chaffinch.ledger import Charge, Ledger, chain, schema
+from chaffinch.ledger.chain import Mark
+from chaffinch.ledger.charge import fits, total
+from tests.ledger import made
+from tests.ledger.made import BIT, ONE, OTHER
+
+COLUMNS = privacy.FlippedFilters(filters=3, bits=100, flip_probability="0.4")
+
+
+@pytest.mark.parametrize(
+    ("charges", "rounds"),
+    [
+        ([(BIT, 2), (BIT, 2)], {BIT: 4}),
+        ([(BIT, 3)], {BIT: 3}),
+        ([(BIT, 1), (BIT, 1), (BIT, 1)], {BIT: 3}),
+        ([(BIT, 2), (OTHER, 3), (BIT, 2)], {BIT: 4, OTHER: 3}),
+        ([(BIT, 2), (BIT, 3)], {BIT: 5}),
+    ],
+)
+def test_every_round_of_every_charge_is_counted(
+    charges: list[tuple[privacy.Mechanism, int]], rounds: dict[privacy.Mechanism, int]
+) -> None:
+    everything = total(Charge("plan", mechanism, times) for mechanism, times in charges)
+    assert isinstance(everything, privacy.Composition)
+    assert dict(everything.parts) == rounds
+
+
+def test_only_one_round_of_one_mechanism_is_itself() -> None:
+    assert total([ONE]) == BIT
+    assert total([]) == privacy.compose([])
+
+
+def test_a_total_fits_up_to_the_cap_itself() -> None:
+    reached = BIT.delta(0.2).upper
+    assert fits(BIT, privacy.Target(0.2, reached))
+    assert not fits(BIT, privacy.Target(0.2, math.nextafter(reached, 0.0)))
+
+
+def test_what_was_spent_is_about_what_was_charged(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path, cap=privacy.Target(50.0, 1e-6))
+    assert ledger.spent().neighbours == "replace-one"
+    for key in "ab":
+        ledger.charge(Charge("plan", COLUMNS), key)
+        assert ledger.spent().neighbours == COLUMNS.neighbours
+
+
+def test_a_ledger_of_another_role_does_not_pay(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path, role="client")
+    assert ledger.of("client") is ledger
+    with pytest.raises(InvalidInput, match="one of the role analyzer"):
+        ledger.of("analyzer")
+
+
+class Overtaken(Ledger):
+    """A ledger that another one charges after it has looked, and before it has the lock."""
+
+    overtaker: Ledger | None = None
+
+    def _history(self) -> schema.History:
+        seen = super()._history()
+        if self.overtaker is not None:
+            other, self.overtaker = self.overtaker, None
+            other.charge(ONE, "other")
+        return seen
+
+
+def test_a_ledger_that_moved_on_is_looked_at_again(tmp_path: Path) -> None:
+    ledger, other = made.create(tmp_path, kind=Overtaken), made.reopen(tmp_path)
+    assert isinstance(ledger, Overtaken)
+    ledger.overtaker = other
+    assert ledger.charge(ONE, "mine").sequence == 2
+    assert made.keys(other) == ["other", "mine"]
+
+
+# -------------------------------------------------------------------- the mark
+
+
+def beside(folder: Path) -> list[Path]:
+    return sorted(folder.glob("mark.*.new"))
+
+
+def test_a_mark_is_prepared_before_the_row_and_moved_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, append = made.create(tmp_path), schema.append
+    waiting: list[Mark] = []
+
+    def watched(connection: Any, entry: Any) -> None:
+        waiting.extend(Mark.read(path) for path in beside(tmp_path))
+        append(connection, entry)
+
+    monkeypatch.setattr(schema, "append", watched)
+    entry = ledger.charge(ONE, "a")
+    assert [(mark.sequence, mark.hash) for mark in waiting] == [(1, entry.hash)]
+    assert Mark.read(tmp_path / "mark") == waiting[0]
+    assert beside(tmp_path) == []
+
+
+def test_a_disk_without_room_for_the_mark_charges_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = made.create(tmp_path)
+
+    def full(path: Path, _text: str) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chain, "_write_durably", full)
+        with pytest.raises(StorageFault):
+            ledger.charge(ONE, "a")
+    assert ledger.entries() == ()
+    assert beside(tmp_path) == [], "what was begun is gone"
+    assert ledger.charge(ONE, "a").sequence == 1
+
+
+def test_a_disk_that_takes_no_new_name_is_said_and_charges_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = made.create(tmp_path)
+
+    def refuse(_path: Path, _text: str) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chain, "_write_durably", refuse)
+        with pytest.raises(StorageFault):
+            ledger.charge(ONE, "a")
+    assert ledger.entries() == ()
+
+
+def test_a_row_that_fails_leaves_no_mark_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = made.create(tmp_path)
+
+    def fail(_connection: Any, _entry: Any) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "append", fail)
+        with pytest.raises(StorageFault):
+            ledger.charge(ONE, "a")
+    assert beside(tmp_path) == []
+    assert ledger.entries() == ()
+
+
+def test_what_lies_beside_a_mark_and_cannot_be_read_is_not_taken_for_it(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path)
+    broken = tmp_path / f"mark.{'0' * 16}.new"
+    broken.symlink_to(tmp_path / "nowhere")
+    ledger.charge(ONE, "a")
+    assert Mark.read(tmp_path / "mark").sequence == 1
+    assert beside(tmp_path) == []
+
+
+def test_ledgers_are_what_they_were_made_as(tmp_path: Path) -> None:
+    ledger: Ledger = made.create(tmp_path)
+    assert (ledger.role, ledger.cap) == ("client", made.CAP)
