@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 import math
+import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from chaffinch import privacy
-from chaffinch.errors import InvalidInput, StorageFault
+from chaffinch.errors import InvalidInput, Reason, StorageFault
+from chaffinch.files import sync_folder
 from chaffinch.ledger import Charge, Ledger, chain, schema
 from chaffinch.ledger.chain import Mark
 from chaffinch.ledger.charge import fits, total
@@ -152,8 +155,9 @@ def test_a_row_that_fails_leaves_no_mark_behind(
 
     with monkeypatch.context() as patch:
         patch.setattr(schema, "append", fail)
-        with pytest.raises(StorageFault):
+        with pytest.raises(StorageFault) as fault:
             ledger.charge(ONE, "a")
+    assert fault.value.reason is Reason.UNCERTAIN
     assert beside(tmp_path) == []
     assert ledger.entries() == ()
 
@@ -170,3 +174,85 @@ def test_what_lies_beside_a_mark_and_cannot_be_read_is_not_taken_for_it(tmp_path
 def test_ledgers_are_what_they_were_made_as(tmp_path: Path) -> None:
     ledger: Ledger = made.create(tmp_path)
     assert (ledger.role, ledger.cap) == ("client", made.CAP)
+
+
+def test_a_ledger_that_cannot_be_read_has_charged_nothing(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path)
+    (tmp_path / "mark").unlink()
+    with pytest.raises(StorageFault) as fault:
+        ledger.entries()
+    assert fault.value.reason is None
+
+
+# -------------------------------------------------------------------- what is durable
+
+
+def test_every_connection_waits_for_the_disk(tmp_path: Path) -> None:
+    made.create(tmp_path)
+    with schema.reading(tmp_path / "ledger") as connection:
+        found = [
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("synchronous", "fullfsync", "trusted_schema")
+        ]
+    assert found == [3, 1, 0], "EXTRA, ON, OFF"
+
+
+def test_a_mark_is_on_disk_before_it_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def watched(handle: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{handle}"))
+        assert Path(synced[-1]).stat().st_size > 50, "all of it is written when it is synced"
+        fsync(handle)
+
+    def watched_folder(folder: Path) -> None:
+        synced.append(str(folder))
+        sync_folder(folder)
+
+    mark = Mark("a" * 32, 1, "b" * 64)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", watched)
+        patch.setattr(chain, "sync_folder", watched_folder)
+        for write in (mark.create, mark.replace):
+            synced.clear()
+            write(tmp_path / "mark")
+            assert ".new" in synced[0]
+            assert synced[-1] == str(tmp_path)
+    assert Mark.read(tmp_path / "mark") == mark
+    assert (tmp_path / "mark").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_is_not_finished_does_not_appear(tmp_path: Path) -> None:
+    def fail() -> None:
+        with chain.published(tmp_path / "new") as unfinished:
+            assert unfinished.parent == tmp_path
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+# -------------------------------------------------------------------- what a charge may be
+
+
+def test_words_have_200_characters_at_most(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path)
+    assert ledger.charge(ONE, "k" * 200, subject="s" * 200).key == "k" * 200
+    for wrong in ("", "k" * 201, "new\nline", None):
+        with pytest.raises(InvalidInput, match="key"):
+            ledger.charge(ONE, wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="subject"):
+        ledger.charge(ONE, "other", subject="s" * 201)
+
+
+def test_charges_are_of_whole_times_and_of_mechanisms() -> None:
+    assert type(Charge("plan", BIT, np.int64(2)).times) is int  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"a mechanism of chaffinch\.privacy"):
+        Charge("plan", None)  # type: ignore[arg-type]
+    for times in (0, 10**6 + 1):
+        with pytest.raises(InvalidInput, match="number of times"):
+            Charge("plan", BIT, times)

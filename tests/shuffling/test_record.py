@@ -26,6 +26,7 @@ from chaffinch.errors import (
     Reason,
     StorageFault,
 )
+from chaffinch.shuffling import record
 from chaffinch.shuffling.record import Record, usual_record
 from chaffinch.wire.batches import BatchFacts, CodeCounts
 from chaffinch.wire.message_reader import MessageReader
@@ -364,3 +365,23 @@ def test_a_record_whose_index_is_damaged_is_refused(tmp_path: Path) -> None:
         path.write_bytes(content[:place] + b"d" + content[place + 1 :])
         with pytest.raises(StorageFault, match="damaged"):
             claim(Record(path), B)
+
+
+def test_a_record_is_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "record"
+    claim(Record(path), A)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert [each.name for each in path.parent.iterdir()] == ["record"]
+
+
+def test_a_record_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[list[int]] = []
+    names = ("synchronous", "fullfsync", "trusted_schema")
+
+    def watched(connection: sqlite3.Connection) -> None:
+        found.append([connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names])
+
+    monkeypatch.setattr(record, "_check_whole", watched)
+    claim(Record(tmp_path / "record"), A)
+    assert found == [[3, 1, 0]], "EXTRA, ON, OFF"

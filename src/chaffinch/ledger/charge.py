@@ -128,7 +128,7 @@ def fits(everything: Mechanism, cap: Target) -> bool:
 
 
 @lru_cache(maxsize=_KEPT_TOTALS)
-def promised(everything: Mechanism, cap: Target, neighbours: str) -> Guarantee:
+def promised(everything: Mechanism, cap: Target) -> Guarantee:
     """Return the guarantee of a total at the cap's delta."""
     try:
         epsilon = everything.epsilon(cap.delta).upper
@@ -140,7 +140,7 @@ def promised(everything: Mechanism, cap: Target, neighbours: str) -> Guarantee:
     return Guarantee(
         epsilon=epsilon,
         delta=cap.delta,
-        neighbours=neighbours,
+        neighbours=everything.neighbours,
         view=everything.view,
         crowd=everything.crowd_words,
         local_epsilon=everything.local_epsilon,

@@ -217,9 +217,7 @@ class Ledger:
                 reached.replace(self._mark)
 
     def _promised(self, charges: tuple[Charge, ...]) -> Guarantee:
-        everything = total(charges)
-        kind = charges[0].neighbours if charges else everything.neighbours
-        return promised(everything, self.cap, kind)
+        return promised(total(charges), self.cap)
 
     def _history(self) -> History:
         """Return what the ledger holds. The mark comes first: a later one may be further on."""
