@@ -204,7 +204,7 @@ def test_a_mark_is_on_disk_before_it_takes_its_place(
     fsync = os.fsync
 
     def watched(handle: int) -> None:
-        synced.append(os.readlink(f"/proc/self/fd/{handle}"))
+        synced.append(str(Path(f"/proc/self/fd/{handle}").readlink()))
         assert Path(synced[-1]).stat().st_size > 50, "all of it is written when it is synced"
         fsync(handle)
 
