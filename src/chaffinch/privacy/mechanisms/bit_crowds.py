@@ -117,8 +117,13 @@ class BitCrowds:
     @property
     def is_wide(self) -> bool:
         """Return whether the sum scatters so much that its ridge is the faster way (`ridge`)."""
+        return self.variance >= _WIDE and is_placeable(self.last * self.step + self.fixed_zeros)
+
+    @property
+    def variance(self) -> float:
+        """Return the variance of the others' sum, which is the same for every crowd."""
         bits = self.last * self.step + self.fixed_zeros
-        return bits * float(self.flip * (1 - self.flip)) >= _WIDE and is_placeable(bits)
+        return bits * float(self.flip * (1 - self.flip))
 
     def ridge_delta(self, epsilon: float, width: float) -> tuple[float, float] | None:
         """Return both ends of the worst delta, or None where the ridge does not hold it.

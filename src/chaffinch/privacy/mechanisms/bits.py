@@ -49,6 +49,8 @@ FEW_CROWDS = 300
 """How many boxes of crowds a short search may look at."""
 _FINE = 1e-3
 """The relative width of delta that a quick answer along the ridge has."""
+_STEEP = 250.0
+"""From this variance on a short search over crowds proves too little."""
 _MOST_CORNERS = 50
 _DELTA_WIDTH = {True: 1e-9, False: 1e-4}
 _EPSILON_WIDTH = {True: 1e-9, False: 4e-6}
@@ -195,9 +197,11 @@ class SumMechanism(Mechanism):
 
     def profile_bound(self, epsilons: Floats) -> Floats:
         """Return what a short search proves of delta at many epsilons."""
-        ridden = self._ridden_profile(epsilons, _FINE)
-        if ridden is not None:
-            return ridden[1]
+        # Where crowds differ little a short search over them covers all epsilons at once.
+        if self.bit_crowds.variance >= _STEEP:
+            ridden = self._ridden_profile(epsilons, COARSE)
+            if ridden is not None:
+                return ridden[1]
         return self._profile_search(epsilons, COARSE, steady=False, most=FEW_CROWDS).upper
 
     def _ridden_profile(self, epsilons: Floats, width: float) -> tuple[Floats, Floats] | None:
@@ -234,11 +238,13 @@ class SumMechanism(Mechanism):
     @property
     def profile_floor(self) -> float:  # type: ignore[override]
         """Return the delta below which the profile is not followed."""
-        return 1e-17 if self.bit_crowds.last <= SMALL_CROWD else 1e-13
+        return 1e-17 if self.bit_crowds.last <= SMALL_CROWD or self.bit_crowds.is_wide else 1e-13
 
     @property
     def profile_nodes(self) -> int:  # type: ignore[override]
         """Return how many epsilons to describe the profile by: fewer where they cost more."""
+        if self.bit_crowds.is_wide:
+            return 129
         return 257 if self.bit_crowds.last <= SMALL_CROWD else 65
 
     def pointwise(self, epsilon: float) -> Bracket:

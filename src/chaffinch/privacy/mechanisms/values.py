@@ -15,15 +15,18 @@ import numpy as np
 
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.privacy.composition import Composition, compose
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
-from chaffinch.privacy.mechanisms.bits import COARSE, FEW_CROWDS
+from chaffinch.privacy.mechanisms.bits import COARSE, FEW_CROWDS, FlippedBits
 from chaffinch.privacy.numerics import crowds
 from chaffinch.privacy.numerics.laws import Law, binomial, sum_of_flips, target_bits
 from chaffinch.privacy.numerics.pairs import SideTests, mixture_delta, pair_delta, side_tests
 from chaffinch.privacy.numerics.precision import LEAST_TAIL, Floats, Wide, log_of_power, up
 
 _WIDTH = 1e-3
+_WIDE = 300.0
+"""Sums of at least this variance are too wide for a search over pairs of crowds."""
 _MOST_CROWDS = 4_000
 _MOST_OUTCOMES = 1_000_000
 
@@ -102,6 +105,8 @@ class FlippedValues(Mechanism):
             width = checks.real("relative width", relative_width, least=1e-9, most=1.0)
         if epsilon >= self.local_epsilon:
             return Bracket(0.0, 0.0)
+        if relative_width is None and self._is_wide:
+            return self._twice(epsilon)
         if self.decoys:
             return self._with_decoys(epsilon, width)
         search = self._worst(epsilon, self.users - 1, width)
@@ -115,6 +120,8 @@ class FlippedValues(Mechanism):
         epsilon = checks.epsilon(epsilon)
         if epsilon >= self.local_epsilon:
             return 0.0
+        if self._is_wide:
+            return self._two_sums.delta_bound(epsilon)
         # Given where the decoys fell they are users of some value, and every crowd is covered.
         # Only two values matter then, and whether there is a third.
         records = self.users + self.decoys
@@ -127,6 +134,8 @@ class FlippedValues(Mechanism):
         growing steps above it at which the whole search proves a delta small enough.
         """
         target = checks.delta(delta)
+        if self._is_wide:
+            return self._twice_epsilon(target)
         if self.decoys:
             return solve_epsilon(self.delta, target, most=self.local_epsilon, tolerance=1e-3)
         lower = self._crowd_epsilon((self.users - 1, 0), target)
@@ -146,6 +155,43 @@ class FlippedValues(Mechanism):
                 return Bracket(lower, upper)
             step *= 2
 
+    @property
+    def _is_wide(self) -> bool:
+        """Return whether each sum scatters so much that two of them are composed instead."""
+        records = self.users - 1 + self.decoys
+        return records * float(self.flip_probability * (1 - self.flip_probability)) >= _WIDE
+
+    @property
+    def _two_sums(self) -> Composition:
+        """Return two rounds of one flipped bit: the same as these two sums, whatever the crowd.
+
+        In the sum that the target leaves, exchange ones and zeros: both sums then show a 0
+        against a 1, one among N − h₁ ones, the other among h₂. So every crowd (h₁, h₂) is a
+        pair of crowds of two independent rounds, and what holds for all of these holds here.
+        Decoys, given where they fell, are users of some value.
+        """
+        return _two_rounds(self.users + self.decoys, self.flip_probability)
+
+    def _twice(self, epsilon: float) -> Bracket:
+        upper = self._two_sums.delta(epsilon).upper
+        lower = 0.0 if self.decoys else self._crowd_lower(epsilon)
+        return Bracket(min(lower, upper), upper)
+
+    def _crowd_lower(self, epsilon: float) -> float:
+        """Return what crowds that are often the worst have: (almost) all on the value left."""
+        others = self.users - 1
+        tried = {(others, 0)} | ({(others - 2, 2)} if others > 2 and self.values > 1 else set())
+        return max(
+            self.crowd_delta(first=first, second=second, epsilon=epsilon).lower
+            for first, second in tried
+        )
+
+    def _twice_epsilon(self, target: float) -> Bracket:
+        upper = min(self._two_sums.epsilon(target).upper, self.local_epsilon)
+        if self.decoys:
+            return Bracket(0.0, upper)
+        return Bracket(min(self._crowd_epsilon((self.users - 1, 0), target), upper), upper)
+
     def _crowd_epsilon(self, crowd: tuple[int, ...], target: float) -> float:
         """Return a lower end of epsilon for one crowd."""
         first, second = crowd
@@ -164,6 +210,9 @@ class FlippedValues(Mechanism):
 
     def nodes(self) -> Floats:
         """Return epsilons up to where the profile ends for a crowd that is often the worst."""
+        if self._is_wide:
+            last = self._two_sums.epsilon(self.profile_floor).upper
+            return last * np.linspace(0.0, 1.0, 2 * self.profile_nodes - 1) ** 1.5
         others = self.users - 1 + self.decoys
         last = self._crowd_epsilon((others, 0), self.profile_floor)
         return 1.02 * last * np.linspace(0.0, 1.0, self.profile_nodes) ** 1.5
@@ -302,6 +351,12 @@ def _short_search(users: int, values: int, flip: Fraction, epsilon: float) -> fl
     mechanism = FlippedValues(users=users, values=values, flip_probability=flip)
     search = mechanism._worst(epsilon, users - 1, COARSE, FEW_CROWDS)  # noqa: SLF001
     return min(float(search.upper[0]), 1.0)
+
+
+@lru_cache(maxsize=64)
+def _two_rounds(users: int, flip: Fraction) -> Composition:
+    """Return two rounds of one bit; kept, because its profile costs most."""
+    return compose(FlippedBits(users=users, flip_probability=flip), times=2)
 
 
 @lru_cache(maxsize=512)

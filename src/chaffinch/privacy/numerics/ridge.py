@@ -488,7 +488,7 @@ class _Box:
         phase = self.phase + moves.astype(Wide)[:, None] * ridge.x_imaginary
         terms = ridge.weight * ridge.kernel * _polar(modulus, phase)
 
-        def value(rises: WideArray, rows: NDArray[np.intp]) -> Floats:
+        def value(rises: Floats, rows: Any) -> Floats:
             turned = terms[rows] * _polar(Wide(0), -rises[:, None] * ridge.theta)
             found: Floats = turned.real.sum(axis=1).astype(np.float64)
             return found
@@ -522,11 +522,11 @@ class _Box:
         moves = (ones - self.middle) / half
         columns = np.polynomial.polynomial.polyval(moves, coefficients)
 
-        def value(rises: WideArray, rows: NDArray[np.intp]) -> Floats:
-            heights = rises.astype(np.float64)
-            total = np.zeros(len(rows))
-            for column in columns[::-1]:
-                total = total * heights + column[rows]
+        def value(rises: Floats, rows: Any) -> Floats:
+            total = np.array(columns[-1][rows])
+            for column in columns[-2::-1]:
+                total *= rises
+                total += column[rows]
             return total
 
         return self.best_thresholds(ones, value, error)
@@ -534,33 +534,39 @@ class _Box:
     def best_thresholds(
         self,
         ones: NDArray[np.int64],
-        value: Callable[[WideArray, NDArray[np.intp]], Floats],
+        value: Callable[[Floats, Any], Floats],
         error: float,
     ) -> tuple[Floats, Floats]:
         """Return ln of both ends of max D over the thresholds of the strip, for each crowd."""
         ridge = self.ridge
         line = ridge.line(ones)
         floors = np.floor(line)
-        above = line - floors
-        slope = ((ones - self.middle) * float(ridge.g0)).astype(np.float64)
+        above = (line - floors).astype(np.float64)
         kappa = float(ridge.kappa)
-        lower, upper = np.full(len(ones), -np.inf), np.full(len(ones), -np.inf)
+        slope = (ones - self.middle) * float(ridge.g0)
+        # In units of the largest scale among these crowds; what underflows is not the largest.
+        most = float(slope.max())
+        scales = np.exp(slope - most)
+        lower, upper = np.zeros(len(ones)), np.full(len(ones), _EXP_OF_TINY)
         edges = (-1.0, 1.0) if ridge.crowds.copies == 1 else ridge.strip
         for step in range(math.floor(edges[0]) - 1, math.ceil(edges[1]) + 2):
             rises = step - above
-            rows = np.flatnonzero((rises >= edges[0] - _NEAR) & (rises <= edges[1] + _NEAR))
-            if not len(rows):
+            inside = (rises >= edges[0] - _NEAR) & (rises <= edges[1] + _NEAR)
+            if not inside.any():
                 continue
-            found = value(rises[rows], rows)
-            local = slope[rows] + rises[rows].astype(np.float64) * kappa
-            with np.errstate(divide="ignore", invalid="ignore"):
-                high = np.log(np.maximum(found + error, _EXP_OF_TINY)) + local
-                low = np.where(found > error, np.log(found - error) + local, -np.inf)
-            upper[rows] = np.maximum(upper[rows], high)
-            lower[rows] = np.maximum(lower[rows], low)
+            rows: Any = slice(None) if inside.all() else np.flatnonzero(inside)
+            rises = rises[rows]
+            found = value(rises, rows)
+            local = scales[rows] * np.exp(rises * kappa)
+            upper[rows] = np.maximum(upper[rows], (found + error) * local)
+            lower[rows] = np.maximum(lower[rows], (found - error) * local)
+        with np.errstate(divide="ignore"):
+            low, high = np.log(lower), np.log(upper)
         # The line is placed to within a few roundings of the number of bits.
-        drift = 16 * ridge.crowds.bits * float(ROUNDOFF) * kappa + 1e-14 * (1 + np.abs(slope))
-        return _outward(lower + self.scale, -1) - drift, _outward(upper + self.scale, 1) + drift
+        drift = 16 * ridge.crowds.bits * float(ROUNDOFF) * kappa
+        drift = drift + 1e-14 * (4 + np.abs(slope) + abs(most))
+        place = self.scale + most
+        return _outward(low + place, -1) - drift, _outward(high + place, 1) + drift
 
 
 def _steps(wanted: float) -> int:
