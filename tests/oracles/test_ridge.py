@@ -205,3 +205,21 @@ def test_a_dropped_remainder_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     truth = balls.worst_bits_delta(200, Fraction(1, 20), 1.0, 1, 0)
     assert found is not None
     assert judge.ball_complaint(Bracket(*found), truth)
+
+
+@pytest.mark.parametrize(("users", "flip"), [(1_500, "0.4"), (4_000, "0.1"), (20_000, "0.02")])
+def test_two_sums_are_two_rounds_of_one_bit(users: int, flip: str) -> None:
+    # Wide sums are composed; the search over pairs of crowds must find nothing above, and the
+    # crowds that exist are nearly as bad.
+    mechanism = privacy.FlippedValues(users=users, values=7, flip_probability=flip)
+    found = mechanism.epsilon(1e-6)
+    assert found.upper <= found.lower * 1.002
+    for epsilon in (0.3 * found.upper, found.upper):
+        bracket = mechanism.delta(epsilon)
+        for first in (users - 1, users - 5, users // 2, 0):
+            for second in (0, 3, (users - 1 - first) // 2):
+                if first + second > users - 1:
+                    continue
+                crowd = mechanism.crowd_delta(first=first, second=second, epsilon=epsilon)
+                assert crowd.lower <= bracket.upper
+        assert bracket.upper <= bracket.lower * 1.05
