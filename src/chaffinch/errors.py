@@ -70,7 +70,7 @@ class InvalidInput(ChaffinchError, ValueError):
     code = "invalid-input"
 
     def __init__(self, parameter: str, must_be: str, got: object, *, hint: str = "") -> None:
-        shown = _shown(got)
+        shown = _show_value(got)
         super().__init__(
             f"The {parameter} must be {must_be}. Got {shown}.",
             hint=hint,
@@ -301,7 +301,7 @@ class MissingExtra(ChaffinchError):
         )
 
 
-def _shown(value: object) -> str:
+def _show_value(value: object) -> str:
     """Return a short, one-line picture of a refused value."""
     try:
         text = repr(value)

@@ -357,7 +357,7 @@ def reading(name: str, kind: str) -> Iterator[None]:
 # ----------------------------------------------------------------------------
 # Where bytes come from: a path that can be read again, or a stream that cannot.
 
-HEAD = 1 << 16
+_HEAD = 1 << 16
 LONGEST_LINE = 1 << 20
 """A line longer than this is refused, so that a file without lines cannot fill the memory."""
 
@@ -497,8 +497,8 @@ def standard_input() -> Source:
 def beginning(file: BinaryIO) -> bytes:
     """Return the first bytes, and at least one whole line where lines are short enough."""
     head = b""
-    while len(head) < HEAD or (b"\n" not in head and len(head) < LONGEST_LINE):
-        more = file.read(HEAD)
+    while len(head) < _HEAD or (b"\n" not in head and len(head) < LONGEST_LINE):
+        more = file.read(_HEAD)
         if not more:
             break
         head += more

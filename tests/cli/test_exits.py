@@ -60,7 +60,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
         def raising(*_: object, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr("chaffinch.cli.paths.opened_plan", raising)
+        monkeypatch.setattr("chaffinch.cli.paths.open_plan", raising)
 
     return breaks
 

@@ -11,7 +11,7 @@ import pytest
 import chaffinch as cf
 from chaffinch import privacy
 from chaffinch.cli import compare
-from chaffinch.cli.privacy import MECHANISMS, Parameters, made_from
+from chaffinch.cli.privacy import MECHANISMS, Parameters, make_mechanism
 from chaffinch.privacy import published
 from tests.cli.conftest import YES, Done
 
@@ -58,7 +58,7 @@ def test_every_mechanism_can_be_made() -> None:
         only = {one: getattr(given, one) for one in needed}
         if name == "decoys":
             only["decoys"] = 40
-        assert type(made_from(name, Parameters(**only))).__name__ == kind
+        assert type(make_mechanism(name, Parameters(**only))).__name__ == kind
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound
 from chaffinch.planning.audiences import prediction
 from chaffinch.planning.audiences.audience import Audience
-from chaffinch.planning.audiences.plan import ReachPlan, checked_plan
+from chaffinch.planning.audiences.plan import ReachPlan, require_plan
 from chaffinch.planning.audiences.planner import (
     ENOUGH,
     HASHES,
@@ -367,8 +367,8 @@ def test_impossible_plans_are_never_born(wrong: dict[str, Any]) -> None:
 
 def test_what_is_no_plan_is_refused() -> None:
     good = made(2, 10_000, 1.0, 1e-9, bits=2**18, hashes=1)
-    assert checked_plan(good) is good
+    assert require_plan(good) is good
     others: list[object] = ["plan.json", None, {}]
     for other in others:
         with pytest.raises(InvalidInput):
-            checked_plan(other)
+            require_plan(other)

@@ -11,10 +11,10 @@ from chaffinch import checks
 from chaffinch.analysis import adjust
 from chaffinch.analysis.intervals import intervals, simultaneous
 from chaffinch.analysis.numbers import Scale, mean, survival
-from chaffinch.analysis.tally import checked, possible, tally
+from chaffinch.analysis.tally import cap_counts, check_tally, tally
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger import Charge, Entry, Ledger
-from chaffinch.planning.plan import Part, Plan, checked_plan
+from chaffinch.planning.plan import Part, Plan, require_plan
 from chaffinch.protocols.base import number_protocol, number_question
 from chaffinch.protocols.noise import Floats
 from chaffinch.release.surveys import Answer, Release, Summary
@@ -46,7 +46,7 @@ def analyze(
     other content is not, whatever it is called. ``key`` is a name for people.
     """
     checks.choice("adjustment", adjustment, ADJUSTMENTS)
-    checked_plan(plan)
+    require_plan(plan)
     if not isinstance(batch, (Shuffled, Tally)):
         raise InvalidInput(
             "batch", "one that was shuffled", type(batch).__name__, hint="call chaffinch.shuffle"
@@ -55,7 +55,7 @@ def analyze(
         raise InvalidInput("ledger", "a Ledger", type(ledger).__name__, hint="use Ledger.open")
     if isinstance(quantiles, (int, float, str)):
         raise InvalidInput("quantiles", "a list of shares such as [0.25, 0.5]", quantiles)
-    found = checked(batch if isinstance(batch, Tally) else tally(batch), plan)
+    found = check_tally(batch if isinstance(batch, Tally) else tally(batch), plan)
     plan.verify()
 
     asked = _Asked(level, adjustment, tuple(quantiles))
@@ -102,7 +102,7 @@ def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
     if part.question.shape == "number":
         return _number(part, counts, found.reports, asked)
     noise = part.protocol.noise(part.question)
-    counts, lowered = possible(counts, noise.largest(found.reports))
+    counts, lowered = cap_counts(counts, noise.largest(found.reports))
     estimates = noise.estimate(counts, found.reports)
     errors = np.broadcast_to(noise.standard_error(found.reports, estimates), estimates.shape)
     low, high = intervals(noise, counts, found.reports, asked.level)
@@ -145,7 +145,7 @@ def _number(part: Part, counts: Counts, reports: int, asked: _Asked) -> Answer:
     protocol, question = number_protocol(part.protocol), number_question(part.question)
     scale = Scale(question.low, question.high, protocol.resolution, protocol.flip_probability)
     each = protocol.resolution if protocol.together else 1
-    counts, lowered = possible(counts, reports * each)
+    counts, lowered = cap_counts(counts, reports * each)
     found = mean(scale, counts, reports, asked.level)
     notes = [*treatment_notes(question), CONSERVATIVE_MEAN]
     if lowered:

@@ -18,7 +18,7 @@ def tally(batch: Shuffled) -> Tally:
     return Tally(origin.plan_id, batch.reports, counts, batch.name, origin.round)
 
 
-def checked(found: Tally, plan: Plan) -> Tally:
+def check_tally(found: Tally, plan: Plan) -> Tally:
     """Refuse a tally of another plan or round, of another size, or of too small a crowd."""
     if found.plan_id != plan.id:
         raise PlanMismatch("batch", expected=plan.id, found=found.plan_id)
@@ -29,7 +29,7 @@ def checked(found: Tally, plan: Plan) -> Tally:
     return found
 
 
-def possible(counts: Counts, most: int) -> tuple[Counts, bool]:
+def cap_counts(counts: Counts, most: int) -> tuple[Counts, bool]:
     """Return counts that honest reports can add up to, and whether any had to be lowered.
 
     A sender who breaks the rules can fill every slot with one code; an answer is still due.

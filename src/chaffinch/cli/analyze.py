@@ -36,7 +36,7 @@ def analyze(
     from chaffinch.engines import engine
 
     targets = release_files(out or [], [plan, *(messages or [])])
-    found = paths.opened_plan(plan)
+    found = paths.open_plan(plan)
     sources = [paths.source(one, "messages") for one in messages or ["-"]]
     made = wanted.ready()
     with explain_broken_pipe(sources), output.counting("counting", "messages") as tell:

@@ -33,7 +33,7 @@ def audit(
     """
     from chaffinch.simulate.audits import audit as attacked
 
-    found = paths.opened_plan(plan)
+    found = paths.open_plan(plan)
     with output.counting("attacking", "attacks") as tell:
         result = attacked(
             found, trials=trials, crowd=crowd, seed=seed, progress=lambda done: tell(done, None)

@@ -11,10 +11,10 @@ from typing import Any
 
 from chaffinch.cli.output import Output
 
-TOLERANCE = 1e-3
+_TOLERANCE = 1e-3
 NARROW = 80
 """Below so many columns the label is left out."""
-LABEL = 2
+_LABEL = 2
 COPIES = 8
 
 
@@ -77,7 +77,7 @@ def compare(
     output.words(f"{users:,} users, epsilon {epsilon:g} with delta {delta:g}, {values:,} values.")
     output.words("")
     rows = [
-        _shown(line, first=place == 0)
+        _cells_of(line, first=place == 0)
         for _, group in groupby(lines, key=lambda one: one.protocol)
         for place, line in enumerate(group)
     ]
@@ -86,7 +86,7 @@ def compare(
     if narrow:
         # The source tells the label as well.
         for row in (heads, *rows):
-            del row[LABEL]
+            del row[_LABEL]
     output.table(heads, rows, texts=2 if narrow else 3)
     output.words("")
     output.words(
@@ -101,10 +101,10 @@ def compare(
         output.words(f"note: {note}")
 
 
-Way = tuple[str, Callable[[], Iterator[Line]]]
+_Way = tuple[str, Callable[[], Iterator[Line]]]
 
 
-def _ways(users: int, values: int, target: Any) -> Iterator[Way]:
+def _ways(users: int, values: int, target: Any) -> Iterator[_Way]:
     yield "flipped bit", lambda: _bit(users, target)
     yield f"flipped bit, {COPIES} copies", lambda: _copies(users, target)
     yield "clear with decoys", lambda: _decoys(users, values, target)
@@ -262,7 +262,7 @@ def _group(
 def _smallest_flip(
     make: Callable[[Fraction], Any], target: Any, records: int, moved: float
 ) -> float | None:
-    """Return a flip probability proven to keep the promise, at most ``TOLERANCE`` too large."""
+    """Return a flip probability proven to keep the promise, at most ``_TOLERANCE`` too large."""
     from chaffinch.privacy.numerics.roots import find_largest
     from chaffinch.protocols.base import GRAIN
     from chaffinch.protocols.tuning import flip_for_shift, gaussian_mu
@@ -275,7 +275,7 @@ def _smallest_flip(
         return math.log(reached / target.delta) if reached > 0 else -800.0
 
     guess = float(flip_for_shift(gaussian_mu(target.epsilon, target.delta), records, moved))
-    inverse = find_largest(excess, 1.0 / guess, least=2.0, most=2.0**63, tolerance=TOLERANCE)
+    inverse = find_largest(excess, 1.0 / guess, least=2.0, most=2.0**63, tolerance=_TOLERANCE)
     return None if inverse is None else float(exact(inverse))
 
 
@@ -307,7 +307,7 @@ def _flip_error(records: int, flip: float) -> float:
     return math.sqrt(records * flip * (1.0 - flip)) / (1.0 - 2.0 * flip)
 
 
-def _shown(line: Line, *, first: bool) -> list[str]:
+def _cells_of(line: Line, *, first: bool) -> list[str]:
     value = "nothing"
     if line.value is not None:
         whole = line.parameter == "decoys"

@@ -19,7 +19,7 @@ SEED = 2026
 EPSILON, DELTA = 1.0, 1e-8
 TITLE = "Which browser do you use? (made-up people)"
 BROWSERS = ("chrome", "safari", "edge", "firefox", "other")
-WEIGHTS = (0.52, 0.24, 0.11, 0.08, 0.05)
+_WEIGHTS = (0.52, 0.24, 0.11, 0.08, 0.05)
 
 
 def demo(
@@ -101,6 +101,6 @@ def people(question: Choice) -> tuple[list[str], list[int]]:
     from chaffinch.simulate.seeded import generator
 
     draws = generator(SEED, "population")
-    numbers = draws.choice(len(BROWSERS), PEOPLE, p=WEIGHTS)
+    numbers = draws.choice(len(BROWSERS), PEOPLE, p=_WEIGHTS)
     counts: Any = np.bincount(numbers, minlength=len(BROWSERS))
     return [question.labels[number] for number in numbers.tolist()], counts.tolist()

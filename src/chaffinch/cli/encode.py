@@ -51,11 +51,11 @@ def encode(
     from chaffinch.tables.read import open_table
 
     target = paths.target(out, as_json=output.json, inputs=[plan, data])
-    found = paths.opened_plan(plan)
+    found = paths.open_plan(plan)
     names = [part.name for part in found.parts]
     named = paths.columns(names, column, map or [])
     table = open_table(paths.source(data, "answers"), format=format)
-    with paths.mapping(names, named), output.counting("encoding", "reports") as tell:
+    with paths.explaining_columns(names, named), output.counting("encoding", "reports") as tell:
         facts = engine().encode(
             table, found, target, round=round, columns=named or None, progress=tell
         )

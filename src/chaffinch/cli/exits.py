@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cyclopts import App, CycloptsError
 
 _ENDING = ("SIGTERM", "SIGHUP")
-TRACE = "CHAFFINCH_TRACE"
+_TRACE = "CHAFFINCH_TRACE"
 """Set this in the environment to see where an unexpected error comes from."""
 
 
@@ -51,7 +51,7 @@ def _run(app: App, words: list[str], *, as_json: bool) -> int:  # noqa: PLR0911 
         return _deaf()
     except KeyboardInterrupt:
         _tell("stopped")
-        return INTERRUPTED
+        return _INTERRUPTED
     except OSError as error:
         from chaffinch.files import storage_fault
 
@@ -94,7 +94,7 @@ def _usage(error: CycloptsError) -> ChaffinchError:
 
 def _failed(error: ChaffinchError, *, as_json: bool) -> int:
     code = exit_code(error)
-    if os.environ.get(TRACE):
+    if os.environ.get(_TRACE):
         import traceback
 
         traceback.print_exception(error)
@@ -119,9 +119,9 @@ def _failed(error: ChaffinchError, *, as_json: bool) -> int:
 
 def _unexpected(error: BaseException, *, as_json: bool) -> int:
     # The text of an unforeseen error may hold anything, private answers included.
-    found = Unexpected(
+    found = _Unexpected(
         f"Something unexpected happened ({type(error).__name__}); this is a fault in chaffinch.",
-        hint=f"set {TRACE}=1 to see where; the trace may hold private data",
+        hint=f"set {_TRACE}=1 to see where; the trace may hold private data",
     )
     found.__cause__ = error
     return _failed(found, as_json=as_json)
@@ -150,30 +150,30 @@ def _deaf() -> int:
 # ----------------------------------------------------------------------------
 # Exit codes: what each means, and which error leads to which.
 
-OK, USAGE, NO_PLAN, REFUSED, STORAGE, UNEXPECTED, INTERRUPTED, PIPE = 0, 2, 3, 4, 5, 70, 130, 141
+OK, _USAGE, _NO_PLAN, REFUSED, STORAGE, UNEXPECTED, _INTERRUPTED, PIPE = 0, 2, 3, 4, 5, 70, 130, 141
 
 MEANINGS = {
     OK: "all went well",
-    USAGE: "the command, a file or a table is not as it must be",
-    NO_PLAN: "nothing meets what was asked for",
+    _USAGE: "the command, a file or a table is not as it must be",
+    _NO_PLAN: "nothing meets what was asked for",
     REFUSED: "refused, because the guarantee or the budget would not hold",
     STORAGE: "a file, a disk or the machine did not do what it should",
     UNEXPECTED: "a fault in chaffinch itself",
-    INTERRUPTED: "stopped with Ctrl-C, SIGTERM or SIGHUP; nothing unfinished is left",
+    _INTERRUPTED: "stopped with Ctrl-C, SIGTERM or SIGHUP; nothing unfinished is left",
     PIPE: "the reader of a pipe went away; nothing is said",
 }
 """Every code the command can end with."""
 
 BY_ERROR = {
-    "usage": USAGE,
-    "invalid-input": USAGE,
-    "invalid-answer": USAGE,
-    "invalid-table": USAGE,
-    "invalid-file": USAGE,
-    "missing-extra": USAGE,
-    "filter-full": USAGE,
-    "no-plan-found": NO_PLAN,
-    "no-parameter-found": NO_PLAN,
+    "usage": _USAGE,
+    "invalid-input": _USAGE,
+    "invalid-answer": _USAGE,
+    "invalid-table": _USAGE,
+    "invalid-file": _USAGE,
+    "missing-extra": _USAGE,
+    "filter-full": _USAGE,
+    "no-plan-found": _NO_PLAN,
+    "no-parameter-found": _NO_PLAN,
     "plan-mismatch": REFUSED,
     "batch-too-small": REFUSED,
     "batch-repeated": REFUSED,
@@ -193,7 +193,7 @@ class Usage(ChaffinchError):
     code = "usage"
 
 
-class Unexpected(ChaffinchError):
+class _Unexpected(ChaffinchError):
     """A fault in chaffinch itself; what it says of its cause is only the kind."""
 
     code = "unexpected"

@@ -15,8 +15,8 @@ from chaffinch.cli.output import Output, count_of
 if TYPE_CHECKING:
     from chaffinch.ledger import Entry, Ledger
 
-LONGEST_KEY = 32
-OTHER_COLUMNS = 40
+_LONGEST_KEY = 32
+_OTHER_COLUMNS = 40
 """How wide the columns beside the key are, with the gaps between them."""
 
 app = App(name="ledger", help="Make, show and charge a privacy budget.", sort_key=100)
@@ -36,7 +36,7 @@ class Files:
     @property
     def named(self) -> tuple[Path, Path]:
         """Return both, neither of them the pipe."""
-        return paths.named(self.path), paths.named(self.mark)
+        return paths.require_name(self.path), paths.require_name(self.mark)
 
     def opened(self) -> Ledger:
         """Return the ledger in the files."""
@@ -171,7 +171,7 @@ def _show(opened: Ledger, output: Output, extra: dict[str, Any] | None = None) -
         )
     if entries:
         output.words("")
-        room = min(LONGEST_KEY, output.width - OTHER_COLUMNS)
+        room = min(_LONGEST_KEY, output.width - _OTHER_COLUMNS)
         rows = [
             [
                 str(one.sequence),

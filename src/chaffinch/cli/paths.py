@@ -52,11 +52,11 @@ def source(name: str | None, what: str) -> str:
             what, "a file, or piped in", Plainly("a terminal"), hint=f"name a file of {what}"
         )
     if found != "-":
-        present(Path(found))
+        require_file(Path(found))
     return found
 
 
-def present(path: Path) -> Path:
+def require_file(path: Path) -> Path:
     """Return a path where there is something; whatever is missing is told in the same way."""
     from chaffinch.files import storage_fault
 
@@ -81,7 +81,7 @@ def target(name: str | None, *, as_json: bool, inputs: Sequence[str | Path | Non
     return found
 
 
-def named(path: Path) -> Path:
+def require_name(path: Path) -> Path:
     """Return a path that is a name; refuse the pipe where only a file will do."""
     if is_pipe(path):
         raise InvalidInput("file", "one with a name", "-", hint="a pipe will not do here")
@@ -94,7 +94,7 @@ def writable(
     """Return a path for a new file; refuse one that cannot be, before anything is worked out."""
     from chaffinch.files import storage_fault
 
-    refuse_to_overwrite(named(path), inputs=inputs, replaceable=replaceable)
+    refuse_to_overwrite(require_name(path), inputs=inputs, replaceable=replaceable)
     folder = path.parent
     if not folder.is_dir() or path.is_dir():
         fault = errno.EISDIR if path.is_dir() else errno.ENOENT
@@ -117,7 +117,7 @@ def folder(out: Path, *, own: bool = False) -> Iterator[Path]:
     from chaffinch.files import staging_folder, storage_fault
 
     made = False
-    named(out)
+    require_name(out)
     if out.exists() and not out.is_dir():
         raise InvalidInput("output", "a folder", out.name, hint="name a folder for the results")
     with ExitStack() as stack:
@@ -156,10 +156,10 @@ def _refuse_other(target: Path, file: Path) -> None:
             raise
 
 
-def pairs(given: Sequence[str]) -> dict[str, str]:
+def _parse_pairs(given: Sequence[str]) -> dict[str, str]:
     """Return ``question=column`` words as a mapping.
 
-    >>> pairs(["browser=b", "age=years"])
+    >>> _parse_pairs(["browser=b", "age=years"])
     {'browser': 'b', 'age': 'years'}
     """
     found = {}
@@ -173,7 +173,7 @@ def pairs(given: Sequence[str]) -> dict[str, str]:
 
 def columns(questions: Sequence[str], column: str | None, given: Sequence[str]) -> dict[str, str]:
     """Return which column answers which question, as far as it was said."""
-    named = pairs(given)
+    named = _parse_pairs(given)
     unknown = [name for name in named if name not in questions]
     if unknown:
         listed = ", ".join(map(repr, questions))
@@ -191,7 +191,7 @@ def columns(questions: Sequence[str], column: str | None, given: Sequence[str]) 
 
 
 @contextmanager
-def mapping(questions: Collection[str], named: Collection[str]) -> Iterator[None]:
+def explaining_columns(questions: Collection[str], named: Collection[str]) -> Iterator[None]:
     """Say of a question without a column of its name how to name its column."""
     try:
         yield
@@ -204,7 +204,7 @@ def mapping(questions: Collection[str], named: Collection[str]) -> Iterator[None
         raise
 
 
-def opened_plan(path: Path | None) -> Plan:
+def open_plan(path: Path | None) -> Plan:
     """Return the plan in a file."""
     from chaffinch.planning.plan import load_plan, plan_from
 
@@ -216,7 +216,7 @@ def opened_plan(path: Path | None) -> Plan:
     return load_plan(path)
 
 
-def opened_reach_plan(path: Path) -> ReachPlan:
+def open_reach_plan(path: Path) -> ReachPlan:
     """Return the reach plan in a file, or in what is piped in."""
     from chaffinch.planning.audiences.plan import load_plan, plan_from
 
@@ -232,7 +232,7 @@ def any_plan(path: Path) -> Plan | ReachPlan:
     from chaffinch.planning.audiences import plan as reach_plan
     from chaffinch.planning.plan import LARGEST_FILE, plan_from
 
-    text = read_small(present(named(path)), most=LARGEST_FILE, must_be="a plan")
+    text = read_small(require_file(require_name(path)), most=LARGEST_FILE, must_be="a plan")
     # Which reader to ask is all that is guessed here: it checks everything.
     if reach_plan.FORMAT.encode() in text:
         return reach_plan.plan_from(text, name=path.name)
@@ -254,7 +254,7 @@ def refuse_other_plan(path: Path, plan_id: str) -> None:
         )
 
 
-def opened_survey(path: Path) -> SurveyFile:
+def open_survey(path: Path) -> SurveyFile:
     """Return the survey in a file, or in what is piped in."""
     from chaffinch.planning.survey_file import load_survey, survey_from
 
@@ -264,7 +264,7 @@ def opened_survey(path: Path) -> SurveyFile:
     return survey_from(sys.stdin.buffer.read(), name="standard input")
 
 
-def opened_ledger(path: Path | None, mark: Path | None) -> Ledger | None:
+def open_ledger(path: Path | None, mark: Path | None) -> Ledger | None:
     """Return a ledger, or nothing where none was named; ledger and mark go together."""
     if (path is None) != (mark is None):
         raise InvalidInput(
@@ -279,6 +279,6 @@ def ledger(path: Path, mark: Path) -> Ledger:
     """Return the ledger in two files; opening it charges nothing."""
     from chaffinch.ledger import Ledger
 
-    for file in (named(path), named(mark)):
-        present(file)
+    for file in (require_name(path), require_name(mark)):
+        require_file(file)
     return Ledger.open(path, mark=mark)

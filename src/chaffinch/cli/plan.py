@@ -113,12 +113,12 @@ def plan(
     if out is not None and not paths.is_pipe(out):
         paths.writable(out, [survey or "-", check or "-"], replaceable=Kind.PLAN)
     if check is not None:
-        found = paths.opened_plan(check)
+        found = paths.open_plan(check)
         with output.thinking("recomputing the guarantee"):
             found.verify()
         output.say(f"{check.name}: whole, unchanged, and its guarantee holds (recomputed)")
     else:
-        wanted = paths.opened_survey(survey) if survey is not None else single(asked)
+        wanted = paths.open_survey(survey) if survey is not None else single(asked)
         with output.thinking("planning") as tell:
             found = wanted.plan(tell)
     if out is not None and paths.is_pipe(out):

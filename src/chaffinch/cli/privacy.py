@@ -99,7 +99,7 @@ def privacy(  # noqa: PLR0913 - one for each option
     from chaffinch import privacy as exact
     from chaffinch.charts.curves import mechanism_name, mechanism_terms
 
-    made = made_from(mechanism, parameters)
+    made = make_mechanism(mechanism, parameters)
     if plot is not None:
         paths.writable(plot)
     found: Mechanism = made if times == 1 else exact.compose(made, times=times)
@@ -132,7 +132,7 @@ def privacy(  # noqa: PLR0913 - one for each option
         output.drawing(drawn.text(width=min(output.width, 78), height=18))
 
 
-def made_from(name: str, parameters: Parameters) -> Mechanism:
+def make_mechanism(name: str, parameters: Parameters) -> Mechanism:
     """Return the mechanism of that name; refuse options that are not its own."""
     from chaffinch import privacy as exact
     from chaffinch.errors import InvalidInput

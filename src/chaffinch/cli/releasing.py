@@ -123,7 +123,7 @@ class Budget:
 
     def opened(self) -> tuple[Ledger | None, str]:
         """Return the ledger, if one was named, and its name."""
-        found = paths.opened_ledger(self.ledger, self.mark)
+        found = paths.open_ledger(self.ledger, self.mark)
         return found, "" if self.ledger is None else self.ledger.name
 
 
@@ -151,7 +151,7 @@ class Wanted:
         return Releasing(
             level=share_of(self.level),
             adjustment=self.adjust,
-            ledger=paths.opened_ledger(self.ledger, self.mark),
+            ledger=paths.open_ledger(self.ledger, self.mark),
             name="" if self.ledger is None else self.ledger.name,
             key=self.key,
         )
@@ -159,10 +159,10 @@ class Wanted:
 
 def release_files(out: list[Path], inputs: Sequence[str | Path]) -> list[Path]:
     """Refuse files that no release can be written to, before anything is charged or counted."""
-    from chaffinch.release.publication import checked_suffix
+    from chaffinch.release.publication import check_suffix
 
-    for path in map(paths.named, out):
-        checked_suffix(path)
+    for path in map(paths.require_name, out):
+        check_suffix(path)
         paths.writable(path, inputs)
         # What a stopped command has left waiting is made again from the same batch, for nothing.
         finish_waiting(path.parent, lambda _: False, [path.name])

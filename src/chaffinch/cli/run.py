@@ -68,10 +68,10 @@ def run(  # noqa: PLR0913 - one for each option
 
     released = wanted.ready()
     asked = _asked(survey)
-    finished = finish_release(paths.named(out), RELEASES, released.ledger)
+    finished = finish_release(paths.require_name(out), RELEASES, released.ledger)
     table = open_table(paths.source(data, "answers"), format=format)
     named = asked.columns | paths.columns(asked.names, column, map or [])
-    with paths.mapping(asked.names, named):
+    with paths.explaining_columns(asked.names, named):
         _looked_at(table, asked, named)
     plan = asked.plan or asked.made(output)
     if not replace:
@@ -195,8 +195,8 @@ class _Asked:
 
 def _asked(path: Path) -> _Asked:
     if path.suffix.lower() == ".json":
-        return _Asked(paths.opened_plan(path), None)
-    return _Asked(None, paths.opened_survey(path))
+        return _Asked(paths.open_plan(path), None)
+    return _Asked(None, paths.open_survey(path))
 
 
 def _spared(out: Path, plan: Plan) -> None:

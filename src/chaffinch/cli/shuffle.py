@@ -42,7 +42,7 @@ def shuffle(
     from chaffinch.engines import engine
 
     target = paths.target(out, as_json=output.json, inputs=[plan, *(messages or []), record])
-    found = paths.opened_plan(plan)
+    found = paths.open_plan(plan)
     sources = [paths.source(one, "messages") for one in messages or ["-"]]
     with explain_broken_pipe(sources), output.counting("shuffling", "messages") as tell:
         facts = engine().shuffle(sources, found, target, record=record, progress=tell)

@@ -81,8 +81,8 @@ def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:
         got = paths.Plainly("neither" if plan is None else "both")
         raise InvalidInput("plan", "given by a survey file or by --plan, one of the two", got)
     if survey is None:
-        return paths.opened_plan(plan)
-    wanted = paths.opened_survey(survey)
+        return paths.open_plan(plan)
+    wanted = paths.open_survey(survey)
     with output.thinking("planning") as tell:
         return wanted.plan(tell)
 
@@ -102,7 +102,9 @@ def _population(words: str, plan: Plan, seed: int) -> tuple[Population, bool]:
             "population", "uniform, zipf, or FILE:COLUMN for a single question", words
         )
     named = {plan.parts[0].name: column}
-    return made_up.from_column(plan, open_table(paths.present(Path(file))), columns=named), False
+    return made_up.from_column(
+        plan, open_table(paths.require_file(Path(file))), columns=named
+    ), False
 
 
 def _shown(row: dict[str, Any], *, made_up: bool) -> list[str]:

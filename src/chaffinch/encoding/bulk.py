@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from chaffinch.encoding.device import prepare_answer
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
-from chaffinch.planning.plan import Part, Plan, checked_plan
+from chaffinch.planning.plan import Part, Plan, require_plan
 from chaffinch.questions import Choice, Flags, Question
 from chaffinch.sampling import Words, secure_words
 from chaffinch.tables.answers import numbers_of
@@ -48,7 +48,7 @@ def encode_many(
     of ``encode``. A plan of several rounds must be told which ``round`` they are for.
     ``progress`` is told how many are done.
     """
-    checked_plan(plan).verify()
+    require_plan(plan).verify()
     origin = Origin.of(plan, round)
     batches = list(_encoded_batches(answers, plan, secure_words(), columns, progress))
     return _one_batch(origin, batches)
@@ -71,7 +71,7 @@ def _encoded_batches(
 
 
 def answer_batches(
-    table: Table, plan: Plan, places: Sequence[AnswerColumns]
+    table: Table, plan: Plan, places: Sequence[_AnswerColumns]
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the answers in batches, each with the number of its first row."""
     rows = rows_per_batch(plan)
@@ -92,7 +92,7 @@ def rows_per_batch(plan: Plan) -> int:
 
 
 def encode_batch(
-    plan: Plan, places: Sequence[AnswerColumns], first: int, batch: pa.RecordBatch, words: Words
+    plan: Plan, places: Sequence[_AnswerColumns], first: int, batch: pa.RecordBatch, words: Words
 ) -> Reports:
     """Return the reports of a batch of answers; ``first`` is its first row, for errors."""
     numbers = [
@@ -103,7 +103,7 @@ def encode_batch(
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerColumns:
+class _AnswerColumns:
     """Where the answers to one question are: a column, or one yes/no column for each flag."""
 
     columns: tuple[str, ...]
@@ -120,7 +120,7 @@ class AnswerColumns:
 
 def find_columns(
     plan: Plan, table: Table, columns: Mapping[str, str] | None
-) -> tuple[AnswerColumns, ...]:
+) -> tuple[_AnswerColumns, ...]:
     """Return where each question is answered.
 
     Flags without a column of their own may have one yes/no column each, named after them.
@@ -140,29 +140,29 @@ def find_columns(
     )
 
 
-def columns_for(name: str, question: Question, table: Table, given: str | None) -> AnswerColumns:
+def columns_for(name: str, question: Question, table: Table, given: str | None) -> _AnswerColumns:
     """Return where one question is answered: in the column that is given, or one of its name."""
     alone = given is None and name not in table.columns
     if alone and isinstance(question, Flags) and set(question.names) <= set(table.columns):
-        return AnswerColumns(question.names, name, apart=True)
+        return _AnswerColumns(question.names, name, apart=True)
     column = name if given is None else given
-    return AnswerColumns((column,), column)
+    return _AnswerColumns((column,), column)
 
 
-def _sole_column(part: Part, table: Table) -> AnswerColumns:
+def _sole_column(part: Part, table: Table) -> _AnswerColumns:
     """Return the only column, unless it is no column of answers or its name is an answer."""
     (name,) = table.columns
     if name == COLUMN and part.name != COLUMN:
         raise InvalidTable("one of answers", "messages that were encoded already")
     if isinstance(part.question, Flags) and part.question.names == (name,):
-        return AnswerColumns((name,), name, apart=True)
+        return _AnswerColumns((name,), name, apart=True)
     if table.named_by_first_line and _is_answer(part, name):
         raise InvalidTable(
             "one with a name in its first line",
             "a first line that is itself an answer",
             hint="add a line with the name of the column",
         )
-    return AnswerColumns((name,), part.name)
+    return _AnswerColumns((name,), part.name)
 
 
 def _is_answer(part: Part, text: str) -> bool:

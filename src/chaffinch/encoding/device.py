@@ -11,7 +11,7 @@ from typing import Any
 
 from chaffinch.errors import InvalidAnswer, InvalidInput
 from chaffinch.ledger import Charge, Ledger
-from chaffinch.planning.plan import Part, Plan, checked_plan
+from chaffinch.planning.plan import Part, Plan, require_plan
 from chaffinch.privacy import Target
 from chaffinch.questions import Flags, Number
 from chaffinch.sampling import Words, secure_words
@@ -37,7 +37,7 @@ def encode(
     ``key`` names the occasion (without one it is the plan, and its round where there are
     several), and the same key never makes a second report: send the first one again.
     """
-    checked_plan(plan).verify(within=within)
+    require_plan(plan).verify(within=within)
     if ledger is None:
         return encode_with(answer, plan, secure_words(), round)
     origin = Origin.of(plan, round)

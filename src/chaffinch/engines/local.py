@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from chaffinch import checks
-from chaffinch.analysis.tally import checked
+from chaffinch.analysis.tally import check_tally
 from chaffinch.encoding.bulk import answer_batches, encode_batch, find_columns
 from chaffinch.engines.base import PathLike, Progress
 from chaffinch.errors import InvalidInput
@@ -150,7 +150,7 @@ class Local:
             tell(done, None)
         counts = messages.counts.dense()
         found = Tally(plan.id, messages.reports, counts, messages.name, messages.round)
-        return checked(found, plan)
+        return check_tally(found, plan)
 
 
 def loose(reports: Reports) -> Codes:

@@ -18,8 +18,8 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy import Composition, Guarantee, Mechanism, Target, compose
 from chaffinch.privacy.documents import mechanism_document, mechanism_from
 
-MOST_TIMES = 10**6
-LONGEST_WORD = 200
+_MOST_TIMES = 10**6
+_LONGEST_WORD = 200
 """Keys, plan ids and subjects are at most this long."""
 
 _KEPT_TOTALS = 64
@@ -28,8 +28,10 @@ _KEPT_TOTALS = 64
 
 def word(parameter: str, value: object, *, least: int = 1) -> str:
     """Return a key, plan id or subject: printable text of ``least`` to 200 characters."""
-    if not (isinstance(value, str) and least <= len(value) <= LONGEST_WORD and value.isprintable()):
-        rule = f"{least} to {LONGEST_WORD} printable characters"
+    if not (
+        isinstance(value, str) and least <= len(value) <= _LONGEST_WORD and value.isprintable()
+    ):
+        rule = f"{least} to {_LONGEST_WORD} printable characters"
         raise InvalidInput(parameter, rule, value)
     return value
 
@@ -59,7 +61,7 @@ class Charge:
         word("plan id", self.plan_id)
         if not isinstance(self.mechanism, Mechanism):
             raise InvalidInput("mechanism", "a mechanism of chaffinch.privacy", self.mechanism)
-        times = checks.whole("number of times", self.times, least=1, most=MOST_TIMES)
+        times = checks.whole("number of times", self.times, least=1, most=_MOST_TIMES)
         object.__setattr__(self, "times", times)
         _ = self.document, self.neighbours
 

@@ -67,7 +67,7 @@ class Ledger:
             raise InvalidInput("cap", "a Target", cap)
         if not (cap.epsilon > 0 and cap.delta < 1):
             raise InvalidInput("cap", "an epsilon above 0 and a delta below 1", cap)
-        place, beside = _places(path, mark)
+        place, beside = _two_paths(path, mark)
         with guarded():
             if place.exists():
                 raise InvalidInput("path of a new ledger", "free", str(place))
@@ -82,7 +82,7 @@ class Ledger:
     @classmethod
     def open(cls, path: AnyPath, *, mark: AnyPath) -> Ledger:
         """Open a ledger; refuse it when database, schema, hash chain or mark disagree."""
-        place, beside = _places(path, mark)
+        place, beside = _two_paths(path, mark)
         with guarded(), schema.reading(place) as connection:
             schema.check_pages(connection)
             ledger = cls(place, beside, schema.read(connection).head)
@@ -115,7 +115,7 @@ class Ledger:
 
     def would_spend(self, charge: Charge) -> Guarantee:
         """Return the guarantee of everything so far and ``charge``, without charging it."""
-        return self._promised((*self._history().charges, _checked(charge)))
+        return self._promised((*self._history().charges, _check_charge(charge)))
 
     def remaining(self) -> float:
         """Return the cap's epsilon minus the spent one, for people to read.
@@ -137,12 +137,12 @@ class Ledger:
         After a StorageFault it is not known whether the charge was written; trying again with
         the same key and subject settles it without charging twice.
         """
-        _checked(charge)
+        _check_charge(charge)
         word("key", key)
         word("subject", subject, least=0)
         with guarded(charging=True):
             entry = self._granted(charge, key, subject)
-            self._settle()
+            self._move_mark()
         return entry
 
     @contextmanager
@@ -208,7 +208,7 @@ class Ledger:
             remaining=max(0.0, self.cap.epsilon - spent),
         )
 
-    def _settle(self) -> None:
+    def _move_mark(self) -> None:
         """Move the mark up to the last row: under the lock, so that it never moves back."""
         with schema.writing(self._path) as connection:
             mark = Mark.read(self._mark)
@@ -245,7 +245,7 @@ class Ledger:
         return history
 
 
-def _places(path: AnyPath, mark: AnyPath) -> tuple[Path, Path]:
+def _two_paths(path: AnyPath, mark: AnyPath) -> tuple[Path, Path]:
     place, beside = Path(path).resolve(), Path(mark).resolve()
     if place == beside:
         raise InvalidInput("mark", "a file of its own", str(beside))
@@ -270,7 +270,7 @@ def _adopted(mark: Path, role: str, cap: Target) -> Head:
     return fresh
 
 
-def _checked(charge: Charge) -> Charge:
+def _check_charge(charge: Charge) -> Charge:
     if not isinstance(charge, Charge):
         raise InvalidInput("charge", "a Charge", charge)
     return charge

@@ -16,10 +16,10 @@ from chaffinch.ledger.charge import Charge, Entry, charge_from
 from chaffinch.privacy import Target
 
 ROLES = ("client", "analyzer")
-APPLICATION = 0x43684C67
-VERSION = 1
+_APPLICATION = 0x43684C67
+_VERSION = 1
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-PATIENCE = 60.0
+_PATIENCE = 60.0
 """Seconds to wait for another writer."""
 
 # typeof() is spelled out because SQLite stores any type anywhere unless told not to. The insert
@@ -139,7 +139,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """
     address = f"{path.as_uri()}?mode=rw"
     with closing(
-        sqlite3.connect(address, uri=True, timeout=PATIENCE, isolation_level=None)
+        sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
     ) as connection:
         connection.execute("PRAGMA synchronous = EXTRA")
         connection.execute("PRAGMA fullfsync = ON")
@@ -163,8 +163,8 @@ def build(path: Path, head: Head) -> None:
     """Write an empty ledger to a file that does not exist yet, durably."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     with writing(path) as connection:
-        connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {_VERSION}")
         for statement in STATEMENTS:
             connection.execute(statement)
         connection.execute("INSERT INTO head VALUES (?, ?, ?, ?)", head.row)
@@ -191,8 +191,8 @@ def read(connection: sqlite3.Connection) -> History:
     """Return all that the file holds, or raise StorageFault when anything is amiss."""
     kind = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if (kind, version) != (APPLICATION, VERSION):
-        raise _broken(f"a chaffinch ledger of version {VERSION}", "another file")
+    if (kind, version) != (_APPLICATION, _VERSION):
+        raise _broken(f"a chaffinch ledger of version {_VERSION}", "another file")
     schema = connection.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL").fetchall()
     _check_schema([str(sql) for (sql,) in schema])
     heads = connection.execute("SELECT ledger, role, epsilon, delta FROM head").fetchall()

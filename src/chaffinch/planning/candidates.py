@@ -18,7 +18,7 @@ from chaffinch.rounding import rounded_up
 _BYTES_PER_MESSAGE = 4
 _WORTH = 1.15
 """An error this much above the best is worth having for better protection or fewer messages."""
-LEAST_EPSILON = 0.1
+_LEAST_EPSILON = 0.1
 """An error so loose that it allows less than this gets a plan near it, and a smaller error."""
 _LEAST_MU, _MOST_MU = 1e-6, 1e3
 
@@ -162,7 +162,7 @@ def for_error(
     )
     if inverse is None:
         return None
-    mu = max(1.0 / inverse, gaussian_mu(LEAST_EPSILON, delta) / math.sqrt(task.exposures))
+    mu = max(1.0 / inverse, gaussian_mu(_LEAST_EPSILON, delta) / math.sqrt(task.exposures))
     guess = gaussian_epsilon(mu * math.sqrt(task.exposures), delta)
     parts = parts_at(mu, 1.5 * guess)
     epsilon = smallest_epsilon(parts, task.users, task.rounds, delta, guess)

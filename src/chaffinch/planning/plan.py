@@ -256,7 +256,7 @@ class Plan:
         )
 
 
-def checked_plan(plan: object) -> Plan:
+def require_plan(plan: object) -> Plan:
     """Return a plan, or refuse what is none: a path, an answer, arguments in another order."""
     if not isinstance(plan, Plan):
         raise InvalidInput(

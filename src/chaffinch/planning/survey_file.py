@@ -1,4 +1,4 @@
-"""Surveys as files: what is asked, of how many people, and what is promised. TOML, for hands.
+"""Surveys as files: what is asked, of how many people, and what is promised. In TOML.
 
 All faults of a file are reported at once, each with its place; unknown keys are refused.
 """

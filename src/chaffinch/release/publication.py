@@ -68,7 +68,7 @@ class Publication(ABC):
         with their types and the guarantee in the metadata, ``.html`` is a page for people.
         """
         place = Path(path)
-        content = self._file_content(checked_suffix(place))
+        content = self._file_content(check_suffix(place))
         with atomic(place) as file:
             file.write(content)
 
@@ -92,7 +92,7 @@ class Publication(ABC):
         return statement_excerpt(self.statement())
 
 
-def checked_suffix(path: Path) -> str:
+def check_suffix(path: Path) -> str:
     """Return how a file of a release is to be written; refuse a suffix that says nothing."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:

@@ -36,7 +36,7 @@ _BYTES_PER_ORDER = 40
 """What putting one message into order takes: keys, places, sorted keys and the message twice."""
 _TITLE = "temporary file of the shuffle"
 
-Compact = NDArray[Any]
+_Compact = NDArray[Any]
 """Messages in the smallest type that holds every code of the plan."""
 
 
@@ -44,10 +44,10 @@ Compact = NDArray[Any]
 class _Run:
     """Messages sorted by bucket: those of bucket b lie from ``bounds[b]`` to ``bounds[b + 1]``."""
 
-    read: Callable[[int, int], Compact]
+    read: Callable[[int, int], _Compact]
     bounds: NDArray[np.int64]
 
-    def bucket(self, number: int) -> Compact:
+    def bucket(self, number: int) -> _Compact:
         return self.read(int(self.bounds[number]), int(self.bounds[number + 1]))
 
 
@@ -85,7 +85,7 @@ class Buckets:
     def __len__(self) -> int:
         return int(self.sizes.sum())
 
-    def fill(self, batches: Iterable[Compact], tell: Callable[[int], None] | None = None) -> None:
+    def fill(self, batches: Iterable[_Compact], tell: Callable[[int], None] | None = None) -> None:
         """Send messages to their buckets; ``tell`` is told how many are there so far."""
         with mapped(self._scattered, self._blocks(batches), self._workers) as runs:
             for codes, bounds in runs:
@@ -99,16 +99,16 @@ class Buckets:
         if self._spilled:
             self._spill()
 
-    def ordered(self) -> Generator[Compact, None, None]:
+    def ordered(self) -> Generator[_Compact, None, None]:
         """Yield all messages, piece by piece, in a uniform order."""
 
-        def order(codes: Compact) -> Compact:
+        def order(codes: _Compact) -> _Compact:
             return codes[permutation(self._words, len(codes))]
 
         with mapped(order, self._fitting(), self._workers) as pieces:
             yield from pieces
 
-    def _fitting(self) -> Iterator[Compact]:
+    def _fitting(self) -> Iterator[_Compact]:
         """Yield the buckets one after the other, those that are too large as finer ones."""
         for number in range(BUCKETS):
             parts = (run.bucket(number) for run in (*self._spilled, *self._held))
@@ -125,8 +125,8 @@ class Buckets:
                 finer.fill(parts)
                 yield from finer._fitting()
 
-    def _blocks(self, batches: Iterable[Compact]) -> Iterator[Compact]:
-        waiting: list[Compact] = []
+    def _blocks(self, batches: Iterable[_Compact]) -> Iterator[_Compact]:
+        waiting: list[_Compact] = []
         have = 0
         for batch in batches:
             waiting.append(batch.astype(self.kind, copy=False))
@@ -137,7 +137,7 @@ class Buckets:
         if waiting:
             yield np.concatenate(waiting)
 
-    def _scattered(self, codes: Compact) -> tuple[Compact, NDArray[np.int64]]:
+    def _scattered(self, codes: _Compact) -> tuple[_Compact, NDArray[np.int64]]:
         """Return messages sorted by buckets that are drawn here, and where each bucket starts."""
         drawn = self._words.take(-(-len(codes) // 8)).view(np.uint8)[: len(codes)]
         drawn &= np.uint8(BUCKETS - 1)
@@ -164,8 +164,8 @@ class Buckets:
         self._held.clear()
         self._bytes = 0
 
-    def _reader(self, start: int) -> Callable[[int, int], Compact]:
-        def read(first: int, last: int) -> Compact:
+    def _reader(self, start: int) -> Callable[[int, int], _Compact]:
+        def read(first: int, last: int) -> _Compact:
             assert self._file is not None  # noqa: S101 - there is a run in it
             width = self.kind.itemsize
             try:
@@ -180,9 +180,9 @@ class Buckets:
         return read
 
 
-def _slices(codes: Compact) -> Callable[[int, int], Compact]:
+def _slices(codes: _Compact) -> Callable[[int, int], _Compact]:
     return lambda first, last: codes[first:last]
 
 
-def _append(file: IO[bytes], codes: Compact) -> None:
+def _append(file: IO[bytes], codes: _Compact) -> None:
     file.write(codes.view(np.uint8).data)

@@ -83,7 +83,7 @@ def uniform(asked: Asked, n: int, seed: int = 0) -> Population:
     >>> people.people, int(people.truths[0].counts.sum())
     (1000, 1000)
     """
-    return _drawn(asked, n, seed, np.ones, words="uniform")
+    return _draw_population(asked, n, seed, np.ones, words="uniform")
 
 
 def zipf(asked: Asked, n: int, seed: int = 0, exponent: float = 1.0) -> Population:
@@ -96,7 +96,7 @@ def zipf(asked: Asked, n: int, seed: int = 0, exponent: float = 1.0) -> Populati
     def weights(size: int) -> Floats:
         return np.arange(1.0, size + 1.0) ** -exponent
 
-    return _drawn(
+    return _draw_population(
         asked, n, seed, weights, words=f"Zipf with exponent {exponent:g}", exponent=exponent
     )
 
@@ -119,7 +119,7 @@ def from_column(
         for (_, question), place, parts in zip(named, places, found, strict=True):
             parts.append(numbers_of(question, batch.column(place), name=place))
     truths = tuple(
-        _counted(question, np.concatenate(parts))
+        _count_answers(question, np.concatenate(parts))
         for (_, question), parts in zip(named, found, strict=True)
     )
     return Population(truths[0].people, truths)
@@ -138,7 +138,7 @@ def _size(question: Question) -> int:
     return 0 if isinstance(question, Number) else len(question.labels)
 
 
-def _counted(question: Question, numbers: NDArray[Any]) -> Truth:
+def _count_answers(question: Question, numbers: NDArray[Any]) -> Truth:
     people, shape = len(numbers), question.shape
     if shape == "flags":
         return Truth(shape, people, numbers.sum(axis=0, dtype=np.int64))
@@ -149,7 +149,7 @@ def _counted(question: Question, numbers: NDArray[Any]) -> Truth:
     return Truth(shape, people, counts.astype(np.int64))
 
 
-def _drawn(
+def _draw_population(
     asked: Asked,
     n: int,
     seed: int,

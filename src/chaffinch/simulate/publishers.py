@@ -157,7 +157,7 @@ def heavy_tailed(
     for start in range(0, everyone, _MOST_DRAWN):
         means = np.outer(activity[start : start + _MOST_DRAWN], scales)
         views = np.minimum(draws.poisson(means), audience.frequencies)
-        found.update(_counted(views, audience))
+        found.update(_count_views(views, audience))
     return Publishers(audience, found, f"heavy-tailed (Zipf with exponent {steep:g})")
 
 
@@ -193,7 +193,7 @@ def _scale(activity: Floats, size: int) -> float:
     return float(np.exp(optimize.brentq(excess, -60.0, last, xtol=1e-9)))
 
 
-def _counted(views: NDArray[np.int64], audience: Audience) -> dict[tuple[int, ...], int]:
+def _count_views(views: NDArray[np.int64], audience: Audience) -> dict[tuple[int, ...], int]:
     grid = audience.grid
     codes = np.ravel_multi_index(tuple(views.T), grid)
     values, counts = np.unique(codes, return_counts=True)

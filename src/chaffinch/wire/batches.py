@@ -24,10 +24,10 @@ from chaffinch import checks
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.sampling import histogram
 
-LARGEST_SPACE = 10_000_000
+_LARGEST_SPACE = 10_000_000
 """As many different messages as a plan may have; counts of all of them fit into memory."""
 LARGEST_REPORTS = 10**12
-LARGEST_ROUND = 10**6
+_LARGEST_ROUND = 10**6
 STAGES = ("encoded", "shuffled")
 _VERSION = "2"
 _PREFIX = "chaffinch."
@@ -74,8 +74,8 @@ class BatchFacts:
         if not re.fullmatch(r"[0-9a-f]{32}", self.name):
             raise InvalidInput("name of a batch", "32 hexadecimal digits", "something else")
         checks.whole("number of reports", self.reports, most=LARGEST_REPORTS)
-        checks.whole("number of possible messages", self.space, least=1, most=LARGEST_SPACE)
-        checks.whole("round", self.round, least=1, most=LARGEST_ROUND)
+        checks.whole("number of possible messages", self.space, least=1, most=_LARGEST_SPACE)
+        checks.whole("round", self.round, least=1, most=_LARGEST_ROUND)
 
 
 class CodeCounts:

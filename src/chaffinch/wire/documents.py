@@ -31,7 +31,7 @@ _KINDS = {
     "chaffinch/plan": "this is the plan of a survey, for chaffinch encode, shuffle and analyze",
     "chaffinch/reach-plan": "this is a plan for audiences, for chaffinch reach",
 }
-Document = TypeVar("Document", bound=BaseModel)
+_Document = TypeVar("_Document", bound=BaseModel)
 Made = TypeVar("Made")
 
 
@@ -42,8 +42,8 @@ class Strict(BaseModel):
 
 
 def read_document(
-    text: str | bytes, model: type[Document], form: str, *, name: str
-) -> tuple[Document, dict[str, Any]]:
+    text: str | bytes, model: type[_Document], form: str, *, name: str
+) -> tuple[_Document, dict[str, Any]]:
     """Return a document of that form and its body; refuse one that was changed or is another's."""
     rule = f"a plan in the format {form}"
     try:

@@ -37,20 +37,20 @@ _RULE = f"a filter in the format {FORMAT}"
 _FIRST_LINE = f"{FORMAT}\n".encode()
 _LONGEST_HEAD = 4096
 _ALIGNED = 64
-Digits16 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-Digits32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_Digits16 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+_Digits32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Facts(Strict):
     """What a filter file says of its rows."""
 
-    plan_id: Digits32
+    plan_id: _Digits32
     publisher: str
-    key: Digits16
-    batch: Digits16
+    key: _Digits16
+    batch: _Digits16
     bits: Annotated[int, Field(ge=LEAST_BITS, le=MOST_BITS)]
     rows: Annotated[int, Field(ge=1, le=MOST_ROWS)]
-    sha256: Digits32
+    sha256: _Digits32
 
 
 @dataclass(frozen=True, eq=False)

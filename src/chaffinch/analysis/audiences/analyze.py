@@ -17,13 +17,13 @@ from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch
 from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.planning.audiences.audience import Group, overlaps_left_out, usual_groups
 from chaffinch.planning.audiences.estimator import Columns, Floats
-from chaffinch.planning.audiences.plan import ReachPlan, checked_plan
+from chaffinch.planning.audiences.plan import ReachPlan, require_plan
 from chaffinch.release.audiences import ReachRelease, ReachRow
 from chaffinch.wire.filter_files import Filter, load_filter
 
 ADJUSTMENTS = ("none", "non-negative")
-MOST_GROUPS = 1000
-FEW_BALLS = 30
+_MOST_GROUPS = 1000
+_FEW_BALLS = 30
 """Groups with fewer balls than this are too small for a normal law of the hash."""
 Source = Filter | str | os.PathLike[str]
 Progress = Callable[[int, int | None], None]
@@ -50,14 +50,16 @@ def analyze(
     """
     checks.choice("adjustment", adjustment, ADJUSTMENTS)
     share = checks.real("level", level, least=0.5, most=1 - 1e-12)
-    checked_plan(plan).verify()
+    require_plan(plan).verify()
     if not (ledger is None or isinstance(ledger, Ledger)):
         raise InvalidInput("ledger", "a Ledger", type(ledger).__name__, hint="use Ledger.open")
     if ledger is not None:
         ledger.of("analyzer")
     asked = _all_groups(plan, groups)
     logos = (
-        _checked(filters, plan) if isinstance(filters, Logos) else _counted(filters, plan, progress)
+        _check_logos(filters, plan)
+        if isinstance(filters, Logos)
+        else _count_filters(filters, plan, progress)
     )
     release = _release(logos, plan, asked, _Asked(share, adjustment))
     if ledger is not None:
@@ -88,14 +90,14 @@ class _Asked:
     adjustment: str
 
 
-def _counted(filters: Sequence[Source], plan: ReachPlan, progress: Progress | None) -> Logos:
+def _count_filters(filters: Sequence[Source], plan: ReachPlan, progress: Progress | None) -> Logos:
     if isinstance(filters, (str, bytes, os.PathLike, Filter)):
         raise InvalidInput("filters", "a list, one for each publisher", type(filters).__name__)
     opened = [one if isinstance(one, Filter) else load_filter(one) for one in filters]
     return count_logos(opened, plan, progress=progress)
 
 
-def _checked(logos: Logos, plan: ReachPlan) -> Logos:
+def _check_logos(logos: Logos, plan: ReachPlan) -> Logos:
     """Return counts that can be those of the plan's filters."""
     if logos.plan_id != plan.id:
         raise PlanMismatch("logo counts", expected=plan.id, found=logos.plan_id)
@@ -114,7 +116,7 @@ def _all_groups(plan: ReachPlan, groups: Sequence[Group]) -> list[tuple[Group, s
     usual = [(group, _kind(group, plan)) for group in usual_groups(plan.audience)]
     known = {group.name for group, _ in usual}
     more = {group.name: group for group in groups if group.name not in known}
-    checks.whole("number of groups", len(usual) + len(more), most=MOST_GROUPS)
+    checks.whole("number of groups", len(usual) + len(more), most=_MOST_GROUPS)
     return usual + [(group, "asked") for group in more.values()]
 
 
@@ -136,8 +138,8 @@ def _notes(plan: ReachPlan, estimates: Floats) -> list[str]:
         notes.append(f"{left} overlaps of two publishers are not shown; ask for those you need.")
     if np.any(estimates < 0):
         notes.append("An estimate below 0 stands for few ids or none; intervals stop at 0.")
-    if np.any(estimates * plan.hashes < FEW_BALLS):
-        notes.append(f"Intervals of groups of fewer than {FEW_BALLS} ids or so are rough.")
+    if np.any(estimates * plan.hashes < _FEW_BALLS):
+        notes.append(f"Intervals of groups of fewer than {_FEW_BALLS} ids or so are rough.")
     return notes
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch
 from chaffinch.parallel import MOST_WORKERS, cores, mapped
-from chaffinch.planning.audiences.plan import FULL_BELOW, ReachPlan, checked_plan
+from chaffinch.planning.audiences.plan import FULL_BELOW, ReachPlan, require_plan
 from chaffinch.sampling import logo_counts
 from chaffinch.wire.filter_files import Filter
 
@@ -69,7 +69,7 @@ def count_logos(
     """
     threads = cores() if workers is None else workers
     checks.whole("number of workers", threads, least=1, most=MOST_WORKERS)
-    ordered = aligned(filters, checked_plan(plan))
+    ordered = aligned(filters, require_plan(plan))
     rows = [row for one in ordered for row in one.rows]
     counts = np.zeros(1 << len(rows), np.int64)
     done = 0

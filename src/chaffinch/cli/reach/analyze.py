@@ -75,12 +75,12 @@ def analyze(
     from chaffinch.planning.survey_file import share_of
 
     targets = release_files(out or [], [plan, *filters])
-    found = paths.opened_reach_plan(plan)
+    found = paths.open_reach_plan(plan)
     groups, level = wanted.groups(found.audience), share_of(wanted.level)
     ledger, name = budget.opened()
     if ledger is not None:
         ledger.of("analyzer")
-    sources: Sequence[Path] = [paths.present(paths.named(one)) for one in filters]
+    sources: Sequence[Path] = [paths.require_file(paths.require_name(one)) for one in filters]
     with output.counting("counting", "columns") as tell:
         release = reach.analyze(
             sources,

@@ -77,7 +77,7 @@ def compare(
 
     if plan is not None and filters != Filters():
         raise InvalidInput("filters", "given by --plan or by numbers", paths.Plainly("both"))
-    found = None if plan is None else paths.opened_reach_plan(plan)
+    found = None if plan is None else paths.open_reach_plan(plan)
     mechanism = filters.mechanism() if found is None else found.mechanism
     level = found.delta if delta is None and found is not None else delta
     if level is None:
@@ -105,7 +105,7 @@ def compare(
     )
     output.words("")
     output.words("One column, replaced (what S4 counts)")
-    _table([[_named(one), one.value, one.method, _yes(one.guarantee)] for one in columns], output)
+    _table([[_name_of(one), one.value, one.method, _yes(one.guarantee)] for one in columns], output)
     output.words("")
     for one in columns:
         output.words(f"{one.name}: {one.note}")
@@ -140,7 +140,7 @@ def _table(rows: Sequence[Sequence[str]], output: Output) -> None:
     output.table(["figure", "epsilon", "method", "guarantee"], rows)
 
 
-def _named(one: ComparedFigure) -> str:
+def _name_of(one: ComparedFigure) -> str:
     return one.name if one.quantity == "epsilon" else f"{one.name} ({one.quantity})"
 
 

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from chaffinch.planning.audiences.plan import ReachPlan
     from chaffinch.simulate import Publishers
 
-UNIVERSE = 100_000
+_UNIVERSE = 100_000
 SEED = 2026
 EPSILON, DELTA = 1.0, 1e-9
 TITLE = "Autumn campaign (made-up ids)"
 SIZES = {"daily": 40_000, "radio": 20_000, "shop": 45_000}
-FREQUENCIES = 2
+_FREQUENCIES = 2
 RELEASES = ("release.html", "release.json")
 
 
@@ -39,9 +39,9 @@ def demo(
     from chaffinch.planning.audiences.audience import usual_groups
 
     names = list(SIZES)
-    audience = Audience(names, frequencies=FREQUENCIES)
+    audience = Audience(names, frequencies=_FREQUENCIES)
     # A few ids are seen often and everywhere, most of them hardly ever.
-    made_up = simulate.heavy_tailed(audience, list(SIZES.values()), universe=UNIVERSE, seed=SEED)
+    made_up = simulate.heavy_tailed(audience, list(SIZES.values()), universe=_UNIVERSE, seed=SEED)
     output.say(f"Counting {made_up.people:,} made-up ids at {len(names)} publishers ...")
     with output.thinking("planning") as tell:
         target = Target(EPSILON, DELTA)

@@ -87,7 +87,7 @@ def encode(
     from chaffinch.tables.read import open_table
 
     target = paths.writable(out, [plan, key, data or "-"], replaceable=Kind.FILTER)
-    found = paths.opened_reach_plan(plan)
+    found = paths.open_reach_plan(plan)
     secret = reach.load_key(key)
     found.audience.place(publisher)
     ledger, name = terms.opened()

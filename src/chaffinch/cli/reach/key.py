@@ -36,7 +36,7 @@ def key(
     from chaffinch import reach
     from chaffinch.errors import InvalidInput
 
-    if paths.named(out).exists():
+    if paths.require_name(out).exists():
         hint = "a key is never overwritten: name another file"
         raise InvalidInput("file of a new key", "one that does not exist yet", out.name, hint=hint)
     reach.new_key().save(out)

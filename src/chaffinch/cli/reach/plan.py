@@ -71,7 +71,7 @@ def plan(
     if out is not None and not paths.is_pipe(out):
         paths.writable(out, [check or "-"], replaceable=Kind.PLAN)
     if check is not None:
-        found = paths.opened_reach_plan(check)
+        found = paths.open_reach_plan(check)
         with output.thinking("recomputing the guarantee"):
             found.verify()
         output.say(f"{check.name}: whole, unchanged, and its guarantee holds (recomputed)")

@@ -88,7 +88,7 @@ class CampaignKey:
         with atomic(path, overwrite=False, permissions=_OWNER_ONLY) as file:
             file.write(f"{_FORM}{self.secret.hex()}-{self._check_digits}\n".encode())
         if self._made:
-            with _locked_record(record_path(path)) as entries:
+            with _locked_record(_record_path(path)) as entries:
                 entries.extend(self._made.values())
 
     @property
@@ -164,7 +164,7 @@ def load_key(path: str | Path) -> CampaignKey:
     if not old and not text.startswith(_FORM):
         raise InvalidFile(name, _RULE, ["something else"], hint="make one with chaffinch reach key")
     found = (_OLD_DIGITS if old else _DIGITS).fullmatch(text.partition(":")[2])
-    key = CampaignKey(bytes.fromhex(found[1]), record_path(path)) if found else None
+    key = CampaignKey(bytes.fromhex(found[1]), _record_path(path)) if found else None
     if found is None or key is None or not (old or key._check_digits == found[2]):  # noqa: SLF001
         raise InvalidFile(
             name, _RULE, ["wrong digits"], hint="copy the key again from who made it, in full"
@@ -176,7 +176,7 @@ def load_key(path: str | Path) -> CampaignKey:
     return key
 
 
-def record_path(path: str | Path) -> Path:
+def _record_path(path: str | Path) -> Path:
     """Return where it is recorded what the key in a file has made; links lead to one record."""
     place = Path(os.path.realpath(path))
     return place.with_name(f"{place.name}.record")

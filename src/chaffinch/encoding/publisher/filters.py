@@ -19,7 +19,7 @@ from chaffinch.encoding.publisher.ids import Digests, IdReader
 from chaffinch.encoding.publisher.repeats import Repeats
 from chaffinch.errors import FilterFull, InvalidInput, InvalidTable
 from chaffinch.parallel import cores, mapped
-from chaffinch.planning.audiences.plan import FULL_BELOW, ReachPlan, checked_plan
+from chaffinch.planning.audiences.plan import FULL_BELOW, ReachPlan, require_plan
 from chaffinch.privacy import Target
 from chaffinch.sampling import digest_again, flip, secure_words, set_columns
 from chaffinch.tables.read import Table, open_table
@@ -103,7 +103,7 @@ def make_filter(  # noqa: PLR0913
     told: Callable[[Loaded], None] | None,
 ) -> Filter:
     """Return a filter as ``encode`` does, but not recorded yet: whoever gets it has to do so."""
-    checked_plan(plan).verify(within=within)
+    require_plan(plan).verify(within=within)
     plan.audience.place(publisher)
     given: object = key
     if not isinstance(given, CampaignKey):
@@ -119,7 +119,7 @@ def make_filter(  # noqa: PLR0913
         missing=missing,
     )
     rows, read = true_rows(reader, plan, further, progress)
-    ids = _counted(rows[0], plan, publisher)
+    ids = _count_ids(rows[0], plan, publisher)
     if told is not None:
         told(Loaded(read, ids, plan.sizes[plan.audience.place(publisher)]))
     for row in rows:
@@ -135,7 +135,7 @@ def make_filter(  # noqa: PLR0913
     )
 
 
-def _counted(row: Row, plan: ReachPlan, publisher: str) -> int:
+def _count_ids(row: Row, plan: ReachPlan, publisher: str) -> int:
     """Return about how many ids are in a row before its flips; refuse one that is too full."""
     empty = plan.bits - int(np.bitwise_count(row).sum(dtype=np.int64))
     wrong = float(plan.flip_probability)
@@ -161,7 +161,7 @@ def true_rows(
         mapped(_digested(reader), reader.batches(), cores()) as found,
     ):
         for done, digests in found:
-            set_ids(rows[0], digests, plan, further)
+            _set_ids(rows[0], digests, plan, further)
             if frequencies > 1:
                 repeats.add(digests)
             read, views = done, views + len(digests)
@@ -170,11 +170,11 @@ def true_rows(
         if not views:
             raise InvalidTable("one with at least one id", "none", hint="check the column")
         for times, seen in repeats.seen():
-            set_ids(rows[times - 1], seen, plan, further)
+            _set_ids(rows[times - 1], seen, plan, further)
     return rows, read
 
 
-def set_ids(row: Row, digests: Digests, plan: ReachPlan, further: bytes) -> None:
+def _set_ids(row: Row, digests: Digests, plan: ReachPlan, further: bytes) -> None:
     """Set every column of each id: one for its digest, one for that digest's digest, …."""
     set_columns(row, digests, plan.bits)
     for _ in range(plan.hashes - 1):

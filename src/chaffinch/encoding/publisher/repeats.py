@@ -26,7 +26,7 @@ from chaffinch.errors import StorageFault
 from chaffinch.files import storage_fault
 
 Digests = NDArray[np.uint64]
-HELD = 1 << 24
+_HELD = 1 << 24
 """Digests in memory (128 MiB)."""
 _CELLS = 1 << 12
 """Ranges that a run can be cut into: by the highest twelve bits."""
@@ -43,7 +43,7 @@ class Repeats:
     [(2, {5, 7}), (3, {5})]
     """
 
-    def __init__(self, most: int, *, held: int = HELD) -> None:
+    def __init__(self, most: int, *, held: int = _HELD) -> None:
         self._most = checks.whole("number of frequencies", most, least=1)
         self._buffer = np.empty(checks.whole("digests in memory", held, least=16), np.uint64)
         self._count = 0
@@ -90,7 +90,7 @@ class Repeats:
 
     def _thin(self) -> None:
         """Sort what is in memory and drop the copies that make no difference."""
-        kept = thinned(self._buffer[: self._count], self._most)
+        kept = _thinned(self._buffer[: self._count], self._most)
         self._count = len(kept)
         self._buffer[: self._count] = kept
 
@@ -120,7 +120,7 @@ class Repeats:
             high = low + max(int(within), 1)
             parts = [self._read(start, cuts[low], cuts[high]) for start, cuts in self._runs]
             parts.append(rest[last[low] : last[high]])
-            yield thinned(np.concatenate(parts), self._most)
+            yield _thinned(np.concatenate(parts), self._most)
             low = high
 
     def _read(self, start: int, low: np.int64, high: np.int64) -> Digests:
@@ -137,7 +137,7 @@ class Repeats:
         return out
 
 
-def thinned(digests: Digests, most: int) -> Digests:
+def _thinned(digests: Digests, most: int) -> Digests:
     """Sort digests in place and return them without copies beyond ``most`` of each."""
     digests.sort(kind="stable")  # five times as fast where sorted runs follow one another
     kept = np.ones(len(digests), np.bool_)

@@ -83,7 +83,7 @@ class ReachPlan:
             raise InvalidInput("sizes", "one for each publisher", len(self.sizes))
         for size in self.sizes:
             checks.whole("expected size of an audience", size, least=1, most=MOST_IDS)
-        checked_bits("number of bits", self.bits)
+        check_bits("number of bits", self.bits)
         checks.real("epsilon", self.epsilon, least=1e-9, most=MOST_EPSILON)
         checks.real("delta", self.delta, least=1e-300, most=MOST_DELTA)
         if (self.flip_probability * GRAIN).denominator != 1:
@@ -211,7 +211,7 @@ class ReachPlan:
         return f"{self.title or 'reach plan'} ({self.id[:16]}): {self.guarantee}"
 
 
-def checked_bits(parameter: str, bits: object) -> int:
+def check_bits(parameter: str, bits: object) -> int:
     """Return a number of bits: a power of two, so that the hash fills all columns alike."""
     size = checks.whole(parameter, bits, least=LEAST_BITS, most=MOST_BITS)
     if size & (size - 1):
@@ -232,7 +232,7 @@ def colluding_epsilon(audience: Audience, hashes: int, flip: Fraction) -> float:
     return log_of_power((1 - flip) / flip, others * hashes) if others else 0.0
 
 
-def checked_plan(plan: object) -> ReachPlan:
+def require_plan(plan: object) -> ReachPlan:
     """Return a reach plan, or refuse what is none."""
     if not isinstance(plan, ReachPlan):
         raise InvalidInput(

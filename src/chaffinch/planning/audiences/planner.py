@@ -25,7 +25,7 @@ from chaffinch.planning.audiences.plan import (
     MOST_IDS,
     Option,
     ReachPlan,
-    checked_bits,
+    check_bits,
 )
 from chaffinch.privacy import Target
 from chaffinch.privacy.mechanisms.audiences import (
@@ -91,10 +91,10 @@ def plan(
         raise InvalidInput("target", "a Target(epsilon=…, delta=…)", wish)
     checks.real("epsilon", target.epsilon, least=1e-9, most=MOST_EPSILON)
     checks.real("delta", target.delta, least=_LEAST_DELTA, most=MOST_DELTA)
-    task = _Task(audience, _checked_sizes(audience, sizes), target)
+    task = _Task(audience, _ordered_sizes(audience, sizes), target)
     tell = progress or (lambda _words: None)
     tell("weighing sizes of filters")
-    options = weighed(task, bits, hashes, max_bits)
+    options = _weigh_options(task, bits, hashes, max_bits)
     good = _good(options, sum(task.sizes))
     hopeful = [one for one in options if one.standard_error <= good][:TRIES]
     # Far beyond use by a guess that errs on the hopeful side: not worth a calibration.
@@ -139,7 +139,7 @@ def _calibrated(task: _Task, option: Option) -> Fraction:
         raise NoPlanFound(fault.message, hint=fault.hint) from None
 
 
-def _checked_sizes(audience: Audience, sizes: Mapping[str, int] | Sequence[int]) -> tuple[int, ...]:
+def _ordered_sizes(audience: Audience, sizes: Mapping[str, int] | Sequence[int]) -> tuple[int, ...]:
     """Return the expected sizes in the order of the publishers."""
     if isinstance(sizes, Mapping):
         unknown = set(sizes) ^ set(audience.publishers)
@@ -155,25 +155,27 @@ def _checked_sizes(audience: Audience, sizes: Mapping[str, int] | Sequence[int])
     )
 
 
-def weighed(task: _Task, bits: int | None, hashes: int | None, max_bits: int) -> tuple[Option, ...]:
+def _weigh_options(
+    task: _Task, bits: int | None, hashes: int | None, max_bits: int
+) -> tuple[Option, ...]:
     """Return, for each number of hashes, the size of filter that suits it."""
-    checked_bits("largest number of bits", max_bits)
+    check_bits("largest number of bits", max_bits)
     if bits is not None:
-        checked_bits("number of bits", bits)
+        check_bits("number of bits", bits)
     if hashes is not None:
         checks.whole("number of hashes", hashes, least=1, most=64)
     counts = HASHES if hashes is None else (hashes,)
     total = sum(task.sizes)
     options: list[Option] = []
     for count in counts:
-        places = [bits] if bits is not None else _places(count * total, max_bits)
+        places = [bits] if bits is not None else _filter_sizes(count * total, max_bits)
         tried = [_option(task, place, count) for place in places]
         least = min(one.standard_error for one in tried)
         options.append(next(one for one in tried if one.standard_error <= CLOSE * least))
     return tuple(options)
 
 
-def _places(balls: int, most: int) -> list[int]:
+def _filter_sizes(balls: int, most: int) -> list[int]:
     """Return sizes of filters, powers of two, that hold so many balls."""
     first = math.log2(max(min(balls / _LARGEST_LOAD, most), LEAST_BITS))
     last = math.log2(max(min(balls / _SMALLEST_LOAD, most), LEAST_BITS))
