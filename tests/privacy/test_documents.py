@@ -173,3 +173,89 @@ def test_a_fraction_too_long_to_read_is_refused() -> None:
 @given(st.fractions(0, 1))
 def test_fractions_are_exact(value: Fraction) -> None:
     assert fraction_from("rate", fraction_text("rate", value)) == value
+
+
+CUT = privacy.Shortened(privacy.FlippedBits(users=9, flip_probability="1/4"), Fraction(1, 1000))
+
+
+def test_a_cut_mechanism_and_its_document_say_the_same() -> None:
+    document = mechanism_document(CUT)
+    assert document == {
+        "mechanism": "shortened",
+        "distance": "1/1000",
+        "inner": mechanism_document(CUT.inner),
+    }
+    assert mechanism_from(document) == CUT
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        CUT,
+        CUT.inner,
+        privacy.DecoyedValues(decoys=50, values=5),
+        privacy.DecoyedValues(users=50, decoy_rate="1/3", values=5),
+        privacy.compose(CUT.inner, times=3),
+        privacy.compose(CUT.inner, times=3, resolution=0.5),
+    ],
+    ids=["cut", "bits", "decoys", "rate", "rounds", "fine rounds"],
+)
+def test_a_field_too_many_or_too_few_is_named(mechanism: privacy.Mechanism) -> None:
+    document = mechanism_document(mechanism)
+    with pytest.raises(InvalidInput, match="fields of"):
+        mechanism_from(document | {"more": 1})
+    for name in set(document) - {"mechanism", "resolution"}:
+        with pytest.raises(InvalidInput, match="fields of"):
+            mechanism_from({key: value for key, value in document.items() if key != name})
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        {1: 2},
+        {"mechanism": "flipped-bits", 1: 2},
+        {"mechanism": "composition", "parts": "none"},
+        {"mechanism": "composition", "parts": {}},
+        {"mechanism": "composition", "parts": [1]},
+        {"mechanism": "composition", "parts": [{"times": 1}]},
+        {"mechanism": "composition", "parts": [{"times": 1, "part": 1}]},
+    ],
+)
+def test_what_is_no_document_is_refused(document: object) -> None:
+    with pytest.raises(InvalidInput):
+        mechanism_from(document)
+
+
+def rounds(times: object, **more: object) -> dict[str, object]:
+    part = {"times": times, "part": mechanism_document(CUT.inner)}
+    return {"mechanism": "composition", "parts": [part], **more}
+
+
+def test_rounds_and_resolutions_have_limits() -> None:
+    assert mechanism_from(rounds(10**12)).parts == ((CUT.inner, 10**12),)  # type: ignore[attr-defined]
+    assert mechanism_from(rounds(2, resolution=(1.0).hex())).resolution == 1.0  # type: ignore[attr-defined]
+    for wrong in (rounds(0), rounds(10**12 + 1), rounds(2, resolution=(1.5).hex())):
+        with pytest.raises(InvalidInput):
+            mechanism_from(wrong)
+    for text in ((1e-10).hex(), "nan", "fine", None, 0.5):
+        with pytest.raises(InvalidInput, match="resolution"):
+            mechanism_from(rounds(2, resolution=text))
+
+
+def test_a_composition_inside_a_composition_is_refused() -> None:
+    inner = {"mechanism": "composition", "parts": []}
+    nested = {"mechanism": "composition", "parts": [{"times": 1, "part": inner}]}
+    with pytest.raises(InvalidInput, match="a single mechanism"):
+        mechanism_from(nested)
+
+
+def test_fractions_have_a_longest_text() -> None:
+    long = Fraction(1, 10**180 + 1)
+    assert fraction_from("flip", fraction_text("flip", long)) == long
+    with pytest.raises(InvalidInput, match="fewer than 200 digits"):
+        fraction_text("flip", Fraction(1, 10**181 + 1))
+    for text in ("2/4", "1/0", "01/3", "1/3 ", "-1/3", "9" * 700 + "/7", 0.5, None):
+        with pytest.raises(InvalidInput, match="a fraction written as"):
+            fraction_from("flip", text)
