@@ -12,6 +12,7 @@ import pytest
 
 from chaffinch.errors import StorageFault
 from chaffinch.sampling import secure_words
+from chaffinch.shuffling import on_disk
 from chaffinch.shuffling.on_disk import Buckets
 
 CODES = np.arange(100, dtype=np.uint32)
@@ -73,3 +74,72 @@ def test_a_disk_that_fails_is_said(
     )
     with pytest.raises(StorageFault, match=verb.rsplit(maxsplit=1)[-1]):
         shuffled(tmp_path)
+
+
+# -------------------------------------------------------------------- how much is held
+
+
+class Watched(Buckets):
+    """Buckets that keep how many messages came to them at once."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(100, secure_words(), **options)
+        self.blocks: list[int] = []
+
+    def _scattered(self, codes: Any) -> Any:
+        self.blocks.append(len(codes))
+        return super()._scattered(codes)
+
+
+@pytest.mark.parametrize(
+    ("space", "kind"),
+    [(1, "u1"), (256, "u1"), (257, "u2"), (65_536, "u2"), (65_537, "u4"), (2**32, "u4")],
+)
+def test_messages_are_held_in_the_smallest_type(tmp_path: Path, space: int, kind: str) -> None:
+    with Buckets(space, secure_words(), folder=tmp_path, memory=50, workers=1) as buckets:
+        assert buckets.kind == np.dtype(kind)
+
+
+@pytest.mark.parametrize(("block", "blocks"), [(8, [8, 8, 4]), (9, [12, 8]), (100, [20])])
+def test_messages_are_sent_to_buckets_in_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, blocks: list[int]
+) -> None:
+    monkeypatch.setattr(on_disk, "BLOCK", block)
+    told: list[int] = []
+    with Watched(folder=tmp_path, memory=1000, workers=1) as buckets:
+        buckets.fill([CODES[start : start + 4] for start in range(0, 20, 4)], told.append)
+        assert buckets.blocks == blocks
+        assert told == np.cumsum(blocks).tolist()
+        assert len(buckets) == 20
+
+
+@pytest.mark.parametrize(("memory", "files"), [(39, 1), (40, 0), (29, 1), (9, 1)])
+def test_more_than_fits_into_memory_is_spilled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, files: int
+) -> None:
+    """Forty messages of a byte, ten at once."""
+    opened: list[dict[str, Any]] = []
+
+    def temporary(**options: Any) -> Any:
+        opened.append(options)
+        return TEMPORARY(**options)
+
+    monkeypatch.setattr(on_disk, "BLOCK", 10)
+    monkeypatch.setattr(tempfile, "TemporaryFile", temporary)
+    with Watched(folder=tmp_path, memory=memory, workers=1) as buckets:
+        buckets.fill([CODES[start : start + 10] for start in range(0, 40, 10)])
+        assert len(opened) == files
+        found = [code for piece in buckets.ordered() for code in piece.tolist()]
+    assert sorted(found) == list(range(40))
+
+
+@pytest.mark.parametrize(("memory", "workers", "largest"), [(1, 1, 1), (160, 2, 2), (160, 1, 4)])
+def test_no_piece_is_larger_than_memory_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, workers: int, largest: int
+) -> None:
+    monkeypatch.setattr(on_disk, "BUCKETS", 4)
+    with Watched(folder=tmp_path, memory=memory, workers=workers) as buckets:
+        buckets.fill([CODES])
+        sizes = [len(piece) for piece in buckets.ordered()]
+    assert sum(sizes) == 100
+    assert max(sizes) <= largest
