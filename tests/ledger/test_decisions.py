@@ -163,11 +163,11 @@ def test_a_row_that_fails_leaves_no_mark_behind(
 
 
 def test_what_lies_beside_a_mark_and_cannot_be_read_is_not_taken_for_it(tmp_path: Path) -> None:
-    ledger = made.create(tmp_path)
-    broken = tmp_path / f"mark.{'0' * 16}.new"
-    broken.symlink_to(tmp_path / "nowhere")
-    ledger.charge(ONE, "a")
-    assert Mark.read(tmp_path / "mark").sequence == 1
+    mark = Mark("a" * 32, 1, "b" * 64)
+    (tmp_path / f"mark.{'0' * 16}.new").symlink_to(tmp_path / "nowhere")
+    mark.replace(tmp_path / "mark")
+    assert Mark.read(tmp_path / "mark") == mark
+    assert not (tmp_path / "mark").is_symlink()
     assert beside(tmp_path) == []
 
 

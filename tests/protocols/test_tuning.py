@@ -71,6 +71,11 @@ def test_flips_are_rounded_to_the_private_side() -> None:
         assert (1 - 2 * q) ** 2 * moved / (crowd * q * (1 - q)) == pytest.approx(mu**2, rel=1e-9)
 
 
+def test_the_smallest_flips_are_rounded_up_as_well() -> None:
+    # 1.84 grains: fewer would be less private than asked for.
+    assert flip_for_shift(1e8, 1000, 1.0) == Fraction(2, 2**64)
+
+
 @pytest.mark.parametrize("kind", ["flips", "local", "flipped decoys"])
 def test_slots_are_as_few_as_the_records_of_the_crowd_allow(kind: str) -> None:
     """With a little more to give away than so many records need, and less than twice that."""
