@@ -169,8 +169,17 @@ class Composition(Mechanism):
         return min(up(_delta_of(self._quick, epsilon) + cutting_cost(self._distance, epsilon)), 1.0)
 
     @cached_property
+    def _rounds(self) -> tuple[tuple[Mechanism, int], ...]:
+        """Return the parts without cutting, in the rounds that each of them is, counted."""
+        counts: Counter[Mechanism] = Counter()
+        for mechanism, count in self.parts:
+            for inner, times in _whole(mechanism).rounds:
+                counts[inner] += count * times
+        return tuple(counts.items())
+
+    @cached_property
     def _step(self) -> float:
-        return self._step_for([_profile(mechanism)[0] for mechanism, _ in self.parts])
+        return self._step_for([_profile(mechanism)[0] for mechanism, _ in self._rounds])
 
     def _step_for(self, nodes: Sequence[Floats]) -> float:
         """Return the grid of losses: fine for the narrowest profile, short for the widest."""
@@ -185,14 +194,14 @@ class Composition(Mechanism):
     @cached_property
     def _upper(self) -> Rounds:
         return Rounds(
-            tuple((dominating_loss(*_profile(m), self._step), count) for m, count in self.parts)
+            tuple((dominating_loss(*_profile(m), self._step), count) for m, count in self._rounds)
         )
 
     @cached_property
     def _quick(self) -> Rounds:
-        profiles = [_quick_profile(mechanism) for mechanism, _ in self.parts]
+        profiles = [_quick_profile(mechanism) for mechanism, _ in self._rounds]
         step = self._step_for([nodes for nodes, _ in profiles])
-        counts = [count for _, count in self.parts]
+        counts = [count for _, count in self._rounds]
         return Rounds(
             tuple(
                 (dominating_loss(*profile, step), count)
@@ -204,15 +213,15 @@ class Composition(Mechanism):
     def _crowds(self) -> list[tuple[Rounds, float, float]]:
         """Return compositions of crowds that exist: rounds, mass kept, shift to the grid."""
         found = []
-        rounds = sum(count for _, count in self.parts)
-        reach = max(_profile(mechanism)[0][-1] for mechanism, _ in self.parts)
+        rounds = sum(count for _, count in self._rounds)
+        reach = max(_profile(mechanism)[0][-1] for mechanism, _ in self._rounds)
         step = max(self._step / _FINER, math.sqrt(rounds) * reach / _MOST_GRID)
         step = reach / max(1, round(reach / step)) or _LEAST_STEP
         for order in (0, 1):
             parts = []
             kept = 1.0
-            for mechanism, count in self.parts:
-                pair = _whole(mechanism).instance()
+            for mechanism, count in self._rounds:
+                pair = mechanism.instance()
                 if pair is None:
                     return []
                 grid, finite = _crowd_loss(*(pair if order == 0 else pair[::-1]), step)
@@ -257,7 +266,6 @@ def _delta_of(rounds: Rounds, epsilon: float) -> float:
 @lru_cache(maxsize=64)
 def _quick_profile(mechanism: Mechanism) -> tuple[Floats, Floats]:
     """Return nodes and upper ends of a profile that was searched only shortly."""
-    mechanism = _whole(mechanism)
     nodes = mechanism.nodes()
     upper = mechanism.profile_bound(nodes)
     # From the local epsilon on delta is 0, whatever the search proved there.
@@ -273,7 +281,6 @@ def _profile(mechanism: Mechanism) -> tuple[Floats, Floats]:
     Nodes reach up to the profile's floor, behind which a loss counts as infinite;
     the local guarantee ends the profile at 0 where it comes first.
     """
-    mechanism = _whole(mechanism)
     nodes = mechanism.nodes()
     upper = mechanism.profile(nodes)[1]
     if nodes[-1] >= mechanism.local_epsilon:

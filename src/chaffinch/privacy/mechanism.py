@@ -64,6 +64,15 @@ class Mechanism(ABC):
         """Return the mechanism as it should stand in a composition: in parts, if it has any."""
         return self
 
+    @property
+    def rounds(self) -> tuple[tuple[Mechanism, int], ...]:
+        """Return independent mechanisms, each with how often, that together are this one.
+
+        Every crowd of this mechanism must be one of theirs, and the first crowd of each of them
+        together one of this mechanism's. A composition works with them where that is faster.
+        """
+        return ((self, 1),)
+
     @abstractmethod
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return lower and upper ends of delta at many epsilons (all ≥ 0) at once."""
