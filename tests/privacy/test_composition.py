@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
+import numpy as np
 import pytest
 
 from chaffinch import privacy
@@ -76,3 +80,42 @@ def test_a_resolution_without_sense_is_refused(resolution: float) -> None:
 def test_only_mechanisms_are_composed(given: object) -> None:
     with pytest.raises(InvalidInput, match="mechanism"):
         privacy.compose(given)  # type: ignore[arg-type]
+
+
+TWO = privacy.compose([PEOPLE, OTHERS])
+
+
+@pytest.mark.parametrize("rounds", [TWO, privacy.compose(PEOPLE, times=2)], ids=["two", "twice"])
+def test_the_quick_bound_is_above_the_exact_one_and_not_far(rounds: privacy.Composition) -> None:
+    for epsilon in (0.0, 0.3, 1.0):
+        exact = rounds.delta(epsilon).upper
+        assert exact * (1 - 1e-9) <= rounds.delta_bound(epsilon) <= 2.5 * exact
+        assert rounds.delta(epsilon).upper > PEOPLE.delta(epsilon).upper
+
+
+def test_a_profile_is_delta_at_each_place() -> None:
+    places = np.array([0.0, 0.5])
+    lower, upper = TWO.profile(places)
+    ends = [TWO.delta(float(place)) for place in places]
+    assert lower.tolist() == [end.lower for end in ends]
+    assert upper.tolist() == [end.upper for end in ends]
+    assert (lower < upper).all()
+
+
+def test_a_profile_is_followed_as_far_as_something_is_proven() -> None:
+    assert 1e-15 <= TWO.profile_floor < 1e-9
+    assert 0 < TWO.epsilon(TWO.profile_floor).upper <= TWO.local_epsilon
+
+
+@pytest.mark.parametrize("distance", [Fraction(1, 10**6), Fraction(1, 100), Fraction(1)])
+def test_what_was_cut_in_any_round_is_paid_for(distance: Fraction) -> None:
+    cut = privacy.compose([privacy.Shortened(PEOPLE, distance), OTHERS], times=2)
+    whole = privacy.compose([PEOPLE, OTHERS], times=2)
+    for epsilon in (0.0, 0.5):
+        cost = (1 + math.exp(epsilon)) * 2 * float(distance)
+        exact, quick = whole.delta(epsilon), whole.delta_bound(epsilon)
+        found = cut.delta(epsilon)
+        assert found.upper == pytest.approx(min(exact.upper + cost, 1.0), rel=1e-9)
+        assert found.lower <= exact.lower
+        assert cut.delta_bound(epsilon) == pytest.approx(min(quick + cost, 1.0), rel=1e-9)
+        assert found.upper <= 1.0
