@@ -286,3 +286,13 @@ def test_tries_that_run_out_find_nothing() -> None:
     excess = Asked(lambda _: 1e-9)
     assert find_largest(excess, 1.0, least=1e-6, most=10.0, slope=1.0) is None
     assert len(excess.places) <= 61
+
+
+def test_a_height_of_next_to_nothing_does_not_end_the_search() -> None:
+    """Interpolation would stay at the left end: the interval is halved instead."""
+    above = math.nextafter(1.0, 2.0)
+    left, right = narrow_crossing(
+        lambda x: above if x < 1.7 else 1e-300, 1.0, 1.0, 2.0, tolerance=1e-6
+    )
+    assert left < 1.7 <= right
+    assert right - left <= 1e-6 * right

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -23,7 +24,13 @@ from chaffinch.protocols import (
     protocol_variants,
 )
 from chaffinch.protocols.base import GRAIN, Setting, number_protocol, number_question, numerator
-from chaffinch.protocols.flipped_records import PACKED_ABOVE, cut_chance, fewest_slots, flip_values
+from chaffinch.protocols.flipped_records import (
+    PACKED_ABOVE,
+    cut_chance,
+    fewest_slots,
+    flip_values,
+    overflow,
+)
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from tests.encoding import test_transcripts as transcripts
 from tests.encoding.test_order import Seeded
@@ -139,6 +146,34 @@ def test_one_more_bit_is_set_with_exactly_the_chance_that_is_left(word: int, one
     assert len(protocol.encode_many(NUMBER, np.array([0.25]), Given(word)).codes) == ones
 
 
+def test_numbers_take_a_word_for_rounding_and_one_for_each_bit() -> None:
+    plan = transcripts.plan_of(NUMBER, Encoded(QUARTER, 5, together=True))
+    assert transcripts.words_needed(plan, 12.0) == 1 + 5
+
+
+def test_copies_of_flags_keep_their_places() -> None:
+    """Without flips: two copies of the second of three flags, and of the first and the last."""
+    protocol, answers = Flips(LEAST, 2), np.array([[0, 1, 0], [1, 0, 1]])
+    assert protocol.encode_many(FLAGS, answers, Seeded(0)).codes.tolist() == [1, 1, 0, 2, 0, 2]
+    assert protocol.encode_one(FLAGS, [0, 2], Seeded(0)).tolist() == [0, 2, 0, 2]
+    two = Flags(["x", "y"])
+    assert Flips(LEAST).encode_many(two, np.array([[0, 1]]), Seeded(0)).codes.tolist() == [1]
+
+
+@pytest.mark.parametrize("answer", [0, 1, 2])
+def test_flipped_decoys_send_the_answer_and_flip_each_bit_of_it(answer: int) -> None:
+    protocol = FlippedDecoys(QUARTER, 1, 3)
+    # Words: the decoy (whose value is 0), then a word for each bit of both records. A word
+    # below a quarter flips its bit.
+    keep, flip = 2**64 - 1, 0
+    for flipped in product([False, True], repeat=6):
+        words = Given(0, *(flip if each else keep for each in flipped))
+        record = [(value == answer) != flipped[value] for value in range(3)]
+        decoy = [(value == 0) != flipped[3 + value] for value in range(3)]
+        expected = [*np.flatnonzero(record).tolist(), *np.flatnonzero(decoy).tolist()]
+        assert protocol.encode_one(CHOICE, answer, words).tolist() == expected
+
+
 # -------------------------------------------------------------------- what it is worth
 
 
@@ -198,6 +233,27 @@ def test_errors_are_those_of_the_noise() -> None:
 
 
 # -------------------------------------------------------------------- cutting
+
+
+@pytest.mark.parametrize("positions", [3, 50])
+@pytest.mark.parametrize("flip", [Fraction(1, 1000), QUARTER])
+def test_the_bound_on_overflow_is_the_one_of_chernoff(positions: int, flip: Fraction) -> None:
+    zeros, q = positions - 1, float(flip)
+    for slots in range(1, positions + 2):
+        found = overflow(positions, flip, slots)
+        if slots >= positions:
+            assert found == 0.0
+        elif slots <= zeros * q:
+            assert found == 1.0
+        else:
+            share = slots / zeros
+            rest = (1 - share) * math.log((1 - share) / (1 - q)) if share < 1 else 0.0
+            true = math.exp(-zeros * (share * math.log(share / q) + rest))
+            assert true <= found <= min(true * (1 + 1e-6), 1.0)
+
+
+def test_as_many_slots_as_are_set_on_average_overflow_for_sure() -> None:
+    assert overflow(5, QUARTER, 1) == 1.0
 
 
 def test_the_chance_of_a_cut_is_rounded_up_to_three_digits() -> None:
@@ -359,6 +415,9 @@ def test_parameters_beyond_their_limits_are_refused(
         Decoys(10**6, Fraction(1)),
         FlippedDecoys(QUARTER, 1_000, 10**6),
         Encoded(QUARTER, 1_000, together=True),
+        Flips(Fraction(GRAIN // 2 - 1, GRAIN), 1, 1),
+        FlippedDecoys(Fraction(GRAIN // 2 - 1, GRAIN), 1, 1),
+        Encoded(Fraction(GRAIN // 2 - 1, GRAIN), 1, together=False),
     ],
 )
 def test_parameters_at_their_limits_are_allowed(protocol: Protocol) -> None:

@@ -58,6 +58,7 @@ def test_people_are_listed_one_by_one() -> None:
     flags = truth("flags", 3, [0, 3, 1]).numbers()
     assert flags.tolist() == [[0, 1, 1], [0, 1, 0], [0, 1, 0]]
     assert flags.dtype == np.uint8
+    assert truth("choice", 1, [0, 1]).numbers().tolist() == [1]
     assert truth("number", 3, [3], [0.5]).numbers().tolist() == [0.5, 0.5, 0.5]
     assert truth("number", 3, [1, 2], [0.0, 1.0]).numbers().tolist() == [0.0, 1.0, 1.0]
 

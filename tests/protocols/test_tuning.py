@@ -94,6 +94,8 @@ def test_slots_are_as_few_as_the_records_of_the_crowd_allow(kind: str) -> None:
             limit = room * cutting_cost(chance, 1.0)
             made = variant.make(replace(setting, cutting=limit), strength)
             assert made.slots == slots  # type: ignore[attr-defined]
+        tight = replace(setting, cutting=0.99 * cutting_cost(chance, 1.0))
+        assert variant.make(tight, strength).slots == slots + 1  # type: ignore[attr-defined]
 
 
 def test_resolutions_of_numbers_are_powers_of_two() -> None:
