@@ -264,8 +264,17 @@ def staging_folder(parent: Path) -> Iterator[Path]:
         inside.mkdir(0o700)
         yield inside
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        remove_folder(place)
         os.close(number)
+
+
+def remove_folder(place: Path) -> None:
+    """Remove a folder as far as possible; Ctrl-C meanwhile is heard when it is gone."""
+    try:
+        shutil.rmtree(place, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
 
 
 def _lock(number: int) -> bool | None:

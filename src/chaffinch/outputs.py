@@ -32,6 +32,8 @@ from chaffinch.errors import ChaffinchError, InvalidInput, Reason, StorageFault
 from chaffinch.files import (
     TURNED,
     atomic,
+    remove_folder,
+    remove_leftovers,
     storage_fault,
     sync_folder,
     turn_round,
@@ -246,6 +248,7 @@ def finish_waiting(
     of processes that still run are left alone.
     """
     finished = []
+    remove_leftovers(folder)
     for place in _waiting_folders(folder):
         with _locked(place) as free:
             if not free:
@@ -301,7 +304,10 @@ def _write(
 
 def _give_name(place: Path, target: Path, *, new: bool) -> None:
     if new:
-        os.link(place, target)  # unlike a renaming, this fails where another file came first
+        # Unlike a renaming, this fails where another file came first. A process that was killed
+        # right after it has left both names to the one file.
+        if not (target.exists() and place.samefile(target)):
+            os.link(place, target)
         place.unlink()
         return
     with suppress(FileNotFoundError):
@@ -321,7 +327,7 @@ def _is_special(target: Path) -> bool:
 
 def _remove(places: Iterable[Path]) -> None:
     for place in places:
-        shutil.rmtree(place, ignore_errors=True)
+        remove_folder(place)
 
 
 def _read(place: Path) -> Waiting | None:

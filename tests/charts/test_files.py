@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,28 @@ def test_the_picture_of_a_line_is_not_empty(curve: charts.Figure, tmp_path: Path
     assert height > 700
     blue = (pixels[..., 2] > 0.6) & (pixels[..., 0] < 0.1)
     assert blue.sum() > 1000
+
+
+def test_a_figure_that_fails_leaves_the_old_one(
+    curve: charts.Figure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.figure import Figure as Canvas
+
+    path = curve.save(tmp_path / "figure.svg")
+    before = path.read_bytes()
+
+    def fail(_: Canvas, target: Any, **__: Any) -> None:
+        if isinstance(target, Path):
+            target.write_bytes(b"half")
+        else:
+            target.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Canvas, "savefig", fail)
+    with pytest.raises(KeyboardInterrupt):
+        curve.save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_words_in_a_drawing_are_words(curve: charts.Figure, tmp_path: Path) -> None:

@@ -465,3 +465,33 @@ def test_damage_is_told_in_one_clear_error(damage: str, folder: Path) -> None:
         Ledger.open(path, mark=mark)
     assert type(caught.value) is StorageFault
     assert caught.value.reason is Reason.DAMAGED
+
+
+def test_what_is_handed_out_for_a_charge_is_in_the_mark(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that died between row and mark is finished by the next; no old copy passes then."""
+    shutil.copy(folder / "ledger", folder / "older")
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "_move_mark", lambda _: None)  # it died here
+        made.reopen(folder).charge(ONE, "d", subject="s")
+    assert Ledger.open(folder / "older", mark=folder / "mark").entries()
+    assert made.reopen(folder).is_charged("d", "s")
+    with pytest.raises(LedgerRolledBack):
+        Ledger.open(folder / "older", mark=folder / "mark")
+    assert not made.reopen(folder).is_charged("d", "other")
+    assert not made.reopen(folder).is_charged("e", "s")
+
+
+def test_what_a_killed_creation_left_is_removed(tmp_path: Path) -> None:
+    """A database and its journal, as a kill in the first transaction leaves them."""
+    left = tmp_path / f".chaffinch-staging.{'0a' * 8}.part"
+    left.mkdir()
+    for name in ("ledger", "ledger-journal"):
+        (left / name).write_bytes(b"half")
+    made.create(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger", "mark"]
+    left.mkdir()
+    with pytest.raises(InvalidInput, match="free"):
+        made.create(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger", "mark"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.errors import InvalidInput, MissingExtra
+from chaffinch.files import atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +42,9 @@ def save_figure(figure: Figure, path: Path) -> Path:
         axes.legend(frameon=False, fontsize=9, loc="best")
         canvas.suptitle(textwrap.fill(figure.title, 78), fontsize=11)
         canvas.supxlabel(textwrap.fill(figure.caption, 105), fontsize=7.5, color="#444444")
-        canvas.savefig(path, metadata=_metadata(figure, path.suffix.lower()))
+        suffix = path.suffix.lower()
+        with atomic(path) as file:
+            canvas.savefig(file, format=suffix[1:], metadata=_metadata(figure, suffix))
     return path
 
 

@@ -60,18 +60,13 @@ def hand_out_paid(files: Mapping[Path, Writer], ledger: Ledger, name: str, bill:
     return Charged(ledger, name, bill.key, before)
 
 
-def is_charged(ledger: Ledger, key: str, subject: str) -> bool:
-    """Return whether a ledger holds a charge of this key for this subject."""
-    return (key, subject) in {(entry.key, entry.subject) for entry in ledger.entries()}
-
-
 def finish_release(folder: Path, names: Sequence[str], ledger: Ledger | None) -> list[Waiting]:
     """Put in place what an earlier command has paid for and could not hand out any more."""
 
     def paid(waiting: Waiting) -> bool | None:
         if not waiting.key:
             return False
-        return None if ledger is None else is_charged(ledger, waiting.key, waiting.subject)
+        return None if ledger is None else ledger.is_charged(waiting.key, waiting.subject)
 
     return finish_waiting(folder, paid, names)
 
@@ -106,7 +101,7 @@ class Releasing:
             key=key,
             subject=subject,
             pay=lambda: charge_release(ledger, plan, tally, self.key),
-            paid=lambda: is_charged(ledger, key, subject),
+            paid=lambda: ledger.is_charged(key, subject),
         )
         return hand_out_paid(files, ledger, self.name, bill)
 

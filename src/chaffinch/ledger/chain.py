@@ -41,7 +41,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from chaffinch.errors import StorageFault
-from chaffinch.files import sync_folder
+from chaffinch.files import staging_folder, sync_folder
 
 FORMAT = "chaffinch/ledger@1"
 _MARK_FORMAT = "chaffinch/ledger-mark@1"
@@ -129,16 +129,16 @@ class Mark:
 
 @contextmanager
 def published(path: Path) -> Iterator[Path]:
-    """Yield a name beside ``path`` to write to; afterwards it appears as ``path``, whole.
+    """Yield a name in a new folder to write to; afterwards it appears as ``path``, whole.
 
-    Linking fails where a file exists, so two creators cannot both succeed.
+    Linking fails where a file exists, so two creators cannot both succeed. The folder goes
+    with all that is in it, such as the journal of a database; if this process is killed, the
+    next one that makes a file there removes it.
     """
-    beside = _beside(path)
-    try:
-        yield beside
-        os.link(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with staging_folder(path.parent) as folder:
+        unfinished = folder / path.name
+        yield unfinished
+        os.link(unfinished, path)
     sync_folder(path.parent)
 
 

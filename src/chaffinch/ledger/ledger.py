@@ -16,6 +16,7 @@ from pathlib import Path
 
 from chaffinch import checks
 from chaffinch.errors import BudgetExhausted, InvalidInput, LedgerRolledBack, StorageFault
+from chaffinch.files import remove_leftovers
 from chaffinch.ledger import schema
 from chaffinch.ledger.chain import Mark, published
 from chaffinch.ledger.charge import Charge, Entry, fits, promised, total, word
@@ -68,6 +69,7 @@ class Ledger:
         if not (cap.epsilon > 0 and cap.delta < 1):
             raise InvalidInput("cap", "an epsilon above 0 and a delta below 1", cap)
         place, beside = _two_paths(path, mark)
+        remove_leftovers(place.parent)
         with guarded():
             if place.exists():
                 raise InvalidInput("path of a new ledger", "free", str(place))
@@ -144,6 +146,19 @@ class Ledger:
             entry = self._granted(charge, key, subject)
             self._move_mark()
         return entry
+
+    def is_charged(self, key: str, subject: str) -> bool:
+        """Return whether an occasion was charged for this very subject, durably.
+
+        A process that died between row and mark has left the mark behind. It is moved up
+        here, because whoever asks hands something out for that row, and no older copy of the
+        ledger may pass without it.
+        """
+        found = any((entry.key, entry.subject) == (key, subject) for entry in self.entries())
+        if found:
+            with guarded():
+                self._move_mark()
+        return found
 
     @contextmanager
     def charging(self, charge: Charge, key: str, *, subject: str = "") -> Iterator[Entry]:

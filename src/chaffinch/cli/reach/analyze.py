@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.cli.releasing import Budget, Charged, hand_out_paid, is_charged, release_files
+from chaffinch.cli.releasing import Budget, Charged, hand_out_paid, release_files
 from chaffinch.outputs import Bill, Writer, hand_out
 
 if TYPE_CHECKING:
@@ -120,6 +120,6 @@ def _hand_out(
         key=release.key,
         subject=release.batch,
         pay=lambda: charge_release(ledger, plan, release),
-        paid=lambda: is_charged(ledger, release.key, release.batch),
+        paid=lambda: ledger.is_charged(release.key, release.batch),
     )
     return hand_out_paid(files, ledger, name, bill)

@@ -35,8 +35,11 @@ def key(
     """
     from chaffinch import reach
     from chaffinch.errors import InvalidInput
+    from chaffinch.files import remove_leftovers
 
-    if paths.require_name(out).exists():
+    # One that was killed after the key had its name leaves a second name for it.
+    remove_leftovers(paths.require_name(out).parent)
+    if out.exists():
         hint = "a key is never overwritten: name another file"
         raise InvalidInput("file of a new key", "one that does not exist yet", out.name, hint=hint)
     reach.new_key().save(out)

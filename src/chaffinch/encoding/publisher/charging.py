@@ -53,7 +53,7 @@ def hand_out(
     try:
         hand_out_files({Path(target): made.save}, bill)
     except BaseException:
-        if tell is not None and _is_charged(ledger, bill.key, bill.subject):
+        if tell is not None and ledger.is_charged(bill.key, bill.subject):
             tell("the filter is charged and kept: the same command again puts it in its place")
         raise
     return bill.key
@@ -85,7 +85,7 @@ def finish_publishing(
             return None
         before = key.made_for(publisher)
         recorded = before is not None and before["sha256"] == waiting.subject
-        charged = ledger is not None and _is_charged(ledger, waiting.key, waiting.subject)
+        charged = ledger is not None and ledger.is_charged(waiting.key, waiting.subject)
         if recorded and ledger is not None and not charged:
             # It was recorded by a command without a ledger, and is to be charged as well now.
             ledger.of("client").charge(Charge.of(plan), occasion, subject=waiting.subject)
@@ -115,13 +115,9 @@ def _bill(made: Filter, plan: ReachPlan, ledger: Ledger | None, key: CampaignKey
     def paid() -> bool:
         before = None if key is None else key.made_for(made.publisher)
         recorded = before is not None and before["sha256"] == made.digest
-        return recorded or (ledger is not None and _is_charged(ledger, occasion, made.digest))
+        return recorded or (ledger is not None and ledger.is_charged(occasion, made.digest))
 
     return Bill(plan_id=plan.id, key=occasion, subject=made.digest, pay=pay, paid=paid)
-
-
-def _is_charged(ledger: Ledger, key: str, subject: str) -> bool:
-    return (key, subject) in {(entry.key, entry.subject) for entry in ledger.entries()}
 
 
 def occasion_of(made: Filter) -> str:

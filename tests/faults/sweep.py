@@ -1,0 +1,295 @@
+"""Stop verbs at each of their steps in turn, and look at the disk every time.
+
+Called as a program, so that forks start from a process without threads. Prints how often each
+verb was stopped.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import io
+import json
+import os
+import pkgutil
+import random
+import shutil
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import chaffinch
+from chaffinch import Choice, Ledger, Target, load_plan, plan, reach
+from chaffinch.cli import demo as survey_demo
+from chaffinch.cli import main
+from chaffinch.cli.reach import demo as reach_demo
+from chaffinch.ledger import Charge
+from tests.faults import steps
+from tests.faults.steps import FULL, TORN, Fault
+from tests.faults.verbs import VERBS, Verb, names_in, readable
+
+STOPPED = 130
+MUTABLE = ("*.ledger", "*.mark", "*.ledger-journal")
+"""Files that are there before and may change."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """The folder that every life of a verb starts from."""
+
+    folder: Path
+    verb: Verb
+    name: str
+
+    @property
+    def before(self) -> set[str]:
+        """Return what is in it."""
+        return names_in(self.folder)
+
+    def results_in(self, folder: Path) -> set[str]:
+        """Return the paths of all results."""
+        return {str(folder / name) for name in self.verb.results}
+
+    @contextmanager
+    def copied(self, suffix: str) -> Iterator[Path]:
+        """Yield a copy for one life, in which records are kept too."""
+        slug = self.name.replace(",", "").replace(" ", "-")
+        folder = self.folder.with_name(f"{self.folder.name}-{slug}-{suffix}")
+        shutil.copytree(self.folder, folder)
+        os.environ["XDG_STATE_HOME"] = str(folder / "state")
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is on the disk."""
+
+    charges: int
+    missing: list[str]
+    """Results that are not there."""
+    broken: list[str]
+    """Results that are there and not whole."""
+    extra: list[str]
+    """What is neither a result nor was there before."""
+    readable: list[str]
+    """What can be taken for a filter or a release."""
+    open_to_others: list[str]
+    changed: list[str]
+    """Inputs that are not what they were."""
+
+    @property
+    def complete(self) -> bool:
+        """Return whether all is as after a command that went well."""
+        return not (self.missing or self.broken or self.extra)
+
+
+def look(folder: Path, start: Start) -> dict[str, Any]:
+    """Return what is on the disk after a command was stopped, or has ended."""
+    verb, before = start.verb, start.before
+    missing: list[str] = []
+    broken: list[str] = []
+    for name, check in verb.results.items():
+        try:
+            check(folder / name)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is not whole
+            gone = not (folder / name).exists()
+            (missing if gone else broken).append(name if gone else f"{name}: {error}")
+    usual = {part for name in verb.results for part in (name, *map(str, Path(name).parents))}
+    extra = [
+        name
+        for name in sorted(names_in(folder) - before - usual)
+        if not any(fnmatch(name, pattern) for pattern in verb.kept)
+    ]
+    open_to_others = [
+        name for name in extra if (folder / name).is_file() and _open_to_others(folder, name)
+    ]
+    changed = [
+        name
+        for name in sorted(before)
+        if (start.folder / name).is_file()
+        and not any(fnmatch(name, pattern) for pattern in MUTABLE)
+        and (folder / name).read_bytes() != (start.folder / name).read_bytes()
+    ]
+    charges = _charges(folder, verb) if verb.pays else 0
+    found = Seen(charges, missing, broken, extra, readable(folder, before), open_to_others, changed)
+    return vars(found)
+
+
+def _charges(folder: Path, verb: Verb) -> int:
+    if verb.pays == "record":
+        record = folder / "campaign.key.record"
+        return len(json.loads(record.read_bytes())["filters"]) if record.exists() else 0
+    ledger = Ledger.open(folder / f"{verb.pays}.ledger", mark=folder / f"{verb.pays}.mark")
+    return len(ledger.entries())
+
+
+def _open_to_others(folder: Path, name: str) -> bool:
+    """Return whether others may read a file; nobody enters a folder that is not theirs."""
+    inner = [folder / name, *(folder / part for part in Path(name).parents if str(part) != ".")]
+    return all(stat.S_IMODE(path.stat().st_mode) & 0o077 for path in inner)
+
+
+# ----------------------------------------------------------------------------
+# One life: stopped, looked at, run again, looked at again.
+
+
+def check_stopped(seen: Seen, ended: steps.Ended, fault: Fault, verb: Verb, about: object) -> None:
+    """Check what a stopped command has left."""
+    assert not seen.broken, about
+    assert not seen.changed, about
+    assert seen.charges <= 1, about
+    if verb.pays and seen.readable:
+        assert seen.charges == 1, ("something unpaid can be read", about)
+    if verb.private:
+        assert not seen.open_to_others, about
+    if not fault.killing and ended.reached and fault.kind != FULL:
+        # A command that handles a signal leaves nothing, except what is paid for.
+        assert ended.code in {STOPPED, 0}, about
+        if fault.after is None and not seen.charges and ended.code == STOPPED:
+            assert not seen.extra, ("left behind", about)
+
+
+def check_again(folder: Path, start: Start) -> dict[str, Any]:
+    """Run the same command again, and return how it ended and what is there then."""
+    code = steps.quietly(start.verb.line(folder))
+    return {"code": code, "seen": look(folder, start)}
+
+
+def live(start: Start, fault: Fault, number: int) -> None:
+    """Stop a verb once and check everything."""
+    with start.copied(str(number)) as folder:
+        live_in(folder, start, fault)
+
+
+def live_in(folder: Path, start: Start, fault: Fault) -> None:
+    """Stop a verb in a folder of its own, look, run the same again, and look again."""
+    verb = start.verb
+    ended = steps.run(verb.line(folder), start.results_in(folder), fault)
+    seen = Seen(**steps.ask(partial(look, folder, start)))
+    about: Any = (start.name, fault, ended, seen)
+    check_stopped(seen, ended, fault, verb, about)
+    if not ended.reached:
+        assert ended.code == 0, about
+        assert seen.complete, about
+        assert seen.charges == bool(verb.pays), about
+    if start.name == "shuffle":
+        check_batches(start, folder, seen, about)
+    elif not (seen.complete and (verb.anew or verb.reads_only)):
+        again = steps.ask(partial(check_again, folder, start))
+        after = Seen(**again["seen"])
+        about = (*about, again)
+        allowed = {0} if seen.missing else {0, verb.finished}
+        assert again["code"] in allowed, ("the same command again", about)
+        assert after.complete, about
+        assert not after.changed, about
+        # What was whole already is another release when it is made again.
+        most = 2 if verb.anew and not seen.missing else 1
+        assert bool(verb.pays) <= after.charges <= most, ("paid once for one result", about)
+
+
+def check_batches(start: Start, folder: Path, seen: Seen, about: object) -> None:
+    """Check that no report goes into two different batches, whatever was stopped."""
+    more = "shuffle {0}/encoded.parquet {0}/other.parquet --plan {0}/survey.plan.json"
+    wider = f"{more} -o {{0}}/wider.parquet".format(folder).split()
+    code = steps.ask(partial(steps.quietly, wider))
+    again = steps.ask(partial(steps.quietly, start.verb.line(folder)))
+    if code == 0:
+        assert "new.parquet" in seen.missing, ("a report in two batches", about)
+        assert again == 4, ("a report in two batches", about)
+        return
+    assert code == 4, (code, about)
+    assert not (folder / "wider.parquet").exists(), about
+    assert again in ({0, 4} if seen.complete else {0}), ("the same command again", again, about)
+    after = Seen(**steps.ask(partial(look, folder, start)))
+    assert after.complete, (after, about)
+
+
+# ----------------------------------------------------------------------------
+# All lives.
+
+
+def warm_up(folder: Path, verbs: Sequence[str]) -> None:
+    """Import everything, and work out what all lives ask for, without leaving a thread behind."""
+    for module in pkgutil.walk_packages(chaffinch.__path__, "chaffinch."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    for late in ("pandas", "pyarrow.compute", "pyarrow.dataset", "pyarrow.fs"):
+        importlib.import_module(late)
+    survey = load_plan(folder / "survey.plan.json")
+    audience = reach.load_plan(folder / "reach.plan.json")
+    survey.verify()
+    audience.verify()
+    for role, asked in (("analyzer", survey), ("analyzer", audience), ("client", audience)):
+        opened = Ledger.open(folder / f"{role}.ledger", mark=folder / f"{role}.mark")
+        opened.would_spend(Charge.of(asked))
+    # The pipeline of a demo is the same for a few people; only planning takes its time.
+    survey_demo.PEOPLE = 2000
+    reach_demo._UNIVERSE = 4000  # noqa: SLF001 - part of what makes a demo large
+    reach_demo.SIZES = {"daily": 1600, "radio": 800, "shop": 1800}
+    if "demo" in verbs:
+        plan(
+            Choice(survey_demo.BROWSERS, missing="refuse"),
+            users=survey_demo.PEOPLE,
+            target=Target(survey_demo.EPSILON, survey_demo.DELTA),
+        )
+    for name in {"plan", "privacy", "compare", "reach plan", "reach compare"} & set(verbs):
+        words = VERBS[name].line(folder)
+        if words[-2] in {"-o", "--plot"}:
+            del words[-2:]
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            assert main(words) == 0, words
+    # The allocator of Arrow has a thread too, and is made for forks.
+    tasks = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    assert len([one for one in tasks if "jemalloc" not in one]) <= 1, tasks
+    gc.freeze()
+
+
+def faults(total: int, seconds: float, every: int, lives: int) -> Iterator[Fault]:
+    """Yield kills at all steps or every few, a share of other faults, and kills at any moment."""
+    kinds = ("terminate", TORN, "hang up", FULL, "interrupt")
+    made = 0
+    for step in range(1 + every // 2, total + 2, every):
+        yield Fault("kill", step)
+        yield Fault(kinds[made // 2 % len(kinds)], step)
+        made += 2
+    drawn = random.Random()
+    for _ in range(made, lives):
+        kind = drawn.choice(("kill", "kill", "kill", "terminate"))
+        yield Fault(kind, after=drawn.uniform(0, 1.05 * seconds))
+
+
+def sweep(name: str, folder: Path, every: int, lives: int) -> int:
+    """Stop a verb so many times at least; return how often that was."""
+    start = Start(folder, VERBS[name], name)
+    with start.copied("whole") as whole:
+        ended = steps.run(start.verb.line(whole), start.results_in(whole))
+        seen = Seen(**steps.ask(partial(look, whole, start)))
+    assert ended.code == 0, ended
+    assert not ended.direct, ("written under its own name before it is whole", ended)
+    assert seen.complete, seen
+    failed = []
+    number = 0
+    for fault in faults(ended.steps, ended.seconds, every, lives):
+        number += 1
+        try:
+            live(start, fault, number)
+        except AssertionError as error:
+            failed.append(str(error))
+    assert not failed, f"{len(failed)} lives of {name} went wrong:\n" + "\n".join(failed[:20])
+    return number
+
+
+if __name__ == "__main__":
+    _, place, each, least, *verbs = sys.argv
+    warm_up(Path(place), verbs)
+    counts = {verb: sweep(verb, Path(place), int(each), int(least)) for verb in verbs}
+    sys.stdout.write(json.dumps(counts))

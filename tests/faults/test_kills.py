@@ -1,0 +1,71 @@
+"""Whatever stops a verb: nothing partial, nothing unpaid, nothing paid that is lost, nothing left.
+
+A verb is killed, asked to end, or finds a full disk, at every step that it takes on the disk and
+at random moments. Then the disk is looked at, and the same command is run again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaffinch.cli import ledger
+from chaffinch.cli.app import VERBS as SURVEY_VERBS
+from chaffinch.cli.reach.app import VERBS as REACH_VERBS
+from tests.faults.verbs import VERBS, prepare
+from tests.meta import repository
+
+LIVES = 300
+GATE = {
+    "surveys": (("run, paid", "encode", "shuffle", "analyze, paid"), 29),
+    "audiences": (("reach encode, paid", "reach analyze, paid", "reach key", "ledger create"), 17),
+}
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with everything that verbs read."""
+    return prepare(tmp_path_factory.mktemp("kills") / "start")
+
+
+def sweep(start: Path, verbs: Sequence[str], *, every: int, lives: int) -> dict[str, Any]:
+    """Return how often each verb was stopped."""
+    words = [str(start), str(every), str(lives), *verbs]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults.sweep", *words],
+        cwd=repository.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("party", GATE)
+def test_stopped_at_some_steps(start: Path, party: str) -> None:
+    verbs, every = GATE[party]
+    assert set(sweep(start, verbs, every=every, lives=0)) == set(verbs)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("verb", VERBS)
+def test_stopped_at_every_step_and_at_any_moment(start: Path, verb: str) -> None:
+    assert sweep(start, [verb], every=1, lives=LIVES)[verb] >= LIVES
+
+
+def test_every_verb_is_stopped() -> None:
+    known = {name.partition(",")[0] for name in VERBS}
+    reach = {f"reach {name}" for name in REACH_VERBS}
+    ledgers = {f"ledger {name}" for name in ledger.app if not name.startswith("-")}
+    assert known == set(SURVEY_VERBS) | reach | ledgers

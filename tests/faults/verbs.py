@@ -1,0 +1,288 @@
+"""Every verb: how it is called, what it makes, who pays, and what proves it whole."""
+
+from __future__ import annotations
+
+import json
+import stat
+import xml.dom.minidom
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from chaffinch import Bit, Ledger, Target, load_plan, load_release, plan, reach
+from chaffinch.engines import engine
+from chaffinch.errors import ChaffinchError
+from chaffinch.reach import load_filter, load_key
+from chaffinch.wire.message_reader import MessageReader
+
+USERS = 40
+IDS = 1000
+SURVEY = f'users = {USERS}\nepsilon = 2\ndelta = 1e-2\n\n[questions.answer]\nkind = "bit"\n'
+Check = Callable[[Path], object]
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One way to call a verb. In its words {0} is the folder with all inputs."""
+
+    words: str
+    results: Mapping[str, Check] = field(default_factory=dict)
+    """What is there when all went well, and what raises unless it is whole."""
+    pays: str = ""
+    """The role of the ledger that is charged once, or the record of the key."""
+    kept: tuple[str, ...] = ()
+    """What else may be there then, as a pattern: records."""
+    finished: int = 0
+    """How the same command ends once it has finished, if not in the same way."""
+    anew: bool = False
+    """Whether the same command, once finished, does something new that costs again."""
+    private: bool = True
+    """Whether whatever a killed process leaves must be for the owner only."""
+
+    @property
+    def reads_only(self) -> bool:
+        """Return whether nothing is to be there afterwards that was not before."""
+        return not (self.results or self.pays)
+
+    def line(self, folder: Path) -> list[str]:
+        """Return the words in a folder."""
+        return self.words.format(folder).split()
+
+
+# ----------------------------------------------------------------------------
+# What is whole.
+
+
+def whole_messages(stage: str, path: Path) -> None:
+    """Read a message file to its end, which proves its digest."""
+    reader = MessageReader(path)
+    for _ in reader.batches():
+        pass
+    assert (reader.facts.stage, reader.facts.reports) == (stage, 2 * USERS)
+    if stage == "encoded":
+        for_owner_only(path)
+
+
+def whole_page(path: Path) -> None:
+    """Look for the end of a page."""
+    assert path.read_text(encoding="utf-8").rstrip().endswith("</html>")
+
+
+def whole_picture(path: Path) -> None:
+    """Parse a drawing."""
+    xml.dom.minidom.parse(str(path)).unlink()  # noqa: S318 - a drawing of our own
+
+
+def whole_rows(path: Path) -> None:
+    """Look for the end of the last line of a table."""
+    assert path.read_bytes().endswith(b"\n")
+
+
+def whole_filter(path: Path) -> None:
+    """Read a filter, which proves its checksum."""
+    load_filter(path)
+    for_owner_only(path)
+
+
+def whole_ledger(path: Path) -> None:
+    """Open a ledger with the mark beside it."""
+    Ledger.open(path, mark=path.with_suffix(".mark"))
+    for_owner_only(path)
+
+
+def for_owner_only(path: Path) -> None:
+    """Check who may read a file."""
+    assert not stat.S_IMODE(path.stat().st_mode) & 0o077, (path, oct(path.stat().st_mode))
+
+
+def whole_document(path: Path) -> None:
+    """Parse JSON."""
+    json.loads(path.read_bytes())
+
+
+RELEASE: dict[str, Check] = {
+    "release.html": whole_page,
+    "release.json": load_release,
+    "release.csv": whole_rows,
+}
+TABLE: dict[str, Check] = {"release.parquet": pq.read_table}
+REACH_RELEASE = RELEASE | {"release.json": reach.load_release}
+
+
+def into(folder: str, checks: Mapping[str, Check]) -> dict[str, Check]:
+    """Return results in a folder."""
+    return {f"{folder}/{name}": check for name, check in checks.items()}
+
+
+# ----------------------------------------------------------------------------
+# The verbs.
+
+_ANALYZE = "analyze {0}/shuffled.parquet --plan {0}/survey.plan.json " + " ".join(
+    f"-o {{0}}/{name}" for name in RELEASE | TABLE
+)
+_REACH_ANALYZE = "reach analyze {0}/made.filter --plan {0}/reach.plan.json " + " ".join(
+    f"-o {{0}}/{name}" for name in REACH_RELEASE
+)
+_REACH_ENCODE = (
+    "reach encode {0}/ids.csv --plan {0}/reach.plan.json --key {0}/campaign.key "
+    "--publisher daily -o {0}/daily.filter"
+)
+_PAID = " --ledger {0}/analyzer.ledger --mark {0}/analyzer.mark"
+_PAID_BY_CLIENT = _PAID.replace("analyzer", "client")
+_RUN = "run {0}/survey.plan.json --data {0}/people.csv -o {0}/out"
+_RUN_RESULTS = RELEASE | {"survey.plan.json": load_plan}
+_DEMO = RELEASE | {
+    "browsers.plan.json": load_plan,
+    "survey.toml": whole_rows,
+    "people.csv": whole_rows,
+}
+_PUBLISHERS = ("daily", "radio", "shop")
+_REACH_DEMO: dict[str, Check] = {
+    "release.html": whole_page,
+    "release.json": reach.load_release,
+    "campaign.plan.json": reach.load_plan,
+    "campaign.key": load_key,
+    "campaign.key.record": whole_document,
+    **{f"{name}.filter": whole_filter for name in _PUBLISHERS},
+    **{f"{name}.csv": whole_rows for name in _PUBLISHERS},
+}
+_FIGURES: dict[str, Check] = {
+    "signal-to-noise.html": whole_page,
+    **{f"moves-{number}.svg": whole_picture for number in range(1, 7)},
+    "coefficients.svg": whole_picture,
+    "skewness.svg": whole_picture,
+}
+_BITS = "bits --users 20 --flip 0.1"
+_OPEN_PLAN = "--publisher daily=1000 --epsilon 2 --delta 1e-4 --bits 4096"
+_LEDGER = "{0}/analyzer.ledger --mark {0}/analyzer.mark"
+_NEW_LEDGER = "{0}/new.ledger --mark {0}/new.mark --epsilon 3 --delta 1e-3"
+
+VERBS: dict[str, Verb] = {
+    "run": Verb(_RUN, into("out", _RUN_RESULTS), anew=True),
+    "run, paid": Verb(_RUN + _PAID, into("out", _RUN_RESULTS), pays="analyzer", anew=True),
+    "plan": Verb(
+        "plan {0}/survey.toml -o {0}/new.plan.json", {"new.plan.json": load_plan}, private=False
+    ),
+    "encode": Verb(
+        "encode {0}/people.csv --plan {0}/survey.plan.json -o {0}/new.parquet",
+        {"new.parquet": partial(whole_messages, "encoded")},
+    ),
+    "shuffle": Verb(
+        "shuffle {0}/encoded.parquet --plan {0}/survey.plan.json -o {0}/new.parquet",
+        {"new.parquet": partial(whole_messages, "shuffled")},
+        kept=("state", "state/*"),
+        finished=4,
+        private=False,
+    ),
+    "analyze": Verb(_ANALYZE, RELEASE | TABLE),
+    "analyze, paid": Verb(_ANALYZE + _PAID, RELEASE | TABLE, pays="analyzer"),
+    "ledger create": Verb(
+        "ledger create " + _NEW_LEDGER,
+        {"new.ledger": whole_ledger, "new.mark": for_owner_only},
+        finished=2,
+    ),
+    "ledger charge": Verb(
+        f"ledger charge {_LEDGER} --plan {{0}}/survey.plan.json --key k --subject s",
+        pays="analyzer",
+    ),
+    "reach plan": Verb(
+        f"reach plan {_OPEN_PLAN} -o {{0}}/new.plan.json",
+        {"new.plan.json": reach.load_plan},
+        private=False,
+    ),
+    "reach key": Verb("reach key -o {0}/new.key", {"new.key": load_key}, finished=2),
+    "reach encode": Verb(
+        _REACH_ENCODE,
+        {"daily.filter": whole_filter},
+        pays="record",
+        kept=("campaign.key.record",),
+        finished=2,
+    ),
+    "reach encode, paid": Verb(
+        _REACH_ENCODE + _PAID_BY_CLIENT,
+        {"daily.filter": whole_filter},
+        pays="client",
+        kept=("campaign.key.record",),
+        finished=2,
+    ),
+    "reach analyze": Verb(_REACH_ANALYZE, REACH_RELEASE),
+    "reach analyze, paid": Verb(_REACH_ANALYZE + _PAID, REACH_RELEASE, pays="analyzer"),
+    "reach figures": Verb("reach figures -o {0}/out", into("out", _FIGURES), private=False),
+    "demo": Verb("demo -o {0}/out", into("out", _DEMO)),
+    "reach demo": Verb("reach demo -o {0}/out", into("out", _REACH_DEMO)),
+    "privacy": Verb(
+        f"privacy {_BITS} --plot {{0}}/new.svg", {"new.svg": whole_picture}, private=False
+    ),
+    # These read, and must leave everything as it was.
+    "compare": Verb("compare --users 1000 --epsilon 1 --delta 1e-6"),
+    "simulate": Verb("simulate --plan {0}/survey.plan.json --runs 100 --seed 1"),
+    "audit": Verb("audit --plan {0}/survey.plan.json --trials 1000 --seed 1"),
+    "ledger show": Verb(f"ledger show {_LEDGER}"),
+    "ledger check": Verb(f"ledger check {_LEDGER} --plan {{0}}/survey.plan.json"),
+    "reach compare": Verb(
+        "reach compare --filters 1 --bits 64 --flip 0.2 --delta 1e-3 --samples 1000"
+    ),
+}
+
+
+# ----------------------------------------------------------------------------
+# What is there before, and what can be found afterwards.
+
+
+def prepare(folder: Path) -> Path:
+    """Fill a new folder with everything that verbs read."""
+    folder.mkdir()
+    survey = plan(Bit(), users=USERS, target=Target(2, 1e-2))
+    audience = reach.plan(reach.Audience(["daily"]), sizes=[IDS], target=Target(2, 1e-4))
+    survey.save(folder / "survey.plan.json")
+    audience.save(folder / "reach.plan.json")
+    (folder / "survey.toml").write_text(SURVEY)
+    (folder / "people.csv").write_text("answer\n" + "yes\nno\n" * USERS)
+    (folder / "ids.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(IDS)))
+    local = engine()
+    for name in ("encoded", "other"):
+        local.encode(folder / "people.csv", survey, folder / f"{name}.parquet")
+    record = folder / "record"
+    local.encode(folder / "people.csv", survey, folder / "e.parquet")
+    local.shuffle([folder / "e.parquet"], survey, folder / "shuffled.parquet", record=record)
+    for spent in ("e.parquet", "record"):
+        (folder / spent).unlink()
+    reach.new_key().save(folder / "campaign.key")
+    made = reach.encode(folder / "ids.csv", audience, publisher="daily", key=reach.new_key())
+    made.save(folder / "made.filter")
+    for role in ("analyzer", "client"):
+        Ledger.create(
+            folder / f"{role}.ledger",
+            role=role,
+            cap=Target(20, 1e-2),
+            mark=folder / f"{role}.mark",
+        )
+    return folder
+
+
+def readable(folder: Path, before: set[str]) -> list[str]:
+    """Return every new file, hidden ones included, that can be taken for a filter or a release."""
+    found = []
+    for path in new_files(folder, before):
+        for read in (load_filter, load_release, reach.load_release):
+            try:
+                read(path)
+            except ChaffinchError:
+                continue
+            found.append(str(path.relative_to(folder)))
+    return found
+
+
+def new_files(folder: Path, before: set[str]) -> Iterator[Path]:
+    """Yield files that were not there before."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and str(path.relative_to(folder)) not in before:
+            yield path
+
+
+def names_in(folder: Path) -> set[str]:
+    """Return the names of all files and folders in a folder, below it."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
