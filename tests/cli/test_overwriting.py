@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -189,3 +190,21 @@ def test_kinds_are_told_by_what_files_hold(folder: Path) -> None:
     assert [kind_of(folder / name) for name in INPUTS] == [None] * len(INPUTS)
     assert kind_of(folder) is None
     assert kind_of(folder / "none") is None
+
+
+def test_shuffle_replaces_no_batch_but_one_that_was_cut_short(
+    folder: Path, cli: Callable[..., Done]
+) -> None:
+    # What was shuffled is remembered and refused, so a batch that is overwritten is lost.
+    plan_file, shuffled = folder / "survey.plan.json", folder / "shuffled.parquet"
+    before = shuffled.read_bytes()
+    assert cli("encode", folder / "people.csv", "--plan", plan_file, "-o", folder / "m").code == 0
+    for record in ("shuffler.record", "another.record"):
+        words = ("--plan", plan_file, "--record", folder / record, "-o", shuffled)
+        done = cli("shuffle", folder / "m", *words)
+        assert (done.code, "another file than one with messages" in done.err) == (2, True)
+        assert shuffled.read_bytes() == before
+    with sqlite3.connect(folder / "shuffler.record") as connection:
+        connection.execute("UPDATE batches SET finished = 0")
+    words = ("--plan", plan_file, "--record", folder / "shuffler.record", "-o", shuffled)
+    assert cli("shuffle", folder / "encoded.parquet", *words).code == 0

@@ -40,10 +40,34 @@ def shuffle(
         and plan in $XDG_STATE_HOME/chaffinch (~/.local/state/chaffinch).
     """
     from chaffinch.engines import engine
+    from chaffinch.shuffling.record import usual_record
 
     target = paths.target(out, as_json=output.json, inputs=[plan, *(messages or []), record])
     found = paths.open_plan(plan)
+    _keep_batch(target, record or usual_record(found.id))
     sources = [paths.source(one, "messages") for one in messages or ["-"]]
     with explain_broken_pipe(sources), output.counting("shuffling", "messages") as tell:
         facts = engine().shuffle(sources, found, target, record=record, progress=tell)
     show_batch(facts, target, output)
+
+
+def _keep_batch(target: str, record: Path) -> None:
+    """Refuse to replace messages: a batch cannot be made again, except one that was cut short."""
+    from chaffinch.errors import ChaffinchError, InvalidInput
+    from chaffinch.shuffling.record import Record
+    from chaffinch.wire.message_reader import MessageReader
+
+    if target == "-" or not Path(target).is_file():
+        return
+    try:
+        reader = MessageReader(target)
+    except ChaffinchError:
+        return  # no messages; other kinds of files were looked at before
+    reader.close()
+    if not Record(record).is_unfinished(reader.start.name):
+        raise InvalidInput(
+            "output",
+            "another file than one with messages",
+            Path(target).name,
+            hint="name another file: what was shuffled cannot be shuffled again",
+        )

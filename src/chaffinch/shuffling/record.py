@@ -97,6 +97,16 @@ class Record:
             raise _changed()
         return again
 
+    def is_unfinished(self, batch: str) -> bool:
+        """Return whether a batch of this name was begun here and not finished."""
+        if not self._path.exists():
+            return False
+        with self._writing() as connection:
+            row = connection.execute(
+                "SELECT finished FROM batches WHERE name = ?", (batch,)
+            ).fetchone()
+        return bool(row == (0,))
+
     def finish(self, batch: str) -> None:
         """Mark a batch as written in full: its inputs are not shuffled again."""
         with self._writing() as connection:
