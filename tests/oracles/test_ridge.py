@@ -151,6 +151,61 @@ def test_beside_the_search_by_boxes_often() -> None:
 
 
 @pytest.mark.parametrize(
+    ("users", "flip", "copies", "decoys", "epsilon"),
+    [
+        (41, "0.049249", 100, 0, 284.7926052333387),
+        (42, "0.05262", 64, 0, 124.18),
+        (6, "0.250913", 300, 1, 269.4757879508546),
+    ],
+)
+def test_many_copies_at_large_epsilons(
+    users: int, flip: str, copies: int, decoys: int, epsilon: float
+) -> None:
+    # The best threshold may be the first one below a strip that is only seen to rise there.
+    mechanism = privacy.FlippedBits(
+        users=users, flip_probability=flip, copies=copies, decoys=decoys
+    )
+    truth = balls.bits_delta(
+        0, (users - 1) * copies + decoys * copies, Fraction(flip), epsilon, copies
+    )
+    for found in (ridden(mechanism, epsilon, 1e-3), mechanism.delta(epsilon)):
+        assert found is None or not judge.ball_complaint(Bracket(0.0, found.upper), truth)
+
+
+def copies_complaint(source: random.Random) -> str | None:
+    """Return what is wrong with many copies at large epsilons, beside one crowd in balls."""
+    flip = settings.draw_flip(source)
+    users, copies = settings.draw_size(source, 25, least=2), source.choice([4, 8, 30, 60])
+    mechanism = privacy.FlippedBits(users=users, flip_probability=flip, copies=copies)
+    epsilon = source.uniform(0.3, 0.99) * mechanism.local_epsilon
+    if epsilon > 300:
+        return None
+    found = ridden(mechanism, epsilon, 1e-2)
+    if found is None:
+        return None
+    ones = source.choice([0, 1, users - 1])
+    truth = balls.bits_delta(ones * copies, (users - 1 - ones) * copies, flip, epsilon, copies)
+    wrong = judge.ball_complaint(Bracket(0.0, found.upper), truth)
+    return wrong and f"{mechanism!r}.delta({epsilon!r}): {wrong}"
+
+
+def test_many_copies_beside_balls() -> None:
+    source = random.Random(6)
+    found = [copies_complaint(source) for _ in range(30)]
+    assert sum(one is not None for one in found) >= 3
+    assert [one for one in found if one] == []
+
+
+def test_epsilons_next_to_the_local_one() -> None:
+    for flip in ("0.05", "0.1", "0.25", "0.4", "0.45"):
+        mechanism = privacy.FlippedBits(users=40_000, flip_probability=flip)
+        epsilon = mechanism.local_epsilon
+        for _ in range(4):
+            epsilon = math.nextafter(epsilon, 0.0)
+            assert mechanism.delta_bound(epsilon) < 1e-12
+
+
+@pytest.mark.parametrize(
     ("users", "flip", "low", "high"),
     [
         # A prototype in doubles, checked against balls, gave these ends at delta 1e-6.

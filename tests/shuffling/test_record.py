@@ -385,3 +385,11 @@ def test_a_record_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(record, "_check_whole", watched)
     claim(Record(tmp_path / "record"), A)
     assert found == [[3, 1, 0]], "EXTRA, ON, OFF"
+
+
+def test_a_record_lost_after_the_batch_was_written_is_not_replaced(tmp_path: Path) -> None:
+    record = Record(tmp_path / "gone" / "record")
+    (tmp_path / "gone").write_text("a file where the folder was")
+    with pytest.raises(StorageFault, match="The batch itself is written in full") as caught:
+        record.finish("0" * 32)
+    assert "--record" not in caught.value.hint

@@ -109,9 +109,17 @@ class Record:
 
     def finish(self, batch: str) -> None:
         """Mark a batch as written in full: its inputs are not shuffled again."""
-        with self._writing() as connection:
-            connection.execute("UPDATE batches SET finished = 1 WHERE name = ?", (batch,))
-            connection.execute("COMMIT")
+        try:
+            with self._writing() as connection:
+                connection.execute("UPDATE batches SET finished = 1 WHERE name = ?", (batch,))
+                connection.execute("COMMIT")
+        except StorageFault as fault:
+            raise StorageFault(
+                f"{fault.message} The batch itself is written in full.",
+                hint="keep the batch; or make this record reachable and run the same command "
+                "again, which makes the same batch; another record would count people twice",
+                details=fault.details,
+            ) from None
 
     def _insert(
         self,

@@ -39,6 +39,9 @@ SMALL_CROWD = 10_000
 """Up to so many others every width is asked for in full; beyond, time counts."""
 _WIDE = 90.0
 """A sum with at least this variance is followed along its ridge."""
+_VERY_WIDE = 1_000.0
+_RARE = Fraction(1, 100)
+"""Of rarer flips, and of copies, a sum must be this wide."""
 _FEW_PRODUCTS = 100_000
 """Large crowds are asked for less relative width, which an FFT can give and sooner."""
 
@@ -117,7 +120,10 @@ class BitCrowds:
     @property
     def is_wide(self) -> bool:
         """Return whether the sum scatters so much that its ridge is the faster way (`ridge`)."""
-        return self.variance >= _WIDE and is_placeable(self.last * self.step + self.fixed_zeros)
+        # Of rare flips few crowds matter, which a search finds sooner; copies need more proof.
+        plain = self.copies == 1 and self.flip >= _RARE
+        least = _WIDE if plain else _VERY_WIDE
+        return self.variance >= least and is_placeable(self.last * self.step + self.fixed_zeros)
 
     @property
     def variance(self) -> float:

@@ -67,7 +67,9 @@ _STEPS = 129
 """Points along each side of the grid that bounds a box, at most."""
 _MOST_LISTED = 1 << 15
 """Boxes of so many crowds are enumerated by a polynomial."""
-_MOST_BOXES = 4_000
+_MOST_BOXES = 100
+_MOST_POINTS = 2_000
+"""Beyond so many boxes, or points of the contour, the search by crowds is the faster way."""
 _MOST_DEGREE = 48
 _AROUND = 24
 """How many crowds on each side of a box's peak are looked at for a lower end."""
@@ -99,7 +101,7 @@ class Found:
 
 
 class OffTheRidge(ArithmeticError):
-    """The strip around the ridge could not be certified: another search must be asked."""
+    """The ridge could not be certified, or not with little work: ask another search."""
 
 
 def is_placeable(bits: int) -> bool:
@@ -135,6 +137,9 @@ class _Ridge:
             each = (decimal.Decimal(epsilon) / self.crowds.copies).exp()
             self.growth = decimal.Decimal(epsilon).exp()
             rho = self.rho = (p - each * q) / (each * p - q)
+            if not rho > 0:
+                # The float below the local epsilon may lie above the true one: delta is 0 there.
+                raise OffTheRidge
             # Rounded once; from here on these floats are the line: the strip has room for that.
             self.w1 = _wide(p * rho / (q + p * rho))
             self.w0 = _wide(q * rho / (p + q * rho))
@@ -210,6 +215,8 @@ class _Ridge:
 
     def _place_nodes(self) -> None:
         """Work out modulus and argument of u, v and the kernel at every point kept (θ ≥ 0)."""
+        if self.kept > _MOST_POINTS:
+            raise OffTheRidge
         points = np.arange(self.kept)
         theta = _TURN * points.astype(Wide) / Wide(self.points)
         half, sine = np.sin(theta / 2) ** 2, np.sin(theta)
@@ -305,7 +312,7 @@ class _Search:
     def run(self) -> Found:
         """Halve or enumerate the box with the largest upper end until it meets what was seen."""
         self.add(0, self.crowds.last)
-        while self.heap and self.boxes < _MOST_BOXES:
+        while self.heap:
             top, low, high, height = heapq.heappop(self.heap)
             if -top <= self.best + self.width / 2:
                 self.settled = max(self.settled, -top)
@@ -326,6 +333,8 @@ class _Search:
     def add(self, low: int, high: int) -> None:
         """Bound a box of crowds, and look at some of them near its peak."""
         self.boxes += 1
+        if self.boxes > _MOST_BOXES:
+            raise OffTheRidge
         box = _Box(self.ridge, self.ones(low), self.ones(high))
         if self.crowds.copies > 1 and not box.holds_the_ridge():
             if low == high:
@@ -389,7 +398,8 @@ class _Box:
         crowds are at most twice those of the middle, because low ≥ 0 and high ≤ M.
         """
         exponents = np.abs(kernel) * ROUNDOFF * (64 + 64 * self.parts)
-        doubles = _UNIT * (64 + len(self.heights)) * np.abs(kernel)
+        turned = 4 * (1 + max(map(abs, self.ridge.strip))) * self.ridge.theta
+        doubles = _UNIT * (64 + len(self.heights) + turned) * np.abs(kernel)
         return float((self.heights * (exponents + doubles + slack)).sum() * 1.01)
 
     def sums(self, kernel: WideArray, moves: Floats, rises: Floats) -> Floats:
@@ -451,15 +461,16 @@ class _Box:
         bound = max(float(values[place]) + error, _EXP_OF_TINY)
         upper = self.scale + most + top * kappa + math.log(bound)
         peak = self.middle + round(float(moves[place[0]]))
-        local = float(values[place]) / math.exp(moves[place[0]] * g0 - most)
+        local = float(values[place]) / max(math.exp(moves[place[0]] * g0 - most), 1e-300)
         return _outward(upper, 1), peak, max(local, 1e-300)
 
     def holds_the_ridge(self) -> bool:
         """Return whether D rises below the strip and falls above it, for every crowd.
 
         D(A, t) − D(A, t−1) = [z^t] T·u^A·v^(M−A) is P₀(t) − e·P₁(t), whose sign changes once
-        (the ratio of the two laws falls). So it is enough to see it positive on one unit of
-        thresholds below the strip and negative on one above it.
+        (the ratio of the two laws falls). Positive on the lowest unit of thresholds inside the
+        strip, it makes every threshold below the strip worse than one inside; negative on the
+        unit above the strip, it makes every threshold above worse than one inside.
         """
         ridge = self.ridge
         low, high = float(self.low - self.middle), float(self.high - self.middle)
@@ -476,7 +487,8 @@ class _Box:
         room = float(bend) * 1.01 + error
         moves = np.linspace(low, high, across)
         bottom, top = ridge.strip
-        below = self.sums(ridge.steps, moves, np.linspace(bottom - 1.0, bottom, along))
+        # The best threshold is the last one at which D rises: it must be known to lie inside.
+        below = self.sums(ridge.steps, moves, np.linspace(bottom, bottom + 1.0, along))
         above = self.sums(ridge.steps, moves, np.linspace(top, top + 1.0, along))
         return bool(below.min() > room and above.max() < -room)
 
@@ -508,7 +520,9 @@ class _Box:
         grown = np.exp(self.modulus + half * np.abs(ridge.x_real))
         larger = (ridge.weight * np.abs(ridge.kernel) * grown).astype(np.float64)
         along = _degree(larger, y, goal / 4)
-        across = _degree(2.0 * larger, x, goal / 4)
+        # |T_J(Y)| is at most 1 plus its own remainder.
+        rest = np.ones_like(y) if along is None else 1.0 + _term(y, along + 1)
+        across = _degree(rest * larger, x, goal / 4)
         if across is None or along is None:
             return None
         powers_x = _powers((ridge.x_real + 1j * ridge.x_imaginary) * half, across)
@@ -581,6 +595,14 @@ def _degree(sizes: Floats, values: Floats, goal: float) -> int | None:
         if float(term.sum()) <= goal:
             return degree
     return None
+
+
+def _term(values: Floats, power: int) -> Floats:
+    """Return values^power/power!."""
+    found = np.ones_like(values)
+    for k in range(1, power + 1):
+        found = found * values / k
+    return found
 
 
 def _powers(values: WideArray, degree: int) -> WideArray:
