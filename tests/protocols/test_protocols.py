@@ -23,7 +23,14 @@ from chaffinch.protocols import (
     local_variant,
     protocol_variants,
 )
-from chaffinch.protocols.base import GRAIN, Setting, number_protocol, number_question, numerator
+from chaffinch.protocols.base import (
+    GRAIN,
+    Setting,
+    answer_labels,
+    number_protocol,
+    number_question,
+    numerator,
+)
 from chaffinch.protocols.flipped_records import (
     PACKED_ABOVE,
     cut_chance,
@@ -254,6 +261,8 @@ def test_the_bound_on_overflow_is_the_one_of_chernoff(positions: int, flip: Frac
 
 def test_as_many_slots_as_are_set_on_average_overflow_for_sure() -> None:
     assert overflow(5, QUARTER, 1) == 1.0
+    # Next to the average the bound is 1 and its margin for rounding must not show.
+    assert overflow(10**6 + 1, QUARTER - Fraction(1, 10**12), 250_000) == 1.0
 
 
 def test_the_chance_of_a_cut_is_rounded_up_to_three_digits() -> None:
@@ -263,7 +272,7 @@ def test_the_chance_of_a_cut_is_rounded_up_to_three_digits() -> None:
         assert true <= found <= true * Fraction(1011, 1000)
         digits = f"{float(found):e}".split("e")[0].rstrip("0").replace(".", "")
         assert len(digits) <= 3
-    assert cut_chance(0.6, 2) == 1
+    assert cut_chance(0.6, 2) == cut_chance(1.0, 1) == cut_chance(1.0, 5) == 1
 
 
 def test_the_fewest_slots_are_those_that_just_keep_within_delta() -> None:
@@ -454,6 +463,8 @@ def test_only_numbers_are_numbers() -> None:
         number_protocol(Flips(QUARTER))
     with pytest.raises(InvalidInput, match="a Number"):
         number_question(BIT)
+    with pytest.raises(InvalidInput, match="named answers"):
+        answer_labels(NUMBER)
 
 
 def test_a_chance_is_a_whole_number_of_grains() -> None:

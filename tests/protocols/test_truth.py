@@ -131,6 +131,7 @@ def test_impossible_numbers_of_reports_are_refused(reports: int) -> None:
     with pytest.raises(InvalidInput):
         noise.standard_error(reports)
     assert noise.standard_error(MOST_REPORTS) > 0
+    assert noise.estimate([MOST_REPORTS // 2], MOST_REPORTS) == pytest.approx(MOST_REPORTS // 2)
 
 
 def test_the_mirror_of_reports_without_decoys_has_none() -> None:

@@ -56,6 +56,9 @@ def test_very_small_strengths_are_found_as_exactly_as_large_ones() -> None:
 
 def test_a_slope_is_one_at_least_and_where_nothing_is_known() -> None:
     assert gaussian_slope(700.0, 1e-3) == 1.0
+    # Where delta of the smaller mu is too small for a float, and that of the larger is not.
+    for place in range(400):
+        assert gaussian_slope(38.5 + 0.002 * place, 1.0) >= 1.0
     assert gaussian_slope(1.0, 90.0) == 1.0
     assert gaussian_slope(0.0, 1e-3) == pytest.approx(1.0, rel=1e-3)
 
