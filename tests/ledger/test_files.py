@@ -495,3 +495,13 @@ def test_what_a_killed_creation_left_is_removed(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="free"):
         made.create(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger", "mark"]
+
+
+def test_a_schema_that_is_no_text_is_one_clear_error(folder: Path) -> None:
+    """SQLite quotes a damaged schema in what it says, whatever bytes are in it."""
+    content = (folder / "ledger").read_bytes()
+    for place in range(content.index(b"CREATE TABLE head"), content.index(b"ledger TEXT")):
+        spoiled = content[:place] + b"\xff" + content[place + 1 :]
+        (folder / "ledger").write_bytes(spoiled)
+        with pytest.raises(StorageFault, match="ledger must be"):
+            made.reopen(folder)

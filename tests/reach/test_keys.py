@@ -194,3 +194,19 @@ def test_a_damaged_record_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "campaign.key.record").write_text(text)
     with pytest.raises(InvalidFile, match="the record of a campaign key"):
         encode(["a"], small_plan(), publisher="daily", key=load_key(tmp_path / "campaign.key"))
+
+
+def test_no_letter_of_a_record_can_change(tmp_path: Path) -> None:
+    """Whatever single byte is another, the key does not forget what it has made."""
+    new_key().save(tmp_path / "campaign.key")
+    plan, place = small_plan(), tmp_path / "campaign.key.record"
+    made = encode(["a"], plan, publisher="daily", key=load_key(tmp_path / "campaign.key"))
+    content = place.read_bytes()
+    for number, byte in enumerate(content):
+        place.write_bytes(content[:number] + bytes([byte ^ 1]) + content[number + 1 :])
+        try:
+            found = load_key(tmp_path / "campaign.key").made_for("daily")
+        except InvalidFile:
+            continue
+        assert found is not None
+        assert found["batch"] == made.batch

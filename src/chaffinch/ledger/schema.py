@@ -116,8 +116,10 @@ def guarded(*, charging: bool = False) -> Iterator[None]:
     """
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
-        if getattr(error, "sqlite_errorcode", None) in _DAMAGED:
+    except (sqlite3.Error, OSError, UnicodeError) as error:
+        # What SQLite says of a damaged schema can hold bytes that are no text.
+        undecodable = isinstance(error, UnicodeError)
+        if undecodable or getattr(error, "sqlite_errorcode", None) in _DAMAGED:
             raise _broken("a whole database", "damaged pages, or another file") from None
         hint = "check both files and their folders; nothing was charged"
         if charging:

@@ -168,9 +168,11 @@ class Record:
                 finally:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeError) as error:
+            # What SQLite says of a damaged schema can hold bytes that are no text.
+            got = "a damaged file" if isinstance(error, UnicodeError) else error
             raise StorageFault(
-                f"The record of the shuffler must be whole and within reach. Got: {error}.",
+                f"The record of the shuffler must be whole and within reach. Got: {got}.",
                 hint="nothing was shuffled; name a file for it that can be written to (--record)",
             ) from None
 

@@ -16,6 +16,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from chaffinch.errors import InvalidTable, Reason
 from chaffinch.files import LONGEST_LINE, Source, reading
 from chaffinch.tables.arrays import BATCH_BYTES, Opened, check_names
+from chaffinch.tables.parquet_parts import (
+    BYTES,
+    CODECS,
+    DELTA_BYTES,
+    FIXED_BYTES,
+    Chunk,
+    read_chunks,
+    read_page_header,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,10 +62,12 @@ def open_parquet(source: Source) -> Opened:
                 pre_buffer=False,  # it would hold the whole file
                 page_checksum_verification=True,
             )
-            rows = _rows_at_once(opened.metadata, file, columns, size)
+            rows = _rows_at_once(opened.schema, file, columns, size)
             file.seek(0)
             # One thread decodes ahead of nobody: the memory stays at one batch per column.
-            yield from opened.iter_batches(rows, columns=list(columns), use_threads=False)
+            for batch in opened.iter_batches(rows, columns=list(columns), use_threads=False):
+                batch.validate(full=True)  # the format leaves the letters to the reader
+                yield batch
 
     return names, rows, stream
 
@@ -65,23 +76,21 @@ def open_parquet(source: Source) -> Opened:
 # What a Parquet file can grow to, by its footer and its dictionaries.
 
 
-def _rows_at_once(metadata: Any, file: BinaryIO, columns: Sequence[str], size: int) -> int:
+def _rows_at_once(schema: Any, file: BinaryIO, columns: Sequence[str], size: int) -> int:
     """Return how many rows may be decoded at a time; refuse columns that unpack to too much."""
     wanted = set(columns)
     rows = size
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for place in range(group.num_columns):
-            column = group.column(place)
-            top, *below = column.path_in_schema.split(".")
-            if top not in wanted:
-                continue
-            _check_size(column.total_uncompressed_size, column.total_compressed_size, top)
-            longest = max(_longest_value(column, metadata.schema.column(place), file), 8)
-            if not below:
-                rows = min(rows, max(BATCH_BYTES // longest, 1))
-            elif column.num_values * longest > _LARGEST_PART:
-                # All values of a nested column may stand in one row.
-                raise _too_large(top)
+    for chunk in read_chunks(file):
+        top, *below = chunk.path
+        if top not in wanted:
+            continue
+        _check_size(chunk.unpacked, chunk.packed, top)
+        longest = max(_longest_value(chunk, schema, file), 8)
+        if not below:
+            rows = min(rows, max(BATCH_BYTES // longest, 1))
+        elif chunk.values * longest > _LARGEST_PART:
+            # All values of a nested column may stand in one row.
+            raise _too_large(top)
     return rows
 
 
@@ -91,37 +100,41 @@ def _check_size(unpacked: int, packed: int, column: str | None = None) -> None:
         raise _too_large(column)
 
 
-def _longest_value(column: Any, schema: Any, file: BinaryIO) -> int:
+def _longest_value(chunk: Chunk, schema: Any, file: BinaryIO) -> int:
     """Return how many bytes one value of a column chunk can have, or more than that."""
-    if column.physical_type == "FIXED_LEN_BYTE_ARRAY":
-        return int(schema.length)
-    if column.physical_type != "BYTE_ARRAY":
+    if chunk.kind == FIXED_BYTES:
+        if chunk.place >= len(schema):
+            raise EOFError
+        return int(schema.column(chunk.place).length)
+    if chunk.kind != BYTES:
         return 12
-    if "DELTA_BYTE_ARRAY" in column.encodings:
+    if DELTA_BYTES in chunk.encodings:
         # A value repeats the start of the one before it: at most all that was written.
-        return int(column.total_uncompressed_size)
+        return chunk.unpacked
     # Where values are written one by one, a batch of them is no larger than the chunk.
-    plain = column.total_uncompressed_size // max(column.num_values, 1)
-    if not column.has_dictionary_page:
-        return int(plain)
-    return max(int(plain), _longest_in_dictionary(column, file))
+    plain = chunk.unpacked // max(chunk.values, 1)
+    if chunk.dictionary is None:
+        return plain
+    return max(plain, _longest_in_dictionary(chunk, chunk.dictionary, file))
 
 
-def _longest_in_dictionary(column: Any, file: BinaryIO) -> int:
+def _longest_in_dictionary(chunk: Chunk, start: int, file: BinaryIO) -> int:
     """Return the length of the longest value in a chunk's dictionary, which comes first."""
     import pyarrow as pa
 
-    file.seek(column.dictionary_page_offset)
-    page = _PageHeader.read(file.read(256))
-    if page is None:
-        return int(column.total_uncompressed_size)
-    _check_size(page.unpacked, page.packed, column.path_in_schema.split(".")[0])
-    file.seek(column.dictionary_page_offset + page.length)
+    if start < 0:
+        raise EOFError
+    file.seek(start)
+    try:
+        page = read_page_header(file.read(256))
+    except EOFError:
+        return chunk.unpacked  # a header of another shape
+    _check_size(page.unpacked, page.packed, chunk.path[0])
+    file.seek(start + page.length)
     content: Any = file.read(page.packed)
     try:
-        if column.compression != "UNCOMPRESSED":
-            name = column.compression.lower()
-            codec = pa.Codec("lz4_raw" if name == "lz4" else name)
+        if chunk.codec:
+            codec = pa.Codec(CODECS.get(chunk.codec, "unknown"))
             content = codec.decompress(content, page.unpacked, asbytes=True)
     except (pa.ArrowException, ValueError, OSError):
         return page.unpacked  # one value can be all of it
@@ -131,64 +144,8 @@ def _longest_in_dictionary(column: Any, file: BinaryIO) -> int:
         longest = max(longest, length)
         place += 4 + length
     if longest > LONGEST_LINE:
-        raise _too_large(column.path_in_schema.split(".")[0])
+        raise _too_large(chunk.path[0])
     return longest
-
-
-@dataclass(frozen=True)
-class _PageHeader:
-    """What stands before a page: how long that is, and the page's sizes."""
-
-    length: int
-    unpacked: int
-    packed: int
-
-    @classmethod
-    def read(cls, content: bytes) -> _PageHeader | None:
-        """Return the header at the start of some bytes, or None where it is of another shape.
-
-        Thrift's compact protocol: every field is a byte (how much its number grows, its type)
-        and a value, and a zero byte ends a structure. Headers hold whole numbers (type 5),
-        flags (1 and 2) and structures of these (12).
-        """
-        sizes: dict[int, int] = {}
-        place = depth = number = 0
-        outer: list[int] = []
-        try:
-            while True:
-                head = content[place]
-                place += 1
-                if head == 0:
-                    if not outer:
-                        break
-                    number = outer.pop()
-                    depth -= 1
-                    continue
-                number += head >> 4
-                kind = head & 15
-                if kind == 5:
-                    value, place = _varint(content, place)
-                    if not depth:
-                        sizes[number] = (value >> 1) ^ -(value & 1)
-                elif kind == 12:
-                    outer.append(number)
-                    number, depth = 0, depth + 1
-                elif kind not in (1, 2):
-                    return None
-            return cls(place, sizes[2], sizes[3]) if min(sizes[2], sizes[3]) >= 0 else None
-        except (IndexError, KeyError):
-            return None
-
-
-def _varint(content: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = content[place]
-        place += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, place
 
 
 # ----------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 20
 _TEXT_BYTES = 1 << 22
 """How much text of JSON lines is taken at a time."""
+_RAGGED = re.compile(r"Row #(\d+): Expected \d+ columns")
+"""What Arrow says of a row with too few or too many cells. Its handler for such rows would get
+their text, and fails with a trace on standard error where that is no UTF-8."""
 _DECODE = json.JSONDecoder().raw_decode
 
 
@@ -131,28 +134,21 @@ def _csv_batches(
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    ragged: list[int] = []
-
-    def refuse(row: Any) -> str:
-        ragged.append(row.number - 1)
-        return "error"
-
     row = 1
     try:
-        for batch in arrow_csv.open_csv(file, **_options(chosen, delimiter, width, refuse)):
+        for batch in arrow_csv.open_csv(file, **_options(chosen, delimiter, width)):
             yield _decoded(batch, row)
             row += batch.num_rows
     except pa.ArrowInvalid as error:
-        if ragged:
-            raise _ragged(ragged[0], width) from None
+        ragged = _RAGGED.search(str(error))
+        if ragged is not None:
+            raise _ragged(int(ragged[1]) - 1, width) from None
         # So Arrow calls a header that no line end follows.
         if row > 1 or "Empty CSV" not in str(error):
             raise
 
 
-def _options(
-    chosen: tuple[str, ...], delimiter: str, width: int, refuse: Callable[[Any], str]
-) -> dict[str, Any]:
+def _options(chosen: tuple[str, ...], delimiter: str, width: int) -> dict[str, Any]:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -162,7 +158,6 @@ def _options(
         "parse_options": arrow_csv.ParseOptions(
             delimiter=delimiter,
             newlines_in_values=False,
-            invalid_row_handler=refuse,
             # In a table of one column an empty line is a missing answer, not a gap.
             ignore_empty_lines=width > 1,
         ),

@@ -14,6 +14,7 @@ beside that file. Publishers have copies of the key, each with a record of its o
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -41,7 +42,7 @@ _OLD_FORM = "chaffinch-campaign-key-1:"
 _DIGITS = re.compile(r"([0-9a-f]{64})-([0-9a-f]{8})")
 _OLD_DIGITS = re.compile(r"([0-9a-f]{64})")
 _RULE = "a campaign key as `chaffinch reach key` writes it"
-_RECORD_FORMAT = "chaffinch/key-record@1"
+_RECORD_FORMAT = "chaffinch/key-record@2"
 _RECORD_RULE = "the record of a campaign key"
 _LARGEST_RECORD = 1 << 22
 
@@ -193,7 +194,8 @@ def _read_record(path: Path) -> list[dict[str, str]]:
     try:
         document: Any = json.loads(text)
         entries = document["filters"]
-        whole = document["format"] == _RECORD_FORMAT and all(
+        # A changed entry would let the key make a second filter, so the digest is of them all.
+        whole = document == _record_document(entries) and all(
             isinstance(one[name], str)
             for one in entries
             for name in ("key", "plan", "publisher", "batch", "sha256")
@@ -210,6 +212,13 @@ def _read_record(path: Path) -> list[dict[str, str]]:
     return list(entries)
 
 
+def _record_document(entries: list[dict[str, str]]) -> dict[str, Any]:
+    """Return the record of some filters, with a digest by which damage is noticed."""
+    listed = json.dumps(entries, sort_keys=True, separators=(",", ":")).encode()
+    digest = hashlib.sha256(listed).hexdigest()
+    return {"format": _RECORD_FORMAT, "filters": entries, "digest": digest}
+
+
 @contextmanager
 def _locked_record(path: Path) -> Iterator[list[dict[str, str]]]:
     """Yield the entries of a record; what was added is on the disk when the block ends."""
@@ -219,7 +228,7 @@ def _locked_record(path: Path) -> Iterator[list[dict[str, str]]]:
         yield entries
         if len(entries) == before:
             return
-        text = json.dumps({"format": _RECORD_FORMAT, "filters": entries}, indent=1)
+        text = json.dumps(_record_document(entries), indent=1)
         with atomic(path, permissions=_OWNER_ONLY) as file:
             file.write(text.encode() + b"\n")
 
