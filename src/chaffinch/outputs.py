@@ -232,8 +232,13 @@ def hand_out(files: Mapping[Path, Writer], bill: Bill | None = None, *, new: boo
                 if not _may_be_paid(bill):
                     _remove(places.values())
                 raise
-        for one in written:
-            one.put_in_place()
+        try:
+            for one in written:
+                one.put_in_place()
+        except BaseException:
+            if bill is None:  # what nobody paid for is made again, not kept
+                _remove(places.values())
+            raise
     for path in special:
         files[path](path)
 

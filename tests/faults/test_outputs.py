@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from chaffinch import outputs
 from chaffinch.outputs import Bill, finish_waiting, hand_out
 
 BILL = Bill("plan", "key", "subject", pay=lambda: None, paid=lambda: True)
@@ -44,4 +45,16 @@ def test_unfinished_files_go_when_waiting_ones_are_finished(tmp_path: Path) -> N
     staging = tmp_path / f".chaffinch-staging.{'0a' * 8}.part"
     (staging / "files").mkdir(parents=True)
     assert finish_waiting(tmp_path, lambda _: True) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_nobody_paid_for_does_not_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(outputs, "_give_name", stop)
+    with pytest.raises(KeyboardInterrupt):
+        hand_out({tmp_path / "release.json": lambda path: path.write_text("{}")})
     assert list(tmp_path.iterdir()) == []

@@ -134,7 +134,8 @@ def folder(out: Path, *, own: bool = False) -> Iterator[Path]:
             yield staging
             for file in sorted(staging.iterdir()) if not own else ():
                 _refuse_other(out / file.name, file)
-            for file in sorted(staging.iterdir()):
+            # A plan comes first: by it the next run knows what a killed one has left.
+            for file in sorted(staging.iterdir(), key=_plans_first):
                 try:
                     os.replace(file, out / file.name)  # noqa: PTH105
                 except OSError as error:
@@ -145,6 +146,10 @@ def folder(out: Path, *, own: bool = False) -> Iterator[Path]:
                 with suppress(OSError):
                     out.rmdir()
             raise
+
+
+def _plans_first(file: Path) -> tuple[bool, str]:
+    return not file.name.endswith(".plan.json"), file.name
 
 
 def _refuse_other(target: Path, file: Path) -> None:

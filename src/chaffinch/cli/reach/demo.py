@@ -85,16 +85,22 @@ def demo(
 
 
 def _is_demo(out: Path, plan: ReachPlan) -> bool:
-    """Return whether a folder's key was made by a demo: it has encoded the demo's plan alone."""
+    """Return whether a folder is a demo's: it has its plan, and a key that made nothing else.
+
+    A demo that was killed may have left a key without its record.
+    """
     from chaffinch.encoding.publisher.campaign_key import load_key
     from chaffinch.errors import ChaffinchError
+    from chaffinch.planning.audiences.plan import load_plan
 
     try:
+        if load_plan(out / "campaign.plan.json").id != plan.id:
+            return False
         key = load_key(out / "campaign.key")
         made = [key.made_for(name) for name in SIZES]
     except ChaffinchError:
         return False
-    return all(one is not None and one["plan"] == plan.id for one in made)
+    return all(one is None or one["plan"] == plan.id for one in made)
 
 
 def _table(made_up: Publishers, publisher: str) -> str:
