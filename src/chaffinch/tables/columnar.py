@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from chaffinch.errors import InvalidTable, Reason
-from chaffinch.files import LONGEST_LINE, Source, reading
 from chaffinch.tables.arrays import BATCH_BYTES, Opened, check_names
 from chaffinch.tables.parquet_parts import (
     BYTES,
@@ -25,6 +24,7 @@ from chaffinch.tables.parquet_parts import (
     read_chunks,
     read_page_header,
 )
+from chaffinch.tables.sources import LONGEST_LINE, Source, reading
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaffinch import checks, files
+from chaffinch import checks
 from chaffinch.errors import InvalidInput, InvalidTable, Reason
-from chaffinch.files import Source
-from chaffinch.tables import columnar, memory, text
+from chaffinch.tables import columnar, memory, sources, text
 from chaffinch.tables.arrays import Opened, Stream, cut_batch
+from chaffinch.tables.sources import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,9 +118,9 @@ def open_table(source: Any, *, format: str | None = None) -> Table:  # noqa: A00
         checks.choice("format", format, tuple(FORMATS))
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        found = files.standard_input() if path == "-" else files.from_path(Path(path))
+        found = sources.standard_input() if path == "-" else sources.from_path(Path(path))
     elif hasattr(source, "read") and not hasattr(source, "read_next_batch"):
-        found = files.from_stream(source)
+        found = sources.from_stream(source)
     else:
         return _table(memory.open_object(source), getattr(source, "nbytes", None))
     kind = format or _format(found)

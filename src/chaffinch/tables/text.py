@@ -12,9 +12,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from chaffinch.errors import InvalidTable
-from chaffinch.files import LONGEST_LINE, Source, reading
 from chaffinch.tables.arrays import Opened, check_names
 from chaffinch.tables.memory import column_of
+from chaffinch.tables.sources import LONGEST_LINE, Source, reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
