@@ -48,11 +48,6 @@ class Fault:
     step: int = 0
     after: float | None = None
 
-    @property
-    def killing(self) -> bool:
-        """Return whether the process gets no chance to clean up."""
-        return self.kind in {"kill", TORN}
-
 
 @dataclass(frozen=True)
 class Ended:

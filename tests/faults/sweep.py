@@ -1,7 +1,7 @@
 """Stop verbs at each of their steps in turn, and look at the disk every time.
 
 Called as a program, so that forks start from a process without threads. Prints how often each
-verb was stopped.
+verb was stopped, and by what.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import importlib
 import io
+import itertools
 import json
 import os
 import pkgutil
@@ -16,6 +17,7 @@ import random
 import shutil
 import stat
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -151,7 +153,8 @@ def check_stopped(seen: Seen, ended: steps.Ended, fault: Fault, verb: Verb, abou
         assert seen.charges == 1, ("something unpaid can be read", about)
     if verb.private:
         assert not seen.open_to_others, about
-    if not fault.killing and ended.reached and fault.kind != FULL:
+    # A signal that comes before the command listens to it, or when it is over, kills it.
+    if ended.code is not None and ended.reached and fault.kind != FULL:
         # A command that handles a signal leaves nothing, except what is paid for.
         assert ended.code in {STOPPED, 0}, about
         if fault.after is None and not seen.charges and ended.code == STOPPED:
@@ -164,13 +167,13 @@ def check_again(folder: Path, start: Start) -> dict[str, Any]:
     return {"code": code, "seen": look(folder, start)}
 
 
-def live(start: Start, fault: Fault, number: int) -> None:
-    """Stop a verb once and check everything."""
+def live(start: Start, fault: Fault, number: int) -> bool:
+    """Stop a verb once and check everything; return whether the fault came before the end."""
     with start.copied(str(number)) as folder:
-        live_in(folder, start, fault)
+        return live_in(folder, start, fault)
 
 
-def live_in(folder: Path, start: Start, fault: Fault) -> None:
+def live_in(folder: Path, start: Start, fault: Fault) -> bool:
     """Stop a verb in a folder of its own, look, run the same again, and look again."""
     verb = start.verb
     ended = steps.run(verb.line(folder), start.results_in(folder), fault)
@@ -194,6 +197,7 @@ def live_in(folder: Path, start: Start, fault: Fault) -> None:
         # What was whole already is another release when it is made again.
         most = 2 if verb.anew and not seen.missing else 1
         assert bool(verb.pays) <= after.charges <= most, ("paid once for one result", about)
+    return ended.reached
 
 
 def check_batches(start: Start, folder: Path, seen: Seen, about: object) -> None:
@@ -255,22 +259,28 @@ def warm_up(folder: Path, verbs: Sequence[str]) -> None:
     gc.freeze()
 
 
-def faults(total: int, seconds: float, every: int, lives: int) -> Iterator[Fault]:
-    """Yield kills at all steps or every few, a share of other faults, and kills at any moment."""
-    kinds = ("terminate", TORN, "hang up", FULL, "interrupt")
-    made = 0
-    for step in range(1 + every // 2, total + 2, every):
+def at_steps(total: int, most: int) -> Iterator[Fault]:
+    """Yield kills at all steps, or at so many of them, and as many other faults."""
+    kinds = itertools.cycle(("terminate", TORN, "hang up", FULL, "interrupt"))
+    every = max(1, total // most)
+    for step in range(1 + every // 2, total + 1, every):
         yield Fault("kill", step)
-        yield Fault(kinds[made // 2 % len(kinds)], step)
-        made += 2
+        yield Fault(next(kinds), step)
+
+
+def at_moments(seconds: float) -> Iterator[Fault]:
+    """Yield kills at any moment of a command that takes so many seconds, without end."""
     drawn = random.Random()
-    for _ in range(made, lives):
-        kind = drawn.choice(("kill", "kill", "kill", "terminate"))
-        yield Fault(kind, after=drawn.uniform(0, 1.05 * seconds))
+    kinds = itertools.cycle(("kill", "terminate", "kill", "hang up"))
+    while True:
+        yield Fault(next(kinds), after=drawn.uniform(0, seconds))
 
 
-def sweep(name: str, folder: Path, every: int, lives: int) -> int:
-    """Stop a verb so many times at least; return how often that was."""
+def sweep(name: str, folder: Path, most: int, kills: int) -> dict[str, int]:
+    """Stop a verb at its steps, and then at any moment until it was killed so many times.
+
+    Returns how often each fault happened; one that came after the end is not counted.
+    """
     start = Start(folder, VERBS[name], name)
     with start.copied("whole") as whole:
         ended = steps.run(start.verb.line(whole), start.results_in(whole))
@@ -278,20 +288,23 @@ def sweep(name: str, folder: Path, every: int, lives: int) -> int:
     assert ended.code == 0, ended
     assert not ended.direct, ("written under its own name before it is whole", ended)
     assert seen.complete, seen
-    failed = []
-    number = 0
-    for fault in faults(ended.steps, ended.seconds, every, lives):
-        number += 1
+    failed: list[str] = []
+    happened: Counter[str] = Counter()
+    moments = itertools.islice(at_moments(ended.seconds), 10 * kills)
+    for number, fault in enumerate(itertools.chain(at_steps(ended.steps, most), moments)):
+        if fault.after is not None and happened.total() - happened[FULL] >= kills:
+            break
         try:
-            live(start, fault, number)
+            if live(start, fault, number):
+                happened[fault.kind] += 1
         except AssertionError as error:
             failed.append(str(error))
     assert not failed, f"{len(failed)} lives of {name} went wrong:\n" + "\n".join(failed[:20])
-    return number
+    return dict(happened)
 
 
 if __name__ == "__main__":
-    _, place, each, least, *verbs = sys.argv
+    _, place, at_most, least, *verbs = sys.argv
     warm_up(Path(place), verbs)
-    counts = {verb: sweep(verb, Path(place), int(each), int(least)) for verb in verbs}
+    counts = {verb: sweep(verb, Path(place), int(at_most), int(least)) for verb in verbs}
     sys.stdout.write(json.dumps(counts))

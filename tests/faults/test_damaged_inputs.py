@@ -37,6 +37,8 @@ USERS = 20
 PEOPLE = 25
 CANARY = "CANARY8731"
 REFUSED = {2, 3, 4, 5}
+MANY = 300
+"""How often each kind of input is damaged in the long tier."""
 SURVEY = f"""\
 title = "Members"
 users = {USERS}
@@ -296,10 +298,10 @@ def damaged(one: Input, whole: Path, folder: Path, times: int, seed: str) -> Ite
     before, content = contents(folder), (whole / one.file).read_bytes()
     expected = one.read(folder / one.file) if one.read and one.exact else None
     for number in range(times):
-        change = drawn.choice(one.changes)
-        spoiled = change(content, drawn)
-        if spoiled == content:
-            continue
+        spoiled = content
+        while spoiled == content:  # such as two equal bytes that changed places
+            change = drawn.choice(one.changes)
+            spoiled = change(content, drawn)
         (folder / one.file).write_bytes(spoiled)
         ended = call(one.words, folder)
         after = contents(folder)
@@ -332,8 +334,13 @@ def test_some_damage(name: str, whole: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", INPUTS)
 def test_much_damage(name: str, whole: Path, tmp_path: Path) -> None:
     seed = str(random.SystemRandom().random())
-    codes = list(damaged(INPUTS[name], whole, tmp_path / "folder", 300, seed))
+    codes = list(damaged(INPUTS[name], whole, tmp_path / "folder", MANY, seed))
+    assert len(codes) == MANY
     assert set(codes) - {0}, seed
+
+
+def test_the_long_tier_damages_enough() -> None:
+    assert len(INPUTS) * MANY >= 5000
 
 
 @pytest.mark.parametrize("times", [20, pytest.param(500, marks=pytest.mark.long)])
