@@ -1,4 +1,4 @@
-"""Files that are there in full or not at all."""
+"""Files that are there in full or not at all, and what goes wrong with them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, TextIO, overload
 
 from chaffinch.errors import InvalidFile, Reason, StorageFault
+from chaffinch.locks import holds_new, make_locked_folder, try_lock
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
@@ -133,8 +134,7 @@ def _new_part(target: Path, permissions: int) -> tuple[Path, int]:
     while True:
         part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
         number = os.open(part, _NEW, permissions)
-        # Before the lock another process may have taken it for a leftover, and removed it.
-        if _lock(number) is not False and part.exists():
+        if holds_new(number, part):
             return part, number
         os.close(number)
 
@@ -233,7 +233,7 @@ def _remove_unlocked(place: Path) -> None:
     number = os.open(place, _LOOK)
     try:
         kind = os.fstat(number).st_mode
-        if _lock(number) is not True:
+        if try_lock(number) is not True:
             return
         if stat.S_ISDIR(kind):
             shutil.rmtree(place, ignore_errors=True)
@@ -247,13 +247,9 @@ def _remove_unlocked(place: Path) -> None:
 def staging_folder(parent: Path) -> Iterator[Path]:
     """Yield a new folder for unfinished files, for its owner only; it is removed in the end."""
     remove_leftovers(parent)
-    while True:
-        place = parent / f".chaffinch-staging.{secrets.token_hex(8)}.part"
-        place.mkdir(0o700)
-        number = os.open(place, os.O_RDONLY)
-        if _lock(number) is not False and place.exists():
-            break
-        os.close(number)
+    place, number = make_locked_folder(
+        lambda: parent / f".chaffinch-staging.{secrets.token_hex(8)}.part"
+    )
     try:
         # Who works inside may lock its folder too, so that is another one than the locked one.
         inside = place / "files"
@@ -264,6 +260,21 @@ def staging_folder(parent: Path) -> Iterator[Path]:
         os.close(number)
 
 
+@contextmanager
+def publish_new(path: Path) -> Iterator[Path]:
+    """Yield a name in a new folder to write to; afterwards it appears as ``path``, whole.
+
+    Linking fails where a file exists, so two creators cannot both succeed. The folder goes
+    with all that is in it, such as the journal of a database; if this process is killed, the
+    next one that makes a file there removes it.
+    """
+    with staging_folder(path.parent) as folder:
+        unfinished = folder / path.name
+        yield unfinished
+        os.link(unfinished, path)
+    sync_folder(path.parent)
+
+
 def remove_folder(place: Path) -> None:
     """Remove a folder as far as possible; Ctrl-C meanwhile is heard when it is gone."""
     try:
@@ -271,19 +282,6 @@ def remove_folder(place: Path) -> None:
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
-
-
-def _lock(number: int) -> bool | None:
-    """Lock an open file until it is closed: whether that worked, None where there are no locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return False if error.errno in {errno.EAGAIN, errno.EACCES} else None
-    return True
 
 
 # ----------------------------------------------------------------------------

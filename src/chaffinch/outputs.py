@@ -28,6 +28,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from chaffinch.databases import BATCH_RECORD, OWNER_AT
 from chaffinch.errors import ChaffinchError, InvalidInput, Reason, StorageFault
 from chaffinch.files import (
     TURNED,
@@ -71,7 +72,6 @@ _FORMATS = {
     "ledger-mark": Kind.MARK,
 }
 """The documents among them, by what stands in ``"format": "chaffinch/…@1"``."""
-_BATCH_RECORD = (0x43685368).to_bytes(4)
 _FORMAT = re.compile(rb'"format"\s*:\s*"chaffinch/([a-z-]+)@')
 _LARGEST = 1 << 24
 """A document of more bytes than this is no plan and no record."""
@@ -83,11 +83,11 @@ def kind_of(path: AnyPath) -> Kind | None:
         with Path(path).open("rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return None
-            content = file.read(72)
+            content = file.read(OWNER_AT + 4)
             for start, kind in _STARTS.items():
                 if content.startswith(start):
-                    mark = content[68:72]  # where SQLite keeps whose file it is
-                    return Kind.BATCH_RECORD if mark == _BATCH_RECORD else kind
+                    owner = int.from_bytes(content[OWNER_AT:])
+                    return Kind.BATCH_RECORD if owner == BATCH_RECORD else kind
             if content.lstrip()[:1] != b"{":
                 return None
             content += file.read(_LARGEST)

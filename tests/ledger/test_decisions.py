@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaffinch import privacy
+from chaffinch import databases, files, privacy
 from chaffinch.errors import InvalidInput, Reason, StorageFault
 from chaffinch.files import sync_folder
 from chaffinch.ledger import Charge, Ledger, chain, schema
@@ -189,7 +189,7 @@ def test_a_ledger_that_cannot_be_read_has_charged_nothing(tmp_path: Path) -> Non
 
 def test_every_connection_waits_for_the_disk(tmp_path: Path) -> None:
     made.create(tmp_path)
-    with schema.reading(tmp_path / "ledger") as connection:
+    with databases.reading(tmp_path / "ledger") as connection:
         found = [
             connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("synchronous", "fullfsync", "trusted_schema")
@@ -215,7 +215,8 @@ def test_a_mark_is_on_disk_before_it_takes_its_place(
     mark = Mark("a" * 32, 1, "b" * 64)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", watched)
-        patch.setattr(chain, "sync_folder", watched_folder)
+        for module in (chain, files):
+            patch.setattr(module, "sync_folder", watched_folder)
         for write in (mark.create, mark.replace):
             synced.clear()
             write(tmp_path / "mark")
@@ -227,7 +228,7 @@ def test_a_mark_is_on_disk_before_it_takes_its_place(
 
 def test_a_file_that_is_not_finished_does_not_appear(tmp_path: Path) -> None:
     def fail() -> None:
-        with chain.published(tmp_path / "new") as unfinished:
+        with files.publish_new(tmp_path / "new") as unfinished:
             assert unfinished.is_relative_to(tmp_path)
             unfinished.write_bytes(b"half")
             assert not (tmp_path / "new").exists()

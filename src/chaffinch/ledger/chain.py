@@ -41,7 +41,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from chaffinch.errors import StorageFault
-from chaffinch.files import staging_folder, sync_folder
+from chaffinch.files import publish_new, sync_folder
 
 FORMAT = "chaffinch/ledger@1"
 _MARK_FORMAT = "chaffinch/ledger-mark@1"
@@ -120,26 +120,11 @@ class Mark:
 
     def create(self, path: Path) -> None:
         """Write this mark where there is no file yet, durably; FileExistsError otherwise."""
-        with published(path) as beside:
+        with publish_new(path) as beside:
             _write_durably(beside, self._text())
 
     def _text(self) -> str:
         return json.dumps({"format": _MARK_FORMAT, **asdict(self)}) + "\n"
-
-
-@contextmanager
-def published(path: Path) -> Iterator[Path]:
-    """Yield a name in a new folder to write to; afterwards it appears as ``path``, whole.
-
-    Linking fails where a file exists, so two creators cannot both succeed. The folder goes
-    with all that is in it, such as the journal of a database; if this process is killed, the
-    next one that makes a file there removes it.
-    """
-    with staging_folder(path.parent) as folder:
-        unfinished = folder / path.name
-        yield unfinished
-        os.link(unfinished, path)
-    sync_folder(path.parent)
 
 
 def _beside(path: Path) -> Path:

@@ -15,10 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from chaffinch import checks
+from chaffinch.databases import reading, writing
 from chaffinch.errors import BudgetExhausted, InvalidInput, LedgerRolledBack, StorageFault
 from chaffinch.files import remove_leftovers
 from chaffinch.ledger import schema
-from chaffinch.ledger.chain import Mark, published
+from chaffinch.ledger.chain import Mark
 from chaffinch.ledger.charge import Charge, Entry, fits, promised, total, word
 from chaffinch.ledger.schema import ROLES, Head, History, guarded
 from chaffinch.privacy import Guarantee, Target
@@ -75,8 +76,7 @@ class Ledger:
                 raise InvalidInput("path of a new ledger", "free", str(place))
             head = _adopted(beside, role, cap)
             try:
-                with published(place) as unfinished:
-                    schema.build(unfinished, head)
+                schema.create(place, head)
             except FileExistsError:
                 raise InvalidInput("path of a new ledger", "free", str(place)) from None
         return cls(place, beside, head)
@@ -85,7 +85,7 @@ class Ledger:
     def open(cls, path: AnyPath, *, mark: AnyPath) -> Ledger:
         """Open a ledger; refuse it when database, schema, hash chain or mark disagree."""
         place, beside = _two_paths(path, mark)
-        with guarded(), schema.reading(place) as connection:
+        with guarded(), reading(place) as connection:
             schema.check_pages(connection)
             ledger = cls(place, beside, schema.read(connection).head)
         ledger._history()
@@ -96,6 +96,11 @@ class Ledger:
         if self.role != role:
             raise InvalidInput("ledger", f"one of the role {role}", f"one of the role {self.role}")
         return self
+
+    @property
+    def id(self) -> str:
+        """Return the ledger's own name, drawn when it was made: it tells copies from others."""
+        return self._head.ledger
 
     @property
     def role(self) -> str:
@@ -186,7 +191,7 @@ class Ledger:
             seen = self._history()
             if seen.find(key) is None:
                 fits(total((*seen.charges, charge)), self.cap)  # slow, and remembered
-            with schema.writing(self._path) as connection:
+            with writing(self._path) as connection:
                 now = self._history_in(connection, Mark.read(self._mark))
                 before = now.find(key)
                 if before is not None:
@@ -225,7 +230,7 @@ class Ledger:
 
     def _move_mark(self) -> None:
         """Move the mark up to the last row: under the lock, so that it never moves back."""
-        with schema.writing(self._path) as connection:
+        with writing(self._path) as connection:
             mark = Mark.read(self._mark)
             reached = self._history_in(connection, mark).mark
             if reached != mark:
@@ -238,7 +243,7 @@ class Ledger:
         """Return what the ledger holds. The mark comes first: a later one may be further on."""
         with guarded():
             mark = Mark.read(self._mark)
-            with schema.reading(self._path) as connection:
+            with reading(self._path) as connection:
                 return self._history_in(connection, mark)
 
     def _history_in(self, connection: sqlite3.Connection, mark: Mark) -> History:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaffinch.databases import (
+    LEDGER,
+    creating,
+    has_whole_pages,
+    owner_and_version,
+    schema_of,
+)
 from chaffinch.errors import InvalidInput, Reason, StorageFault
-from chaffinch.files import sync_folder
 from chaffinch.ledger.chain import Mark, genesis, link
 from chaffinch.ledger.charge import Charge, Entry, charge_from
 from chaffinch.privacy import Target
 
 ROLES = ("client", "analyzer")
-_APPLICATION = 0x43684C67
 _VERSION = 1
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_PATIENCE = 60.0
-"""Seconds to wait for another writer."""
 
 # typeof() is spelled out because SQLite stores any type anywhere unless told not to. The insert
 # triggers also stop INSERT OR REPLACE, which removes rows without asking the delete trigger.
@@ -131,47 +133,10 @@ def guarded(*, charging: bool = False) -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Yield a connection for one job.
-
-    No connection outlives its job, so ledgers may be shared by threads and across forks.
-    EXTRA is FULL that also syncs the folder after the journal is removed: otherwise a power
-    cut could bring the journal back, and it would undo a charge that was acknowledged.
-    """
-    address = f"{path.as_uri()}?mode=rw"
-    with closing(
-        sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
-    ) as connection:
-        connection.execute("PRAGMA synchronous = EXTRA")
-        connection.execute("PRAGMA fullfsync = ON")
-        connection.execute("PRAGMA trusted_schema = OFF")
-        yield connection
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[sqlite3.Connection]:
-    """Yield a connection that holds the only write lock; undone unless it commits itself."""
-    with reading(path) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield connection
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-
-
-def build(path: Path, head: Head) -> None:
-    """Write an empty ledger to a file that does not exist yet, durably."""
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    with writing(path) as connection:
-        connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {_VERSION}")
-        for statement in STATEMENTS:
-            connection.execute(statement)
+def create(path: Path, head: Head) -> None:
+    """Make an empty ledger, durably; FileExistsError where a file is."""
+    with creating(path, LEDGER, _VERSION, STATEMENTS) as connection:
         connection.execute("INSERT INTO head VALUES (?, ?, ?, ?)", head.row)
-        connection.execute("COMMIT")
-    sync_folder(path.parent)
 
 
 def append(connection: sqlite3.Connection, entry: Entry) -> None:
@@ -184,19 +149,15 @@ def append(connection: sqlite3.Connection, entry: Entry) -> None:
 
 def check_pages(connection: sqlite3.Connection) -> None:
     """Read every page of the file once."""
-    found = connection.execute("PRAGMA integrity_check").fetchall()
-    if found != [("ok",)]:
+    if not has_whole_pages(connection):
         raise _broken("a whole database", "a damaged one")
 
 
 def read(connection: sqlite3.Connection) -> History:
     """Return all that the file holds, or raise StorageFault when anything is amiss."""
-    kind = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if (kind, version) != (_APPLICATION, _VERSION):
+    if owner_and_version(connection) != (LEDGER, _VERSION):
         raise _broken(f"a chaffinch ledger of version {_VERSION}", "another file")
-    schema = connection.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL").fetchall()
-    _check_schema([str(sql) for (sql,) in schema])
+    _check_schema(schema_of(connection))
     heads = connection.execute("SELECT ledger, role, epsilon, delta FROM head").fetchall()
     if len(heads) != 1:
         raise _broken("whole", "no head")

@@ -29,18 +29,22 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from chaffinch.databases import (
+    BATCH_RECORD,
+    creating,
+    has_whole_pages,
+    owner_and_version,
+    schema_of,
+    writing,
+)
 from chaffinch.errors import BatchRepeated, InvalidFile, Reason, StorageFault
-from chaffinch.ledger.chain import published
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of, new_name
 
-_APPLICATION = 0x43685368
 _VERSION = 1
-_PATIENCE = 60.0
-"""Seconds to wait for another shuffle that writes to the record."""
 _STATEMENTS = (
     """CREATE TABLE batches (
     name TEXT PRIMARY KEY CHECK (typeof(name) = 'text' AND length(name) = 32),
@@ -153,21 +157,9 @@ class Record:
         """Yield a connection that holds the only write lock; undone unless it commits itself."""
         try:
             self._create()
-            address = f"{self._path.as_uri()}?mode=rw"
-            with closing(
-                sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
-            ) as connection:
-                # As for a ledger: EXTRA also syncs the folder after the journal is removed.
-                connection.execute("PRAGMA synchronous = EXTRA")
-                connection.execute("PRAGMA fullfsync = ON")
-                connection.execute("PRAGMA trusted_schema = OFF")
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    _check_whole(connection)
-                    yield connection
-                finally:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
+            with writing(self._path) as connection:
+                _check_whole(connection)
+                yield connection
         except (sqlite3.Error, OSError, UnicodeError) as error:
             # What SQLite says of a damaged schema can hold bytes that are no text.
             got = "a damaged file" if isinstance(error, UnicodeError) else error
@@ -181,30 +173,17 @@ class Record:
         if self._path.exists():
             return
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            with published(self._path) as unfinished:
-                os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-                with closing(sqlite3.connect(unfinished, isolation_level=None)) as connection:
-                    connection.execute("PRAGMA synchronous = EXTRA")
-                    connection.execute("BEGIN IMMEDIATE")
-                    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                    connection.execute(f"PRAGMA user_version = {_VERSION}")
-                    for statement in _STATEMENTS:
-                        connection.execute(statement)
-                    connection.execute("COMMIT")
-        except FileExistsError:
-            return  # Another shuffle was first, and its record is as good.
+        # If another shuffle was first, its record is as good.
+        with suppress(FileExistsError), creating(self._path, BATCH_RECORD, _VERSION, _STATEMENTS):
+            pass
 
 
 def _check_whole(connection: sqlite3.Connection) -> None:
     """Refuse a file that is no record or was damaged: it must not pass for an empty one."""
-    kind = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    found = connection.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL").fetchall()
-    schema = sorted(sql for (sql,) in found) == sorted(_STATEMENTS)
-    if (kind, version) != (_APPLICATION, _VERSION) or not schema:
+    schema = sorted(schema_of(connection)) == sorted(_STATEMENTS)
+    if owner_and_version(connection) != (BATCH_RECORD, _VERSION) or not schema:
         raise sqlite3.DatabaseError("another file, or a damaged one")
-    if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+    if not has_whole_pages(connection):
         raise sqlite3.DatabaseError("a damaged file")
     held = "SELECT COALESCE(SUM(inputs), 0) = (SELECT COUNT(*) FROM inputs) FROM batches"
     if connection.execute(held).fetchone() != (1,):

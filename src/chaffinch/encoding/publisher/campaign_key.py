@@ -31,6 +31,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from chaffinch.errors import InvalidFile, InvalidInput, RandomnessUnavailable
 from chaffinch.files import atomic, read_small, storage_fault
+from chaffinch.locks import wait_for_lock
 from chaffinch.wire.filter_files import Filter
 
 SIZE = 32
@@ -237,16 +238,11 @@ def _locked_record(path: Path) -> Iterator[list[dict[str, str]]]:
 def _lock_beside(path: Path) -> Iterator[None]:
     """Let one process at a time use a record: by a lock on its folder, which is always there."""
     try:
-        import fcntl
-    except ImportError:  # a system without such locks
-        yield
-        return
-    try:
         number = os.open(path.parent, os.O_RDONLY)
     except OSError as error:
         raise storage_fault(path.name, error, verb="write") from None
     try:
-        fcntl.flock(number, fcntl.LOCK_EX)
+        wait_for_lock(number)
         yield
     finally:
         os.close(number)
