@@ -92,6 +92,27 @@ def test_what_a_living_process_holds_stays(tmp_path: Path) -> None:
     assert (tmp_path / "slow").read_bytes() == b"whole"
 
 
+def test_a_folder_that_is_removed_as_soon_as_it_is_made_is_made_again(tmp_path: Path) -> None:
+    """Another run that looks between the making and the lock takes the folder for a leftover."""
+    stop = threading.Event()
+
+    def remove() -> None:
+        while not stop.is_set():
+            remove_leftovers(tmp_path)
+
+    thread = threading.Thread(target=remove)
+    thread.start()
+    try:
+        for number in range(100):
+            with staging_folder(tmp_path) as staging:
+                (staging / str(number)).write_bytes(b"")
+                assert listing(staging) == [str(number)]
+    finally:
+        stop.set()
+        thread.join()
+    assert listing(tmp_path) == []
+
+
 def test_only_names_of_our_own_are_removed(tmp_path: Path) -> None:
     hexadecimal = "0123456789abcdef"
     kept = ["a.part", f"a.{hexadecimal}.part", f".a.{hexadecimal}.parts", f".{hexadecimal}.part"]
