@@ -37,6 +37,11 @@ class Failing:
             raise OSError(errno.ENOSPC, "full")
         return self.file.write(data)
 
+    def flush(self) -> None:
+        if self._use("flush"):
+            raise OSError(errno.ENOSPC, "full")
+        self.file.flush()
+
     def read(self, size: int) -> bytes:
         if self._use("read"):
             raise OSError(errno.EIO, "broken")
@@ -65,14 +70,17 @@ def test_what_is_spilled_goes_to_the_folder_that_is_named(
     assert set(folders) == {tmp_path}
 
 
-@pytest.mark.parametrize("verb", ["write", "read", "short read"])
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [("write", "write"), ("flush", "write"), ("read", "read"), ("short read", "read")],
+)
 def test_a_disk_that_fails_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, said: str
 ) -> None:
     monkeypatch.setattr(
         tempfile, "TemporaryFile", lambda **options: Failing(TEMPORARY(**options), verb)
     )
-    with pytest.raises(StorageFault, match=verb.rsplit(maxsplit=1)[-1]):
+    with pytest.raises(StorageFault, match=said):
         shuffled(tmp_path)
 
 
@@ -85,10 +93,15 @@ class Watched(Buckets):
     def __init__(self, **options: Any) -> None:
         super().__init__(100, secure_words(), **options)
         self.blocks: list[int] = []
+        self.spills: list[int] = []
 
     def _scattered(self, codes: Any) -> Any:
         self.blocks.append(len(codes))
         return super()._scattered(codes)
+
+    def _spill(self) -> None:
+        self.spills.append(sum(int(run.bounds[-1]) for run in self._held))
+        super()._spill()
 
 
 @pytest.mark.parametrize(
@@ -100,7 +113,9 @@ def test_messages_are_held_in_the_smallest_type(tmp_path: Path, space: int, kind
         assert buckets.kind == np.dtype(kind)
 
 
-@pytest.mark.parametrize(("block", "blocks"), [(8, [8, 8, 4]), (9, [12, 8]), (100, [20])])
+@pytest.mark.parametrize(
+    ("block", "blocks"), [(5, [8, 8, 4]), (8, [8, 8, 4]), (9, [12, 8]), (100, [20])]
+)
 def test_messages_are_sent_to_buckets_in_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, blocks: list[int]
 ) -> None:
@@ -131,6 +146,22 @@ def test_more_than_fits_into_memory_is_spilled(
         assert len(opened) == files
         found = [code for piece in buckets.ordered() for code in piece.tolist()]
     assert sorted(found) == list(range(40))
+
+
+def test_every_bucket_is_used(tmp_path: Path) -> None:
+    """With a mean of 256 messages an empty bucket has a chance below 1e-100."""
+    with Watched(folder=tmp_path, memory=1 << 20, workers=1) as buckets:
+        buckets.fill([np.zeros(1 << 16, np.uint8)])
+    assert (buckets.sizes > 0).all()
+
+
+def test_memory_is_as_large_after_a_spill_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_disk, "BLOCK", 10)
+    with Watched(folder=tmp_path, memory=20, workers=1) as buckets:
+        buckets.fill([CODES[:10]] * 7)
+    assert buckets.spills == [30, 30, 10]
 
 
 @pytest.mark.parametrize(("memory", "workers", "largest"), [(1, 1, 1), (160, 2, 2), (160, 1, 4)])

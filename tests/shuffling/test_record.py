@@ -319,6 +319,17 @@ def test_a_shuffle_that_was_cut_short_may_be_repeated_as_it_was(tmp_path: Path) 
         claim(record, A, B)
 
 
+def test_a_batch_is_unfinished_from_its_claim_to_its_end(tmp_path: Path) -> None:
+    record = Record(tmp_path / "record")
+    assert not record.is_unfinished("0" * 32)
+    assert not (tmp_path / "record").exists(), "nothing is made by asking"
+    made = claim(record, A)
+    assert record.is_unfinished(made)
+    assert not record.is_unfinished("0" * 32)
+    record.finish(made)
+    assert not record.is_unfinished(made)
+
+
 @pytest.mark.parametrize("names", [(A,), (A, C), (A, B, C), (C, A)])
 def test_a_shuffle_that_was_cut_short_is_not_repeated_otherwise(
     tmp_path: Path, names: tuple[str, ...]
@@ -338,21 +349,32 @@ def test_two_shuffles_that_were_cut_short_do_not_become_one(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "found"),
     [
-        "PRAGMA application_id = 7",
-        "PRAGMA user_version = 7",
-        "CREATE TABLE more (name TEXT)",
-        "DELETE FROM inputs",
+        ("PRAGMA application_id = 7", "another file, or a damaged one"),
+        ("PRAGMA user_version = 7", "another file, or a damaged one"),
+        ("CREATE TABLE more (name TEXT)", "another file, or a damaged one"),
+        ("DELETE FROM inputs", "a damaged file"),
     ],
 )
-def test_a_record_that_is_not_as_it_was_made_is_refused(tmp_path: Path, change: str) -> None:
+def test_a_record_that_is_not_as_it_was_made_is_refused(
+    tmp_path: Path, change: str, found: str
+) -> None:
     record = Record(tmp_path / "record")
     claim(record, A)
     with closing(sqlite3.connect(tmp_path / "record", isolation_level=None)) as connection:
         connection.execute(change)
-    with pytest.raises(StorageFault, match="damaged"):
+    with pytest.raises(StorageFault, match=rf"Got: {found}\."):
         claim(record, B)
+
+
+def test_a_record_whose_schema_is_no_text_is_refused(tmp_path: Path) -> None:
+    """What SQLite says of it repeats the bytes, which Python cannot read."""
+    path = tmp_path / "record"
+    claim(Record(path), A)
+    path.write_bytes(path.read_bytes().replace(b"tableinputs", b"table\xffnputs"))
+    with pytest.raises(StorageFault, match=r"Got: a damaged file\."):
+        claim(Record(path), B)
 
 
 def test_a_record_whose_index_is_damaged_is_refused(tmp_path: Path) -> None:

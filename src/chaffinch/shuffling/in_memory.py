@@ -83,7 +83,7 @@ def _joined(reports: Reports | Iterable[Report]) -> tuple[Reports, Sequence[str]
     for report in listed:
         _check_origin(report, origin)
     names = _distinct_names(listed)
-    codes = np.array([report.codes for report in listed], dtype=np.uint32).reshape(-1)
+    codes = np.array([report.codes for report in listed], dtype=np.uint32).ravel()
     return Reports(origin, len(listed), codes[codes != EMPTY]), names
 
 

@@ -180,8 +180,8 @@ class Record:
 
 def _check_whole(connection: sqlite3.Connection) -> None:
     """Refuse a file that is no record or was damaged: it must not pass for an empty one."""
-    schema = sorted(schema_of(connection)) == sorted(_STATEMENTS)
-    if owner_and_version(connection) != (BATCH_RECORD, _VERSION) or not schema:
+    made = set(schema_of(connection)) == set(_STATEMENTS)
+    if owner_and_version(connection) != (BATCH_RECORD, _VERSION) or not made:
         raise sqlite3.DatabaseError("another file, or a damaged one")
     if not has_whole_pages(connection):
         raise sqlite3.DatabaseError("a damaged file")
