@@ -92,6 +92,24 @@ def test_ctrl_c(cli: Callable[..., Done], broken: Callable[[BaseException], None
     assert (done.code, done.out, done.err) == (130, "", "stopped\n")
 
 
+@pytest.mark.parametrize("module", ["chaffinch.cli.app", "cyclopts", "rich.console"])
+def test_ctrl_c_while_it_is_loaded(module: str) -> None:
+    program = f"""
+import signal, sys
+class Stop:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Stop())
+from chaffinch.cli import main
+sys.exit(main(["plan", "--example"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped\n")
+
+
 def test_a_reader_that_went_away_is_no_news(
     cli: Callable[..., Done], broken: Callable[[BaseException], None]
 ) -> None:

@@ -13,10 +13,11 @@ import os
 import signal
 import sqlite3
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from chaffinch import files
 from chaffinch.cli import main
@@ -33,6 +34,8 @@ TORN = "torn"
 """Killed in the middle of a write, when half of it has been done."""
 FAULTS = (*SIGNALS, FULL, TORN)
 
+STOPPED = 130
+"""The exit code of a command that was asked to end."""
 _PATIENCE = 60
 """Seconds after which a command that does not end is taken to wait for ever."""
 _NAMING = {"os.rename", "os.link", "os.mkdir"}
@@ -62,39 +65,53 @@ class Ended:
     seconds: float
     direct: bool
     """Whether a result was opened for writing under the name it has when it is whole."""
+    said: str = ""
+    """The end of what it said, if it failed."""
 
 
 def run(words: Sequence[str], results: Collection[str], fault: Fault | None = None) -> Ended:
     """Run a command in a fork, which starts with everything imported; ``results`` are its files."""
+    fault = fault or Fault("none")
     inside, outside = os.pipe()
-    start = time.monotonic()
-    child = os.fork()
-    if not child:
-        code = 70
-        try:
+    with tempfile.TemporaryFile() as talk:
+        start = time.monotonic()
+        child = os.fork()
+        if not child:
             os.close(inside)
-            _silence()
-            signal.alarm(_PATIENCE)
-            watched = _watch(fault or Fault("none"), results, outside)
-            code = main(list(words))
-            os.write(outside, b"%d" % watched.count)
-        finally:
-            os._exit(code)
-    os.close(outside)
-    timed = fault is not None and fault.after is not None
-    if fault is not None and fault.after is not None:
-        time.sleep(max(0.0, start + fault.after - time.monotonic()))
-        os.kill(child, SIGNALS[fault.kind])
-    _, status = os.waitpid(child, 0)
-    assert not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM), ("hangs", words)
-    seconds = time.monotonic() - start
+            _live(words, results, fault, outside, talk.fileno())
+        os.close(outside)
+        if fault.after is not None:
+            time.sleep(max(0.0, start + fault.after - time.monotonic()))
+            os.kill(child, SIGNALS[fault.kind])
+        _, status = os.waitpid(child, 0)
+        seconds = time.monotonic() - start
+        talk.seek(0)
+        said = talk.read().decode(errors="replace")[-2000:]
     with os.fdopen(inside, "rb") as pipe:
         told = pipe.read()
     killed = os.WIFSIGNALED(status)
+    assert not (killed and os.WTERMSIG(status) == signal.SIGALRM), ("hangs", words, said)
     steps = told.lstrip(b"x!") or b"0"
     ending = None if killed else os.WEXITSTATUS(status)
-    reached = (killed or ending == 130) if timed else b"x" in told
-    return Ended(ending, reached, int(steps), seconds, b"!" in told)
+    reached = b"x" in told if fault.after is None else killed or ending == STOPPED
+    return Ended(ending, reached, int(steps), seconds, b"!" in told, said if ending else "")
+
+
+def _live(
+    words: Sequence[str], results: Collection[str], fault: Fault, pipe: int, talk: int
+) -> NoReturn:
+    code = 70
+    try:
+        _silence()
+        os.dup2(talk, 2)
+        signal.alarm(_PATIENCE)
+        watched = _watch(fault, results, pipe)
+        code = main(list(words))
+        os.write(pipe, b"%d" % watched.count)
+    except BaseException:  # noqa: BLE001 - whoever looks is told, and the parent fails
+        sys.excepthook(*cast("Any", sys.exc_info()))
+    finally:
+        os._exit(code)
 
 
 def ask(function: Callable[[], Any]) -> Any:

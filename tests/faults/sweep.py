@@ -19,7 +19,7 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import partial
@@ -33,10 +33,9 @@ from chaffinch.cli import main
 from chaffinch.cli.reach import demo as reach_demo
 from chaffinch.ledger import Charge
 from tests.faults import steps
-from tests.faults.steps import FULL, TORN, Fault
+from tests.faults.steps import FULL, STOPPED, TORN, Fault
 from tests.faults.verbs import VERBS, Verb, names_in, readable
 
-STOPPED = 130
 MUTABLE = ("*.ledger", "*.mark", "*.ledger-journal")
 """Files that are there before and may change."""
 
@@ -223,6 +222,24 @@ def check_batches(start: Start, folder: Path, seen: Seen, about: object) -> None
 # All lives.
 
 
+def modules_of(folder: Path, start: Start) -> list[str]:
+    """Return what a verb imports that nobody has imported yet."""
+    before = set(sys.modules)
+    assert steps.quietly(start.verb.line(folder)) == 0, start.name
+    return sorted(set(sys.modules) - before)
+
+
+def import_late(names: Sequence[str]) -> None:
+    """Import once what every life would import again."""
+    for name in names:
+        with suppress(ImportError):  # a part of another module, which was imported with it
+            importlib.import_module(name)
+    # The allocator of Arrow has a thread too, and is made for forks.
+    tasks = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    assert len([one for one in tasks if "jemalloc" not in one]) <= 1, tasks
+    gc.freeze()
+
+
 def warm_up(folder: Path, verbs: Sequence[str]) -> None:
     """Import everything, and work out what all lives ask for, without leaving a thread behind."""
     for module in pkgutil.walk_packages(chaffinch.__path__, "chaffinch."):
@@ -253,10 +270,6 @@ def warm_up(folder: Path, verbs: Sequence[str]) -> None:
             del words[-2:]
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             assert main(words) == 0, words
-    # The allocator of Arrow has a thread too, and is made for forks.
-    tasks = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
-    assert len([one for one in tasks if "jemalloc" not in one]) <= 1, tasks
-    gc.freeze()
 
 
 def at_steps(total: int, most: int) -> Iterator[Fault]:
@@ -282,6 +295,8 @@ def sweep(name: str, folder: Path, most: int, kills: int) -> dict[str, int]:
     Returns how often each fault happened; one that came after the end is not counted.
     """
     start = Start(folder, VERBS[name], name)
+    with start.copied("first") as first:
+        import_late(steps.ask(partial(modules_of, first, start)))
     with start.copied("whole") as whole:
         ended = steps.run(start.verb.line(whole), start.results_in(whole))
         seen = Seen(**steps.ask(partial(look, whole, start)))
@@ -304,6 +319,7 @@ def sweep(name: str, folder: Path, most: int, kills: int) -> dict[str, int]:
 
 
 if __name__ == "__main__":
+    os.environ["CHAFFINCH_TRACE"] = "1"  # a failure tells where it comes from
     _, place, at_most, least, *verbs = sys.argv
     warm_up(Path(place), verbs)
     counts = {verb: sweep(verb, Path(place), int(at_most), int(least)) for verb in verbs}

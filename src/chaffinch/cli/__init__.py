@@ -10,12 +10,22 @@ from collections.abc import Sequence
 
 __all__ = ["main"]
 
+_INTERRUPTED = 130
+"""The exit code of a command that was stopped; ``exits`` says what it means."""
+
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     import sys
+    from contextlib import suppress
 
-    from chaffinch.cli.app import app
-    from chaffinch.cli.exits import run_command
+    # Here, because somebody may stop a command while it is still being loaded.
+    try:
+        from chaffinch.cli.app import app
+        from chaffinch.cli.exits import run_command
 
-    return run_command(app, sys.argv[1:] if words is None else list(words))
+        return run_command(app, sys.argv[1:] if words is None else list(words))
+    except KeyboardInterrupt:
+        with suppress(OSError):  # nobody listens; the exit code still tells
+            sys.stderr.write("stopped\n")
+        return _INTERRUPTED

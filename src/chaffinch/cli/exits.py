@@ -49,9 +49,6 @@ def _run(app: App, words: list[str], *, as_json: bool) -> int:  # noqa: PLR0911 
         return _failed(error, as_json=as_json)
     except BrokenPipeError:
         return _deaf()
-    except KeyboardInterrupt:
-        _tell("stopped")
-        return _INTERRUPTED
     except OSError as error:
         from chaffinch.files import storage_fault
 
