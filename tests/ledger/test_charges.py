@@ -260,6 +260,6 @@ def test_a_failed_release_stays_charged(tmp_path: Path) -> None:
 
 def test_no_block_without_a_charge(tmp_path: Path) -> None:
     ledger = made.create(tmp_path)
-    too_much = Charge("plan", BIT, 1000)
+    too_much = Charge("plan", BIT, made.GRANTS + 1)
     with pytest.raises(BudgetExhausted), ledger.charging(too_much, "a"):
         pytest.fail("released without a charge")

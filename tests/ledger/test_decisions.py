@@ -20,7 +20,7 @@ from chaffinch.ledger.charge import fits, total
 from tests.ledger import made
 from tests.ledger.made import BIT, ONE, OTHER
 
-COLUMNS = privacy.FlippedFilters(filters=3, bits=100, flip_probability="0.4")
+COLUMNS = privacy.FlippedFilters(filters=2, bits=20, flip_probability="0.4")
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".mutants"
 PACKAGE = Path("src", "chaffinch")
 ROOMS = tomllib.loads(Path(__file__).with_name("rooms.toml").read_text(encoding="utf-8"))
+MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder of its own inside
+"""A disk in memory, where there is one: databases of the tests wait for the disk at each commit."""
 _NOTICED = ("killed", "timeout", "segfault")
 
 SETTINGS = """
@@ -100,6 +102,8 @@ def run_mutmut(room: str, workers: int, *, again: bool) -> None:
     paths = [folder / "mutants" / "src", folder / "mutants"]
     command = [sys.executable, "-P", operators.__file__, "run", "--max-children", str(workers)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
+    if MEMORY.is_dir():
+        environment |= {"PYTEST_DEBUG_TEMPROOT": str(MEMORY)}
     subprocess.run(command, cwd=folder, env=environment, check=True)
 
 

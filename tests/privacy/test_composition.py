@@ -11,7 +11,7 @@ import pytest
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 
-COLUMNS = privacy.FlippedFilters(filters=3, bits=100, flip_probability="0.4")
+COLUMNS = privacy.FlippedFilters(filters=2, bits=20, flip_probability="0.4")
 PEOPLE = privacy.FlippedBits(users=20, flip_probability="0.3")
 OTHERS = privacy.FlippedBits(users=30, flip_probability="0.4")
 
@@ -25,6 +25,7 @@ def test_a_composition_protects_what_its_parts_protect(part: privacy.Mechanism) 
 
 def test_losses_of_people_and_of_columns_do_not_compose() -> None:
     assert COLUMNS.neighbours != PEOPLE.neighbours
+    assert privacy.compose(COLUMNS, times=2).neighbours == COLUMNS.neighbours
     with pytest.raises(InvalidInput, match="neighbours"):
         privacy.compose([PEOPLE, COLUMNS])
 
