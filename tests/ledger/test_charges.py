@@ -256,6 +256,7 @@ def test_a_failed_release_stays_charged(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="printer"), ledger.charging(ONE, "a"):
         raise OSError("printer on fire")
     assert made.keys(ledger) == ["a"]
+    assert ledger.entries()[0].subject == "", "none was given"
 
 
 def test_no_block_without_a_charge(tmp_path: Path) -> None:

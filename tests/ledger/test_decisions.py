@@ -140,7 +140,7 @@ def test_a_disk_that_takes_no_new_name_is_said_and_charges_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(chain, "_write_durably", refuse)
-        with pytest.raises(StorageFault):
+        with pytest.raises(StorageFault, match="full"):
             ledger.charge(ONE, "a")
     assert ledger.entries() == ()
 
