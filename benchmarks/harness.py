@@ -1,4 +1,4 @@
-"""Timing and tables: medians of repeats taken in turn, and ratios instead of verdicts."""
+"""Timing: medians of repeats taken in turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FrameType
 
 Job = Callable[[], float]
@@ -30,41 +30,6 @@ class Timed:
     def finished(self) -> bool:
         """Return whether the job ended within its cap."""
         return self.value is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of a table: who answered, what, how exactly and how fast."""
-
-    tool: str
-    epsilon: float | None = None
-    reference: float | None = None
-    """What the answer is measured against: a certified lower end, or what the notes say."""
-    seconds: float | None = None
-    ours: float | None = None
-    """How long chaffinch took for the same question."""
-    note: str = ""
-
-    @property
-    def above(self) -> float | None:
-        """Return by what share of the reference the answer is above it."""
-        if self.epsilon is None or not self.reference:
-            return None
-        return self.epsilon / self.reference - 1.0
-
-    @property
-    def ratio(self) -> float | None:
-        """Return how many times as long as chaffinch this took."""
-        return None if self.seconds is None or not self.ours else self.seconds / self.ours
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One question put to several tools."""
-
-    title: str
-    rows: list[Row]
-    notes: list[str] = field(default_factory=list)
 
 
 @contextmanager

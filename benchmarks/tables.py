@@ -1,21 +1,71 @@
-"""Cases as plain tables for people and as JSON for machines."""
+"""One question put to several tools: a plain table for people, a document for machines."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
-
-from benchmarks.harness import Case, Row
-
-PACKAGES = ("numpy", "scipy", "dp-accounting", "prv-accountant")
+from typing import Any
 
 
-def surroundings(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a table: who answered, what, how exactly and how fast."""
+
+    tool: str
+    epsilon: float | None = None
+    reference: float | None = None
+    """What the answer is measured against: a certified lower end, or what the notes say."""
+    seconds: float | None = None
+    ours: float | None = None
+    """How long chaffinch took for the same question."""
+    note: str = ""
+
+    @property
+    def above(self) -> float | None:
+        """Return by what share of the reference the answer is above it."""
+        if self.epsilon is None or not self.reference:
+            return None
+        return self.epsilon / self.reference - 1.0
+
+    @property
+    def ratio(self) -> float | None:
+        """Return how many times as long as chaffinch this took."""
+        return None if self.seconds is None or not self.ours else self.seconds / self.ours
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question put to several tools."""
+
+    title: str
+    rows: list[Row]
+    notes: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """Return a table: every row names its tool, and times stand as ratios too."""
+        width = max(len(row.tool) for row in self.rows)
+        head = f"  {'tool':{width}} {'epsilon':>10} {'above':>9} {'seconds':>8} {'x ours':>7}"
+        lines = [self.title, head]
+        for row in self.rows:
+            cells = (_epsilon(row), _above(row), _seconds(row), _ratio(row))
+            line = f"  {row.tool:{width}} {cells[0]:>10} {cells[1]:>9} {cells[2]:>8} {cells[3]:>7}"
+            lines.append(line.rstrip())
+            if row.note:
+                lines.append(f"      {row.note}")
+        lines += [f"  * {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def document(self) -> dict[str, Any]:
+        """Return the table for JSON."""
+        rows = [asdict(row) | {"above": row.above, "ratio": row.ratio} for row in self.rows]
+        return {"title": self.title, "notes": self.notes, "rows": rows}
+
+
+def surroundings(packages: Sequence[str]) -> dict[str, str]:
     """Return what the numbers depend on besides the code."""
     load = ", ".join(f"{part:.1f}" for part in os.getloadavg())
     return {
@@ -24,39 +74,6 @@ def surroundings(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "load average": load,
     }
-
-
-def table(case: Case) -> str:
-    """Return a case as a table: every row names its tool, and times stand as ratios too."""
-    width = max(len(row.tool) for row in case.rows)
-    head = f"  {'tool':{width}} {'epsilon':>10} {'above':>9} {'seconds':>8} {'x ours':>7}"
-    lines = [case.title, head]
-    for row in case.rows:
-        cells = (_epsilon(row), _above(row), _seconds(row), _ratio(row))
-        line = f"  {row.tool:{width}} {cells[0]:>10} {cells[1]:>9} {cells[2]:>8} {cells[3]:>7}"
-        lines.append(line.rstrip())
-        if row.note:
-            lines.append(f"      {row.note}")
-    lines += [f"  * {note}" for note in case.notes]
-    return "\n".join(lines)
-
-
-def machine(topics: dict[str, list[Case]]) -> str:
-    """Return everything as JSON."""
-    cases = {
-        topic: [
-            {
-                "title": case.title,
-                "notes": case.notes,
-                "rows": [
-                    asdict(row) | {"above": row.above, "ratio": row.ratio} for row in case.rows
-                ],
-            }
-            for case in cases
-        ]
-        for topic, cases in topics.items()
-    }
-    return json.dumps({"surroundings": surroundings(), "topics": cases}, indent=2)
 
 
 def in_words(seconds: float) -> str:

@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterator, Sequence
 
 from benchmarks.findings import Finding
-from benchmarks.tables import surroundings
+from benchmarks.tables import Case, surroundings
 
 
-def main(package: str, topics: Sequence[str], packages: Sequence[str]) -> int:
+def main(package: str, topics: Sequence[str], packages: Sequence[str], *, note: str = "") -> int:
     """Measure the topics of a package, each a module with ``findings``; print tables or JSON."""
     parser = argparse.ArgumentParser(prog=f"python -m {package}", description=__doc__)
     parser.add_argument("topics", nargs="*", metavar="topic", help=", ".join(topics))
@@ -23,7 +23,8 @@ def main(package: str, topics: Sequence[str], packages: Sequence[str]) -> int:
     around = surroundings(tuple(packages))
     if not chosen.json:
         print("; ".join(f"{name} {value}" for name, value in around.items()))
-        print("Times are processor time, medians of runs taken in turn; ratios turn by turn.\n")
+        times = "Times are processor time, medians of runs taken in turn; ratios turn by turn."
+        print(f"{note or times}\n", flush=True)
     found: dict[str, list[object]] = {}
     for topic in chosen.topics or topics:
         found[topic] = []
@@ -36,7 +37,7 @@ def main(package: str, topics: Sequence[str], packages: Sequence[str]) -> int:
     return 0
 
 
-def _findings(package: str, topic: str) -> Iterator[Finding]:
+def _findings(package: str, topic: str) -> Iterator[Finding | Case]:
     # Late, so that one topic needs only its own peers.
-    found: Iterator[Finding] = importlib.import_module(f"{package}.{topic}").findings()
+    found: Iterator[Finding | Case] = importlib.import_module(f"{package}.{topic}").findings()
     return found

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from benchmarks.harness import Case, Row, in_turn, tell
-from benchmarks.tables import in_words
+from benchmarks.harness import in_turn, tell
+from benchmarks.tables import Case, Row, in_words
 from chaffinch import privacy
 
 DELTA = 1e-9
 SAMPLES = 100_000
 
 
-def cases() -> Iterator[Case]:
+def findings() -> Iterator[Case]:
     """Yield the one case: five filters of a million columns."""
     filters, bits, flip = 5, 10**6, 0.25
     mechanism = privacy.FlippedFilters(filters=filters, bits=bits, flip_probability=flip)

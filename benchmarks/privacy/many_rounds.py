@@ -1,84 +1,30 @@
-"""The same people asked again: ten rounds at a fixed resolution, and a thousand rounds."""
+"""The same people asked again: 1 to 1 000 rounds, against other accountants and bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from benchmarks.harness import Case, Row, Timed, in_turn, once, tell
+from benchmarks.harness import Timed, in_turn, once, tell
 from benchmarks.privacy import peers
+from benchmarks.tables import Case, Row
 from chaffinch import privacy
+from chaffinch.privacy import amplification
 
 DELTA = 1e-6
-RESOLUTION = 1e-6
-GRIDS = {"1e-4": 1e-4, "1e-5": 1e-5, "1e-6": 1e-6}
+ROUNDS = (1, 10, 100, 1000)
+GRIDS = (1e-4, 1e-5)
 CAP = 90.0
-FIRST_CAP = 300.0
-"""The worst-crowd profile of a large crowd takes its time, once."""
 
 
-def cases() -> Iterator[Case]:
-    """Yield the two cases."""
-    yield ten_rounds()
-    yield thousand_rounds()
+def findings() -> Iterator[Case]:
+    """Yield a case for each number of rounds, and one of a very large crowd."""
+    for rounds in ROUNDS:
+        yield _case(10_000, 0.1, rounds)
+    yield _case(10**8, 0.01, 1000)
     tell("")
 
 
-def ten_rounds() -> Case:
-    """Return ten rounds of 10 000 users, both accountants on a grid of 1e-6."""
-    users, flip, rounds = 10_000, 0.1, 10
-    mechanism = privacy.FlippedBits(users=users, flip_probability=flip)
-    pair = peers.crowd_pair(users, flip)
-
-    def ours(resolution: float | None) -> Callable[[], float]:
-        return lambda: (
-            privacy.compose(mechanism, times=rounds, resolution=resolution).epsilon(DELTA).upper
-        )
-
-    def theirs(grid: float) -> Callable[[], float]:
-        return lambda: peers.dp_accounting(pair, delta=DELTA, grid=grid, rounds=rounds)
-
-    # The first call also finds the worst-crowd profile, which the later ones reuse.
-    first = once(ours(RESOLUTION), cap=FIRST_CAP)
-    done = in_turn(
-        {
-            "ours": ours(RESOLUTION),
-            "dp-accounting grid 1e-6": theirs(RESOLUTION),
-            "ours, own resolution": ours(None),
-            "dp-accounting grid 1e-4": theirs(1e-4),
-            "prv-accountant": lambda: peers.prv_accountant(users, flip, delta=DELTA, rounds=rounds),
-        },
-        repeats=3,
-        cap=CAP,
-    )
-    truth = privacy.compose(mechanism, times=rounds).epsilon(DELTA).lower
-    fast = done["ours"].seconds
-    added = rounds * mechanism.epsilon(DELTA / rounds).upper
-    rows = [
-        _row("chaffinch, every crowd, grid 1e-6", done["ours"], truth, fast),
-        _row("  first call: finds the profile too", first, truth, fast),
-        _row("chaffinch, every crowd, own grid", done["ours, own resolution"], truth, fast),
-        _row("dp-accounting, others at 0, grid 1e-6", done["dp-accounting grid 1e-6"], truth, fast),
-        _row("dp-accounting, others at 0, grid 1e-4", done["dp-accounting grid 1e-4"], truth, fast),
-        _row("prv-accountant, Gaussian limit", done["prv-accountant"], truth, fast),
-        Row("adding up ten epsilons", added, truth),
-    ]
-    theirs_seconds = done["dp-accounting grid 1e-6"].seconds
-    same, own = (theirs_seconds / done[name].seconds for name in ("ours", "ours, own resolution"))
-    return Case(
-        _title(users, flip, rounds),
-        rows,
-        [
-            "above: over the certified lower end of the worst crowd in all rounds",
-            f"dp-accounting on 1e-6 takes {same:.3g} times as long as chaffinch on 1e-6 (aim 20),",
-            f"and {own:.3g} times as long as chaffinch on its own grid",
-            f"chaffinch, profile given: {fast:.2g} times the aim of 1 s",
-        ],
-    )
-
-
-def thousand_rounds() -> Case:
-    """Return a thousand rounds of 10⁸ users, where rounding up once per round adds up."""
-    users, flip, rounds = 10**8, 0.01, 1000
+def _case(users: int, flip: float, rounds: int) -> Case:
     mechanism = privacy.FlippedBits(users=users, flip_probability=flip)
     pair = peers.crowd_pair(users, flip)
 
@@ -88,40 +34,52 @@ def thousand_rounds() -> Case:
     def theirs(grid: float) -> Callable[[], float]:
         return lambda: peers.dp_accounting(pair, delta=DELTA, grid=grid, rounds=rounds)
 
-    tell("chaffinch, profile and a thousand rounds")
-    first = once(ours, cap=FIRST_CAP)
-    done = in_turn(
-        {
-            "ours": ours,
-            **{name: theirs(grid) for name, grid in GRIDS.items()},
-            "prv-accountant": lambda: peers.prv_accountant(users, flip, delta=DELTA, rounds=rounds),
-        },
-        repeats=3,
-        cap=CAP,
-    )
-    limit = peers.limit_epsilon(users, flip, delta=DELTA, rounds=rounds)
-    fast = done["ours"].seconds
+    # The first call also finds the worst-crowd profile, which the later ones reuse.
+    tell("chaffinch")
+    first = once(ours, cap=CAP)
+    jobs = {
+        "ours": ours,
+        **{f"{grid:g}": theirs(grid) for grid in GRIDS},
+        "prv": lambda: peers.prv_accountant(users, flip, delta=DELTA, rounds=rounds),
+    }
+    done = in_turn(jobs, repeats=3, cap=CAP)
+    bracket = privacy.compose(mechanism, times=rounds).epsilon(DELTA)
+    truth, fast = bracket.lower, done["ours"].seconds
     rows = [
-        _row("chaffinch, every crowd, own grid", done["ours"], limit, fast),
-        _row("  first call: finds the profile too", first, limit, fast),
+        _row("chaffinch, every crowd", done["ours"], truth, fast),
+        _row("  first call: finds the profile too", first, truth, fast),
+        *_bounds(users, flip, rounds, mechanism, truth),
     ]
-    rows += [
-        _row(f"dp-accounting, others at 0, grid {grid}", done[grid], limit, fast) for grid in GRIDS
+    for grid in GRIDS:
+        tool = f"dp-accounting, others at 0, grid {grid:g}"
+        rows.append(_row(tool, done[f"{grid:g}"], truth, fast))
+    rows.append(_row("prv-accountant, Gaussian limit", done["prv"], truth, fast))
+    width = bracket.upper / bracket.lower - 1
+    notes = [
+        "above: over the certified lower end, one crowd in all rounds",
+        f"chaffinch's bracket is {100 * width:.2g} % wide",
     ]
-    rows.append(_row("prv-accountant, Gaussian limit", done["prv-accountant"], limit, fast))
-    return Case(
-        _title(users, flip, rounds),
-        rows,
-        [
-            f"above: over the Gaussian limit {limit:.5f}, itself an approximation (aim 0.5 %)",
-            f"chaffinch, profile given: {fast / 2.0:.2g} times the aim of 2 s",
-        ],
-    )
-
-
-def _title(users: int, flip: float, rounds: int) -> str:
+    many = f"{rounds} rounds" if rounds > 1 else "One round"
     question = f"epsilon at delta = {DELTA:g}"
-    return f"{rounds} rounds, {users:,} users, flip probability {flip:g}: {question}"
+    return Case(f"{many}, {users:,} users, flip probability {flip:g}: {question}", rows, notes)
+
+
+def _bounds(
+    users: int, flip: float, rounds: int, mechanism: privacy.FlippedBits, truth: float
+) -> Iterator[Row]:
+    """Yield what other bounds for every crowd give; only the exact one is timed against peers."""
+    each = DELTA / rounds
+    if rounds > 1:
+        added = rounds * mechanism.epsilon(each).upper
+        yield Row("chaffinch's epsilons added up, every crowd", added, truth)
+    clones = amplification.clone_epsilon(
+        local_epsilon=mechanism.local_epsilon, users=users, delta=each
+    )
+    added_up = ", added up" if rounds > 1 else ""
+    yield Row(f"clone bound, every crowd{added_up}", rounds * clones.upper, truth)
+    table = amplification.ShuffledTable([[1 - flip, flip], [flip, 1 - flip]], users=users)
+    blanket = rounds * table.epsilon(each).upper
+    yield Row(f"privacy blanket, every crowd{added_up}", blanket, truth)
 
 
 def _row(tool: str, timed: Timed, truth: float, ours: float) -> Row:

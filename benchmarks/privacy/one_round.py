@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from benchmarks.harness import Case, OutOfTime, Row, Timed, capped, in_turn, tell
+from benchmarks.harness import OutOfTime, Timed, capped, in_turn, tell
 from benchmarks.privacy import peers
-from benchmarks.tables import in_words
+from benchmarks.tables import Case, Row, in_words
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import published
@@ -20,7 +20,7 @@ AIMS = {10**4: 0.05, 10**6: 1.0, 10**9: 30.0}
 CROWD_AIM = 0.05
 
 
-def cases() -> Iterator[Case]:
+def findings() -> Iterator[Case]:
     """Yield one case per crowd size."""
     for users, flip in SETTINGS:
         yield _case(users, flip)

@@ -21,8 +21,6 @@ from scipy import special, stats
 
 LogMasses = dict[int, float]
 
-ORDER = "(target 0, target 1), both orders, pessimistic"
-
 
 @dataclass(frozen=True, slots=True)
 class Pair:

@@ -126,7 +126,7 @@ def test_nodes_go_from_zero_to_where_the_profile_ends() -> None:
     assert nodes[-1] == pytest.approx(2.0)
     assert (np.diff(nodes) > 0).all()
     assert (np.diff(nodes, 2) > -1e-12).all(), "denser where delta is large"
-    assert nodes[64] == pytest.approx(2.0 * 0.5**1.5)
+    assert nodes[64] == pytest.approx(2.0 * 0.5**2)
 
 
 def test_mu_is_a_bracket_of_a_real_mechanism() -> None:

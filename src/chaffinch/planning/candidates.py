@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaffinch.planning.plan import Part, total_of
+from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.roots import find_largest
 from chaffinch.protocols import Variant, local_variant, protocol_variants
 from chaffinch.protocols.base import Setting
@@ -118,18 +119,22 @@ def for_target(
     """Return the most accurate parameters of these variants that keep the promise, if any do."""
     epsilon, delta = promise
 
+    def total_at(mu: float) -> Mechanism:
+        return total_of(tuned_parts(chosen, mu, promise, task.users, task), task.users, task.rounds)
+
     def excess(mu: float) -> float:
-        parts = tuned_parts(chosen, mu, promise, task.users, task)
-        reached = total_of(parts, task.users, task.rounds).delta_bound(epsilon)
+        reached = total_at(mu).delta_bound(epsilon)
         return math.log(reached / delta) if reached > 0 else -800.0
 
     total = gaussian_mu(epsilon, delta)
+    guess = total / math.sqrt(task.exposures)
     mu = find_largest(
         excess,
-        total / math.sqrt(task.exposures),
+        guess,
         least=_LEAST_MU,
         most=_MOST_MU,
-        tolerance=5e-4 if task.exposures == 1 else 2e-3,
+        # What is an upper bound only has no more digits to give.
+        tolerance=5e-4 if total_at(guess).method == "exact" else 2e-3,
         slope=gaussian_slope(epsilon, total),
     )
     if mu is None:

@@ -22,6 +22,7 @@ from chaffinch.privacy.shortened_reports import Shortened, cutting_cost
 _MOST_GRID = 30_000
 _FINER = 32
 """How much finer than the upper end's the grid of the lower end is."""
+_MANY_NODES = 100
 _LEAST_STEP = 1e-9
 _STILL = 1e-9
 """A loss this close to the grid, in steps, has not moved."""
@@ -267,6 +268,8 @@ def _delta_of(rounds: Rounds, epsilon: float) -> float:
 def _quick_profile(mechanism: Mechanism) -> tuple[Floats, Floats]:
     """Return nodes and upper ends of a profile that was searched only shortly."""
     nodes = mechanism.nodes()
+    # Every second node of many: delta comes out up to 2 % larger, epsilon about 0.1 %.
+    nodes = nodes[::2] if len(nodes) > _MANY_NODES else nodes
     upper = mechanism.profile_bound(nodes)
     # From the local epsilon on delta is 0, whatever the search proved there.
     if nodes[-1] >= mechanism.local_epsilon:

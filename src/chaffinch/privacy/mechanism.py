@@ -103,11 +103,15 @@ class Mechanism(ABC):
 
     def nodes(self) -> Floats:
         """Return epsilons from 0 to where the profile ends, denser where delta is large."""
-        last = self.epsilon(min(self.profile_floor, 1.0)).upper
+        last = self.profile_end()
         if not 0 < last < math.inf:
             last = self.epsilon_reach()
         last = min(last, _LARGEST_NODE)
-        return last * np.linspace(0.0, 1.0, self.profile_nodes) ** 1.5
+        return last * np.linspace(0.0, 1.0, self.profile_nodes) ** 2
+
+    def profile_end(self) -> float:
+        """Return about the epsilon where delta falls below the profile's floor."""
+        return self.epsilon(min(self.profile_floor, 1.0)).upper
 
     profile_nodes: ClassVar[int] = 129
     """How many epsilons describe the profile well enough to compose it."""

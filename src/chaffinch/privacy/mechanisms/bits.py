@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -49,6 +50,10 @@ FEW_CROWDS = 300
 """How many boxes of crowds a short search may look at."""
 _FINE = 1e-3
 """The relative width of delta that a quick answer along the ridge has."""
+_ROUGH = 0.5
+"""The relative width of a delta that only says where a profile ends."""
+_WIDENING = 2.0
+"""How much wider a bracket of the profile may be for each factor e that its delta is smaller."""
 _STEEP = 250.0
 """From this variance on a short search over crowds proves too little."""
 _MOST_CORNERS = 50
@@ -144,20 +149,21 @@ class SumMechanism(Mechanism):
         ends = self.bit_crowds.ridge_delta(epsilon, width)
         return None if ends is None else Bracket(min(ends), ends[1])
 
+    def _on_ridge(self, epsilon: float, width: float) -> Bracket:
+        """Return delta along the ridge; raise where the ridge does not hold it."""
+        found = self._ridden(epsilon, width)
+        if found is None:
+            raise GuaranteeNotProven("delta", asked=width, lower=0.0, upper=1.0)
+        return found
+
     def _ridden_epsilon(self, delta: float, width: float) -> Bracket | None:
         """Return epsilon along the ridge: a rough crossing first, then one of the asked width."""
         if not self.bit_crowds.is_wide:
             return None
         seen: dict[float, float] = {}
 
-        def at(epsilon: float, share: float) -> Bracket:
-            found = self._ridden(epsilon, share)
-            if found is None:
-                raise GuaranteeNotProven("delta", asked=share, lower=0.0, upper=1.0)
-            return found
-
         def rough(epsilon: float) -> float:
-            seen[epsilon] = at(epsilon, COARSE).upper
+            seen[epsilon] = self._on_ridge(epsilon, COARSE).upper
             return seen[epsilon]
 
         guess = self.bit_crowds.guess_epsilon(delta)
@@ -171,7 +177,7 @@ class SumMechanism(Mechanism):
             slope = max((math.log(d / delta) / math.log(near / e) for e, d in places), default=1.0)
             share = min(max(slope, 1.0) * width / 8, COARSE)
             return solve_epsilon(
-                lambda epsilon: at(epsilon, share),
+                lambda epsilon: self._on_ridge(epsilon, share),
                 delta,
                 most=self.local_epsilon,
                 tolerance=width / 3,
@@ -189,7 +195,7 @@ class SumMechanism(Mechanism):
         that it stays about even in epsilon; with ``steady`` it is the same everywhere. Below
         1e-17 (1e-13 beyond 10⁴ others) only the upper end is kept, and not tight.
         """
-        ridden = self._ridden_profile(epsilons, min(relative_width, _FINE))
+        ridden = self._ridden_profile(epsilons, min(relative_width, _FINE), steady=steady)
         if ridden is not None:
             return ridden
         search = self._profile_search(epsilons, relative_width, steady=steady)
@@ -199,19 +205,25 @@ class SumMechanism(Mechanism):
         """Return what a short search proves of delta at many epsilons."""
         # Where crowds differ little a short search over them covers all epsilons at once.
         if self.bit_crowds.variance >= _STEEP:
-            ridden = self._ridden_profile(epsilons, COARSE)
+            ridden = self._ridden_profile(epsilons, COARSE, steady=False)
             if ridden is not None:
                 return ridden[1]
         return self._profile_search(epsilons, COARSE, steady=False, most=FEW_CROWDS).upper
 
-    def _ridden_profile(self, epsilons: Floats, width: float) -> tuple[Floats, Floats] | None:
-        """Return both ends of delta at many epsilons along the ridge."""
-        found = []
+    def _ridden_profile(
+        self, epsilons: Floats, width: float, *, steady: bool
+    ) -> tuple[Floats, Floats] | None:
+        """Return both ends of delta at many epsilons (rising ones, unless steady) on the ridge."""
+        found: list[tuple[float, float]] = []
+        share = width
         for epsilon in epsilons:
-            bracket = self._ridden(checks.epsilon(float(epsilon)), width)
+            bracket = self._ridden(checks.epsilon(float(epsilon)), share)
             if bracket is None:
                 return None
             found.append((bracket.lower, bracket.upper))
+            if not steady and bracket.lower > 0:
+                # About as wide in epsilon everywhere: a small delta falls faster.
+                share = width * max(1.0, 1.0 + _WIDENING * math.log(found[0][1] / bracket.lower))
         lower, upper = np.array(found).T
         return lower, upper
 
@@ -224,7 +236,7 @@ class SumMechanism(Mechanism):
             return knots.deltas(nodes, spread=spread)
 
         def even(base: Floats) -> Floats:
-            widths: Floats = relative_width * (1.0 + 2.0 * np.log(base.max() / base))
+            widths: Floats = relative_width * (1.0 + _WIDENING * np.log(base.max() / base))
             return widths
 
         return crowds.find_worst(
@@ -234,6 +246,19 @@ class SumMechanism(Mechanism):
             floor=self.profile_floor,
             most_evaluations=most,
         )
+
+    def profile_end(self) -> float:
+        """Return about the epsilon where delta falls below the profile's floor, from above."""
+
+        def rough(epsilon: float) -> float:
+            return self._on_ridge(epsilon, _ROUGH).upper
+
+        floor = self.profile_floor
+        if self.bit_crowds.is_wide:
+            guess, top = self.bit_crowds.guess_epsilon(floor), self.local_epsilon
+            with suppress(GuaranteeNotProven):
+                return find_crossing(rough, floor, top=top, tolerance=COARSE, guess=guess)[1]
+        return super().profile_end()
 
     @property
     def profile_floor(self) -> float:  # type: ignore[override]
