@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import math
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +73,10 @@ class Overtaken(Ledger):
     """A ledger that another one charges after it has looked, and before it has the lock."""
 
     overtaker: Ledger | None = None
+    looks = 0
 
     def _history(self) -> schema.History:
+        self.looks += 1
         seen = super()._history()
         if self.overtaker is not None:
             other, self.overtaker = self.overtaker, None
@@ -86,6 +90,26 @@ def test_a_ledger_that_moved_on_is_looked_at_again(tmp_path: Path) -> None:
     ledger.overtaker = other
     assert ledger.charge(ONE, "mine").sequence == 2
     assert made.keys(other) == ["other", "mine"]
+    assert ledger.looks == 2
+    ledger.charge(ONE, "undisturbed")
+    assert ledger.looks == 3
+
+
+def test_a_charge_is_judged_while_others_may_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, delta, free = made.create(tmp_path), privacy.FlippedBits.delta, []
+
+    def watched(self: privacy.FlippedBits, epsilon: float) -> privacy.Bracket:
+        with closing(sqlite3.connect(tmp_path / "ledger", timeout=0.0)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+        free.append(epsilon)
+        return delta(self, epsilon)
+
+    fresh = privacy.FlippedBits(users=23, flip_probability="0.3")
+    monkeypatch.setattr(privacy.FlippedBits, "delta", watched)
+    assert ledger.charge(Charge("plan", fresh), "a").sequence == 1
+    assert free, "the charge was judged"
 
 
 # -------------------------------------------------------------------- the mark
@@ -192,9 +216,9 @@ def test_every_connection_waits_for_the_disk(tmp_path: Path) -> None:
     with databases.reading(tmp_path / "ledger") as connection:
         found = [
             connection.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("synchronous", "fullfsync", "trusted_schema")
+            for name in ("synchronous", "fullfsync", "trusted_schema", "busy_timeout")
         ]
-    assert found == [3, 1, 0], "EXTRA, ON, OFF"
+    assert found == [3, 1, 0, 60_000], "EXTRA, ON, OFF, a minute for other writers"
 
 
 def test_a_mark_is_on_disk_before_it_takes_its_place(
@@ -250,6 +274,10 @@ def test_words_have_200_characters_at_most(tmp_path: Path) -> None:
             ledger.charge(ONE, wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="subject"):
         ledger.charge(ONE, "other", subject="s" * 201)
+
+
+def test_nothing_can_be_charged_too() -> None:
+    assert Charge("nothing", privacy.compose([])).neighbours == BIT.neighbours
 
 
 def test_charges_are_of_whole_times_and_of_mechanisms() -> None:

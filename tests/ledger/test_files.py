@@ -133,6 +133,9 @@ CHANGES = {
     ),
     "the middle gone": unlocked("charges_remain", "DELETE FROM charges WHERE sequence = 2"),
     "a larger cap": unlocked("head_stays", "UPDATE head SET epsilon = '0x1.0000000000000p+9'"),
+    "a cap in another spelling": unlocked(
+        "head_stays", "UPDATE head SET epsilon = replace(epsilon, '0x', '0X')"
+    ),
     "a nonsense cap": unlocked("head_stays", "UPDATE head SET epsilon = 'nan'"),
     "no cap": unlocked("head_stays", "UPDATE head SET delta = 'much'"),
     "another role": unlocked("head_stays", "UPDATE head SET role = 'analyzer'"),

@@ -141,9 +141,8 @@ def create(path: Path, head: Head) -> None:
 
 def append(connection: sqlite3.Connection, entry: Entry) -> None:
     """Add a row at the end and commit it: when this returns, the charge is durable."""
-    connection.execute(
-        "INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?)", (*_row(entry), entry.hash)
-    )
+    row = _row(entry.sequence, entry.key, entry.charge, entry.subject)
+    connection.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, entry.hash))
     connection.execute("COMMIT")
 
 
@@ -203,14 +202,11 @@ def _chained(head: Head, rows: list[tuple[int, str, str, str, int, str, str]]) -
 
 
 def _entry(previous: str, content: tuple[int, str, Charge, str]) -> Entry:
-    bare = Entry(*content, hash="")
-    return Entry(*content, hash=link(previous, _row(bare)))
+    return Entry(*content, hash=link(previous, _row(*content)))
 
 
-def _row(entry: Entry) -> list[str | int]:
-    charge = entry.charge
-    asked: list[str | int] = [charge.plan_id, charge.document, charge.times]
-    return [entry.sequence, entry.key, *asked, entry.subject]
+def _row(sequence: int, key: str, charge: Charge, subject: str) -> list[str | int]:
+    return [sequence, key, charge.plan_id, charge.document, charge.times, subject]
 
 
 def _broken(rule: str, got: str) -> StorageFault:
