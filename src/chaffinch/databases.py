@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from chaffinch.files import publish_new, sync_folder
+from chaffinch.files import publish_new
 
 # Whose file it is, which SQLite keeps in the four bytes at OWNER_AT.
 LEDGER = 0x43684C67
@@ -66,7 +66,6 @@ def creating(
                 connection.execute(statement)
             yield connection
             connection.execute("COMMIT")
-        sync_folder(unfinished.parent)
 
 
 def owner_and_version(connection: sqlite3.Connection) -> tuple[int, int]:

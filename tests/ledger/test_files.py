@@ -81,10 +81,32 @@ def test_an_existing_file_is_never_made_anew(folder: Path) -> None:
         made.create(folder)
     with pytest.raises(InvalidInput, match="free"):
         Ledger.create(folder / "another", role="client", cap=CAP, mark=folder / "mark")
+    with pytest.raises(InvalidInput, match="free"):
+        Ledger.create(folder / "ledger", role="client", cap=CAP, mark=folder / "other mark")
+    assert sorted(path.name for path in folder.iterdir()) == ["ledger", "mark"]
     (folder / "ledger").unlink()
     with pytest.raises(InvalidInput, match="unspent"):
         made.create(folder)
     assert [path.name for path in folder.iterdir()] == ["mark"]
+
+
+def test_a_ledger_that_another_process_made_first_is_not_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = schema.create
+
+    def too_late(path: Path, head: schema.Head) -> None:
+        path.write_bytes(b"another")
+        create(path, head)
+
+    monkeypatch.setattr(schema, "create", too_late)
+    with pytest.raises(InvalidInput, match="free"):
+        made.create(tmp_path)
+    assert (tmp_path / "ledger").read_bytes() == b"another"
+
+
+def test_a_cap_may_be_small(tmp_path: Path) -> None:
+    assert made.create(tmp_path, cap=privacy.Target(1e-3, 1e-9)).remaining() == 1e-3
 
 
 def test_an_interrupted_creation_is_finished(tmp_path: Path) -> None:
