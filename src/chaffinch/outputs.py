@@ -9,7 +9,8 @@ Results that a budget pays for go through ``hand_out``, in this order:
 
 A full disk fails in step 1, before anything is charged. A process that is killed before step 2
 leaves a waiting folder that ``finish_waiting`` removes; one killed after it leaves a folder
-whose files ``finish_waiting`` puts in place, without paying again.
+whose files ``finish_waiting`` puts in place, without paying again. Which of the two it was is
+known to the payer alone, so its name is noted in the folder, and nobody else touches it.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,7 @@ from chaffinch.files import (
     turn_round,
     turned_round,
 )
+from chaffinch.locks import has_name, make_locked_folder, try_lock
 
 AnyPath = str | os.PathLike[str]
 Writer = Callable[[Path], object]
@@ -143,12 +146,15 @@ def refuse_all_but(kind: Kind, path: AnyPath) -> None:
 
 _WAITING = re.compile(r"\.chaffinch-[0-9a-f]{16}\.waiting")
 _NOTE = "waiting.json"
+_LOOK = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 @dataclass(frozen=True)
 class Bill:
     """What is paid for the files that are handed out."""
 
+    payer: str
+    """Who pays: the name of a ledger, or of the record of a key. Nobody else can judge it."""
     plan_id: str
     key: str
     """What the occasion is called."""
@@ -158,6 +164,8 @@ class Bill:
     """Pay durably, or raise; paying the same bill twice costs once."""
     paid: Callable[[], bool]
     """Return whether it is paid, as far as is known; may raise where that cannot be known."""
+    command: str = ""
+    """What people run to finish it when it was stopped."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +173,8 @@ class Waiting:
     """Files in a waiting folder that are complete, and what pays for them."""
 
     folder: Path
+    payer: str
+    """Who pays, as in the bill; empty if nobody does."""
     plan_id: str
     key: str
     subject: str
@@ -172,15 +182,22 @@ class Waiting:
     """Of every file: its name, the name of what it becomes, and its SHA-256."""
     new: bool
     """Whether a file that exists is left alone instead of replaced."""
+    command: str
 
     def put_in_place(self) -> None:
         """Give every file its first bytes and its name."""
         for name, becomes, digest in self.files:
             place, target = self.folder / name, self.folder.parent / becomes
             try:
-                if place.exists():  # otherwise it is in its place already
+                if place.exists():
                     _turn_back(place, digest)
                     _give_name(place, target, new=self.new)
+                elif not (target.is_file() and _digest(target) == digest):
+                    # Otherwise a process that was stopped has put it in its place already.
+                    raise StorageFault(
+                        f"The waiting file {becomes!r} must be there. Got none.",
+                        hint="somebody removed what was paid for, or changed what was in place",
+                    )
             except OSError as error:
                 fault = storage_fault(becomes, error, verb="write")
                 raise StorageFault(
@@ -192,6 +209,15 @@ class Waiting:
             sync_folder(self.folder.parent)
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def __str__(self) -> str:
+        """Return what somebody else's waiting files are, and how they get into their place."""
+        names = ", ".join(becomes for _, becomes, _ in self.files)
+        finish = f"finish with: {self.command}" if self.command else "its command finishes it"
+        return (
+            f"left alone: {names} in {self.folder}, which another ledger or key may have paid "
+            f"for; {finish}"
+        )
+
 
 def hand_out(files: Mapping[Path, Writer], bill: Bill | None = None, *, new: bool = False) -> None:
     """Write files durably, pay for them, and put them in place.
@@ -202,6 +228,7 @@ def hand_out(files: Mapping[Path, Writer], bill: Bill | None = None, *, new: boo
     """
     # Through a link, the file it points to is replaced, and the link stays.
     targets = {path: Path(os.path.realpath(path)) for path in files}
+    _refuse_collisions(targets)
     special = [path for path, target in targets.items() if _is_special(target)]
     folders = dict.fromkeys(
         target.parent for path, target in targets.items() if path not in special
@@ -243,34 +270,73 @@ def hand_out(files: Mapping[Path, Writer], bill: Bill | None = None, *, new: boo
         files[path](path)
 
 
+def _refuse_collisions(targets: Mapping[Path, Path]) -> None:
+    """Refuse links of one name to different files in one folder: they could not wait together."""
+    names = {(real.parent, path.name) for path, real in targets.items()}
+    if len(names) < len(targets):
+        raise InvalidInput(
+            "outputs", "files of different names", "links of one name", hint="write one at a time"
+        )
+
+
 def finish_waiting(
-    folder: Path, paid: Callable[[Waiting], bool | None], names: Sequence[str] = ()
+    targets: Iterable[AnyPath],
+    paid: Callable[[Waiting], bool | None],
+    tell: Callable[[str], None] | None = None,
 ) -> list[Waiting]:
     """Put in place what an ended process has paid for, and remove what it has not.
 
-    ``paid`` tells which; where it returns None, the files are left as they are. With
-    ``names``, files with other names are left as well. Returns what was put in place. Folders
-    of processes that still run are left alone.
+    Looks for files that become one of ``targets``, wherever links lead. ``paid`` tells which
+    is which, and returns None for what another payer has to judge: that is left as it is, and
+    ``tell`` is told so. Returns what was put in place. Folders of processes that still run
+    are left alone.
     """
+    names: dict[Path, set[str]] = {}
+    for target in targets:
+        real = Path(os.path.realpath(target))
+        names.setdefault(real.parent, set()).add(real.name)
     finished = []
-    remove_leftovers(folder)
-    for place in _waiting_folders(folder):
-        with _locked(place) as free:
-            if not free:
-                continue
-            found = _read(place)
-            if found is None:
-                shutil.rmtree(place, ignore_errors=True)
-                continue
-            if names and not {becomes for _, becomes, _ in found.files} & set(names):
-                continue
-            verdict = paid(found)
-            if verdict:
-                found.put_in_place()
-                finished.append(found)
-            elif verdict is not None:
-                shutil.rmtree(place, ignore_errors=True)
+    for folder, wanted in names.items():
+        remove_leftovers(folder)
+        for place in _waiting_folders(folder):
+            with _found(place) as waiting:
+                if waiting is None or not {becomes for _, becomes, _ in waiting.files} & wanted:
+                    continue
+                verdict = paid(waiting) if waiting.payer else False
+                if verdict:
+                    waiting.put_in_place()
+                    finished.append(waiting)
+                elif verdict is False:
+                    shutil.rmtree(place, ignore_errors=True)
+                elif tell is not None:
+                    tell(str(waiting))
     return finished
+
+
+@contextmanager
+def _found(place: Path) -> Iterator[Waiting | None]:
+    """Yield what waits in a folder, locked; None if there is nothing, or somebody works there.
+
+    A folder without a note was never complete, and is removed. A note that cannot be read may
+    be that of something paid, so its folder stays.
+    """
+    try:
+        number = os.open(place, _LOOK)
+    except OSError:
+        yield None  # it has been finished meanwhile
+        return
+    try:
+        found = None
+        if try_lock(number) is True and has_name(number, place):
+            try:
+                found = _waiting(place, json.loads((place / _NOTE).read_bytes()))
+            except FileNotFoundError:
+                shutil.rmtree(place, ignore_errors=True)
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                found = None
+        yield found
+    finally:
+        os.close(number)
 
 
 def _waiting_folders(folder: Path) -> list[Path]:
@@ -294,11 +360,13 @@ def _write(
             _turn(path)
         written.append((name, becomes, _digest(path, turned=True)))
     note: dict[str, Any] = {
+        "payer": "" if bill is None else bill.payer,
         "plan": "" if bill is None else bill.plan_id,
         "key": "" if bill is None else bill.key,
         "subject": "" if bill is None else bill.subject,
         "files": written,
         "new": new,
+        "command": "" if bill is None else bill.command,
     }
     with atomic(place / _NOTE, permissions=stat.S_IRUSR | stat.S_IWUSR) as file:
         file.write(json.dumps(note).encode())
@@ -335,17 +403,20 @@ def _remove(places: Iterable[Path]) -> None:
         remove_folder(place)
 
 
-def _read(place: Path) -> Waiting | None:
-    """Return what a waiting folder holds, or None if it was never complete."""
-    try:
-        return _waiting(place, json.loads((place / _NOTE).read_bytes()))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
 def _waiting(place: Path, note: Mapping[str, Any]) -> Waiting:
     files = tuple((str(name), str(becomes), str(digest)) for name, becomes, digest in note["files"])
-    return Waiting(place, note["plan"], note["key"], note["subject"], files, bool(note["new"]))
+    if any(Path(name).name != name for names in files for name in names[:2]):
+        raise ValueError("a path in the place of a name")
+    return Waiting(
+        folder=place,
+        payer=str(note["payer"]),
+        plan_id=str(note["plan"]),
+        key=str(note["key"]),
+        subject=str(note["subject"]),
+        files=files,
+        new=bool(note["new"]),
+        command=str(note["command"]),
+    )
 
 
 def _pay(bill: Bill) -> None:
@@ -372,14 +443,12 @@ def _holding(folders: Iterable[Path]) -> Iterator[dict[Path, Path]]:
     held = []
     try:
         for folder in folders:
-            place = folder / f".chaffinch-{secrets.token_hex(8)}.waiting"
             try:
-                place.mkdir(0o700)
+                place, number = make_locked_folder(partial(_new_waiting, folder))
             except OSError as error:
                 raise storage_fault(folder.name or str(folder), error, verb="write") from None
+            held.append(number)
             places[folder] = place
-            held.append(_locked(place))
-            held[-1].__enter__()
         yield places
     except BaseException:
         for place in places.values():
@@ -387,28 +456,12 @@ def _holding(folders: Iterable[Path]) -> Iterator[dict[Path, Path]]:
                 place.rmdir()  # one that was never used
         raise
     finally:
-        for lock in held:
-            lock.__exit__(None, None, None)
+        for number in held:
+            os.close(number)
 
 
-@contextmanager
-def _locked(place: Path) -> Iterator[bool]:
-    """Yield whether the folder's lock was free; it is held meanwhile, and ends with a process."""
-    try:
-        import fcntl
-    except ImportError:  # a system without such locks
-        yield True
-        return
-    number = os.open(place, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-            return
-        yield True
-    finally:
-        os.close(number)
+def _new_waiting(folder: Path) -> Path:
+    return folder / f".chaffinch-{secrets.token_hex(8)}.waiting"
 
 
 def _digest(path: Path, *, turned: bool = False) -> str:

@@ -71,22 +71,26 @@ def charge_release(ledger: Ledger, plan: Plan, found: Tally, key: str | None = N
 
     What is charged is the digest of the batch: the same content is charged once.
     """
-    name, subject = release_occasion(ledger, found, key)
+    name, subject = release_occasion(ledger, plan, found, key)
     with ledger.charging(Charge.of(plan), name, subject=subject) as entry:
         return entry
 
 
-def release_occasion(ledger: Ledger, found: Tally, key: str | None = None) -> tuple[str, str]:
+def release_occasion(
+    ledger: Ledger, plan: Plan, found: Tally, key: str | None = None
+) -> tuple[str, str]:
     """Return the key and the subject under which the release of a tally is charged.
 
-    The subject is the digest, worked out from what was counted. Without a key it is the key
-    too, unless the same content was charged under another one before: then it is that one.
+    The subject is the digest, worked out from what was counted. What was charged for the same
+    content before is charged under the same key again, which costs nothing, whatever it is
+    called now: everything in a release follows from the tally. Otherwise the key is the one
+    given, or the digest.
     """
     if not found.name:
         raise InvalidInput("batch", "one that was shuffled, to be charged to a ledger", "a tally")
-    digest = found.digest
-    known = (one.key for one in ledger.entries() if one.subject == digest)
-    return key or next(known, digest), digest
+    digest, charge = found.digest, Charge.of(plan)
+    known = (one.key for one in ledger.entries() if (one.subject, one.charge) == (digest, charge))
+    return next(known, key or digest), digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.cli.output import printable
+from chaffinch.cli.output import printable, speaking
 from chaffinch.cli.paths import STREAM
 from chaffinch.errors import ChaffinchError, Reason
 
@@ -29,7 +29,7 @@ def run_command(app: App, words: list[str]) -> int:
         # A terminal that lacks a letter shows a question mark instead of failing.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    with _stoppable():
+    with _stoppable(), speaking(words):
         return _run(app, words, as_json="--json" in words)
 
 

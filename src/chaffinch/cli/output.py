@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json as json_module
 import math
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -16,6 +19,22 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Told = Callable[[int, int | None], None]
+_SPOKEN: ContextVar[tuple[str, ...]] = ContextVar("spoken", default=())
+
+
+@contextmanager
+def speaking(words: Sequence[str]) -> Iterator[None]:
+    """Remember the words of a command while it runs."""
+    before = _SPOKEN.set(tuple(words))
+    try:
+        yield
+    finally:
+        _SPOKEN.reset(before)
+
+
+def spoken_command() -> str:
+    """Return the command that runs now, as somebody can type it again from anywhere."""
+    return shlex.join(["cd", str(Path.cwd())]) + " && " + shlex.join(["chaffinch", *_SPOKEN.get()])
 
 
 @Parameter(name="*")

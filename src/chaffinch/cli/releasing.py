@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.cli.output import Output
+from chaffinch.cli.output import Output, spoken_command
+from chaffinch.errors import InvalidInput
 from chaffinch.outputs import Bill, Waiting, Writer, finish_waiting, hand_out
 
 if TYPE_CHECKING:
@@ -60,15 +61,30 @@ def hand_out_paid(files: Mapping[Path, Writer], ledger: Ledger, name: str, bill:
     return Charged(ledger, name, bill.key, before)
 
 
-def finish_release(folder: Path, names: Sequence[str], ledger: Ledger | None) -> list[Waiting]:
-    """Put in place what an earlier command has paid for and could not hand out any more."""
+def finish_release(targets: Iterable[Path], ledger: Ledger | None, output: Output) -> list[Waiting]:
+    """Put in place what an earlier command has paid for and could not hand out any more.
+
+    Only the ledger that was to pay knows whether it has, so what waits for another one stays.
+    """
 
     def paid(waiting: Waiting) -> bool | None:
-        if not waiting.key:
-            return False
-        return None if ledger is None else ledger.is_charged(waiting.key, waiting.subject)
+        if ledger is None or waiting.payer != ledger.id:
+            return None
+        return ledger.is_charged(waiting.key, waiting.subject)
 
-    return finish_waiting(folder, paid, names)
+    return finish_waiting(targets, paid, output.say)
+
+
+def refuse_other(finished: Iterable[Waiting], subject: str) -> None:
+    """Refuse to replace a release that nobody could see before: it came into place just now."""
+    for one in finished:
+        if one.subject != subject:
+            raise InvalidInput(
+                "output",
+                "another file than that of another release",
+                paths.Plainly("one that an earlier, stopped command has paid for"),
+                hint="it is in its place now; the same command again replaces it",
+            )
 
 
 @dataclass(frozen=True)
@@ -95,13 +111,15 @@ class Releasing:
         if ledger is None:
             hand_out(files)
             return None
-        key, subject = release_occasion(ledger, tally, self.key)
+        key, subject = release_occasion(ledger, plan, tally, self.key)
         bill = Bill(
+            payer=ledger.id,
             plan_id=plan.id,
             key=key,
             subject=subject,
             pay=lambda: charge_release(ledger, plan, tally, self.key),
             paid=lambda: ledger.is_charged(key, subject),
+            command=spoken_command(),
         )
         return hand_out_paid(files, ledger, self.name, bill)
 
@@ -159,6 +177,4 @@ def release_files(out: list[Path], inputs: Sequence[str | Path]) -> list[Path]:
     for path in map(paths.require_name, out):
         check_suffix(path)
         paths.writable(path, inputs)
-        # What a stopped command has left waiting is made again from the same batch, for nothing.
-        finish_waiting(path.parent, lambda _: False, [path.name])
     return out

@@ -68,7 +68,8 @@ def run(  # noqa: PLR0913 - one for each option
 
     released = wanted.ready()
     asked = _asked(survey)
-    finished = finish_release(paths.require_name(out), RELEASES, released.ledger)
+    targets = [paths.require_name(out) / name for name in (PLAN, *RELEASES)]
+    finished = finish_release(targets, released.ledger, output)
     table = open_table(paths.source(data, "answers"), format=format)
     named = asked.columns | paths.columns(asked.names, column, map or [])
     with paths.explaining_columns(asked.names, named):
@@ -76,8 +77,9 @@ def run(  # noqa: PLR0913 - one for each option
     plan = asked.plan or asked.made(output)
     if not replace:
         _spared(out, plan)
-    if any(one.plan_id == plan.id for one in finished):
-        release, charge = _finished(out, finished[-1], released, output)
+    paid = next((one for one in finished if one.plan_id == plan.id), None)
+    if paid is not None:
+        release, charge = _finished(out, paid, released, output)
     else:
         _refuse_outputs(out, plan, [survey, data])
         with paths.folder(out) as folder:
@@ -85,10 +87,10 @@ def run(  # noqa: PLR0913 - one for each option
             with output.thinking("intervals"):
                 release = released.release(tally, plan)
             charge = released.hand_out(_files(out, plan, release), tally, plan)
-    files = [str(out / name) for name in (PLAN, *RELEASES)]
+    files = [str(path) for path in targets]
     if output.json:
-        paid = {} if charge is None else {"charge": charge.document()}
-        output.document({"release": release.document(), "files": files} | paid)
+        charged = {} if charge is None else {"charge": charge.document()}
+        output.document({"release": release.document(), "files": files} | charged)
         return
     output.drawing(release.text(width=output.width))
     if charge is not None:

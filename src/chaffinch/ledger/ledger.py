@@ -99,7 +99,7 @@ class Ledger:
 
     @property
     def id(self) -> str:
-        """Return the ledger's own name, drawn when it was made: it tells copies from others."""
+        """Return the ledger's own name, drawn at random when it was made."""
         return self._head.ledger
 
     @property

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.cli.output import Output
-from chaffinch.cli.releasing import Budget, Charged, hand_out_paid, release_files
+from chaffinch.cli.output import Output, spoken_command
+from chaffinch.cli.releasing import (
+    Budget,
+    Charged,
+    finish_release,
+    hand_out_paid,
+    refuse_other,
+    release_files,
+)
 from chaffinch.outputs import Bill, Writer, hand_out
 
 if TYPE_CHECKING:
@@ -80,6 +87,7 @@ def analyze(
     ledger, name = budget.opened()
     if ledger is not None:
         ledger.of("analyzer")
+    finished = finish_release(targets, ledger, output)
     sources: Sequence[Path] = [paths.require_file(paths.require_name(one)) for one in filters]
     with output.counting("counting", "columns") as tell:
         release = reach.analyze(
@@ -90,6 +98,7 @@ def analyze(
             adjustment=wanted.adjust,
             progress=tell,
         )
+    refuse_other(finished, release.batch)
     charge = _hand_out(dict.fromkeys(targets, release.save), found, release, ledger, name)
     for path in targets:
         output.say(f"wrote {path}")
@@ -116,10 +125,12 @@ def _hand_out(
         hand_out(files)
         return None
     bill = Bill(
+        payer=ledger.id,
         plan_id=plan.id,
         key=release.key,
         subject=release.batch,
         pay=lambda: charge_release(ledger, plan, release),
         paid=lambda: ledger.is_charged(release.key, release.batch),
+        command=spoken_command(),
     )
     return hand_out_paid(files, ledger, name, bill)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.cli.output import Output, count_of
+from chaffinch.cli.output import Output, count_of, spoken_command
 from chaffinch.cli.releasing import Budget, Charged
 from chaffinch.outputs import Kind
 
@@ -115,7 +115,7 @@ def encode(
             progress=tell,
             told=lambda loaded: _say_loaded(loaded, output),
         )
-    occasion = publish(made, found, secret, target, ledger)
+    occasion = publish(made, found, secret, target, ledger, command=spoken_command())
     charge = None if ledger is None else Charged(ledger, name, occasion, before=False)
     _show(made, found, target, charge, output)
 

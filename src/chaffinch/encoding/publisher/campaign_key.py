@@ -103,6 +103,11 @@ class CampaignKey:
         """Return what the key is called in records, whatever the plan."""
         return self._derived("record", "", 16).hex()
 
+    @property
+    def payer(self) -> str:
+        """Return a name of this key with its record: copies of a key have other records."""
+        return hashlib.sha256(f"{self._name} {self.record or ''}".encode()).hexdigest()[:32]
+
     # ------------------------------------------------------------------ what it has made
 
     def made_for(self, publisher: str) -> dict[str, str] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
@@ -60,13 +61,20 @@ def hand_out(
 
 
 def publish(
-    made: Filter, plan: ReachPlan, key: CampaignKey, target: Path, ledger: Ledger | None
+    made: Filter,
+    plan: ReachPlan,
+    key: CampaignKey,
+    target: Path,
+    ledger: Ledger | None,
+    *,
+    command: str = "",
 ) -> str:
     """Save a filter that is charged, if there is a ledger, and recorded beside its key.
 
-    Returns what a ledger calls it. The file must not exist yet.
+    Returns what a ledger calls it. The file must not exist yet. ``command`` is what people run
+    to finish this when it was stopped.
     """
-    bill = _bill(made, plan, ledger, key)
+    bill = replace(_bill(made, plan, ledger, key), command=command)
     hand_out_files({target: made.save}, bill, new=True)
     return bill.key
 
@@ -77,23 +85,33 @@ def finish_publishing(
     """Put a filter in its place that an earlier, stopped command has charged or recorded.
 
     Returns None if there is none. What was neither charged nor recorded is removed: nobody
-    has seen it, and the key is as good as new.
+    has seen it, and the key is as good as new. Where only another ledger knows whether it was
+    charged, the key makes nothing before that ledger was asked.
     """
 
     def paid(waiting: Waiting) -> bool | None:
         if (waiting.plan_id, waiting.key) != (plan.id, occasion):
             return None
         before = key.made_for(publisher)
-        recorded = before is not None and before["sha256"] == waiting.subject
+        if before is not None and before["sha256"] != waiting.subject:
+            return False  # the key has made another one, so this one must never be seen
         charged = ledger is not None and ledger.is_charged(waiting.key, waiting.subject)
-        if recorded and ledger is not None and not charged:
-            # It was recorded by a command without a ledger, and is to be charged as well now.
+        if before is not None and ledger is not None and not charged:
+            # It was recorded by a command without this ledger, and is to be charged as well now.
             ledger.of("client").charge(Charge.of(plan), occasion, subject=waiting.subject)
-        return recorded or charged
+        if before is not None or charged:
+            return True
+        if waiting.payer not in {key.payer, ledger.id if ledger is not None else ""}:
+            raise InvalidInput(
+                "filter that waits to be finished",
+                "judged by the ledger that was to pay for it",
+                "another ledger, or none",
+                hint=str(waiting),
+            )
+        return False
 
     occasion = _occasion(key.fingerprint(plan.id), publisher)
-    finished = finish_waiting(target.parent, paid, [target.name])
-    if not finished:
+    if not finish_waiting([target], paid):
         return None
     made = load_filter(target)
     key.remember(made)
@@ -117,7 +135,8 @@ def _bill(made: Filter, plan: ReachPlan, ledger: Ledger | None, key: CampaignKey
         recorded = before is not None and before["sha256"] == made.digest
         return recorded or (ledger is not None and ledger.is_charged(occasion, made.digest))
 
-    return Bill(plan_id=plan.id, key=occasion, subject=made.digest, pay=pay, paid=paid)
+    payer = ledger.id if ledger is not None else key.payer if key is not None else ""
+    return Bill(payer=payer, plan_id=plan.id, key=occasion, subject=made.digest, pay=pay, paid=paid)
 
 
 def occasion_of(made: Filter) -> str:

@@ -1,0 +1,281 @@
+"""What was paid for and could not be put in place: it waits for its payer, and for nobody else."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from chaffinch import Ledger, Target, load_plan, load_release, outputs, reach
+from chaffinch.cli import main
+from chaffinch.encoding.publisher.campaign_key import CampaignKey
+from chaffinch.engines import engine
+from chaffinch.ledger import Charge
+from tests.faults.verbs import VERBS, prepare
+
+PAID = ("run, paid", "analyze, paid", "reach analyze, paid", "reach encode, paid", "reach encode")
+
+
+class Killed(BaseException):
+    """Stands for the end of a process."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def call(words: Sequence[str]) -> Done:
+    """Run a command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main(list(words))
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with everything that verbs read, and a second ledger of each role."""
+    folder = prepare(tmp_path_factory.mktemp("waiting") / "start")
+    for role in ("analyzer", "client"):
+        paths = {"path": folder / f"{role}2.ledger", "mark": folder / f"{role}2.mark"}
+        Ledger.create(**paths, role=role, cap=Target(20, 1e-2))
+    return folder
+
+
+@pytest.fixture
+def folder(start: Path, tmp_path: Path) -> Path:
+    """Return a copy of it for one test."""
+    return shutil.copytree(start, tmp_path / "folder")
+
+
+@pytest.fixture
+def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[str]], None]:
+    """Run a command that is stopped when it has paid."""
+
+    def run(words: Sequence[str]) -> None:
+        def killed(_: outputs.Waiting) -> None:
+            raise Killed
+
+        with monkeypatch.context() as patch:
+            patch.setattr(outputs.Waiting, "put_in_place", killed)
+            with pytest.raises(Killed):
+                call(words)
+
+    return run
+
+
+def waiting(folder: Path) -> list[Path]:
+    """Return what waits anywhere below a folder."""
+    return sorted(folder.rglob(".chaffinch-*.waiting"))
+
+
+def charges(folder: Path, role: str = "analyzer") -> int:
+    """Return how often a ledger was charged."""
+    return len(Ledger.open(folder / f"{role}.ledger", mark=folder / f"{role}.mark").entries())
+
+
+def unpaid(words: Sequence[str]) -> list[str]:
+    """Return a command without its ledger."""
+    return list(words[: words.index("--ledger")])
+
+
+def by_other_ledger(words: Sequence[str]) -> list[str]:
+    """Return a command with another ledger."""
+    return [word.replace(".ledger", "2.ledger").replace(".mark", "2.mark") for word in words]
+
+
+# ----------------------------------------------------------------------------
+# Nobody but the payer touches it.
+
+
+@pytest.mark.parametrize("other", [unpaid, by_other_ledger])
+@pytest.mark.parametrize("name", PAID[:3])
+def test_a_paid_release_waits_for_its_ledger(
+    name: str,
+    other: Callable[[Sequence[str]], list[str]],
+    folder: Path,
+    stop: Callable[[Sequence[str]], None],
+) -> None:
+    verb = VERBS[name]
+    words = verb.line(folder)
+    stop(words)
+    (kept,) = waiting(folder)
+    done = call(other(words))
+    assert done.code == 0, done.err
+    assert waiting(folder) == [kept]
+    said = [line for line in done.err.splitlines() if line.startswith("left alone: ")]
+    assert len(said) == 1, "it is said once"
+    assert " ".join(words) in said[0], "the command that finishes it is told"
+    again = call(words)
+    assert again.code == 0, again.err
+    assert waiting(folder) == []
+    assert charges(folder) == 1, "it was paid once"
+    for result, check in verb.results.items():
+        check(folder / result)
+
+
+@pytest.mark.parametrize("name", PAID)
+def test_what_the_same_payer_has_not_paid_for_goes(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = VERBS[name].line(folder)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(outputs, "_pay", killed)
+        patch.setattr(outputs, "_may_be_paid", lambda _: True)
+        with pytest.raises(Killed):
+            call(words)
+    assert len(waiting(folder)) == 1
+    assert call(words).code == 0
+    assert waiting(folder) == []
+
+
+def test_a_release_of_another_batch_is_not_replaced_unseen(
+    folder: Path, stop: Callable[[Sequence[str]], None]
+) -> None:
+    words = VERBS["analyze, paid"].line(folder)
+    stop(words)
+    plan, batch = load_plan(folder / "survey.plan.json"), folder / "batch.parquet"
+    engine().shuffle([folder / "other.parquet"], plan, batch, record=folder / "record")
+    others = [str(batch) if word.endswith("shuffled.parquet") else word for word in words]
+    first = call(others)
+    assert (first.code, "the same command again replaces it" in first.err) == (2, True)
+    paid = load_release(folder / "release.json")
+    assert (waiting(folder), charges(folder)) == ([], 1)
+    assert call(others).code == 0
+    assert load_release(folder / "release.json") != paid
+    assert charges(folder) == 2
+
+
+# ----------------------------------------------------------------------------
+# Wherever links lead, it is found again.
+
+
+@pytest.mark.parametrize(
+    ("name", "links"),
+    [
+        ("run, paid", {"out": "real"}),
+        ("run, paid", {"out/release.json": "real/other.json"}),
+        ("run, paid", {"out/survey.plan.json": "real/plan.json"}),
+        ("run, paid", {"out/release.json": "real/one", "out/release.csv": "other/two"}),
+        ("analyze, paid", {"release.json": "real/other.json"}),
+        ("reach analyze, paid", {"release.csv": "real/release.csv"}),
+        ("reach encode, paid", {"daily.filter": "real/other.filter"}),
+    ],
+)
+def test_linked_outputs_are_found(
+    name: str, links: dict[str, str], folder: Path, stop: Callable[[Sequence[str]], None]
+) -> None:
+    for link, target in links.items():
+        (folder / target).parent.mkdir(exist_ok=True)
+        if "/" not in target:
+            (folder / target).mkdir()
+        (folder / link).parent.mkdir(exist_ok=True)
+        (folder / link).symlink_to(folder / target)
+    verb = VERBS[name]
+    stop(verb.line(folder))
+    assert waiting(folder)
+    again = call(verb.line(folder))
+    assert again.code == 0, again.err
+    assert waiting(folder) == []
+    assert charges(folder, verb.pays) == 1
+    for result, check in verb.results.items():
+        check(folder / result)
+    assert all((folder / link).is_symlink() for link in links)
+
+
+# ----------------------------------------------------------------------------
+# A filter: the key makes no second one while a first may have been paid for.
+
+
+def test_a_filter_that_another_ledger_may_have_paid_for_blocks_its_key(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = VERBS["reach encode, paid"].line(folder)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CampaignKey, "remember", killed)
+        with pytest.raises(Killed):
+            call(words)
+    assert (charges(folder, "client"), len(waiting(folder))) == (1, 1)
+    for other in (unpaid(words), by_other_ledger(words)):
+        done = call(other)
+        assert (done.code, " ".join(words) in done.err) == (2, True), done.err
+        assert len(waiting(folder)) == 1
+    assert call(words).code == 0
+    assert waiting(folder) == []
+    assert charges(folder, "client") == 1
+    reach.load_filter(folder / "daily.filter")
+
+
+def test_a_filter_recorded_by_another_copy_of_the_key_stays(
+    folder: Path, stop: Callable[[Sequence[str]], None]
+) -> None:
+    words = VERBS["reach encode"].line(folder)
+    shutil.copy2(folder / "campaign.key", folder / "copy.key")
+    stop(words)
+    done = call([word.replace("campaign.key", "copy.key") for word in words])
+    assert (done.code, len(waiting(folder))) == (2, 1), done.err
+    assert call(words).code == 0
+    assert waiting(folder) == []
+
+
+def test_a_filter_is_never_seen_once_its_key_has_made_another(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = VERBS["reach encode, paid"].line(folder)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CampaignKey, "remember", killed)
+        with pytest.raises(Killed):
+            call(words)
+    elsewhere = [*unpaid(words)[:-1], str(folder / "second.filter")]
+    assert call(elsewhere).code == 0
+    done = call(words)
+    assert done.code == 2, done.err
+    assert not (folder / "daily.filter").exists()
+    assert waiting(folder) == []
+
+
+# ----------------------------------------------------------------------------
+# The same content is charged once, whatever it is called.
+
+
+def test_another_name_for_the_same_batch_costs_nothing(folder: Path) -> None:
+    words = [*VERBS["analyze, paid"].line(folder), "--json", "--key"]
+    first = json.loads(call([*words, "november"]).out)["charge"]
+    again = json.loads(call([*words, "december"]).out)["charge"]
+    assert (first["charged_before"], again["charged_before"]) == (False, True)
+    assert (first["key"], again["key"]) == ("november", "november")
+    assert charges(folder) == 1
+
+
+def test_another_charge_for_the_same_batch_is_not_taken_for_this_one(folder: Path) -> None:
+    words = [*VERBS["analyze, paid"].line(folder), "--json"]
+    digest = json.loads(call(words).out)["charge"]["key"]
+    other = Ledger.open(folder / "analyzer2.ledger", mark=folder / "analyzer2.mark")
+    plan = load_plan(folder / "survey.plan.json")
+    other.charge(Charge("another plan", plan.round_mechanism()), "other", subject=digest)
+    charge = json.loads(call([*by_other_ledger(words), "--key", "mine"]).out)["charge"]
+    assert (charge["key"], charge["charged_before"]) == ("mine", False)
+    assert charges(folder, "analyzer2") == 2
