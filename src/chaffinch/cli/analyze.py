@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.batches import explain_broken_pipe
 from chaffinch.cli.output import Output
-from chaffinch.cli.releasing import Wanted, finish_release, refuse_other, release_files
+from chaffinch.cli.releasing import Wanted, finish_release, refuse_to_replace, release_files
 
 
 def analyze(
@@ -37,12 +37,12 @@ def analyze(
 
     targets = release_files(out or [], [plan, *(messages or [])])
     found = paths.open_plan(plan)
-    sources = [paths.source(one, "messages") for one in messages or ["-"]]
-    made = wanted.ready()
+    sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
+    made = wanted.prepare()
     finished = finish_release(targets, made.ledger, output)
     with explain_broken_pipe(sources), output.counting("counting", "messages") as tell:
         tally = engine().tally(sources, found, progress=tell)
-    refuse_other(finished, tally.digest)
+    refuse_to_replace(finished, tally.digest)
     with output.thinking("intervals"):
         release = made.release(tally, found)
     charge = made.hand_out(dict.fromkeys(targets, release.save), tally, found)

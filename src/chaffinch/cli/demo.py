@@ -47,7 +47,7 @@ def demo(
             progress=tell,
         )
     answers, truth = people(question)
-    with paths.folder(out) as folder:
+    with paths.fill_folder(out) as folder:
         # The people are made up from a seed; what protects them is not.
         tally = tally_table({"browser": answers}, plan, folder, output)
         release = analyze(tally, plan)

@@ -50,11 +50,11 @@ def encode(
     from chaffinch.engines import engine
     from chaffinch.tables.read import open_table
 
-    target = paths.target(out, as_json=output.json, inputs=[plan, data])
+    target = paths.message_target(out, as_json=output.json, inputs=[plan, data])
     found = paths.open_plan(plan)
     names = [part.name for part in found.parts]
-    named = paths.columns(names, column, map or [])
-    table = open_table(paths.source(data, "answers"), format=format)
+    named = paths.answer_columns(names, column, map or [])
+    table = open_table(paths.input_source(data, "answers"), format=format)
     with paths.explaining_columns(names, named), output.counting("encoding", "reports") as tell:
         facts = engine().encode(
             table, found, target, round=round, columns=named or None, progress=tell

@@ -38,9 +38,9 @@ class Files:
         """Return both, neither of them the pipe."""
         return paths.require_name(self.path), paths.require_name(self.mark)
 
-    def opened(self) -> Ledger:
+    def open_ledger(self) -> Ledger:
         """Return the ledger in the files."""
-        return paths.ledger(self.path, self.mark)
+        return paths.require_ledger(self.path, self.mark)
 
 
 @app.command(sort_key=0)
@@ -75,7 +75,7 @@ def create(
 @app.command(sort_key=1)
 def show(files: Files, *, output: Output = Output()) -> None:  # noqa: B008 - frozen
     """Show what was charged and what is left."""
-    _show(files.opened(), output)
+    _show(files.open_ledger(), output)
 
 
 @app.command(sort_key=2)
@@ -103,8 +103,8 @@ def charge(
     """
     from chaffinch.ledger import Charge
 
-    opened = files.opened()
-    found = paths.any_plan(plan)
+    opened = files.open_ledger()
+    found = paths.open_any_plan(plan)
     with output.thinking("composing all charges"):
         found.verify()
         entry = opened.charge(Charge.of(found), key, subject=subject)
@@ -128,14 +128,14 @@ def check(
     plan
         A plan file, to see what one round of it would bring the total to.
     """
-    opened = files.opened()
+    opened = files.open_ledger()
     output.say(f"{files.path.name}: whole, and as far on as its mark")
     extra: dict[str, Any] = {}
     if plan is not None:
         from chaffinch.ledger import Charge
 
         with output.thinking("composing all charges"):
-            after = opened.would_spend(Charge.of(paths.any_plan(plan))).epsilon
+            after = opened.would_spend(Charge.of(paths.open_any_plan(plan))).epsilon
         extra = {"with_plan": after, "fits": after <= opened.cap.epsilon}
     _show(opened, output, extra)
     return exits.OK if extra.get("fits", True) else exits.REFUSED

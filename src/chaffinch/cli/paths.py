@@ -39,14 +39,14 @@ class Plainly(str):
         return str(self)
 
 
-def place(name: str | None) -> str:
+def file_or_pipe(name: str | None) -> str:
     """Return the name of a file, or ``-`` for the pipe."""
     return "-" if name is None or name == STREAM else name
 
 
-def source(name: str | None, what: str) -> str:
+def input_source(name: str | None, what: str) -> str:
     """Return where to read from; refuse to wait for a terminal to be typed into."""
-    found = place(name)
+    found = file_or_pipe(name)
     if found == "-" and sys.stdin.isatty():
         raise InvalidInput(
             what, "a file, or piped in", Plainly("a terminal"), hint=f"name a file of {what}"
@@ -69,9 +69,9 @@ def require_file(path: Path) -> Path:
     return path
 
 
-def target(name: str | None, *, as_json: bool, inputs: Sequence[str | Path | None]) -> str:
+def message_target(name: str | None, *, as_json: bool, inputs: Sequence[str | Path | None]) -> str:
     """Return where messages go; refuse a terminal, and a pipe that also carries JSON."""
-    found = place(name)
+    found = file_or_pipe(name)
     if found == "-" and as_json:
         raise InvalidInput("output", "a file when --json is given", "-", hint="add -o FILE")
     if found == "-" and sys.stdout.isatty():
@@ -88,7 +88,7 @@ def require_name(path: Path) -> Path:
     return path
 
 
-def writable(
+def require_writable(
     path: Path, inputs: Sequence[str | Path] = (), *, replaceable: Kind | None = None
 ) -> Path:
     """Return a path for a new file; refuse one that cannot be, before anything is worked out."""
@@ -108,7 +108,7 @@ def is_pipe(path: Path) -> bool:
 
 
 @contextmanager
-def folder(out: Path, *, own: bool = False) -> Iterator[Path]:
+def fill_folder(out: Path, *, own: bool = False) -> Iterator[Path]:
     """Yield an empty folder whose files move to ``out`` when all went well.
 
     After a failure, Ctrl-C included, everything is as it was before. Nothing in ``out`` that
@@ -176,7 +176,9 @@ def _parse_pairs(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def columns(questions: Sequence[str], column: str | None, given: Sequence[str]) -> dict[str, str]:
+def answer_columns(
+    questions: Sequence[str], column: str | None, given: Sequence[str]
+) -> dict[str, str]:
     """Return which column answers which question, as far as it was said."""
     named = _parse_pairs(given)
     unknown = [name for name in named if name not in questions]
@@ -216,7 +218,7 @@ def open_plan(path: Path | None) -> Plan:
     if path is None:
         raise InvalidInput("plan", "given", Plainly("none"), hint="add --plan FILE")
     if is_pipe(path):
-        source(STREAM, "plan")
+        input_source(STREAM, "plan")
         return plan_from(sys.stdin.buffer.read(), name="standard input")
     return load_plan(path)
 
@@ -226,12 +228,12 @@ def open_reach_plan(path: Path) -> ReachPlan:
     from chaffinch.planning.audiences.plan import load_plan, plan_from
 
     if is_pipe(path):
-        source(STREAM, "plan")
+        input_source(STREAM, "plan")
         return plan_from(sys.stdin.buffer.read(), name="standard input")
     return load_plan(path)
 
 
-def any_plan(path: Path) -> Plan | ReachPlan:
+def open_any_plan(path: Path) -> Plan | ReachPlan:
     """Return the plan in a file, of a survey or for audiences."""
     from chaffinch.files import read_small
     from chaffinch.planning.audiences import plan as reach_plan
@@ -247,7 +249,7 @@ def any_plan(path: Path) -> Plan | ReachPlan:
 def refuse_other_plan(path: Path, plan_id: str) -> None:
     """Refuse to replace a plan by another one: what was made with it could not be read any more."""
     try:
-        same = not path.exists() or not path.stat().st_size or any_plan(path).id == plan_id
+        same = not path.exists() or not path.stat().st_size or open_any_plan(path).id == plan_id
     except ChaffinchError:
         same = False
     if not same:
@@ -265,7 +267,7 @@ def open_survey(path: Path) -> SurveyFile:
 
     if not is_pipe(path):
         return load_survey(path)
-    source(STREAM, "survey")
+    input_source(STREAM, "survey")
     return survey_from(sys.stdin.buffer.read(), name="standard input")
 
 
@@ -277,10 +279,10 @@ def open_ledger(path: Path | None, mark: Path | None) -> Ledger | None:
         )
     if path is None or mark is None:
         return None
-    return ledger(path, mark)
+    return require_ledger(path, mark)
 
 
-def ledger(path: Path, mark: Path) -> Ledger:
+def require_ledger(path: Path, mark: Path) -> Ledger:
     """Return the ledger in two files; opening it charges nothing."""
     from chaffinch.ledger import Ledger
 

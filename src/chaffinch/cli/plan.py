@@ -111,7 +111,7 @@ def plan(
             output.drawing(EXAMPLE.rstrip("\n"))
         return
     if out is not None and not paths.is_pipe(out):
-        paths.writable(out, [survey or "-", check or "-"], replaceable=Kind.PLAN)
+        paths.require_writable(out, [survey or "-", check or "-"], replaceable=Kind.PLAN)
     if check is not None:
         found = paths.open_plan(check)
         with output.thinking("recomputing the guarantee"):

@@ -101,7 +101,7 @@ def privacy(  # noqa: PLR0913 - one for each option
 
     made = make_mechanism(mechanism, parameters)
     if plot is not None:
-        paths.writable(plot)
+        paths.require_writable(plot)
     found: Mechanism = made if times == 1 else exact.compose(made, times=times)
     with output.thinking("computing"):
         rows = _rows(found, tuple(delta or ()), tuple(epsilon or ()))

@@ -75,7 +75,7 @@ def finish_release(targets: Iterable[Path], ledger: Ledger | None, output: Outpu
     return finish_waiting(targets, paid, output.say)
 
 
-def refuse_other(finished: Iterable[Waiting], subject: str) -> None:
+def refuse_to_replace(finished: Iterable[Waiting], subject: str) -> None:
     """Refuse to replace a release that nobody could see before: it came into place just now."""
     for one in finished:
         if one.subject != subject:
@@ -134,7 +134,7 @@ class Budget:
     mark: Path | None = None
     """The ledger's high-water mark."""
 
-    def opened(self) -> tuple[Ledger | None, str]:
+    def open_ledger(self) -> tuple[Ledger | None, str]:
         """Return the ledger, if one was named, and its name."""
         found = paths.open_ledger(self.ledger, self.mark)
         return found, "" if self.ledger is None else self.ledger.name
@@ -157,7 +157,7 @@ class Wanted:
     key: str | None = None
     """What this release is called in the ledger; without one the digest of its batch."""
 
-    def ready(self) -> Releasing:
+    def prepare(self) -> Releasing:
         """Return what makes the release; a wish that cannot be met is refused right here."""
         from chaffinch.planning.survey_file import share_of
 
@@ -176,5 +176,5 @@ def release_files(out: list[Path], inputs: Sequence[str | Path]) -> list[Path]:
 
     for path in map(paths.require_name, out):
         check_suffix(path)
-        paths.writable(path, inputs)
+        paths.require_writable(path, inputs)
     return out

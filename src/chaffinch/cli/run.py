@@ -66,27 +66,27 @@ def run(  # noqa: PLR0913 - one for each option
     """
     from chaffinch.tables.read import open_table
 
-    released = wanted.ready()
-    asked = _asked(survey)
+    released = wanted.prepare()
+    asked = _open_asked(survey)
     targets = [paths.require_name(out) / name for name in (PLAN, *RELEASES)]
     finished = finish_release(targets, released.ledger, output)
-    table = open_table(paths.source(data, "answers"), format=format)
-    named = asked.columns | paths.columns(asked.names, column, map or [])
+    table = open_table(paths.input_source(data, "answers"), format=format)
+    named = asked.columns | paths.answer_columns(asked.names, column, map or [])
     with paths.explaining_columns(asked.names, named):
-        _looked_at(table, asked, named)
-    plan = asked.plan or asked.made(output)
+        _check_table(table, asked, named)
+    plan = asked.plan or asked.make_plan(output)
     if not replace:
-        _spared(out, plan)
+        _refuse_other_results(out, plan)
     paid = next((one for one in finished if one.plan_id == plan.id), None)
     if paid is not None:
-        release, charge = _finished(out, paid, released, output)
+        release, charge = _load_finished(out, paid, released, output)
     else:
         _refuse_outputs(out, plan, [survey, data])
-        with paths.folder(out) as folder:
+        with paths.fill_folder(out) as folder:
             tally = tally_table(table, plan, folder, output, columns=named, round=round)
             with output.thinking("intervals"):
                 release = released.release(tally, plan)
-            charge = released.hand_out(_files(out, plan, release), tally, plan)
+            charge = released.hand_out(_release_writers(out, plan, release), tally, plan)
     files = [str(path) for path in targets]
     if output.json:
         charged = {} if charge is None else {"charge": charge.document()}
@@ -98,15 +98,15 @@ def run(  # noqa: PLR0913 - one for each option
     output.say("\nwrote " + "\n      ".join(files))
 
 
-def _files(out: Path, plan: Plan, release: Release) -> dict[Path, Writer]:
+def _release_writers(out: Path, plan: Plan, release: Release) -> dict[Path, Writer]:
     """Return what goes into the folder; a plan that is there already stays as it is."""
     files: dict[Path, Writer] = {out / name: release.save for name in RELEASES}
-    if not _holds(out / PLAN, plan):
+    if not _holds_plan(out / PLAN, plan):
         files[out / PLAN] = plan.save
     return files
 
 
-def _finished(
+def _load_finished(
     out: Path, waiting: Waiting, released: Releasing, output: Output
 ) -> tuple[Release, Charged | None]:
     """Return the release that an earlier run has paid for, which is in its place now."""
@@ -126,11 +126,11 @@ def _refuse_outputs(out: Path, plan: Plan, inputs: Sequence[str | Path]) -> None
     """Refuse a folder where a file of a release would replace something else."""
     for name in RELEASES:
         refuse_to_overwrite(out / name, inputs=inputs)
-    if not _holds(out / PLAN, plan):
+    if not _holds_plan(out / PLAN, plan):
         refuse_to_overwrite(out / PLAN, inputs=inputs, replaceable=Kind.PLAN)
 
 
-def _holds(path: Path, plan: Plan) -> bool:
+def _holds_plan(path: Path, plan: Plan) -> bool:
     """Return whether a file holds this very plan."""
     from chaffinch import load_plan
     from chaffinch.errors import ChaffinchError
@@ -188,20 +188,20 @@ class _Asked:
         )
         self.columns: dict[str, str] = {} if plan is not None else dict(survey.columns)
 
-    def made(self, output: Output) -> Plan:
+    def make_plan(self, output: Output) -> Plan:
         """Return the plan of the survey."""
         with output.thinking("planning") as tell:
             plan: Plan = self._survey.plan(tell)
         return plan
 
 
-def _asked(path: Path) -> _Asked:
+def _open_asked(path: Path) -> _Asked:
     if path.suffix.lower() == ".json":
         return _Asked(paths.open_plan(path), None)
     return _Asked(None, paths.open_survey(path))
 
 
-def _spared(out: Path, plan: Plan) -> None:
+def _refuse_other_results(out: Path, plan: Plan) -> None:
     """Refuse a folder with the plan or the release of something else, which would be lost."""
     from chaffinch.errors import InvalidInput
     from chaffinch.files import storage_fault
@@ -224,7 +224,7 @@ def _spared(out: Path, plan: Plan) -> None:
             )
 
 
-def _looked_at(table: Table, asked: _Asked, named: Mapping[str, str]) -> None:
+def _check_table(table: Table, asked: _Asked, named: Mapping[str, str]) -> None:
     """Refuse a table that cannot do before a minute is spent on planning."""
     from chaffinch.encoding.bulk import columns_for
     from chaffinch.errors import BatchTooSmall

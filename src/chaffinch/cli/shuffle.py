@@ -42,10 +42,12 @@ def shuffle(
     from chaffinch.engines import engine
     from chaffinch.shuffling.record import usual_record
 
-    target = paths.target(out, as_json=output.json, inputs=[plan, *(messages or []), record])
+    target = paths.message_target(
+        out, as_json=output.json, inputs=[plan, *(messages or []), record]
+    )
     found = paths.open_plan(plan)
     _keep_batch(target, record or usual_record(found.id))
-    sources = [paths.source(one, "messages") for one in messages or ["-"]]
+    sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
     with explain_broken_pipe(sources), output.counting("shuffling", "messages") as tell:
         facts = engine().shuffle(sources, found, target, record=record, progress=tell)
     show_batch(facts, target, output)

@@ -16,7 +16,7 @@ from chaffinch.cli.releasing import (
     Charged,
     finish_release,
     hand_out_paid,
-    refuse_other,
+    refuse_to_replace,
     release_files,
 )
 from chaffinch.outputs import Bill, Writer, hand_out
@@ -84,7 +84,7 @@ def analyze(
     targets = release_files(out or [], [plan, *filters])
     found = paths.open_reach_plan(plan)
     groups, level = wanted.groups(found.audience), share_of(wanted.level)
-    ledger, name = budget.opened()
+    ledger, name = budget.open_ledger()
     if ledger is not None:
         ledger.of("analyzer")
     finished = finish_release(targets, ledger, output)
@@ -98,7 +98,7 @@ def analyze(
             adjustment=wanted.adjust,
             progress=tell,
         )
-    refuse_other(finished, release.batch)
+    refuse_to_replace(finished, release.batch)
     charge = _hand_out(dict.fromkeys(targets, release.save), found, release, ledger, name)
     for path in targets:
         output.say(f"wrote {path}")

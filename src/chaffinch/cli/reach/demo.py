@@ -46,7 +46,7 @@ def demo(
     with output.thinking("planning") as tell:
         target = Target(EPSILON, DELTA)
         plan = reach.plan(audience, sizes=SIZES, target=target, title=TITLE, progress=tell)
-    with paths.folder(out, own=_is_demo(out, plan)) as folder:
+    with paths.fill_folder(out, own=_is_demo(out, plan)) as folder:
         plan.save(folder / "campaign.plan.json")
         # The ids are made up from a seed; key and flips are not.
         key = reach.new_key()

@@ -86,11 +86,11 @@ def encode(
     from chaffinch.errors import InvalidInput
     from chaffinch.tables.read import open_table
 
-    target = paths.writable(out, [plan, key, data or "-"], replaceable=Kind.FILTER)
+    target = paths.require_writable(out, [plan, key, data or "-"], replaceable=Kind.FILTER)
     found = paths.open_reach_plan(plan)
     secret = reach.load_key(key)
     found.audience.place(publisher)
-    ledger, name = terms.opened()
+    ledger, name = terms.open_ledger()
     kept = finish_publishing(found, secret, publisher, target, ledger)
     if kept is not None:
         output.say("finished an earlier encoding that was stopped: this is its filter")
@@ -101,7 +101,7 @@ def encode(
     if target.exists():
         raise InvalidInput("filter file", "one that does not exist yet", target.name)
     output.say(f"the plan promises {found.guarantee}")
-    table = open_table(paths.source(data, "ids"), format=columns.format)
+    table = open_table(paths.input_source(data, "ids"), format=columns.format)
     with output.counting("encoding", "rows") as tell:
         made = make_filter(
             table,

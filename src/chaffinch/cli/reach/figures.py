@@ -25,7 +25,7 @@ def figures(
     """
     from chaffinch.charts.signal_to_noise import write_figures
 
-    with paths.folder(out) as folder, output.thinking("drawing"):
+    with paths.fill_folder(out) as folder, output.thinking("drawing"):
         names = [path.name for path in write_figures(folder)]
     files = [str(out / name) for name in names]
     if output.json:

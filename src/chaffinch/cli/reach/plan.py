@@ -69,7 +69,7 @@ def plan(
         got = paths.Plainly("neither" if check is None else "both")
         raise InvalidInput("plan", "asked for by --publisher, or a file by --check", got)
     if out is not None and not paths.is_pipe(out):
-        paths.writable(out, [check or "-"], replaceable=Kind.PLAN)
+        paths.require_writable(out, [check or "-"], replaceable=Kind.PLAN)
     if check is not None:
         found = paths.open_reach_plan(check)
         with output.thinking("recomputing the guarantee"):
