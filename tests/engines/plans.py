@@ -72,7 +72,14 @@ def forged(path: Path, facts: BatchFacts, codes: Sequence[int]) -> Path:
     texts |= {name: str(value) for name, value in vars(facts).items()}
     field = pa.field("message", pa.uint32(), nullable=False)
     made = pa.table([pa.array(numbers, pa.uint32())], schema=pa.schema([field]))
-    with pq.ParquetWriter(path, made.schema, compression="none") as writer:
+    with pq.ParquetWriter(
+        path,
+        made.schema,
+        compression="none",
+        use_dictionary=False,
+        column_encoding={"message": "DELTA_BINARY_PACKED"},
+        write_page_checksum=True,
+    ) as writer:
         writer.add_key_value_metadata({f"chaffinch.{name}": text for name, text in texts.items()})
         writer.write_table(made)
     return path

@@ -190,9 +190,9 @@ def test_an_answer_comes_before_a_later_fault_of_the_file(
     pq.write_table(
         pa.table({"answer": values}), source, row_group_size=10, write_page_checksum=True
     )
-    last = pq.read_metadata(source).row_group(2).column(0).data_page_offset
+    last = pq.read_metadata(source).row_group(2).column(0)
     damaged = bytearray(source.read_bytes())
-    damaged[last + 2] ^= 255
+    damaged[last.dictionary_page_offset + last.total_compressed_size - 1] ^= 255
     source.write_bytes(damaged)
     with pytest.raises(InvalidTable, match="damaged"):
         list(open_table(source).batches(["answer"]))

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaffinch.errors import InvalidTable
-from chaffinch.tables.parquet_parts import read_chunks
 from chaffinch.tables.read import open_table
 
 TABLE = pa.table({"answer": ["yes", "no"] * 10, "number": list(range(20))})
@@ -22,29 +21,6 @@ def parquet(**options: object) -> bytes:
     file = io.BytesIO()
     pq.write_table(TABLE, file, **options)
     return file.getvalue()
-
-
-@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "brotli", "zstd", "lz4"])
-def test_what_a_footer_says_is_what_pyarrow_says(codec: str) -> None:
-    content = parquet(compression=codec, row_group_size=7, version="1.0")
-    metadata = pq.ParquetFile(io.BytesIO(content)).metadata
-    theirs = [
-        metadata.row_group(group).column(place)
-        for group in range(metadata.num_row_groups)
-        for place in range(2)
-    ]
-    ours = list(read_chunks(io.BytesIO(content)))
-    assert len(ours) == len(theirs) == 6
-    for one, other in zip(ours, theirs, strict=True):
-        assert ".".join(one.path) == other.path_in_schema
-        assert (one.values, one.unpacked, one.packed) == (
-            other.num_values,
-            other.total_uncompressed_size,
-            other.total_compressed_size,
-        )
-        assert one.dictionary == (
-            other.dictionary_page_offset if other.has_dictionary_page else None
-        )
 
 
 def changed_footers(content: bytes) -> Iterator[bytes]:

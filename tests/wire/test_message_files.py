@@ -189,10 +189,16 @@ def test_a_full_disk(form: str) -> None:
         save("/dev/full", codes(10), format=form)
 
 
-def parquet(table: pa.Table, facts: dict[str, str]) -> bytes:
+def parquet(table: pa.Table, facts: dict[str, str], **options: Any) -> bytes:
     sink = io.BytesIO()
-    with pq.ParquetWriter(sink, table.schema) as writer:
-        writer.write_table(table)
+    like_ours = {
+        "compression": "none",
+        "use_dictionary": False,
+        "column_encoding": dict.fromkeys(table.column_names, "DELTA_BINARY_PACKED"),
+        "write_page_checksum": True,
+    }
+    with pq.ParquetWriter(sink, table.schema, **(like_ours | options)) as writer:
+        writer.write_table(table, row_group_size=max(1, len(table)))
         writer.add_key_value_metadata(facts)
     return sink.getvalue()
 
@@ -291,14 +297,38 @@ def test_two_streams_in_one_are_refused() -> None:
         load(io.BytesIO(one + one))
 
 
-def test_few_bytes_are_not_blown_up() -> None:
-    """A small file cannot take much memory or time: it is refused by what it says it holds."""
-    many = pa.table({"message": pa.array(np.zeros(1 << 20, np.uint32))}, schema=SCHEMA)
-    small = parquet(many, honest(FACTS, [0] * (1 << 20)))
-    assert len(small) < 4000
-    with pytest.raises(InvalidFile, match="none made up"):
-        MessageReader(io.BytesIO(small))
-    packed = stream(many, honest(FACTS, [0] * (1 << 20)), compression="zstd")
+MANY = pa.table({"message": pa.array(np.zeros(1 << 20, np.uint32))}, schema=SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "packing",
+    [
+        {"compression": "zstd"},
+        {"use_dictionary": True, "column_encoding": None},
+        {"column_encoding": {"message": "PLAIN"}},
+        {"data_page_version": "2.0"},
+        {"write_page_checksum": False},
+    ],
+    ids=str,
+)
+def test_parquet_that_is_packed_in_another_way_is_refused(packing: dict[str, Any]) -> None:
+    """Only what is written here is read, so that no few bytes can be blown up."""
+    content = parquet(PLAIN, KEPT, **packing)
+    with pytest.raises(InvalidFile, match="packed in another way"):
+        MessageReader(io.BytesIO(content))
+
+
+def test_groups_that_are_too_large_are_refused() -> None:
+    table = pa.concat_tables([MANY, PLAIN]).combine_chunks()
+    content = parquet(table, honest(FACTS, [0] * (1 << 20) + [1, 2]))
+    assert load(io.BytesIO(parquet(MANY, honest(FACTS, [0] * (1 << 20)))))[1] == FACTS
+    with pytest.raises(InvalidFile, match="in groups of at most 1048576 messages"):
+        MessageReader(io.BytesIO(content))
+
+
+def test_a_stream_is_not_blown_up() -> None:
+    """A small stream cannot take much memory: it is refused by what it says it holds."""
+    packed = stream(MANY, honest(FACTS, [0] * (1 << 20)), compression="zstd")
     assert len(packed) < 4000
     with pytest.raises(InvalidFile, match="plain batches"):
         load(io.BytesIO(packed))

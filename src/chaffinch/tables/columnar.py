@@ -2,7 +2,8 @@
 
 Both formats can say in a few bytes what fills gigabytes: a long text once in a dictionary and
 a million rows that point to it, or compressed zeros. What a batch can grow to is worked out
-from the footer, page headers and buffer lengths before anything is decoded.
+from page headers, dictionaries and buffer lengths before anything else is decoded; a footer is
+not asked, because it may lie.
 """
 
 from __future__ import annotations
@@ -13,30 +14,31 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from chaffinch.containers import parquet
+from chaffinch.containers.arrow import read_parts
+from chaffinch.containers.parquet import Chunk, Footer, Leaf, Page, read_footer, read_pages
 from chaffinch.errors import InvalidTable, Reason
-from chaffinch.tables.arrays import BATCH_BYTES, Opened, check_names
-from chaffinch.tables.parquet_parts import (
-    BYTES,
-    CODECS,
-    DELTA_BYTES,
-    FIXED_BYTES,
-    Chunk,
-    read_chunks,
-    read_page_header,
-)
+from chaffinch.tables.arrays import Opened, check_names
 from chaffinch.tables.sources import LONGEST_LINE, Source, reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _FILE = b"ARROW1"
-_LARGEST_PART = 1 << 30
-"""What a column of one row group, or one Arrow batch, may unpack to."""
-_NOTABLE_PART = 1 << 26
-_LARGEST_RATIO = 1000
-"""A part above the notable size that was packed more tightly than this holds nothing."""
-_DICTIONARY, _RECORDS = 2, 3
-"""Kinds of Arrow messages that have a body."""
+_LARGEST_PAGE = 1 << 27
+_LARGEST_DICTIONARY = 1 << 25
+"""Of Parquet. Every value takes four bytes at least, and becomes sixteen."""
+_LARGEST_LENGTHS = 1 << 22
+"""Of pages that tell lengths as differences. 128 lengths take five bytes, and become 512."""
+_LARGEST_BATCH = 1 << 28
+"""What is unpacked or decoded at once: the pages that a batch of rows can touch, all values of
+a nested column in a group of rows, or a compressed batch of Arrow."""
+_LARGEST_BODY = 1 << 30
+"""What a batch of Arrow that is not compressed, or all dictionaries together, may take."""
+_WORK, _LARGEST_RATIO = 1 << 33, 1000
+"""Bytes that any file may unpack to, and how many times its own size it may beyond them."""
+_VALUE_BYTES = 16
+"""What any value takes beside its content: a view of it, an offset, its levels."""
 _SMALLER = "write the file again with smaller row groups, or as CSV"
 
 
@@ -51,6 +53,8 @@ def open_parquet(source: Source) -> Opened:
             hint="name a Parquet file, or pipe CSV, JSONL or an Arrow stream",
         )
     with source.open() as file, reading(source.name, "Parquet"):
+        footer = _checked_footer(file)
+        file.seek(0)
         found = pq.ParquetFile(file)
         names, rows = check_names(found.schema_arrow.names), found.metadata.num_rows
 
@@ -62,79 +66,112 @@ def open_parquet(source: Source) -> Opened:
                 pre_buffer=False,  # it would hold the whole file
                 page_checksum_verification=True,
             )
-            rows = _rows_at_once(opened.schema, file, columns, size)
-            file.seek(0)
-            # One thread decodes ahead of nobody: the memory stays at one batch per column.
-            for batch in opened.iter_batches(rows, columns=list(columns), use_threads=False):
-                batch.validate(full=True)  # the format leaves the letters to the reader
-                yield batch
+            steps = _check_parts(footer, opened.metadata, file, columns, size)
+            for group, rows in enumerate(steps):
+                # One thread decodes ahead of nobody: the memory stays at one batch per column.
+                for batch in opened.iter_batches(
+                    rows, row_groups=[group], columns=list(columns), use_threads=False
+                ):
+                    batch.validate(full=True)  # the format leaves the letters to the reader
+                    yield batch
 
     return names, rows, stream
 
 
 # ----------------------------------------------------------------------------
-# What a Parquet file can grow to, by its footer and its dictionaries.
+# What a Parquet file can grow to, by its page headers and its dictionaries.
 
 
-def _rows_at_once(schema: Any, file: BinaryIO, columns: Sequence[str], size: int) -> int:
-    """Return how many rows may be decoded at a time; refuse columns that unpack to too much."""
-    wanted = set(columns)
-    rows = size
-    for chunk in read_chunks(file):
-        top, *below = chunk.path
-        if top not in wanted:
+def _checked_footer(file: BinaryIO) -> Footer:
+    try:
+        footer = read_footer(file)
+    except parquet.LargeFooter:
+        raise InvalidTable(
+            f"one with a footer of at most {parquet.LARGEST_FOOTER >> 20} MiB",
+            "a larger one",
+            hint="write the file again with fewer columns or larger row groups",
+        ) from None
+    check_names([leaf.path for leaf in footer.leaves])
+    return footer
+
+
+def _check_parts(
+    footer: Footer, metadata: Any, file: BinaryIO, columns: Sequence[str], rows: int
+) -> list[int]:
+    """Return how many rows of each group may be decoded at a time; refuse what is too large."""
+    if (metadata.num_columns, metadata.num_row_groups) != (len(footer.leaves), len(footer.groups)):
+        raise EOFError
+    steps = [rows] * len(footer.groups)
+    work = 0
+    for number, leaf in enumerate(footer.leaves):
+        # As pyarrow chooses them: a name stands for all columns below it.
+        if not any(f"{leaf.path}.".startswith(f"{column}.") for column in columns):
             continue
-        _check_size(chunk.unpacked, chunk.packed, top)
-        longest = max(_longest_value(chunk, schema, file), 8)
-        if not below:
-            rows = min(rows, max(BATCH_BYTES // longest, 1))
-        elif chunk.values * longest > _LARGEST_PART:
-            # All values of a nested column may stand in one row.
-            raise _too_large(top)
-    return rows
+        for group, chunks in enumerate(footer.groups):
+            parts = list(_read_parts(leaf, chunks[number], file, footer.start))
+            steps[group] = min(steps[group], _rows_at_once(leaf, parts, rows))
+            work += sum(part.bytes_of(part.values) for part in parts)
+    _check_work(work, file.seek(0, io.SEEK_END))
+    file.seek(0)
+    return steps
 
 
-def _check_size(unpacked: int, packed: int, column: str | None = None) -> None:
-    vain = unpacked > _NOTABLE_PART and unpacked > _LARGEST_RATIO * max(packed, 1)
-    if vain or unpacked > _LARGEST_PART:
-        raise _too_large(column)
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a page of values becomes."""
+
+    values: int
+    size: int
+    """Of the page, unpacked."""
+    longest: int | None
+    """Of its values; None where the page itself holds every one of them."""
+
+    def bytes_of(self, rows: int) -> int:
+        """Return what so many of its values can take."""
+        several = min(rows, self.values)
+        content = self.size if self.longest is None else several * self.longest
+        return content + several * _VALUE_BYTES
 
 
-def _longest_value(chunk: Chunk, schema: Any, file: BinaryIO) -> int:
-    """Return how many bytes one value of a column chunk can have, or more than that."""
-    if chunk.kind == FIXED_BYTES:
-        if chunk.place >= len(schema):
-            raise EOFError
-        return int(schema.column(chunk.place).length)
-    if chunk.kind != BYTES:
-        return 12
-    if DELTA_BYTES in chunk.encodings:
-        # A value repeats the start of the one before it: at most all that was written.
-        return chunk.unpacked
-    # Where values are written one by one, a batch of them is no larger than the chunk.
-    plain = chunk.unpacked // max(chunk.values, 1)
-    if chunk.dictionary is None:
-        return plain
-    return max(plain, _longest_in_dictionary(chunk, chunk.dictionary, file))
+def _read_parts(leaf: Leaf, chunk: Chunk, file: BinaryIO, end: int) -> Iterator[_Part]:
+    """Yield what the pages of a chunk become, once none of them is too large."""
+    name = leaf.path.partition(".")[0]
+    fixed = leaf.length if leaf.kind == parquet.FIXED_BYTES else 0
+    listed = written = 0
+    for page in read_pages(file, chunk, end):
+        size = max(page.unpacked, page.packed)
+        if size > _largest(page) or not 0 <= fixed <= LONGEST_LINE:
+            raise _too_large(name)
+        written += size
+        if page.kind == parquet.DICTIONARY_PAGE:
+            if page.values > size:
+                raise EOFError
+            listed = _longest_listed(name, chunk, page, file) if leaf.kind == parquet.BYTES else 0
+        elif page.kind in (parquet.DATA_PAGE, parquet.SECOND_DATA_PAGE):
+            longest: int | None = fixed
+            if leaf.kind == parquet.BYTES:
+                longest = listed if page.encoding in parquet.DICTIONARY_ENCODINGS else None
+                if page.encoding == parquet.DELTA_BYTES:
+                    longest = written  # a value repeats others: at most all before it
+            yield _Part(page.values, size, longest)
 
 
-def _longest_in_dictionary(chunk: Chunk, start: int, file: BinaryIO) -> int:
-    """Return the length of the longest value in a chunk's dictionary, which comes first."""
+def _largest(page: Page) -> int:
+    if page.kind == parquet.DICTIONARY_PAGE:
+        return _LARGEST_DICTIONARY
+    lengths = page.encoding in (parquet.DELTA_LENGTHS, parquet.DELTA_BYTES)
+    return _LARGEST_LENGTHS if lengths else _LARGEST_PAGE
+
+
+def _longest_listed(name: str, chunk: Chunk, page: Page, file: BinaryIO) -> int:
+    """Return the length of the longest value in a dictionary."""
     import pyarrow as pa
 
-    if start < 0:
-        raise EOFError
-    file.seek(start)
-    try:
-        page = read_page_header(file.read(256))
-    except EOFError:
-        return chunk.unpacked  # a header of another shape
-    _check_size(page.unpacked, page.packed, chunk.path[0])
-    file.seek(start + page.length)
+    file.seek(page.start)
     content: Any = file.read(page.packed)
     try:
         if chunk.codec:
-            codec = pa.Codec(CODECS.get(chunk.codec, "unknown"))
+            codec = pa.Codec(parquet.CODECS.get(chunk.codec, "unknown"))
             content = codec.decompress(content, page.unpacked, asbytes=True)
     except (pa.ArrowException, ValueError, OSError):
         return page.unpacked  # one value can be all of it
@@ -144,8 +181,41 @@ def _longest_in_dictionary(chunk: Chunk, start: int, file: BinaryIO) -> int:
         longest = max(longest, length)
         place += 4 + length
     if longest > LONGEST_LINE:
-        raise _too_large(chunk.path[0])
+        raise _too_large(name)
     return longest
+
+
+def _rows_at_once(leaf: Leaf, parts: list[_Part], rows: int) -> int:
+    """Return how many rows of a group, in whatever place, take no more than a batch may."""
+    if leaf.repeated:
+        # All values may stand in one row.
+        if sum(part.bytes_of(part.values) for part in parts) > _LARGEST_BATCH:
+            raise _too_large(leaf.path.partition(".")[0])
+        return rows
+    while rows > 1 and _largest_run(parts, rows) > _LARGEST_BATCH:
+        rows //= 2
+    return rows
+
+
+def _largest_run(parts: list[_Part], rows: int) -> int:
+    """Return what the pages can take that so many rows, one after the other, touch."""
+    most = total = first = between = 0
+    for last, part in enumerate(parts):
+        total += part.bytes_of(rows)
+        # The pages between the first and the last are touched whole.
+        while first < last and between + 2 > rows:
+            total -= parts[first].bytes_of(rows)
+            first += 1
+            between -= parts[first].values if first < last else 0
+        most = max(most, total)
+        between += part.values if first < last else 0
+    return most
+
+
+def _check_work(unpacked: int, packed: int) -> None:
+    """Refuse what is packed so tightly that it holds nobody's answers, whatever it holds."""
+    if unpacked > _WORK + _LARGEST_RATIO * packed:
+        raise _too_large()
 
 
 # ----------------------------------------------------------------------------
@@ -212,6 +282,8 @@ class _CheckedMessages(io.RawIOBase):
 
         self._messages = pa.ipc.MessageReader.open_stream(file)
         self._waiting = memoryview(b"")
+        self._dictionaries: dict[int, int] = {}
+        self._read = self._work = 0
 
     def readable(self) -> bool:
         return True
@@ -222,69 +294,30 @@ class _CheckedMessages(io.RawIOBase):
                 message = self._messages.read_next_message()
             except StopIteration:
                 return 0
-            packed = 0 if message.body is None else message.body.size
-            _check_size(_unpacked_size(message.metadata.to_pybytes(), message.body), packed)
+            self._check(message)
             self._waiting = memoryview(message.serialize()).cast("B")
         taken = self._waiting[: len(buffer)]
         buffer[: len(taken)] = taken
         self._waiting = self._waiting[len(taken) :]
         return len(taken)
 
-
-def _unpacked_size(metadata: bytes, body: Any) -> int:
-    """Return how many bytes the buffers of an Arrow message have when they are unpacked.
-
-    A compressed buffer starts with its unpacked length, or with -1 if it is as it is.
-    """
-    buffer = _Flatbuffer(metadata)
-    try:
-        message = buffer.number("I", 0)
-        kind = metadata[buffer.field(message, 1)]
-        batch = buffer.follow(buffer.field(message, 2))
-        if kind == _DICTIONARY:
-            batch = buffer.follow(buffer.field(batch, 1))
-        elif kind != _RECORDS:
-            return 0
-        if not buffer.field(batch, 3):  # nothing is compressed
-            return int(body.size)
-        places = buffer.follow(buffer.field(batch, 2))
-        total = 0
-        for number in range(buffer.number("I", places)):
-            start = buffer.number("q", places + 4 + 16 * number)
-            length = buffer.number("q", places + 12 + 16 * number)
-            unpacked = struct.unpack_from("<q", body, start)[0] if length else 0
-            total += length if unpacked == -1 else unpacked
-    except (struct.error, IndexError):
-        raise EOFError from None
-    return total
-
-
-@dataclass(frozen=True)
-class _Flatbuffer:
-    """Numbers in a flatbuffer: a table starts with the way back to where its fields are."""
-
-    content: bytes
-
-    def number(self, kind: str, place: int) -> int:
-        value: int = struct.unpack_from(f"<{kind}", self.content, place)[0]
-        return value
-
-    def field(self, table: int, number: int) -> int:
-        """Return where a field of a table is, or 0 if it is left out."""
-        fields = table - self.number("i", table)
-        if 4 + 2 * number >= self.number("H", fields):
-            return 0
-        offset = self.number("H", fields + 4 + 2 * number)
-        return table + offset if offset else 0
-
-    def follow(self, place: int) -> int:
-        """Return where the table or list is that a field points to."""
-        return place + self.number("I", place)
+    def _check(self, message: Any) -> None:
+        parts = read_parts(message)
+        if parts.unpacked > (_LARGEST_BATCH if parts.compressed else _LARGEST_BODY):
+            raise _too_large()
+        if parts.dictionary is not None:
+            before = self._dictionaries.get(parts.dictionary, 0) if parts.added else 0
+            self._dictionaries[parts.dictionary] = before + parts.unpacked
+            if sum(self._dictionaries.values()) > _LARGEST_BODY:
+                raise _too_large()
+        self._read += parts.packed + message.metadata.size
+        self._work += parts.unpacked + _VALUE_BYTES * parts.rows
+        _check_work(self._work, self._read)
 
 
 def _too_large(column: str | None = None) -> InvalidTable:
     return InvalidTable(
-        f"one whose parts unpack to at most {_LARGEST_PART >> 30} GiB, and not to nothing but "
+        f"one whose parts unpack to at most {_LARGEST_BATCH >> 20} MiB, and not to nothing but "
         "repetitions",
         "a part that unpacks to more",
         column=column,

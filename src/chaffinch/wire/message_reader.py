@@ -18,6 +18,17 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from chaffinch.containers.arrow import read_parts
+from chaffinch.containers.parquet import (
+    DATA_PAGE,
+    DELTA_NUMBERS,
+    PARQUET_MARK,
+    PLAIN_CODEC,
+    Footer,
+    read_footer,
+    read_pages,
+)
+from chaffinch.containers.thrift import Thrift
 from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, PlanMismatch, Reason
 from chaffinch.files import storage_fault
 from chaffinch.wire.batches import (
@@ -34,8 +45,9 @@ from chaffinch.wire.messages import Origin, Planned
 _ROWS = 1 << 17
 """Messages that are read at once."""
 _LARGEST_READ = 1 << 26
-_ROWS_PER_BYTE = 32
-"""No whole file is denser: 128 equal messages take 5 bytes in Parquet's differences."""
+_BLOCKS = b"\x80\x01\x04"
+"""How a page of differences starts: blocks of 128, in four parts. How many values comes next."""
+_DELTA_HEAD = 16
 _HINTS = {
     "encoded": "shuffle the files that encoding wrote",
     "shuffled": "shuffle the messages first",
@@ -56,7 +68,7 @@ class MessageReader:
         self.rows: int | None = None
         """How many messages a file says it holds; of a stream that is not known."""
         with self._checked():
-            parquet = self._file.starts_with(b"PAR1")
+            parquet = self._file.starts_with(PARQUET_MARK)
             self.start, self._batches = (_open_parquet if parquet else _open_stream)(self)
         self._result: tuple[BatchFacts, str] | None = None
         self.counts = CodeCounts(self.start.space)
@@ -145,22 +157,20 @@ _Read = Callable[[], Iterator[tuple[Any, Any]]]
 def _open_parquet(reader: MessageReader) -> tuple[BatchFacts, _Read]:
     import pyarrow.parquet as pq
 
-    file = reader._file  # noqa: SLF001 - its other half
+    file: Any = reader._file  # noqa: SLF001 - its other half
     if not file.seekable():
         raise _wrong(reader.name, "a file, or an Arrow stream", "Parquet from a pipe")
+    footer = read_footer(file)
     found = pq.ParquetFile(
         file, page_checksum_verification=True, buffer_size=1 << 20, pre_buffer=False
     )
     metadata = found.metadata.metadata
     facts, _ = facts_from_texts(reader.name, metadata)
     _check_schema(reader.name, found.schema_arrow)
-    rows = [found.metadata.row_group(group).num_rows for group in range(found.num_row_groups)]
-    reader.rows = sum(rows)
-    # What a few bytes can be blown up to is bounded here, before anything is decoded.
-    bounded = all(0 <= few <= LARGEST_GROUP for few in rows)
-    if not (bounded and reader.rows <= _ROWS_PER_BYTE * file.size()):
-        must_be = f"in groups of at most {LARGEST_GROUP} messages, none made up"
-        raise _wrong(reader.name, must_be, "others")
+    if found.num_row_groups != len(footer.groups) or not _all_written_here(footer, file):
+        must_be = f"as chaffinch writes it, in groups of at most {LARGEST_GROUP} messages"
+        raise _wrong(reader.name, must_be, "one that is packed in another way")
+    reader.rows = sum(chunk.values for (chunk,) in footer.groups)
 
     def read() -> Iterator[tuple[Any, Any]]:
         yield np.empty(0, np.uint32), metadata
@@ -168,6 +178,34 @@ def _open_parquet(reader: MessageReader) -> tuple[BatchFacts, _Read]:
             yield batch.column(0), metadata
 
     return facts, read
+
+
+def _all_written_here(footer: Footer, file: BinaryIO) -> bool:
+    """Return whether a file holds the pages that a writer of messages makes, and nothing else.
+
+    Any other page could be compressed, or say in a few bytes what fills gigabytes.
+    """
+    place = len(PARQUET_MARK)
+    for chunks in footer.groups:
+        if len(chunks) != 1 or chunks[0].start != place or chunks[0].codec != PLAIN_CODEC:
+            return False
+        seen = 0
+        for page in read_pages(file, chunks[0], footer.start):
+            file.seek(page.start)
+            packed = file.read(_DELTA_HEAD)
+            if not (
+                (page.kind, page.encoding) == (DATA_PAGE, DELTA_NUMBERS)
+                and page.unpacked == page.packed
+                and page.checked
+                and packed.startswith(_BLOCKS)
+                and Thrift(packed[len(_BLOCKS) :]).varint() == page.values > 0
+            ):
+                return False
+            seen += page.values
+            place = page.end
+        if seen != chunks[0].values or seen > LARGEST_GROUP:
+            return False
+    return place == footer.start
 
 
 def _open_stream(reader: MessageReader) -> tuple[BatchFacts, _Read]:
@@ -217,31 +255,10 @@ def _check_end(messages: Any, reader: MessageReader) -> None:
 
 
 def _check_plain(name: str, message: Any) -> None:
-    """Refuse a compressed batch, which a few bytes could blow up, before it is unpacked.
-
-    The header of a batch is a flatbuffer: Message.header is field 2 of the root, and of a
-    RecordBatch field 0 is the number of rows and field 3 the compression.
-    """
-    content = message.metadata.to_pybytes()
-    header = _field(content, struct.unpack_from("<I", content)[0], 2)
-    if header is None:
-        raise EOFError
-    batch = header + struct.unpack_from("<I", content, header)[0]
-    place = _field(content, batch, 0)
-    rows = 0 if place is None else struct.unpack_from("<q", content, place)[0]
-    bounded = 0 <= 4 * rows <= message.body.size <= 8 * LARGEST_GROUP
-    if _field(content, batch, 3) is not None or not bounded:
+    """Refuse a compressed batch, which a few bytes could blow up, before it is unpacked."""
+    parts = read_parts(message)
+    if parts.compressed or not 4 * parts.rows <= parts.packed <= 8 * LARGEST_GROUP:
         raise _wrong(name, f"in plain batches of at most {LARGEST_GROUP} messages", "another one")
-
-
-def _field(content: bytes, table: int, number: int) -> int | None:
-    """Return where a field of a table in a flatbuffer is, if it is there."""
-    index = table - struct.unpack_from("<i", content, table)[0]
-    entry = 4 + 2 * number
-    if entry >= struct.unpack_from("<H", content, index)[0]:
-        return None
-    offset: int = struct.unpack_from("<H", content, index + entry)[0]
-    return table + offset if offset else None
 
 
 def _check_schema(name: str, found: Any) -> None:

@@ -1,0 +1,1 @@
+"""Tests of what containers say of their parts."""
