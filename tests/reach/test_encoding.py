@@ -288,6 +288,25 @@ def test_a_ledger_remembers_which_keys_made_a_filter(tmp_path: Path) -> None:
     assert len(ledger.entries()) == 1
 
 
+def test_a_filter_is_not_handed_out_over_what_cannot_be_made_again(tmp_path: Path) -> None:
+    plan = small_plan(["daily"], bits=1 << 16, flip=Fraction(1, 64))
+    cap = Target(epsilon=50, delta=1e-3)
+    ledger = Ledger.create(tmp_path / "l", role="client", cap=cap, mark=tmp_path / "m")
+    made, other = (encode(["a"], plan, publisher="daily", key=KEY) for _ in range(2))
+    KEY.save(tmp_path / "key")
+    plan.save(tmp_path / "plan")
+    other.save(tmp_path / "other.filter")
+    for name in ("key", "plan", "l", "m", "other.filter"):
+        before = (tmp_path / name).read_bytes()
+        with pytest.raises(InvalidInput, match="output"):
+            hand_out(made, plan, tmp_path / name, ledger)
+        assert (tmp_path / name).read_bytes() == before
+    assert ledger.entries() == ()
+    for _ in range(2):  # the same filter again is in its place already
+        hand_out(made, plan, tmp_path / "daily.filter", ledger)
+    assert len(ledger.entries()) == 1
+
+
 def test_a_key_is_a_campaign_key() -> None:
     with pytest.raises(InvalidInput, match="a CampaignKey"):
         encode(["a"], small_plan(), publisher="daily", key=SECRET)  # type: ignore[arg-type]

@@ -91,7 +91,7 @@ def encode(
     secret = reach.load_key(key)
     found.audience.place(publisher)
     ledger, name = terms.open_ledger()
-    kept = finish_publishing(found, secret, publisher, target, ledger)
+    kept = finish_publishing(found, secret, publisher, target, ledger, tell=output.say)
     if kept is not None:
         output.say("finished an earlier encoding that was stopped: this is its filter")
         before = None if ledger is None else Charged(ledger, name, occasion_of(kept), before=True)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import ChaffinchError, InvalidInput
 from chaffinch.ledger import Charge, Ledger
-from chaffinch.outputs import Bill, Waiting, finish_waiting
+from chaffinch.outputs import Bill, Waiting, finish_waiting, refuse_to_overwrite
 from chaffinch.outputs import hand_out as hand_out_files
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.wire.filter_files import Filter, load_filter
@@ -48,8 +48,10 @@ def hand_out(
     It is in full on disk, then charged, then in its place. So a full disk costs nothing,
     nothing is handed out that was not charged, and nothing that was charged is lost: what
     could not be put in place is kept beside it, and `chaffinch reach encode` with the same
-    files finishes it. ``tell`` is told so.
+    files finishes it. ``tell`` is told so. Another filter is not replaced, nor a key or a plan.
     """
+    if not _holds(target, made):
+        refuse_to_overwrite(target)
     bill = _bill(made, plan, ledger, None)
     try:
         hand_out_files({Path(target): made.save}, bill)
@@ -58,6 +60,14 @@ def hand_out(
             tell("the filter is charged and kept: the same command again puts it in its place")
         raise
     return bill.key
+
+
+def _holds(target: str | Path, made: Filter) -> bool:
+    """Return whether a file is this very filter."""
+    try:
+        return load_filter(target).digest == made.digest
+    except ChaffinchError:
+        return False
 
 
 def publish(
@@ -80,13 +90,20 @@ def publish(
 
 
 def finish_publishing(
-    plan: ReachPlan, key: CampaignKey, publisher: str, target: Path, ledger: Ledger | None
+    plan: ReachPlan,
+    key: CampaignKey,
+    publisher: str,
+    target: Path,
+    ledger: Ledger | None,
+    *,
+    tell: Callable[[str], None] | None = None,
 ) -> Filter | None:
     """Put a filter in its place that an earlier, stopped command has charged or recorded.
 
     Returns None if there is none. What was neither charged nor recorded is removed: nobody
     has seen it, and the key is as good as new. Where only another ledger knows whether it was
-    charged, the key makes nothing before that ledger was asked.
+    charged, the key makes nothing before that ledger was asked. ``tell`` is told of what waits
+    for others.
     """
 
     def paid(waiting: Waiting) -> bool | None:
@@ -111,7 +128,7 @@ def finish_publishing(
         return False
 
     occasion = _occasion(key.fingerprint(plan.id), publisher)
-    if not finish_waiting([target], paid):
+    if not finish_waiting([target], paid, tell):
         return None
     made = load_filter(target)
     key.remember(made)
