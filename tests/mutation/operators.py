@@ -29,7 +29,11 @@ SWAPS = {
 }
 _SWAPPED = SWAPS | {new: old for old, new in SWAPS.items()}
 _SORTS = ("sort", "sorted")
-_CHECKS = ("whole", "real", "probability", "choice", "check_chance", "word")
+_CHECKS = (
+    *("whole", "real", "probability", "choice", "check_chance", "word"),
+    *("fraction_text", "fraction_from", "_fields", "_check_names"),
+)
+"""Functions whose first argument is what an error calls a thing."""
 _ERRORS = frozenset(
     re.findall(
         r"(?m)^class (\w+)\(",

@@ -216,6 +216,7 @@ def test_a_field_too_many_or_too_few_is_named(mechanism: privacy.Mechanism) -> N
         [],
         {1: 2},
         {"mechanism": "flipped-bits", 1: 2},
+        dict[Any, Any](BITS) | {1: 2},
         {"mechanism": "composition", "parts": "none"},
         {"mechanism": "composition", "parts": {}},
         {"mechanism": "composition", "parts": [1]},
@@ -244,6 +245,12 @@ def test_rounds_and_resolutions_have_limits() -> None:
             mechanism_from(rounds(2, resolution=text))
 
 
+@pytest.mark.parametrize("parts", ["none", {}, None])
+def test_the_parts_of_a_composition_are_a_list(parts: object) -> None:
+    with pytest.raises(InvalidInput, match="parts of a composition must be a list"):
+        mechanism_from({"mechanism": "composition", "parts": parts})
+
+
 def test_a_composition_inside_a_composition_is_refused() -> None:
     inner = {"mechanism": "composition", "parts": []}
     nested = {"mechanism": "composition", "parts": [{"times": 1, "part": inner}]}
@@ -256,6 +263,13 @@ def test_fractions_have_a_longest_text() -> None:
     assert fraction_from("flip", fraction_text("flip", long)) == long
     with pytest.raises(InvalidInput, match="fewer than 200 digits"):
         fraction_text("flip", Fraction(1, 10**181 + 1))
+    # 600 bits below the line, and 600 characters in all.
+    assert fraction_text("flip", Fraction(1, 2**599 + 1)).startswith("1/")
+    with pytest.raises(InvalidInput, match="fewer than 200 digits"):
+        fraction_text("flip", Fraction(1, 2**600 + 1))
+    assert fraction_from("flip", "1" + "0" * 597 + "/7") == Fraction(10**597, 7)
+    with pytest.raises(InvalidInput, match="a fraction written as"):
+        fraction_from("flip", "1" + "0" * 598 + "/7")
     for text in ("2/4", "1/0", "01/3", "1/3 ", "-1/3", "9" * 700 + "/7", 0.5, None):
         with pytest.raises(InvalidInput, match="a fraction written as"):
             fraction_from("flip", text)

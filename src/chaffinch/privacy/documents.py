@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from chaffinch import checks
@@ -104,7 +105,7 @@ def _fields(thing: str, document: object) -> dict[str, Any]:
     return dict(document)
 
 
-def _check_names(fields: Mapping[str, Any], names: tuple[str, ...], form: str) -> None:
+def _check_names(form: str, fields: Mapping[str, Any], names: tuple[str, ...]) -> None:
     if set(fields) != set(names):
         raise InvalidInput(f"fields of {form}", "exactly " + ", ".join(names), sorted(fields))
 
@@ -120,15 +121,16 @@ class _Form:
 
 def _plain_form(kind: type[Mechanism], *names: str) -> _Form:
     """Return the form of a class whose attributes are its parameters (whole numbers, words)."""
+    return _Form(kind, partial(_write_plain, names), partial(_read_plain, kind, names))
 
-    def write(mechanism: Mechanism) -> dict[str, Any]:
-        return {name: _write_field(name, getattr(mechanism, name)) for name in names}
 
-    def read(fields: dict[str, Any]) -> Mechanism:
-        _check_names(fields, names, kind.__name__)
-        return kind(**{name: _read_field(name, value) for name, value in fields.items()})
+def _write_plain(names: tuple[str, ...], mechanism: Mechanism) -> dict[str, Any]:
+    return {name: _write_field(name, getattr(mechanism, name)) for name in names}
 
-    return _Form(kind, write, read)
+
+def _read_plain(kind: type[Mechanism], names: tuple[str, ...], fields: dict[str, Any]) -> Mechanism:
+    _check_names(kind.__name__, fields, names)
+    return kind(**{name: _read_field(name, value) for name, value in fields.items()})
 
 
 def _write_field(name: str, value: Any) -> Any:
@@ -152,7 +154,7 @@ def _write_decoyed(mechanism: DecoyedValues) -> dict[str, Any]:
 
 def _read_decoyed(fields: dict[str, Any]) -> DecoyedValues:
     names = ("values", "decoys") if "decoys" in fields else ("values", "users", "decoy_rate")
-    _check_names(fields, names, "DecoyedValues")
+    _check_names("DecoyedValues", fields, names)
     return DecoyedValues(**{name: _read_field(name, value) for name, value in fields.items()})
 
 
@@ -162,7 +164,7 @@ def _write_shortened(mechanism: Shortened) -> dict[str, Any]:
 
 
 def _read_shortened(fields: dict[str, Any]) -> Shortened:
-    _check_names(fields, ("distance", "inner"), "Shortened")
+    _check_names("Shortened", fields, ("distance", "inner"))
     return Shortened(mechanism_from(fields["inner"]), fraction_from("distance", fields["distance"]))
 
 
@@ -178,17 +180,14 @@ def _write_composition(mechanism: Composition) -> dict[str, Any]:
 
 def _read_composition(fields: dict[str, Any]) -> Composition:
     resolution = _read_resolution(fields.pop("resolution")) if "resolution" in fields else None
-    _check_names(fields, ("parts",), "Composition")
+    _check_names("Composition", fields, ("parts",))
     if not isinstance(fields["parts"], (list, tuple)):
         raise InvalidInput("parts of a composition", "a list", fields["parts"])
     parts = []
     for entry in fields["parts"]:
         part = _fields("part of a composition", entry)
-        _check_names(part, ("times", "part"), "a part of a composition")
-        inner = _fields("part of a composition", part["part"])
-        if inner.get("mechanism") == "composition":
-            raise InvalidInput("part of a composition", "a single mechanism", "a composition")
-        parts.append((mechanism_from(inner), _rounds(part["times"])))
+        _check_names("a part of a composition", part, ("times", "part"))
+        parts.append((_single(mechanism_from(part["part"])), _rounds(part["times"])))
     return Composition(tuple(parts), resolution)
 
 
