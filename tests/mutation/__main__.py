@@ -108,7 +108,11 @@ def run_mutmut(room: str, workers: int, *, again: bool) -> None:
 
 
 def forget_survivors(folder: Path) -> None:
-    """Make mutmut judge again what no test noticed: it keeps what it has an answer for."""
+    """Make mutmut judge again what no test noticed: it keeps what it has an answer for.
+
+    Which tests call what is found anew, because tests may have changed.
+    """
+    (folder / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
     for meta in (folder / "mutants" / PACKAGE).rglob("*.py.meta"):
         content = json.loads(meta.read_text(encoding="utf-8"))
         codes = content["exit_code_by_key"]

@@ -1,0 +1,109 @@
+"""Rounds of mechanisms whose two laws are known: both ends against the product of all laws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pytest
+
+from chaffinch.privacy import Bracket, Composition, Mechanism, compose
+from chaffinch.privacy.numerics.precision import Floats
+
+
+def hockey_stick(first: Floats, second: Floats, epsilon: float) -> float:
+    """Return the larger delta of a pair of laws, of both directions."""
+    factor = math.exp(min(epsilon, 700.0))
+    ends = (np.maximum(a - factor * b, 0.0).sum() for a, b in ((first, second), (second, first)))
+    return float(max(ends))
+
+
+@dataclass(frozen=True)
+class Known(Mechanism):
+    """A mechanism with one crowd, whose view has one of two laws."""
+
+    laws: tuple[tuple[float, ...], tuple[float, ...]]
+
+    view = "messages"
+    method = "exact"
+
+    @property
+    def crowd_words(self) -> str:
+        return "somebody"
+
+    @property
+    def local_epsilon(self) -> float:
+        pairs = list(zip(*self.laws, strict=True))
+        if any((a == 0) != (b == 0) for a, b in pairs):
+            return math.inf
+        return max(abs(math.log(a / b)) for a, b in pairs)
+
+    def delta(self, epsilon: float) -> Bracket:
+        found = hockey_stick(*self.pair(), epsilon)
+        return Bracket(found, found)
+
+    def epsilon(self, delta: float) -> Bracket:
+        leaks = hockey_stick(*self.pair(), 700.0) > delta
+        return Bracket(math.inf, math.inf) if leaks else super().epsilon(delta)
+
+    def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        found = np.array([self.delta(float(epsilon)).upper for epsilon in epsilons])
+        return found, found.copy()
+
+    def pair(self) -> tuple[Floats, Floats]:
+        first, second = (np.array(law) for law in self.laws)
+        return first, second
+
+    def instance(self) -> tuple[Floats, Floats]:
+        return self.pair()
+
+
+class Reticent(Known):
+    """A mechanism that does not tell its last outcome; of what is not told nothing is known."""
+
+    def instance(self) -> tuple[Floats, Floats]:
+        first, second = self.pair()
+        return first[:-1], second[:-1]
+
+
+ON_GRID = Known(((0.2, 0.3, 0.5), (0.5, 0.3, 0.2)))
+"""Losses of -y, 0 and y: they lie on any grid that y lies on."""
+OFF_GRID = Known(((0.1, 0.2, 0.3, 0.4), (0.4, 0.3, 0.2, 0.1)))
+NARROW = Known(((0.45, 0.55), (0.55, 0.45)))
+UNEVEN = Known(((0.6, 0.3, 0.1), (0.2, 0.3, 0.5)))
+LEAKING = Known(((1e-4, 0.2, 0.3, 0.4999, 0.0), (0.0, 0.4999, 0.3, 0.2, 1e-4)))
+RETICENT = Reticent(((0.2, 0.3, 0.499, 1e-3), (0.499, 0.3, 0.2, 1e-3)))
+ROUNDS = {  # and how far, in shares of the truth, the lower and the upper end may be off
+    "on the grid, twice": (compose(ON_GRID, times=2), 1e-8, 1e-9),
+    "on the grid, often": (compose(ON_GRID, times=6), 2e-8, 1e-9),
+    "off the grid, twice": (compose(OFF_GRID, times=2), 1.2e-3, 7e-4),
+    "off the grid, often": (compose(OFF_GRID, times=6), 1.2e-3, 7e-4),
+    "wide and narrow": (compose([OFF_GRID, NARROW]), 1.2e-3, 7e-4),
+    "on and off": (compose([ON_GRID, OFF_GRID]), 1.2e-3, 7e-4),
+    "another for each direction": (compose(UNEVEN, times=3), 1.2e-3, 0.2),
+    "with a leak": (compose(LEAKING, times=3), 0.03, 0.03),
+    "not all is told": (compose(RETICENT, times=2), 0.03, 7e-4),
+}
+
+
+def truth(rounds: Composition, epsilon: float) -> float:
+    """Return the delta of all rounds from the products of their laws."""
+    laws = [m.pair() for m, n in rounds.parts if isinstance(m, Known) for _ in range(n)]
+    first, second = (
+        reduce(lambda one, other: np.multiply.outer(one, other).ravel(), side)
+        for side in zip(*laws, strict=True)
+    )
+    return hockey_stick(first, second, epsilon)
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_both_ends_hold_the_truth_and_are_near_it(name: str) -> None:
+    rounds, below, above = ROUNDS[name]
+    for epsilon in (0.0, 0.2, 0.5, 1.0):
+        exact, found = truth(rounds, epsilon), rounds.delta(epsilon)
+        assert exact * (1 - below) <= found.lower <= exact * (1 + 1e-14)
+        assert exact * (1 - 1e-14) <= found.upper <= exact * (1 + above)
+        quick = rounds.delta_bound(epsilon)
+        assert exact * (1 - 1e-14) <= quick <= exact * (1 + above) * 1.002
