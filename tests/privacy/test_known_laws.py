@@ -9,6 +9,7 @@ from functools import reduce
 import numpy as np
 import pytest
 
+from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy import Bracket, Composition, Mechanism, compose
 from chaffinch.privacy.numerics.precision import Floats
 
@@ -74,6 +75,8 @@ OFF_GRID = Known(((0.1, 0.2, 0.3, 0.4), (0.4, 0.3, 0.2, 0.1)))
 NARROW = Known(((0.45, 0.55), (0.55, 0.45)))
 UNEVEN = Known(((0.6, 0.3, 0.1), (0.2, 0.3, 0.5)))
 LEAKING = Known(((1e-4, 0.2, 0.3, 0.4999, 0.0), (0.0, 0.4999, 0.3, 0.2, 1e-4)))
+FAR = Known(((0.6, 0.4, 5e-16), (0.4, 0.6, 1e-30)))
+"""A loss of 34 with a chance that is below what a profile is followed to."""
 RETICENT = Reticent(((0.2, 0.3, 0.499, 1e-3), (0.499, 0.3, 0.2, 1e-3)))
 ROUNDS = {  # and how far, in shares of the truth, the lower and the upper end may be off
     "on the grid, twice": (compose(ON_GRID, times=2), 1e-8, 1e-9),
@@ -107,3 +110,26 @@ def test_both_ends_hold_the_truth_and_are_near_it(name: str) -> None:
         assert exact * (1 - 1e-14) <= found.upper <= exact * (1 + above)
         quick = rounds.delta_bound(epsilon)
         assert exact * (1 - 1e-14) <= quick <= exact * (1 + above) * 1.002
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_epsilon_is_seen_to_be_enough_and_a_little_less_is_not(name: str) -> None:
+    rounds = ROUNDS[name][0]
+    delta = rounds.delta(0.6).upper
+    found = rounds.epsilon(delta)
+    assert rounds.delta(found.upper).upper <= delta < rounds.delta(found.upper - 2e-5).upper
+    assert rounds.delta(found.lower).lower > delta or found.lower < 1e-9
+    assert found.upper == pytest.approx(0.6, abs=1e-4)
+
+
+def test_a_finer_grid_finds_the_same_epsilon() -> None:
+    coarse, fine = compose(OFF_GRID, times=2), compose(OFF_GRID, times=2, resolution=1e-3)
+    assert fine.epsilon(0.3).upper == pytest.approx(coarse.epsilon(0.3).upper, rel=1e-3)
+
+
+def test_below_the_losses_that_are_followed_nothing_is_proven() -> None:
+    rounds = compose(FAR, times=2)
+    followed = rounds.profile_floor / 4
+    assert followed == pytest.approx(2 * 5e-16, rel=1e-3)
+    with pytest.raises(GuaranteeNotProven, match="followed down to delta"):
+        rounds.epsilon(followed)

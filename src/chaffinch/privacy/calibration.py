@@ -76,7 +76,7 @@ def calibrate_count(
     4261
     """
     goal = _check_target(target)
-    least = checks.whole("least count", least, least=0)
+    least = checks.whole("least count", least)
     most = checks.whole("most count", most, least=least)
 
     def meets(count: int) -> bool:
