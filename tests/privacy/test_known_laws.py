@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import reduce
 
 import numpy as np
 import pytest
 
 from chaffinch.errors import GuaranteeNotProven
-from chaffinch.privacy import Bracket, Composition, Mechanism, compose
+from chaffinch.privacy import Bracket, Composition, Mechanism, Shortened, compose
 from chaffinch.privacy.numerics.precision import Floats
 
 
@@ -67,6 +68,14 @@ class Reticent(Known):
     def instance(self) -> tuple[Floats, Floats]:
         first, second = self.pair()
         return first[:-1], second[:-1]
+
+
+class Rough(Known):
+    """A mechanism whose profile is proven roughly: nowhere below a thousandth."""
+
+    def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        lower, upper = super().profile(epsilons)
+        return lower, np.maximum(upper, 1e-3)
 
 
 ON_GRID = Known(((0.2, 0.3, 0.5), (0.5, 0.3, 0.2)))
@@ -133,3 +142,21 @@ def test_below_the_losses_that_are_followed_nothing_is_proven() -> None:
     assert followed == pytest.approx(2 * 5e-16, rel=1e-3)
     with pytest.raises(GuaranteeNotProven, match="followed down to delta"):
         rounds.epsilon(followed)
+
+
+def test_nothing_is_lost_from_the_local_epsilon_on_whatever_a_profile_says_there() -> None:
+    rounds = compose(Rough(ON_GRID.laws), times=2)
+    nearly = 0.999 * rounds.local_epsilon
+    assert truth(rounds, nearly) < min(rounds.delta(nearly).upper, rounds.delta_bound(nearly))
+    assert max(rounds.delta(nearly).upper, rounds.delta_bound(nearly)) < 1e-3
+
+
+@pytest.mark.parametrize("distance", [Fraction(1, 10**9), Fraction(1, 1000), Fraction(1, 100)])
+@pytest.mark.parametrize("delta", [0.03, 0.1, 0.2])
+def test_epsilon_of_cut_reports_is_proven_from_both_sides(distance: Fraction, delta: float) -> None:
+    cut = Shortened(OFF_GRID, distance)
+    found = cut.epsilon(delta)
+    assert cut.delta(found.upper).upper <= delta
+    assert found.lower == 0.0 or cut.delta(found.lower).lower > delta
+    # What a walk down by a fifth does not reach is left open.
+    assert (found.lower == 0.0) is (cut.delta(0.82 * OFF_GRID.epsilon(delta).lower).lower <= delta)
