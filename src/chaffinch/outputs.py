@@ -196,7 +196,8 @@ class Waiting:
                     # Otherwise a process that was stopped has put it in its place already.
                     raise StorageFault(
                         f"The waiting file {becomes!r} must be there. Got none.",
-                        hint="somebody removed what was paid for, or changed what was in place",
+                        hint="somebody removed what was paid for, or changed what was in place; "
+                        f"to give it up, remove the folder {self.folder.name}",
                     )
             except OSError as error:
                 fault = storage_fault(becomes, error, verb="write")
