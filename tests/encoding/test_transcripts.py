@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from chaffinch.analysis.tally import tally
 from chaffinch.encoding.device import encode_with
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
+from chaffinch.shuffling.in_memory import shuffle
 from chaffinch.wire.messages import EMPTY
 
 Law = dict[tuple[int, ...], Fraction]
@@ -192,3 +194,73 @@ def test_cutting_a_report_costs_no_more_than_it_was_charged() -> None:
     full = dict(worst(whole, ["a", "b", "c"], QUARTERS, users))
     for growth, seen in worst(cut, ["a", "b", "c"], QUARTERS, users):
         assert seen <= full[growth] + (1 + growth) * users * tau
+
+
+def survey_of(users: int, *parts: Part) -> Plan:
+    return Plan("", parts, users=users, reports=users, crowd=users, rounds=1, epsilon=9, delta=0.5)
+
+
+@pytest.mark.parametrize("slots", [3, 2], ids=["whole", "cut"])
+def test_two_questions_of_one_report_are_what_their_composition_promises(slots: int) -> None:
+    """Both answers travel in one report, and the analyzer sees the counts of both."""
+    choice = Choice(["a", "b", "c"], missing="refuse")
+    users = 2
+    plan = survey_of(
+        users,
+        Part("late", Bit(), Flips(QUARTER)),
+        Part("where", choice, Flips(QUARTER, 1, slots)),
+    )
+    answers = [{"late": late, "where": where} for late in (True, False) for where in "abc"]
+    mechanism = plan.mechanism()
+    both = dict(worst(plan, list(answers), QUARTERS, users))
+    for growth, seen in both.items():
+        bracket = mechanism.delta(float(np.log(float(growth))))
+        assert bracket.lower * (1 - 1e-9) <= float(seen) <= bracket.upper * (1 + 1e-9)
+    # The choice alone shows less: a law that leaves out a question would be noticed.
+    alone = worst(survey_of(users, plan.parts[1]), ["a", "b", "c"], QUARTERS, users)
+    assert all(seen < both[growth] for growth, seen in alone)
+
+
+TALLIED: dict[str, tuple[Question, Protocol, list[object], list[int]]] = {
+    "bit": (Bit(), Flips(QUARTER), [True, False], QUARTERS),
+    "copies": (Bit(), Flips(QUARTER, 2), [True, False], QUARTERS),
+    "choice": (Choice(["a", "b"], missing="refuse"), Flips(QUARTER, 1, 2), ["a", "b"], QUARTERS),
+    "decoys": (
+        Choice(["a", "b"], missing="refuse"),
+        Decoys(1, Fraction(1, 2)),
+        ["a", "b"],
+        [PAIRS[0], PAIRS[1], PAIRS[4], PAIRS[5]],
+    ),
+    "number": (Number(0, 1), Encoded(QUARTER, 1, together=True), [0, 1], QUARTERS),
+}
+
+
+@pytest.mark.parametrize("case", TALLIED)
+def test_shuffler_and_tally_show_what_was_counted_on(case: str) -> None:
+    """Every pair of reports goes through the real shuffler; what is seen is their tally."""
+    question, protocol, answers, alphabet = TALLIED[case]
+    plan = survey_of(2, Part("q", question, protocol))
+    views: dict[tuple[int, int], Law] = {}
+    for pair in [(mine, other) for mine in range(2) for other in range(2)]:
+        needed = [words_needed(plan, answers[one]) for one in pair]
+        seen: Counter[tuple[int, ...]] = Counter()
+        for words in product(
+            product(alphabet, repeat=needed[0]), product(alphabet, repeat=needed[1])
+        ):
+            reports = [
+                encode_with(answers[one], plan, Scripted(drawn))
+                for one, drawn in zip(pair, words, strict=True)
+            ]
+            seen[tuple(tally(shuffle(reports)).counts.tolist())] += 1
+        total = sum(seen.values())
+        views[pair] = {counts: Fraction(times, total) for counts, times in seen.items()}
+    # Who held what is gone: only how many did is left.
+    assert views[0, 1] == views[1, 0]
+    mechanism = plan.mechanism()
+    for growth in (Fraction(5, 4), Fraction(2)):
+        bracket = mechanism.delta(float(np.log(float(growth))))
+        found = max(
+            hockey_stick(views[mine, other], views[1 - mine, other], growth)
+            for mine, other in product(range(2), repeat=2)
+        )
+        assert bracket.lower * (1 - 1e-9) <= float(found) <= bracket.upper * (1 + 1e-9)
