@@ -48,7 +48,7 @@ def kind_of(value: Any) -> int:
 
 
 def thrift(value: Any) -> bytes:
-    """Return a number, bytes, a list, or a structure (a mapping, or pairs of number and value)."""
+    """Return a number, bytes, a list, or a structure (a mapping, or a tuple of pairs)."""
     if isinstance(value, int):
         return varint(value << 1 if value >= 0 else (-value << 1) - 1)
     if isinstance(value, bytes):

@@ -289,6 +289,7 @@ FAULTS: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
     "two objects": ("t.jsonl", b'{"a":1}\n{"a":1},{"a":2}\n', ("JSON", "row 2")),
     "no object": ("t.jsonl", b'{"a":1}\n[1]\n', ("JSON", "row 2")),
     "deep line": ("t.jsonl", b'{"a":1}\n' + b"[" * 60_000 + b"\n", ("JSON", "row 2")),
+    "a key twice": ("t.jsonl", b'{"a":1}\n{"a":1,"a":2}\n', ("key once", "row 2")),
     "bytes in line": ("t.jsonl", b'{"a":1}\n{"a":"\xff"}\n', ("UTF-8", "row 2")),
     "surrogate": ("t.jsonl", b'{"a":1}\n{"a":"\\ud800"}\n', ("'a'", "row 2")),
     "nested mix": ("t.jsonl", b'{"a":1}\n{"a":{}}\n', ("'a'", "row 2")),

@@ -31,6 +31,36 @@ def check_names(names: Sequence[str]) -> Sequence[str]:
     return names
 
 
+def check_kinds(schema: pa.Schema) -> None:
+    """Refuse columns that can say the same values over and over and cannot be cut.
+
+    What a view of lists, or a dictionary of lists, stands for is known only when it is unfolded.
+    """
+    for field in schema:
+        if not _can_be_cut(field.type):
+            raise InvalidTable(
+                "of texts, numbers, truth values, or lists or records of these",
+                "a column of another kind",
+                column=field.name,
+                hint="write the column in another way",
+            )
+
+
+def _can_be_cut(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return _can_be_cut(kind.storage_type)
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return not types.is_nested(kind.value_type)
+    views = types.is_list_view(kind) or types.is_large_list_view(kind)
+    if views or types.is_union(kind) or types.is_map(kind):
+        return False
+    inner = range(kind.num_fields if types.is_nested(kind) else 0)
+    return all(_can_be_cut(kind.field(number).type) for number in inner)
+
+
 def cut_batch(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a batch in parts of at most ``rows``, and of a bounded size."""
     for start in range(0, batch.num_rows, rows):
@@ -55,7 +85,6 @@ def _plain_size(array: pa.Array) -> int:
     """Return about how many bytes the plain values of an array take up."""
     import numpy as np
     import pyarrow as pa
-    from pyarrow import compute
 
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -69,11 +98,10 @@ def _plain_size(array: pa.Array) -> int:
         return int(sizes.max(initial=0)) * len(array)
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         return int(_value_sizes(array).sum(dtype=np.int64))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        # Lists become Python objects, of which each takes a pointer and more.
-        return _plain_size(array.flatten()) + 64 * int(
-            compute.sum(compute.list_value_length(array)).as_py() or 0
-        )
+    if pa.types.is_nested(kind):
+        # Lists and records become Python objects, of which each takes a pointer and more.
+        inside = array.flatten() if pa.types.is_struct(kind) else [array.flatten()]
+        return sum(_plain_size(values) + 64 * len(values) for values in inside)
     return int(array.nbytes)
 
 

@@ -32,9 +32,9 @@ _LARGEST_LENGTHS = 1 << 22
 """Of pages that tell lengths as differences. 128 lengths take five bytes, and become 512."""
 _LARGEST_BATCH = 1 << 28
 """What is unpacked or decoded at once: the pages that a batch of rows can touch, all values of
-a nested column in a group of rows, or a compressed batch of Arrow."""
+a nested column in a group of rows, a compressed batch of Arrow, or all its dictionaries."""
 _LARGEST_BODY = 1 << 30
-"""What a batch of Arrow that is not compressed, or all dictionaries together, may take."""
+"""What a batch of Arrow that is not compressed may take."""
 _WORK, _LARGEST_RATIO = 1 << 33, 1000
 """Bytes that any file may unpack to, and how many times its own size it may beyond them."""
 _VALUE_BYTES = 16
@@ -306,9 +306,11 @@ class _CheckedMessages(io.RawIOBase):
         if parts.unpacked > (_LARGEST_BATCH if parts.compressed else _LARGEST_BODY):
             raise _too_large()
         if parts.dictionary is not None:
-            before = self._dictionaries.get(parts.dictionary, 0) if parts.added else 0
-            self._dictionaries[parts.dictionary] = before + parts.unpacked
-            if sum(self._dictionaries.values()) > _LARGEST_BODY:
+            size = parts.unpacked
+            if parts.added:  # both are held while they are joined
+                size = self._dictionaries.get(parts.dictionary, 0) + 2 * size
+            self._dictionaries[parts.dictionary] = size
+            if sum(self._dictionaries.values()) > _LARGEST_BATCH:
                 raise _too_large()
         self._read += parts.packed + message.metadata.size
         self._work += parts.unpacked + _VALUE_BYTES * parts.rows

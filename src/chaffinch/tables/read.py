@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from chaffinch import checks
 from chaffinch.errors import InvalidInput, InvalidTable, Reason
 from chaffinch.tables import columnar, memory, sources, text
-from chaffinch.tables.arrays import Opened, Stream, cut_batch
+from chaffinch.tables.arrays import Opened, Stream, check_kinds, cut_batch
 from chaffinch.tables.sources import Source
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ class Table:
     def _checked(self, columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
         seen = 0
         for batch in self._stream(columns, rows):
-            for part in cut_batch(batch.select(list(columns)), rows):
+            chosen = batch.select(list(columns))
+            check_kinds(chosen.schema)
+            for part in cut_batch(chosen, rows):
                 seen += part.num_rows
                 yield part
         if not seen:

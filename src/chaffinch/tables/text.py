@@ -25,7 +25,17 @@ _TEXT_BYTES = 1 << 22
 _RAGGED = re.compile(r"Row #(\d+): Expected \d+ columns")
 """What Arrow says of a row with too few or too many cells. Its handler for such rows would get
 their text, and fails with a trace on standard error where that is no UTF-8."""
-_DECODE = json.JSONDecoder().raw_decode
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object whose keys are all different: nobody knows which of two answers counts."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError
+    return found
+
+
+_DECODE = json.JSONDecoder(object_pairs_hook=_once).raw_decode
 
 
 def open_csv(source: Source, delimiter: str) -> Opened:
@@ -248,7 +258,7 @@ def _object(line: bytes, row: int) -> dict[str, Any]:
         found, end = None, 0
     if not isinstance(found, dict) or end != len(text):
         raise InvalidTable(
-            "one JSON object per line",
+            "one JSON object per line, with every key once",
             f"something else in row {row}",
             hint="check that every line ends where its object ends",
         )
