@@ -78,6 +78,7 @@ class Rough(Known):
         return lower, np.maximum(upper, 1e-3)
 
 
+TINY = Fraction(1, 10**9)
 ON_GRID = Known(((0.2, 0.3, 0.5), (0.5, 0.3, 0.2)))
 """Losses of -y, 0 and y: they lie on any grid that y lies on."""
 OFF_GRID = Known(((0.1, 0.2, 0.3, 0.4), (0.4, 0.3, 0.2, 0.1)))
@@ -151,7 +152,7 @@ def test_nothing_is_lost_from_the_local_epsilon_on_whatever_a_profile_says_there
     assert max(rounds.delta(nearly).upper, rounds.delta_bound(nearly)) < 1e-3
 
 
-@pytest.mark.parametrize("distance", [Fraction(1, 10**9), Fraction(1, 1000), Fraction(1, 100)])
+@pytest.mark.parametrize("distance", [TINY, Fraction(1, 1000), Fraction(1, 100)])
 @pytest.mark.parametrize("delta", [0.03, 0.1, 0.2])
 def test_epsilon_of_cut_reports_is_proven_from_both_sides(distance: Fraction, delta: float) -> None:
     cut = Shortened(OFF_GRID, distance)
@@ -160,3 +161,11 @@ def test_epsilon_of_cut_reports_is_proven_from_both_sides(distance: Fraction, de
     assert found.lower == 0.0 or cut.delta(found.lower).lower > delta
     # What a walk down by a fifth does not reach is left open.
     assert (found.lower == 0.0) is (cut.delta(0.82 * OFF_GRID.epsilon(delta).lower).lower <= delta)
+
+
+def test_a_mechanism_counts_whether_it_is_cut_or_not() -> None:
+    twice, once_cut = compose(ON_GRID, times=2), compose([Shortened(ON_GRID, TINY), ON_GRID])
+    for epsilon in (0.0, 0.5):
+        whole, found = twice.delta(epsilon), once_cut.delta(epsilon)
+        assert whole.upper <= found.upper <= whole.upper + 1e-8
+        assert whole.upper <= once_cut.delta_bound(epsilon) <= whole.upper + 1e-8

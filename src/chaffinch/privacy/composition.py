@@ -122,9 +122,9 @@ class Composition(Mechanism):
 
     @cached_property
     def _distance(self) -> Fraction:
-        """Return the chance that anything was cut in any round: chances add up."""
+        """Return a bound on the chance that anything was cut in any round: chances add up."""
         cut = [part.distance * count for part, count in self.parts if isinstance(part, Shortened)]
-        return min(sum(cut, Fraction(0)), Fraction(1))
+        return sum(cut, Fraction(0))
 
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon over all rounds."""
