@@ -46,8 +46,8 @@ pytest_add_cli_args = ["-p", "no:randomly", "-p", "no:xdist", "-p", "tests.mutat
 # would hide a mutant.
 process_isolation = "forkserver"
 # A mutant that hangs is noticed; a slow machine must not pass for one.
-timeout_constant = 3.0
-timeout_multiplier = 8.0
+timeout_constant = 5.0
+timeout_multiplier = 3.0
 use_git_change_detection = false
 on_dependency_change = "ignore"
 """

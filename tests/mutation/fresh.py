@@ -1,4 +1,4 @@
-"""A plugin for pytest: no test profits from what another one has computed, and quick ones go first.
+"""A plugin for pytest: every test starts fresh, quick ones go first, and memory is bounded.
 
 Which tests judge a function is found by watching which of them call it; a cached result would
 hide all callers but the first. The first test that notices a fault ends the judging of it, so
@@ -7,10 +7,18 @@ the order decides how long that takes.
 
 from __future__ import annotations
 
+import resource
 import sys
 
 import pytest
 from mutmut.state import state
+
+MEMORY = 4 << 30
+
+
+def pytest_configure() -> None:
+    """Let a fault that asks for endless memory fail, instead of taking that of the machine."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
