@@ -218,14 +218,14 @@ class Composition(Mechanism):
         reach = max(_profile(mechanism)[0][-1] for mechanism, _ in self._rounds)
         step = max(self._step / _FINER, math.sqrt(rounds) * reach / _MOST_GRID)
         step = reach / max(1, round(reach / step)) or _LEAST_STEP
-        for order in (0, 1):
+        for direction in (1, -1):
             parts = []
             kept = 1.0
             for mechanism, count in self._rounds:
                 pair = mechanism.instance()
                 if pair is None:
                     return []
-                grid, finite = _crowd_loss(*(pair if order == 0 else pair[::-1]), step)
+                grid, finite = _crowd_loss(*pair[::direction], step)
                 parts.append((grid, count))
                 kept *= finite**count
             still = all(grid.moved <= _STILL for grid, _ in parts)
