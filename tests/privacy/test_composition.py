@@ -30,14 +30,6 @@ def test_losses_of_people_and_of_columns_do_not_compose() -> None:
         privacy.compose([PEOPLE, COLUMNS])
 
 
-def test_words_of_different_parts_are_joined_in_one_order() -> None:
-    records = privacy.FlippedVectors(users=20, bits=2, flip_probability="0.3")
-    for parts in ((COLUMNS, PEOPLE, records), (records, PEOPLE, COLUMNS)):
-        mixed = privacy.Composition(tuple((part, 1) for part in parts))
-        assert mixed.view == "columns and messages and records"
-        assert mixed.neighbours == f"{PEOPLE.neighbours} and {COLUMNS.neighbours}"
-
-
 def test_equal_parts_are_counted_and_inner_compositions_opened() -> None:
     inner = privacy.compose([PEOPLE, OTHERS], times=2)
     assert dict(privacy.compose([inner, PEOPLE], times=3).parts) == {PEOPLE: 9, OTHERS: 6}

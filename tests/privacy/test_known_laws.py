@@ -169,3 +169,12 @@ def test_a_mechanism_counts_whether_it_is_cut_or_not() -> None:
         whole, found = twice.delta(epsilon), once_cut.delta(epsilon)
         assert whole.upper <= found.upper <= whole.upper + 1e-8
         assert whole.upper <= once_cut.delta_bound(epsilon) <= whole.upper + 1e-8
+
+
+def test_words_of_different_parts_are_joined_in_one_order() -> None:
+    parts = [
+        type(name, (Known,), {"neighbours": name, "view": name})(ON_GRID.laws)
+        for name in "hgfedcba"
+    ]
+    mixed = Composition(tuple((part, 1) for part in parts))
+    assert mixed.neighbours == mixed.view == " and ".join("abcdefgh")
