@@ -225,7 +225,8 @@ class Composition(Mechanism):
                 pair = mechanism.instance()
                 if pair is None:
                     return []
-                grid, finite = _crowd_loss(*pair[::direction], step)
+                first, second = pair[::direction]
+                grid, finite = _crowd_loss(first, second, step)
                 parts.append((grid, count))
                 kept *= finite**count
             still = all(grid.moved <= _STILL for grid, _ in parts)
