@@ -10,7 +10,7 @@ BENCH       := $(BENCH_VENV)/bin/python
 READY       := $(VENV)/.ready
 BENCH_READY := $(BENCH_VENV)/.ready
 MUTANT_READY := $(MUTANT_VENV)/.ready
-SOURCES     := src tests $(wildcard benchmarks) $(wildcard examples)
+SOURCES     := src tests tools $(wildcard benchmarks) $(wildcard examples)
 WORKERS     ?= auto
 FLIGHTS     := .data/flights.csv
 

@@ -71,6 +71,7 @@ def plan(
     asked: Asked = Asked(),  # noqa: B008 - frozen
     explain: Annotated[bool, _FLAG] = False,
     check: Path | None = None,
+    certificate: Path | None = None,
     example: Annotated[bool, _FLAG] = False,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
@@ -90,6 +91,8 @@ def plan(
         Say in sentences what is promised, what is sent and why this protocol.
     check
         Verify this plan file instead: recompute its guarantee from its parameters.
+    certificate
+        Where a proof of the promise goes that anybody can check with tools/check_certificate.py.
     example
         Print a survey file with comments, to start from.
     """
@@ -112,6 +115,8 @@ def plan(
         return
     if out is not None and not paths.is_pipe(out):
         paths.require_writable(out, [survey or "-", check or "-"], replaceable=Kind.PLAN)
+    if certificate is not None:
+        paths.require_writable(certificate, [survey or "-", check or "-", out or "-"])
     if check is not None:
         found = paths.open_plan(check)
         with output.thinking("recomputing the guarantee"):
@@ -121,6 +126,11 @@ def plan(
         wanted = paths.open_survey(survey) if survey is not None else single(asked)
         with output.thinking("planning") as tell:
             found = wanted.plan(tell)
+    if certificate is not None:
+        with output.thinking("looking for a proof that anybody can check"):
+            proof = found.certificate()
+        proof.save(certificate)
+        output.say(f"wrote {certificate}")
     if out is not None and paths.is_pipe(out):
         # The plan itself, for the next command.
         output.document(found.document())

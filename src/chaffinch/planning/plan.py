@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from chaffinch import checks, privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.files import read_small
+from chaffinch.planning.certificate import Certificate, certify
 from chaffinch.planning.documents import (
     PLAN_FORMAT,
     PlanModel,
@@ -235,6 +236,14 @@ class Plan:
     def save(self, path: str | Path) -> None:
         """Write the plan to a file that other parties can load and verify."""
         save_document(path, PLAN_FORMAT, _plan_body(self))
+
+    def certificate(self) -> Certificate:
+        """Return what a stranger needs to check the promise, for ``tools/check_certificate.py``.
+
+        ``plan.certificate().save("browsers.certificate.json")`` writes it to a file. The search
+        behind it takes up to some seconds; GuaranteeNotProven is raised where it finds no proof.
+        """
+        return certify(self)
 
     def explain(self) -> str:
         """Return in plain sentences what is promised, what is sent and why this protocol."""

@@ -1,0 +1,122 @@
+"""The certificate of a plan: what a stranger needs to check its promise without trusting us.
+
+It restates the promise and the exact parameters, and adds what takes a search to find: runs of
+crowds that cover all of them. ``tools/check_certificate.py`` proves the promise from that with
+whole numbers alone; it imports nothing of this library, and the search proves nothing to it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaffinch import privacy
+from chaffinch.errors import GuaranteeNotProven
+from chaffinch.files import atomic
+from chaffinch.outputs import refuse_to_overwrite
+from chaffinch.planning.documents import guarantee_document
+from chaffinch.privacy.covers import Cover, cover_of
+from chaffinch.privacy.documents import fraction_text
+from chaffinch.privacy.shortened_reports import cutting_cost
+from chaffinch.protocols.base import answer_labels
+from chaffinch.wire.documents import identified
+
+if TYPE_CHECKING:
+    from chaffinch.planning.plan import Part, Plan
+
+CERTIFICATE_FORMAT = "chaffinch/certificate@1"
+_ROOM = 1e-9
+"""The share of delta that is left to roundings of whoever checks."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A promise with its proof, as a document."""
+
+    body: dict[str, Any]
+
+    def document(self) -> dict[str, Any]:
+        """Return the certificate as it stands in its file."""
+        return identified(CERTIFICATE_FORMAT, self.body)
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file for ``tools/check_certificate.py``."""
+        refuse_to_overwrite(path)
+        with atomic(path) as file:
+            file.write(json.dumps(self.document(), ensure_ascii=False).encode() + b"\n")
+
+
+def certify(plan: Plan) -> Certificate:
+    """Return the certificate of a plan, or raise GuaranteeNotProven."""
+    mechanisms = [part.mechanism(plan.crowd) for part in plan.parts]
+    cut = sum((m.distance for m in mechanisms if isinstance(m, privacy.Shortened)), Fraction(0))
+    cost = cutting_cost(cut * plan.rounds, plan.epsilon)
+    if plan.epsilon >= plan.guarantee.local_epsilon:
+        cost = 0.0  # what a sender cuts off an own report takes nothing from the local guarantee
+    spared = plan.delta * (1 - _ROOM) - cost
+    if not spared > 0:
+        raise GuaranteeNotProven("delta of cut messages", upper=cost, most=plan.delta)
+    units = [_unit(mechanism) for mechanism in mechanisms]
+    counted = [(unit, times * plan.rounds) for unit, times in units]
+    return Certificate(_body(plan, cover_of(counted, plan.epsilon, spared)))
+
+
+def _unit(mechanism: privacy.Mechanism) -> tuple[privacy.Mechanism, int]:
+    """Return the one mechanism of which a question shows so many independent rounds."""
+    if isinstance(mechanism, privacy.Shortened):
+        mechanism = mechanism.inner
+    if isinstance(mechanism, privacy.FlippedValues):
+        # The sums at the value that is left and at the one that is joined; decoys, given where
+        # they fell, are users of some value.
+        records = mechanism.users + mechanism.decoys
+        flip = mechanism.flip_probability
+        return privacy.FlippedBits(users=records, flip_probability=flip), 2
+    if isinstance(mechanism, privacy.EncodedNumbers):
+        mechanism = mechanism.inner
+    if isinstance(mechanism, privacy.Composition):
+        ((mechanism, times),) = mechanism.parts
+        return mechanism, times
+    return mechanism, 1
+
+
+def _body(plan: Plan, cover: Cover) -> dict[str, Any]:
+    """Return everything that a certificate holds but its format and its id."""
+    promise = guarantee_document(plan.guarantee)
+    grid = None
+    if cover.growth is not None:
+        numerator, denominator = cover.growth.as_integer_ratio()
+        grid = {"growth": f"{numerator}/{denominator}", "nodes": cover.nodes}
+    return {
+        "plan": plan.id,
+        "claim": {
+            "epsilon": promise["epsilon"],
+            "delta": promise["delta"],
+            "neighbours": promise["neighbours"],
+            "view": promise["view"],
+            "crowd": plan.crowd,
+            "rounds": plan.rounds,
+        },
+        "parts": [
+            {**_part(part), "runs": [list(run) for run in runs]}
+            for part, runs in zip(plan.parts, cover.runs, strict=True)
+        ],
+        "grid": grid,
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    named = part.question.shape != "number"
+    return {
+        "name": part.name,
+        "question": part.question.shape,
+        "answers": len(answer_labels(part.question)) if named else 0,
+        "protocol": part.protocol.kind,
+        "parameters": {
+            name: fraction_text(name, value) if isinstance(value, Fraction) else value
+            for name, value in vars(part.protocol).items()
+            if value is not None
+        },
+    }

@@ -1,0 +1,197 @@
+"""Runs of crowds that prove a promise: of one sum, of two, and of several rounds.
+
+What is found here with floats and proven upper ends goes into certificates, where anybody can
+prove it again with whole numbers alone (`tools/check_certificate.py`). Only for crowds without
+fixed zeros: all of them in one direction are, mirrored, all of them in the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from chaffinch.errors import GuaranteeNotProven
+from chaffinch.privacy.mechanism import Mechanism
+from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
+from chaffinch.privacy.mechanisms.bits import SumMechanism
+from chaffinch.privacy.numerics.laws import Law, sum_of_flips, target_bits
+from chaffinch.privacy.numerics.loss_grids import Rounds, dominating_loss
+from chaffinch.privacy.numerics.pairs import SideTests, pair_delta, side_tests
+from chaffinch.privacy.numerics.precision import LEAST_TAIL, Floats, Wide, up
+from chaffinch.privacy.numerics.runs import CrowdRefused, Run, cover_crowds
+
+_UNSEEN = 1e-8
+"""The share of delta that a window may leave out: too little to cost a run."""
+_PROBES = 12
+"""At so many epsilons a run is asked whether it stays near a profile."""
+_STEPS, _MOST_STEPS = 200, 4_000
+"""The grid of losses: so many steps across the narrowest profile, at most so many across all."""
+_INFINITE = 1e-4
+"""The share of delta that losses behind the last node of the grid may take."""
+_EXCESSES = (0.02, 0.005, 0.001)
+"""How far above a profile runs may be: fewer runs first, closer ones if that proves too little."""
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Runs for each mechanism (none where it has no crowds), and the grid that composes them."""
+
+    runs: tuple[tuple[Run, ...], ...]
+    growth: Fraction | None = None
+    """Losses are followed at the powers of this factor."""
+    nodes: int = 0
+
+
+def cover_of(parts: Sequence[tuple[Mechanism, int]], epsilon: float, delta: float) -> Cover:
+    """Return what proves ``delta`` at ``epsilon`` for mechanisms that are seen so many times.
+
+    Each of them is a sum of bits, or has no crowds. Raises GuaranteeNotProven.
+    """
+    (first, times), *others = parts
+    if sum(count * unit.local_epsilon for unit, count in parts) <= epsilon:
+        return Cover(tuple(_whole(unit) for unit, _ in parts))
+    if not others and times == 1:
+        if isinstance(first, SumMechanism):
+            return Cover((tuple(covering_runs(first.bit_crowds, epsilon, delta)),))
+        _require(first.delta_bound(epsilon), epsilon, delta)
+        return Cover(((),))
+    if not others and times == 2 and isinstance(first, SumMechanism):
+        return Cover((tuple(covering_pairs(first.bit_crowds, epsilon, delta)),))
+    return _cover_rounds(parts, epsilon, delta)
+
+
+def _whole(unit: Mechanism) -> tuple[Run, ...]:
+    return ((0, unit.bit_crowds.last),) if isinstance(unit, SumMechanism) else ()
+
+
+def _require(reached: float, epsilon: float, delta: float) -> None:
+    if not reached <= delta:
+        raise GuaranteeNotProven(f"delta at epsilon {epsilon:g}", upper=reached, most=delta)
+
+
+def covering_runs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run]:
+    """Return runs that prove ``delta`` at ``epsilon`` for every crowd of one sum.
+
+    Raises GuaranteeNotProven where a single crowd is not proven to keep it.
+    """
+    tail = max(Wide(delta) * _UNSEEN, LEAST_TAIL)
+
+    def reached(run: Run) -> float:
+        return crowds.knots(*run, mirrored=False, tail=tail, aim=delta).delta(epsilon)[1]
+
+    return _cover(crowds, reached, lambda run: reached(run) <= delta, epsilon, delta)
+
+
+def covering_pairs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run]:
+    """Return runs of which any two prove ``delta`` at ``epsilon`` for two rounds of one bit.
+
+    The rounds may have different crowds. Two crowds leave something of delta to spare, of which
+    the run of either may use one half (in logarithms): then both runs together stay below it.
+    """
+    two = _TwoSums(crowds, epsilon, max(Wide(delta) * _UNSEEN, LEAST_TAIL))
+
+    def holds(run: Run) -> bool:
+        crowd, first = (run[0], run[0]), (0, 0)
+        half = math.sqrt(two.reached(crowd, first) * delta)
+        return two.reached(run, first) <= half and two.reached(run, run) <= delta
+
+    runs = _cover(crowds, lambda run: two.reached(run, (0, 0)), holds, epsilon, delta)
+    for place, run in enumerate(runs):
+        for other in runs[:place]:
+            _require(two.reached(run, other), epsilon, delta)
+    return runs
+
+
+def _cover_rounds(parts: Sequence[tuple[Mechanism, int]], epsilon: float, delta: float) -> Cover:
+    """Return runs that stay near the profile of each mechanism, and a grid that is fine enough."""
+    rounds = sum(times for _, times in parts)
+    reach = [unit.epsilon(delta * _INFINITE / rounds).upper for unit, _ in parts]
+    step = max(min(reach) / _STEPS, max(reach) / _MOST_STEPS)
+    growth = Fraction(math.exp(step)).limit_denominator(10**9)
+    nodes = math.ceil(max(reach) / math.log(growth)) + 1
+    # The nodes of the certificate are powers of ``growth``: floats near them cost nothing here.
+    epsilons: Floats = np.arange(nodes + 1, dtype=np.float64) * math.log(growth)
+    reached = 1.0
+    for excess in _EXCESSES:
+        covers = [_cover_profile(unit, epsilons, excess) for unit, _ in parts]
+        total = Rounds(
+            tuple(
+                (dominating_loss(epsilons, proven, math.log(growth)), times)
+                for (_, proven), (_, times) in zip(covers, parts, strict=True)
+            )
+        )
+        value, doubt = total.delta(epsilon)
+        reached = up((value + doubt) * (1 + 1e-9) + total.infinite)
+        if reached <= delta:
+            return Cover(tuple(tuple(runs) for runs, _ in covers), growth, nodes)
+    raise GuaranteeNotProven(
+        f"delta at epsilon {epsilon:g} over {rounds} rounds", upper=reached, most=delta
+    )
+
+
+def _cover_profile(unit: Mechanism, epsilons: Floats, excess: float) -> tuple[list[Run], Floats]:
+    """Return runs that stay within ``excess`` of a profile, and what they prove of it."""
+    if not isinstance(unit, SumMechanism):
+        return [], unit.profile(epsilons)[1]
+    probes = epsilons[np.unique(np.linspace(0, len(epsilons) - 1, _PROBES).astype(np.int64))]
+    deltas = unit.profile(probes)[1]
+    # Where a profile ends nothing is lost by being above it.
+    allowed = np.maximum(deltas, deltas[0] * 1e-18) * (1.0 + excess)
+    tail = max(Wide(float(allowed.min())) * _UNSEEN, LEAST_TAIL)
+    crowds = unit.bit_crowds
+
+    def reached(run: Run, places: Floats) -> Floats:
+        return crowds.knots(*run, mirrored=False, tail=tail).deltas(places)[1]
+
+    def ratio(run: Run) -> float:
+        return float((reached(run, probes) / allowed).max())
+
+    runs = _cover(crowds, ratio, lambda run: ratio(run) <= 1.0, 0.0, 1.0)
+    return runs, np.max([reached(run, epsilons) for run in runs], axis=0)
+
+
+def _cover(
+    crowds: BitCrowds,
+    reached: Callable[[Run], float],
+    holds: Callable[[Run], bool],
+    epsilon: float,
+    delta: float,
+) -> list[Run]:
+    try:
+        return cover_crowds(holds, crowds.last)
+    except CrowdRefused as crowd:
+        raise GuaranteeNotProven(
+            f"delta at epsilon {epsilon:g} in a crowd of {crowd.ones} ones",
+            upper=reached((crowd.ones, crowd.ones)),
+            most=delta,
+        ) from None
+
+
+class _TwoSums:
+    """Two sums of flipped bits, each among the records that all crowds of a run have."""
+
+    def __init__(self, crowds: BitCrowds, epsilon: float, tail: Any) -> None:
+        self.crowds, self.epsilon, self.tail = crowds, epsilon, tail
+        self.target = target_bits(crowds.copies, crowds.flip)
+        self.leaving: dict[Run, Law] = {}
+        self.joining: dict[Run, SideTests] = {}
+
+    def reached(self, first: Run, second: Run) -> float:
+        """Return an upper end of delta."""
+        if first not in self.leaving:
+            # Leaving is joining in the mirror: ones and zeros change places.
+            self.leaving[first] = self._others(first, mirrored=True)
+        if second not in self.joining:
+            self.joining[second] = side_tests(self._others(second, mirrored=False), self.target)
+        return pair_delta(self.leaving[first], self.joining[second], self.target, self.epsilon)[1]
+
+    def _others(self, run: Run, *, mirrored: bool) -> Law:
+        ones, zeros = run[0] * self.crowds.step, (self.crowds.last - run[1]) * self.crowds.step
+        plus, minus = (zeros, ones) if mirrored else (ones, zeros)
+        # Summed directly: the noise of a transform would make every test of a pair count.
+        return sum_of_flips(plus, minus, self.crowds.flip, self.tail, 1.0)

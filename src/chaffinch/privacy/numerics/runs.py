@@ -1,0 +1,65 @@
+"""Runs of crowds that cover all of them: a proof that a promise holds for every crowd.
+
+Adding records never hurts, so all crowds with l to u ones are at least as private as the one
+with l ones and the zeros that are left at u. A promise that this smaller crowd keeps holds for
+the whole run [l, u]. From 0 on the longest run that holds is taken, doubling while it does:
+a yes-or-no question needs no bracket. One single crowd that does not hold is an answer, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Run = tuple[int, int]
+"""The fewest and the most ones of the crowds in a run."""
+
+Holds = Callable[[Run], bool]
+"""Whether a promise holds for a run."""
+
+
+class CrowdRefused(Exception):
+    """A single crowd does not keep the promise."""
+
+    def __init__(self, ones: int) -> None:
+        super().__init__(ones)
+        self.ones = ones
+
+
+def cover_crowds(holds: Holds, last: int, *, most: int = 10_000) -> list[Run]:
+    """Return runs that hold, one behind the other from 0 to ``last``, or raise CrowdRefused.
+
+    It is also raised where more than ``most`` runs would be needed.
+
+    >>> cover_crowds(lambda run: run[1] - run[0] <= run[0], 10)
+    [(0, 0), (1, 2), (3, 6), (7, 10)]
+    """
+    runs: list[Run] = []
+    low, length = 0, 1
+    while low <= last:
+        length = _longest(holds, low, length, last + 1 - low)
+        runs.append((low, low + length - 1))
+        low += length
+        if len(runs) > most:
+            raise CrowdRefused(low)
+    return runs
+
+
+def _longest(holds: Holds, low: int, first: int, most: int) -> int:
+    """Return about the greatest length of a run that holds; ``first`` is tried first."""
+
+    def works(length: int) -> bool:
+        return holds((low, low + length - 1))
+
+    good, bad, trial = 0, most + 1, min(first, most)
+    while bad > 2 * max(good, 1) or not good:
+        if trial == 0:
+            raise CrowdRefused(low)
+        if works(trial):
+            good, trial = trial, min(2 * trial, most)
+            if good == most:
+                return good
+        else:
+            bad, trial = trial, trial // 2
+    # Half-way is worth a look: a longer run here, and behind it one that starts farther out.
+    middle = (good + bad) // 2
+    return middle if good < middle and works(middle) else good

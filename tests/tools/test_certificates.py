@@ -1,0 +1,368 @@
+"""Certificates of every protocol are proven by the checker; tampered ones are not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chaffinch as cf
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.planning.certificate import CERTIFICATE_FORMAT, Certificate
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips
+from chaffinch.wire.documents import identified
+from tests.cli.conftest import Done
+from tests.tools.checker import PATH, checker
+
+USERS = 2_000
+ROOM = 1.03
+
+
+def drawable(chance: float) -> Fraction:
+    return Fraction(int(chance * 2**64), 2**64)
+
+
+FLIP = drawable(0.03)
+PARTS = {
+    "bit": Part("bit", cf.Bit(), Flips(FLIP)),
+    "copies": Part("copies", cf.Bit(), Flips(FLIP, 3)),
+    "gap": Part("gap", cf.Bit(missing="count"), Flips(FLIP, 1, 3)),
+    "two": Part("two", cf.Choice(["a", "b"], missing="refuse"), Flips(FLIP, 1, 2)),
+    "cut": Part("cut", cf.Choice(range(40)), Flips(FLIP, 1, 16)),
+    "flags": Part("flags", cf.Flags(["a", "b", "c"]), Flips(FLIP, 2)),
+    "clear bit": Part("clear bit", cf.Bit(), Decoys(1, drawable(0.04))),
+    "clear": Part("clear", cf.Choice(range(6)), Decoys(2, drawable(0.05))),
+    "flipped decoys": Part(
+        "flipped decoys", cf.Choice(range(6)), FlippedDecoys(drawable(0.01), 1, 7)
+    ),
+    "total": Part("total", cf.Number(0, 60), Encoded(FLIP, 4, together=True)),
+    "steps": Part("steps", cf.Number(0, 60), Encoded(FLIP, 3, together=False)),
+}
+
+
+def promise(*names: str, epsilon: float = 1.0, rounds: int = 1, crowd: int = USERS) -> Plan:
+    parts = tuple(PARTS[name] for name in names)
+    rough = Plan("", parts, USERS, USERS, crowd, rounds, epsilon, 1e-3)
+    reached = rough.mechanism().delta_bound(epsilon)
+    delta = float(f"{max(reached * ROOM, 1e-12):.3e}")
+    return Plan("", parts, USERS, USERS, crowd, rounds, epsilon, delta)
+
+
+@cache
+def certified(*names: str, rounds: int = 1) -> tuple[Plan, dict[str, Any]]:
+    plan = promise(*names, rounds=rounds)
+    return plan, plan.certificate().document()
+
+
+def verdict(document: Any) -> str:
+    """Return "proven", or why it is not."""
+    try:
+        return str(checker.check(json.loads(json.dumps(document)))).partition(":")[0]
+    except checker.Refused as reason:
+        return str(reason)
+
+
+def tampered(document: dict[str, Any], change: Callable[[dict[str, Any]], object]) -> str:
+    """Return the verdict on a changed certificate whose id was made to fit."""
+    copy = json.loads(json.dumps(document))
+    change(copy)
+    body = {key: value for key, value in copy.items() if key not in ("format", "id")}
+    return verdict(identified(copy["format"], body))
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_every_protocol_and_question(name: str) -> None:
+    plan, document = certified(name)
+    assert document["format"] == CERTIFICATE_FORMAT
+    assert document["plan"] == plan.id
+    assert verdict(document) == "proven"
+    checker.check_plan(plan.document(), document)
+
+
+@pytest.mark.parametrize(
+    ("names", "rounds"),
+    [(("bit",), 2), (("bit",), 5), (("clear", "bit"), 1), (("cut", "total", "clear bit"), 2)],
+)
+def test_several_questions_and_rounds(names: tuple[str, ...], rounds: int) -> None:
+    plan, document = certified(*names, rounds=rounds)
+    assert verdict(document) == "proven"
+    checker.check_plan(plan.document(), document)
+
+
+def test_what_trusts_no_shuffler() -> None:
+    for names, rounds in ((("bit",), 1), (("cut", "flags"), 3)):
+        plan = promise(*names, epsilon=200.0, rounds=rounds, crowd=1)
+        document = plan.certificate().document()
+        assert document["claim"]["view"] == "one report"
+        assert verdict(document) == "proven"
+
+
+@pytest.mark.parametrize("name", ["bit", "cut", "clear", "flipped decoys", "total", "steps"])
+def test_a_smaller_promise_is_not_proven(name: str) -> None:
+    _, document = certified(name)
+
+    def smaller(field: str, factor: float) -> Callable[[dict[str, Any]], object]:
+        def change(copy: dict[str, Any]) -> None:
+            copy["claim"][field] = repr(float(copy["claim"][field]) * factor)
+
+        return change
+
+    assert "only proven" in tampered(document, smaller("epsilon", 0.8))
+    assert "only proven" in tampered(document, smaller("delta", 0.5))
+
+
+def test_just_below_the_truth_even_the_best_certificate_proves_nothing() -> None:
+    users = 200
+    plan = Plan("", (PARTS["bit"],), users, users, users, 1, 1.0, 2e-2)
+    document = plan.certificate().document()
+    singles = [[ones, ones] for ones in range(users)]
+    truth = plan.mechanism().delta(plan.epsilon)
+
+    def claim(delta: float) -> Callable[[dict[str, Any]], object]:
+        def change(copy: dict[str, Any]) -> None:
+            copy["claim"]["delta"] = repr(delta)
+            copy["parts"][0]["runs"] = singles
+
+        return change
+
+    assert tampered(document, claim(truth.upper * (1 + 1e-6))) == "proven"
+    assert "only proven" in tampered(document, claim(truth.lower * (1 - 1e-3)))
+
+
+def _set(*path: str | int, to: Any) -> Callable[[dict[str, Any]], object]:
+    def change(copy: dict[str, Any]) -> None:
+        place: Any = copy
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = to
+
+    return change
+
+
+HUGE = 10**4000
+CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "a gap": (lambda d: d["parts"][0]["runs"].pop(1), "leave out"),
+    "the end missing": (lambda d: d["parts"][0]["runs"].pop(), "leave out"),
+    "no runs": (_set("parts", 0, "runs", to=[]), "leave out"),
+    "reordered": (lambda d: d["parts"][0]["runs"].reverse(), "leave out"),
+    "an overlap": (lambda d: d["parts"][0]["runs"].insert(1, [0, 0]), "leave out"),
+    "one long run": (_set("parts", 0, "runs", to=[[0, USERS - 1]]), "only proven"),
+    "runs of texts": (_set("parts", 0, "runs", to=[["0", "1"]]), "run"),
+    "fewer users": (_set("claim", "crowd", to=USERS // 2), "leave out"),
+    "more users": (_set("claim", "crowd", to=USERS * 2), "leave out"),
+    "more rounds": (_set("claim", "rounds", to=3), "grid"),
+    "fewer flips": (
+        _set("parts", 0, "parameters", "flip_probability", to=f"{int(0.02 * 2**64)}/2^64"),
+        "only proven",
+    ),
+    "no flips": (_set("parts", 0, "parameters", "flip_probability", to="0/2^64"), "written"),
+    "all flips": (
+        _set("parts", 0, "parameters", "flip_probability", to="9" * 20 + "/2^64"),
+        "large",
+    ),
+    "other flips": (_set("parts", 0, "parameters", "flip_probability", to="1/32"), "written"),
+    "another version": (_set("format", to="chaffinch/certificate@2"), "not a"),
+    "another document": (_set("format", to="chaffinch/plan@1"), "not a"),
+    "other neighbours": (_set("claim", "neighbours", to="add-remove"), "neighbours"),
+    "another view": (_set("claim", "view", to="records"), "view"),
+    "another protocol": (_set("parts", 0, "protocol", to="signed"), "not known"),
+    "a list as protocol": (_set("parts", 0, "protocol", to=["flips"]), "not known"),
+    "an epsilon of NaN": (_set("claim", "epsilon", to="nan"), "written"),
+    "an infinite epsilon": (_set("claim", "epsilon", to="inf"), "written"),
+    "a huge epsilon": (_set("claim", "epsilon", to="1e999"), "large"),
+    "other digits": (_set("claim", "delta", to="\u0661e-3"), "written"),
+    "a number as epsilon": (_set("claim", "epsilon", to=1), "written"),
+    "a delta of 0": (_set("claim", "delta", to="0"), "above 0"),
+    "a delta above 1": (_set("claim", "delta", to="2"), "large"),
+    "a huge crowd": (_set("claim", "crowd", to=HUGE), "whole number"),
+    "a true crowd": (_set("claim", "crowd", to=True), "whole number"),
+    "huge runs": (_set("parts", 0, "runs", to=[[0, HUGE]]), "leave out"),
+    "huge copies": (_set("parts", 0, "parameters", "copies", to=HUGE), "whole number"),
+    "a field more": (_set("claim", "note", to="trust me"), "other fields"),
+    "a field less": (lambda d: d["claim"].pop("rounds"), "other fields"),
+    "a parameter more": (_set("parts", 0, "parameters", "slots", to=3), "other fields"),
+    "no parts": (_set("parts", to=[]), "parts"),
+    "a grid of nothing": (_set("grid", to={"growth": "1/1", "nodes": 5}), "growth"),
+    "a grid without end": (_set("grid", to={"growth": "2/1", "nodes": 20_000}), "too far"),
+    "a coarse grid": (_set("grid", to={"growth": "2/1", "nodes": 1}), "only proven"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_tampered_certificates_prove_nothing(name: str) -> None:
+    change, reason = CHANGES[name]
+    assert reason in tampered(certified("bit")[1], change)
+
+
+def test_a_changed_certificate_does_not_match_its_id() -> None:
+    _, document = certified("bit")
+    changed = json.loads(json.dumps(document))
+    changed["claim"]["rounds"] = 2
+    assert "match its id" in verdict(changed)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [("cut", "slots", 4), ("clear", "decoy_slots", 1), ("flipped decoys", "slots", 2)],
+)
+def test_fewer_slots_or_decoys_are_less_private(name: str, field: str, value: int) -> None:
+    change = _set("parts", 0, "parameters", field, to=value)
+    assert "only proven" in tampered(certified(name)[1], change)
+
+
+def test_work_without_end_is_refused_in_bounded_time() -> None:
+    crowd = 10**9
+    wide = f"{2**64 // 3}/2^64"
+
+    def change(copy: dict[str, Any]) -> None:
+        copy["claim"]["crowd"] = crowd
+        copy["parts"][0]["parameters"] = {"flip_probability": wide, "copies": 10_000}
+        copy["parts"][0]["runs"] = [[0, 0], [1, crowd - 1]]
+        copy["claim"]["epsilon"] = "1e-12"
+
+    assert "too long" in tampered(certified("bit")[1], change)
+
+    def clear(copy: dict[str, Any]) -> None:
+        copy["claim"]["crowd"] = crowd
+        copy["parts"][0]["parameters"] = {"decoy_slots": 10**6, "decoy_rate": f"{2**64}/2^64"}
+
+    assert "too long" in tampered(certified("clear")[1], clear)
+
+
+# ---------------------------------------------------------------- as a command
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    """Run the checker without site packages and without the environment."""
+    command = [sys.executable, "-I", "-S", str(PATH), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_command_needs_nothing_but_the_standard_library(tmp_path: Path) -> None:
+    plan, _ = certified("cut")
+    plan.certificate().save(tmp_path / "proof.json")
+    plan.save(tmp_path / "plan.json")
+    done = run(tmp_path / "proof.json", tmp_path / "plan.json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"proven: plan {plan.id[:16]} is (1, {plan.delta!r})-diff")
+    assert done.stdout.count("\n") == 1
+    words = PATH.read_text().split()
+    assert "numpy" not in words
+    assert "float(" not in PATH.read_text()
+
+
+def test_the_command_says_in_one_line_what_is_wrong(tmp_path: Path) -> None:
+    plan, document = certified("bit")
+    other, _ = certified("copies")
+    proof = tmp_path / "proof.json"
+    for content, reason in (
+        ("", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ('{"a": 1, "a": 2}', "twice"),
+        ('{"format": 1.5}', "no whole number"),
+        ('{"format": NaN}', "no whole number"),
+        (f'{{"format": {"9" * 5000}}}', "no JSON"),
+        ("3", "not a chaffinch/certificate@1"),
+        ("{}", "not a chaffinch/certificate@1"),
+    ):
+        proof.write_text(content)
+        done = run(proof)
+        assert (done.returncode, done.stderr) == (1, ""), content[:40]
+        assert done.stdout.startswith("not proven: ")
+        assert reason in done.stdout
+        assert done.stdout.count("\n") == 1
+    assert run(tmp_path / "none.json").returncode == 1
+    assert run().returncode == 1
+    proof.write_text(json.dumps(document))
+    other.save(tmp_path / "other.json")
+    done = run(proof, tmp_path / "other.json")
+    assert (done.returncode, done.stdout) == (
+        1,
+        "not proven: the certificate is about another plan\n",
+    )
+    done = run(proof, proof)
+    assert (done.returncode, done.stdout) == (1, "not proven: it is not a chaffinch/plan@1\n")
+    plan.save(tmp_path / "plan.json")
+    assert run(proof, tmp_path / "plan.json").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("parts", 0, "parameters", "flip_probability"), f"{int(0.04 * 2**64)}/2^64"),
+        (("parts", 0, "name"), "another"),
+        (("parts", 0, "answers"), 1),
+        (("claim", "epsilon"), "1.5"),
+    ],
+)
+def test_a_certificate_of_other_parameters_is_not_the_plans(
+    path: tuple[str | int, ...], value: Any
+) -> None:
+    plan, document = certified("bit")
+    copy = json.loads(json.dumps(document))
+    _set(*path, to=value)(copy)
+    with pytest.raises(checker.Refused, match="the plan"):
+        checker.check_plan(plan.document(), copy)
+
+
+# ---------------------------------------------------------------- making them
+
+
+def test_a_promise_that_does_not_hold_gets_no_certificate() -> None:
+    for name in ("bit", "cut", "clear", "steps"):
+        plan = promise(name)
+        wrong = Plan("", plan.parts, USERS, USERS, USERS, 1, plan.epsilon, plan.delta / 2)
+        with pytest.raises(GuaranteeNotProven):
+            wrong.certificate()
+
+
+def test_a_certificate_replaces_no_plan(tmp_path: Path) -> None:
+    plan, _ = certified("bit")
+    plan.save(tmp_path / "plan.json")
+    with pytest.raises(InvalidInput, match="a plan"):
+        plan.certificate().save(tmp_path / "plan.json")
+    assert cf.load_plan(tmp_path / "plan.json") == plan
+
+
+def test_certificates_are_remade_to_the_letter(tmp_path: Path) -> None:
+    plan, document = certified("cut")
+    made = Certificate({key: document[key] for key in ("plan", "claim", "parts", "grid")})
+    assert made == plan.certificate()
+    made.save(tmp_path / "proof.json")
+    made.save(tmp_path / "proof.json")
+    assert json.loads((tmp_path / "proof.json").read_text()) == document
+
+
+@pytest.fixture
+def cli(capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    from chaffinch.cli import main
+
+    def call(*words: object) -> Done:
+        capfd.readouterr()
+        code = main([str(word) for word in words])
+        out, err = capfd.readouterr()
+        return Done(code, out, err)
+
+    return call
+
+
+def test_plan_writes_a_certificate(cli: Callable[..., Done], tmp_path: Path) -> None:
+    plan, proof, again = (tmp_path / name for name in ("b.plan.json", "b.json", "c.json"))
+    words = ("plan", "--bit", "--users", 2000, "--epsilon", 1, "--delta", 1e-6)
+    done = cli(*words, "--max-messages", 1, "-o", plan, "--certificate", proof)
+    assert done.code == 0
+    assert f"wrote {proof}" in done.err
+    assert run(proof, plan).returncode == 0
+    done = cli("plan", "--check", plan, "--certificate", again)
+    assert done.code == 0
+    assert again.read_bytes() == proof.read_bytes()
+    assert cli("plan", "--check", plan, "--certificate", plan).code == 2
+    assert cli(*words, "--certificate", tmp_path / "none" / "b.json").code == 5

@@ -1,0 +1,155 @@
+"""The arithmetic of the checker against exact rationals: never below the truth, and close to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import product
+
+import pytest
+
+from tests.oracles import exact, exact_views
+from tests.tools.checker import checker
+
+UNIT: int = checker.UNIT
+GROWTHS = (Fraction(21, 20), Fraction(3, 2), Fraction(4))
+CLOSE = Fraction(1, 10**15)
+
+
+def units(growth: Fraction) -> int:
+    return growth.numerator * UNIT // growth.denominator
+
+
+def below(growth: Fraction) -> Fraction:
+    """Return the ratio that is really used: rounded down to a unit."""
+    return Fraction(units(growth), UNIT)
+
+
+def singles(last: int) -> list[list[int]]:
+    return [[ones, ones] for ones in range(last + 1)]
+
+
+def assert_just_above(found: int, precision: object, truth: Fraction) -> None:
+    reached = Fraction(found, precision.one)  # type: ignore[attr-defined]
+    assert truth <= reached <= truth + CLOSE
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_one_sum(seed: int) -> None:
+    draw = random.Random(seed)
+    users, copies = draw.randint(1, 9), draw.randint(1, 3)
+    flip = Fraction(draw.randint(1, 1 << draw.randint(20, 62)) | 1, 1 << 64)
+    precision = checker.Precision(Fraction(1, 10**15))
+    found = checker.Bits(flip, copies, copies, users - 1, singles(users - 1)).profile(
+        [units(growth) for growth in GROWTHS], precision
+    )
+    for reached, growth in zip(found, GROWTHS, strict=True):
+        pairs = exact.bits_pairs(users, flip, copies)
+        assert_just_above(reached, precision, exact.worst_delta(pairs, below(growth)))
+
+
+def test_the_total_of_numbers() -> None:
+    flip, users, resolution = Fraction(1, 8), 4, 3
+    last = resolution * (users - 1)
+    precision = checker.Precision(Fraction(1, 10**15))
+    (found,) = checker.Bits(flip, resolution, 1, last, singles(last)).profile(
+        [units(Fraction(2))], precision
+    )
+    pairs = (exact.loose_bits_pair(ones, last - ones, flip, resolution) for ones in range(last + 1))
+    assert_just_above(found, precision, exact.worst_delta(pairs, Fraction(2)))
+
+
+@pytest.mark.parametrize("flip", [Fraction(1, 32), Fraction(1, 5), Fraction(3, 8)])
+def test_two_sums_are_a_choice(flip: Fraction) -> None:
+    others = 5
+    precision = checker.Precision(Fraction(1, 10**15))
+    for growth in GROWTHS:
+        found = checker.Bits(flip, 1, 1, others, singles(others)).twice(units(growth), precision)
+        pairs = (
+            exact_views.two_sums_pair(first, second, others, flip)
+            for first, second in product(range(others + 1), repeat=2)
+        )
+        # Two sums may have more ones than there are others: that is what two rounds allow.
+        assert_just_above(found, precision, exact.worst_delta(pairs, below(growth)))
+
+
+@pytest.mark.parametrize(("decoys", "values"), [(1, 2), (9, 2), (12, 5), (30, 20)])
+@pytest.mark.parametrize("rate", [Fraction(1), Fraction(5, 16)])
+def test_decoys(decoys: int, values: int, rate: Fraction) -> None:
+    precision = checker.Precision(Fraction(1, 10**15))
+    found = checker.Decoys(decoys, rate * Fraction(2, values)).profile(
+        [units(growth) for growth in GROWTHS], precision
+    )
+    for reached, growth in zip(found, GROWTHS, strict=True):
+        truth = exact.decoyed_delta(decoys, values, below(growth), rate)
+        assert_just_above(reached, precision, truth)
+
+
+def test_a_run_is_at_least_as_bad_as_each_of_its_crowds() -> None:
+    flip, last = Fraction(1, 10), 8
+    precision = checker.Precision(Fraction(1, 10**15))
+    for low in range(last + 1):
+        for high in range(low, last + 1):
+            law = checker.Bits(flip, 1, 1, last, singles(last))
+            law.runs = [[low, high]]
+            (found,) = law.profile([units(Fraction(3, 2))], precision)
+            worst = max(
+                exact.bits_pair(ones, last - ones, flip).delta(Fraction(3, 2))
+                for ones in range(low, high + 1)
+            )
+            assert Fraction(found, precision.one) >= worst
+
+
+def composed(pairs: Iterable[exact.Pair], ratio: Fraction) -> Fraction:
+    total, *rest = pairs
+    for pair in rest:
+        total = exact.product(total, pair)
+    return max(total.delta(ratio), total.reversed().delta(ratio))
+
+
+def test_several_rounds_in_whatever_crowds() -> None:
+    flip, users = Fraction(1, 4), 4
+    precision = checker.Precision(Fraction(1, 10**12))
+    law = checker.Bits(flip, 1, 1, users - 1, singles(users - 1))
+    decoys = checker.Decoys(4, Fraction(2, 3))
+    growth, nodes = Fraction(129, 128), 1200
+    losses, infinite = checker.compose([(law, 2), (decoys, 1)], growth, nodes, precision)
+    ratio = Fraction(3, 2)
+    found = checker.total_delta(losses, growth, units(ratio)) + infinite
+    pairs = list(exact.bits_pairs(users, flip))
+    fakes = exact.decoyed_pair((0, 0, 0), 4)
+    truth = max(
+        composed((one, two, fake), ratio)
+        for one, two in product([*pairs, *(pair.reversed() for pair in pairs)], repeat=2)
+        for fake in (fakes, fakes.reversed())
+    )
+    assert truth <= Fraction(found, precision.one) <= truth * Fraction(108, 100)
+
+
+@pytest.mark.parametrize("epsilon", ["0.000001", "0.1", "1", "2.5", "30", "700"])
+def test_the_exponential_is_just_below(epsilon: str) -> None:
+    found = Fraction(checker.exponential(Fraction(epsilon)), UNIT)
+    low, high = exact.exp_bounds(float(epsilon))
+    # The float is not the text; a hair covers that.
+    assert high * (1 - Fraction(1, 10**12)) < found < high * (1 + Fraction(1, 10**12))
+    if float(epsilon) == Fraction(epsilon):
+        assert low * (1 - Fraction(1, 10**30)) < found < high
+
+
+def test_the_chance_that_anything_is_cut() -> None:
+    flip, values, slots, records = Fraction(1, 8), 9, 4, 50
+    zeros = exact.count_weights(0, values - 1, flip)
+    tail = Fraction(sum(zeros[slots:]), flip.denominator ** (values - 1)) * records
+    found = checker.cut_chance(flip, values, slots, records, Fraction(1, 10**12))
+    assert min(tail, Fraction(1)) <= found <= min(tail, Fraction(1)) + Fraction(1, 10**12)
+    few = checker.cut_chance(Fraction(1, 1 << 20), values, 5, records, Fraction(1, 10**20))
+    assert 0 < few < Fraction(1, 10**20)
+    assert checker.cut_chance(flip, values, values, records, Fraction(1, 10)) == 0
+
+
+def test_local_growth_is_a_power_of_the_odds() -> None:
+    law = checker.Bits(Fraction(1, 4), 2, 2, 0, [[0, 0]])
+    assert checker.local_growth([(law, 2)], 81 * UNIT) == 81 * UNIT
+    assert checker.local_growth([(law, 2)], 80 * UNIT) is None
+    assert checker.local_growth([(checker.Decoys(5, Fraction(1, 2)), 1)], 80 * UNIT) is None

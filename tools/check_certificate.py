@@ -1,0 +1,753 @@
+#!/usr/bin/env python3
+"""Check the privacy promise of a plan from its certificate, trusting nobody who wrote it.
+
+    python3 check_certificate.py plan.certificate.json [plan.json]
+
+Exit code 0: the promise is proven; 1: it is not, or the file is no certificate. Given the plan
+too, its id and its parameters must be those of the certificate. Only whole numbers and the
+standard library are used, so nothing is rounded that is not rounded on purpose, here:
+
+* A law is a list of *lower* ends of its masses, in units of 2^-bits. True masses add up to 1, so
+  1 minus the sum of the list is at least everything that the list lacks, tails and roundings
+  alike. For two laws P, Q with lists p, q the hockey-stick is therefore at most
+
+      sum over s of max(0, P(s) - e·Q(s))  <=  sum over s of max(0, p(s) - e·q(s)) + 1 - sum p.
+
+* e^epsilon is used as a smaller rational, a partial sum of its series: delta only falls in it.
+* Records more never hurt: a view with more of them can be made from one with fewer. Every crowd
+  with l to u ones among its N records is therefore at least as private as one with l ones and
+  N - u zeros, so a few runs [l, u] that leave out no number of ones cover all crowds.
+* Exchanging zeros and ones mirrors a sum, so what holds of all crowds in one direction holds of
+  all crowds in the other.
+* Whoever changes from one value to another leaves one sum and joins another. Seen in the mirror,
+  leaving is joining, so a choice shows two independent sums, each a collection of one bit.
+* What holds for two laws that are below a convex profile holds, over several rounds, for the
+  pair of laws that has just this profile [Zhu, Dong, Wang 2022, theorem 10].
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import cmp_to_key
+from itertools import accumulate, pairwise
+from math import isqrt
+from pathlib import Path
+from typing import Any, NoReturn
+
+Law = tuple[int, list[int]]
+"""The first place and the masses from there on."""
+
+FORMAT = "chaffinch/certificate@1"
+LARGEST_FILE = 16 << 20
+FINE = 160
+UNIT = 1 << FINE
+"""Growth factors such as e^epsilon are whole numbers of 1/UNIT."""
+MOST_WORK = 30_000_000
+"""How many masses may be computed before a certificate is refused as too long to check."""
+
+
+class Refused(Exception):
+    """Why a certificate proves nothing."""
+
+
+class Work:
+    """How much was computed so far: a certificate must not keep its reader busy for ever."""
+
+    done = 0
+
+    @classmethod
+    def spend(cls, amount: int) -> None:
+        """Count work before it is done."""
+        cls.done += amount
+        if cls.done > MOST_WORK:
+            raise Refused("it takes too long to check")
+
+
+def need(holds: object, reason: str) -> None:
+    """Refuse a certificate unless something holds."""
+    if not holds:
+        raise Refused(reason)
+
+
+# ---------------------------------------------------------------- laws: lower ends of masses
+
+
+class Precision:
+    """Masses are whole numbers of 2^-bits; those below 2^-keep of the largest are left out."""
+
+    def __init__(self, smallest: Fraction) -> None:
+        self.keep = (smallest.denominator // smallest.numerator).bit_length() + 40
+        self.bits = self.keep + 40
+        self.one = 1 << self.bits
+
+    def binomial(self, count: int, chance: Fraction) -> Law:
+        """Return the first place and the masses of Bin(count, chance).
+
+        From the mode outwards by the ratio of neighbours, which is at most 1: rounding down
+        costs at most one unit a step. Behind the last weight they fall faster than a geometric
+        series. Divided by no less than the sum of all, every mass is a lower end.
+        """
+        hit, miss = chance.numerator, chance.denominator - chance.numerator
+        if count == 0 or hit == 0 or miss == 0:
+            return (0 if hit == 0 else count), [self.one]
+        mode = (count + 1) * hit // (hit + miss)
+        least, total = self.one >> self.keep, self.one
+        # About how far out weights reach that are not small, before any of them is computed.
+        spread = count * hit * miss // (hit + miss) ** 2
+        Work.spend(2 * (isqrt(2 * self.keep * spread) + self.keep))
+        above: list[int] = []
+        below: list[int] = []
+        weight, place = self.one, mode
+        while place < count and weight > least:
+            weight = weight * ((count - place) * hit) // ((place + 1) * miss)
+            place += 1
+            above.append(weight)
+        rise, fall = (count - place) * hit, (place + 1) * miss
+        total += sum(above) + tail_of(weight + len(above), rise, fall, len(above))
+        weight, place = self.one, mode
+        while place > 0 and weight > least:
+            weight = weight * (place * miss) // ((count + 1 - place) * hit)
+            place -= 1
+            below.append(weight)
+        rise, fall = place * miss, (count + 1 - place) * hit
+        total += sum(below) + tail_of(weight + len(below), rise, fall, len(below))
+        weights = [*reversed(below), self.one, *above]
+        return mode - len(below), [weight * self.one // total for weight in weights]
+
+    def convolve(self, first: Law, second: Law) -> Law:
+        """Return the law of a sum: one product of two numbers whose digits are the masses."""
+        masses = [mass >> self.bits for mass in product(first[1], second[1], self.bits)]
+        return self.trim(first[0] + second[0], masses)
+
+    def trim(self, start: int, masses: list[int]) -> Law:
+        """Leave out what is small at either end: it is then missing from the sum of the list."""
+        least, first, last = self.one >> self.keep, 0, len(masses)
+        while first < last - 1 and masses[first] < least:
+            first += 1
+        while last - 1 > first and masses[last - 1] < least:
+            last -= 1
+        return start + first, masses[first:last]
+
+    def flipped(self, ones: int, zeros: int, flip: Fraction) -> Law:
+        """Return the sum of so many flipped ones and zeros."""
+        return self.convolve(self.binomial(ones, 1 - flip), self.binomial(zeros, flip))
+
+
+def tail_of(weight: int, rise: int, fall: int, steps: int) -> int:
+    """Return what lies behind a weight, and what rounding down has cost before it."""
+    # The next ratio is rise/fall < 1, and ratios fall: a geometric series is above the tail.
+    return steps * steps + (-(-weight * rise // (fall - rise)) if rise else 0)
+
+
+def product(first: list[int], second: list[int], bits: int) -> list[int]:
+    """Return the coefficients of the product of two polynomials with coefficients below 2^bits."""
+    short, long = sorted((len(first), len(second)))
+    Work.spend(long + long * isqrt(short) // 8)
+    slot = (2 * bits + short.bit_length() + 8) // 8
+    whole = pack(first, slot) * pack(second, slot)
+    count = len(first) + len(second) - 1
+    raw = whole.to_bytes(slot * (count + 1), "little")
+    return [int.from_bytes(raw[i * slot : (i + 1) * slot], "little") for i in range(count)]
+
+
+def pack(numbers: list[int], slot: int) -> int:
+    """Return a number whose digits are these."""
+    return int.from_bytes(b"".join(n.to_bytes(slot, "little") for n in numbers), "little")
+
+
+class Pair:
+    """Two laws over the same outcomes, which are sorted by falling ratio of their masses."""
+
+    def __init__(self, first: Law, second: Law, one: int) -> None:
+        low = min(first[0], second[0])
+        high = max(first[0] + len(first[1]), second[0] + len(second[1]))
+        places = [(at(first, s), at(second, s)) for s in range(low, high)]
+        # Outcomes without any mass have no ratio to be sorted by.
+        places = [masses for masses in places if masses != (0, 0)]
+        self.atoms = sorted(places, key=cmp_to_key(fall_of_ratio))
+        self.sums = [(0, 0)]
+        for mass, other in self.atoms:
+            before = self.sums[-1]
+            self.sums.append((before[0] + mass, before[1] + other))
+        self.missing = one - self.sums[-1][0]
+        Work.spend(len(places))
+
+    def excess(self, growth: int) -> int:
+        """Return UNIT times the hockey-stick at growth/UNIT, in units of a mass."""
+        low, high = 0, len(self.atoms)
+        while low < high:
+            middle = (low + high) // 2
+            if self.atoms[middle][0] * UNIT > growth * self.atoms[middle][1]:
+                low = middle + 1
+            else:
+                high = middle
+        first, second = self.sums[low]
+        return first * UNIT - growth * second + self.missing * UNIT
+
+    def excess_with(self, other: Pair, growth: int, one: int) -> int:
+        """Return the same, times ``one``, for this pair and an independent other one together."""
+        Work.spend(len(self.atoms))
+        total, place = 0, len(other.atoms)
+        for mass, beside in self.atoms:
+            here, there = mass * UNIT, beside * growth
+            # Ratios fall here, so the outcomes of the other pair that count become fewer.
+            while place and here * other.atoms[place - 1][0] <= there * other.atoms[place - 1][1]:
+                place -= 1
+            total += here * other.sums[place][0] - there * other.sums[place][1]
+        return total + (one * one - self.sums[-1][0] * other.sums[-1][0]) * UNIT
+
+
+def fall_of_ratio(one: tuple[int, int], other: tuple[int, int]) -> int:
+    """Return below 0 where the first of two outcomes has the larger ratio of its masses."""
+    return other[0] * one[1] - one[0] * other[1]
+
+
+def at(law: Law, place: int) -> int:
+    """Return the mass at a place."""
+    index = place - law[0]
+    return law[1][index] if 0 <= index < len(law[1]) else 0
+
+
+# ---------------------------------------------------------------- mechanisms
+
+
+class Bits:
+    """A sum of flipped bits: ``last`` others of ``step`` equal bits, a target of ``copies``."""
+
+    def __init__(
+        self, flip: Fraction, copies: int, step: int, last: int, runs: list[list[int]]
+    ) -> None:
+        self.flip, self.copies, self.step, self.last = flip, copies, step, last
+        self.runs = runs
+        need(covers(runs, last), "its runs leave out crowds, or name some that do not exist")
+
+    def pairs(self, precision: Precision) -> Iterator[Pair]:
+        """Return for each run the pair of the smallest crowd: what all its crowds have."""
+        zero = precision.binomial(self.copies, self.flip)
+        one = precision.binomial(self.copies, 1 - self.flip)
+        for low, high in self.runs:
+            others = precision.flipped(low * self.step, (self.last - high) * self.step, self.flip)
+            yield Pair(
+                precision.convolve(others, zero), precision.convolve(others, one), precision.one
+            )
+
+    def profile(self, growths: list[int], precision: Precision) -> list[int]:
+        """Return upper ends of delta at each growth factor, over all crowds."""
+        worst = [0] * len(growths)
+        for pair in self.pairs(precision):
+            Work.spend(2 * len(growths))
+            worst = [max(w, pair.excess(g)) for w, g in zip(worst, growths, strict=True)]
+        return [-(-w // UNIT) for w in worst]
+
+    def twice(self, growth: int, precision: Precision) -> int:
+        """Return the upper end of delta of two rounds, in whatever two crowds."""
+        pairs = list(self.pairs(precision))
+        worst = max(
+            pair.excess_with(other, growth, precision.one)
+            for place, pair in enumerate(pairs)
+            for other in pairs[: place + 1]
+        )
+        return -(-worst // (UNIT * precision.one))
+
+
+class Decoys:
+    """Clear values among uniform ones: T ~ Bin(senders, chance) of them on the two in question.
+
+    Given T the view is 1 + Bin(T, 1/2) against Bin(T, 1/2), and its mirror image.
+    """
+
+    def __init__(self, senders: int, chance: Fraction) -> None:
+        self.senders, self.chance = senders, chance
+
+    def profile(self, growths: list[int], precision: Precision) -> list[int]:
+        """Return upper ends of delta at each growth factor, over all T."""
+        start, masses = precision.binomial(self.senders, self.chance)
+        totals = [0] * len(growths)
+        for count, mass in enumerate(masses, start):
+            first, law = precision.binomial(count, Fraction(1, 2))
+            pair = Pair((first + 1, law), (first, law), precision.one)
+            Work.spend(2 * len(growths))
+            excesses = [pair.excess(g) for g in growths]
+            totals = [t + mass * e for t, e in zip(totals, excesses, strict=True)]
+        missing = precision.one - sum(masses)
+        return [-(-total // (UNIT << precision.bits)) + missing for total in totals]
+
+
+Counted = list[tuple[Bits | Decoys, int]]
+"""Mechanisms, and how often each is seen."""
+
+
+def covers(runs: list[list[int]], last: int) -> bool:
+    """Return whether runs [l, u] follow one another without a gap from 0 to ``last``."""
+    following = 0
+    for low, high in runs:
+        if low != following or high < low:
+            return False
+        following = high + 1
+    return following == last + 1
+
+
+# ---------------------------------------------------------------- several rounds
+
+
+def compose(parts: Counted, growth: Fraction, nodes: int, precision: Precision) -> tuple[Law, int]:
+    """Return the law of the total loss, as upper ends, and how much of it is infinite.
+
+    Place i stands for a ratio that is below growth^i, rounded down, by no more than i/UNIT of it.
+    """
+    growths: list[int] = []
+    power = UNIT
+    for _ in range(nodes + 1):
+        growths.append(power)
+        power = power * growth.numerator // growth.denominator
+        need(power >> 1024 < UNIT, "its grid reaches too far")
+    total: Law = (0, [precision.one])
+    infinite = 0
+    for mechanism, times in parts:
+        deltas = mechanism.profile(growths, precision)
+        losses, lost = dominating_losses(growths, deltas, precision.one)
+        infinite += times * lost
+        left = times
+        while left:
+            if left & 1:
+                total, lost = add_losses(total, losses, precision)
+                infinite += lost
+            left >>= 1
+            if left:
+                losses, lost = add_losses(losses, losses, precision)
+                infinite += lost * left
+    return total, infinite
+
+
+def dominating_losses(growths: list[int], deltas: list[int], one: int) -> tuple[Law, int]:
+    """Return the losses of the pair that has this profile, and how much of them is infinite.
+
+    The profile is convex and its own mirror image, h(x) = 1 - x + x·h(1/x), so its value at 1 is
+    below every chord to a mirrored point. Its lower hull is the profile of a pair whose second
+    law has the jumps of the slope as masses, the first x times that, and both mirrored.
+    """
+    deltas[0] = min(
+        -(-((g - UNIT) * one + 2 * delta * UNIT) // (g + UNIT))
+        for g, delta in zip(growths, deltas, strict=True)
+    )
+    # A profile only falls, whatever order upper ends are in.
+    deltas = list(accumulate(deltas, min))
+    corners = lower_hull(growths, deltas)
+    size = len(growths) - 1
+    masses = [0] * (2 * size + 1)
+    slopes: list[Fraction] = []
+    for before, after in pairwise(corners):
+        run, drop = growths[after] - growths[before], deltas[before] - deltas[after]
+        slopes.append(Fraction(drop * UNIT, run))
+    middle = one - deltas[corners[-1]]
+    for place, (left, right) in zip(corners[1:], pairwise([*slopes, Fraction(0)]), strict=True):
+        below = left - right
+        above = below * growths[place] / UNIT
+        masses[size + place] = int(above) + 1
+        masses[size - place] = int(below) + 1
+        middle -= int(above) + int(below)
+    masses[size] = max(middle, 0)
+    return (-size, masses), deltas[corners[-1]]
+
+
+def lower_hull(x: list[int], y: list[int]) -> list[int]:
+    """Return which points are the corners of the largest convex function below all of them."""
+    corners: list[int] = []
+    for new in range(len(x)):
+        while len(corners) > 1:
+            a, b = corners[-2:]
+            if (x[b] - x[a]) * (y[new] - y[a]) > (y[b] - y[a]) * (x[new] - x[a]):
+                break
+            corners.pop()
+        corners.append(new)
+    return corners
+
+
+def add_losses(first: Law, second: Law, precision: Precision) -> tuple[Law, int]:
+    """Return the law of a sum of losses, and how much of it became infinite.
+
+    Upper ends: a positive mass gets a unit more. Small masses at the top become infinite, small
+    ones at the bottom move up: both only make delta larger.
+    """
+    raw = product(first[1], second[1], precision.bits + 1)
+    masses = [-(-mass >> precision.bits) for mass in raw]
+    least, bottom, top = precision.one >> precision.keep, 0, len(masses)
+    lost = 0
+    while top > 1 and masses[top - 1] < least:
+        top -= 1
+        lost += masses[top]
+    while bottom < top - 1 and masses[bottom] < least:
+        masses[bottom + 1] += masses[bottom]
+        bottom += 1
+    return (first[0] + second[0] + bottom, masses[bottom:top]), lost
+
+
+def total_delta(losses: Law, growth: Fraction, goal: int) -> int:
+    """Return the upper end of delta: the sum of mass·(1 - goal/ratio) where that is positive."""
+    total, ratio = 0, UNIT
+    for place in range(losses[0] + len(losses[1])):
+        if ratio > goal:
+            total += at(losses, place) * (ratio - goal) // ratio + 1
+        # Rounded up: a larger ratio is a larger loss.
+        ratio = -(-ratio * growth.numerator // growth.denominator)
+    return total
+
+
+# ---------------------------------------------------------------- the promise
+
+
+def exponential(epsilon: Fraction) -> int:
+    """Return a whole number of 1/UNIT below e^epsilon: a partial sum, squared again and again."""
+    halvings = (epsilon.numerator // epsilon.denominator).bit_length() + 8
+    x = (epsilon.numerator << FINE) // (epsilon.denominator << halvings)
+    total, term, k = UNIT, UNIT, 1
+    while term:
+        term = term * x // (k << FINE)
+        total, k = total + term, k + 1
+    for _ in range(halvings):
+        total = total * total >> FINE
+    return total
+
+
+def local_growth(parts: Counted, most: int) -> int | None:
+    """Return the largest ratio that one person's own reports can have, or None if above ``most``.
+
+    Who sees a clear report sees the value: its ratio has no bound.
+    """
+    total = UNIT
+    for mechanism, times in parts:
+        if isinstance(mechanism, Decoys):
+            return None
+        ratio = -(-(1 - mechanism.flip) * UNIT // mechanism.flip)
+        for _ in range(mechanism.copies * times):
+            total = -(-total * ratio >> FINE)
+            if total > most:
+                return None
+            Work.spend(1)
+    return total
+
+
+def cut_chance(
+    flip: Fraction, values: int, slots: int, records: int, smallest: Fraction
+) -> Fraction:
+    """Return an upper end of the chance that any record sets more bits than it has slots.
+
+    More than K set bits need at least K among the values - 1 that were not set.
+    """
+    if slots >= values:
+        return Fraction(0)
+    precision = Precision(smallest / records)
+    start, masses = precision.binomial(values - 1, flip)
+    kept = sum(masses[: max(slots - start, 0)])
+    return min(Fraction(precision.one - kept, precision.one) * records, Fraction(1))
+
+
+def reached_delta(
+    parts: Counted,
+    cut: Fraction,
+    grid: tuple[Fraction, int] | None,
+    epsilon: Fraction,
+    delta: Fraction,
+) -> Fraction:
+    """Return the upper end of delta at epsilon; refuse where nothing can be said."""
+    goal, rounds = exponential(epsilon), sum(times for _, times in parts)
+    if local_growth(parts, goal) is not None:
+        # Whatever a sender cuts off an own report is a sender's doing, too.
+        return Fraction(0)
+    precision = Precision(delta / rounds)
+    if grid is not None:
+        growth, nodes = grid
+        losses, infinite = compose(parts, growth, nodes, precision)
+        # The ratios of all rounds together were rounded down by less than this.
+        safe = goal - (goal // UNIT + 1) * 2 * nodes * rounds
+        reached = total_delta(losses, growth, safe) + infinite
+    else:
+        mechanism, times = parts[0]
+        if rounds == 1:
+            (reached,) = mechanism.profile([goal], precision)
+        elif times == rounds == 2 and isinstance(mechanism, Bits):
+            reached = mechanism.twice(goal, precision)
+        else:
+            raise Refused("several rounds need a grid of losses")
+    return Fraction(reached, precision.one) + cut * (1 + Fraction(goal, UNIT))
+
+
+# ---------------------------------------------------------------- the document
+
+
+def read(path: str) -> Any:
+    """Return a JSON document without floats and without a key that is there twice."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        need(len(dict(pairs)) == len(pairs), "a key is there twice")
+        return dict(pairs)
+
+    def refuse(text: str) -> NoReturn:
+        raise Refused(f"{text[:20]!r} is no whole number")
+
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(LARGEST_FILE + 1)
+    except OSError as fault:
+        raise Refused(f"{path} cannot be read ({fault.strerror})") from None
+    need(len(text) <= LARGEST_FILE, "the file is too long")
+    try:
+        return json.loads(text, object_pairs_hook=unique, parse_float=refuse, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        raise Refused("the file is no JSON document") from None
+
+
+def check_id(document: Any, form: str) -> None:
+    """Refuse a document that was changed: its id is the SHA-256 of all the rest."""
+    need(isinstance(document, dict) and document.get("format") == form, f"it is not a {form}")
+    body = {key: value for key, value in document.items() if key != "id"}
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    try:
+        found = hashlib.sha256(canonical.encode()).hexdigest()
+    except UnicodeEncodeError:
+        raise Refused("a text has half a character") from None
+    need(document.get("id") == found, "its content does not match its id")
+
+
+def take(document: Any, where: str, *names: str) -> list[Any]:
+    """Return the fields of a table that has these and no others."""
+    need(isinstance(document, dict) and set(document) == set(names), f"{where} has other fields")
+    return [document[name] for name in names]
+
+
+def whole(value: Any, name: str, least: int, most: int) -> int:
+    """Return a whole number within bounds."""
+    fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+    need(fits, f"the {name} is not a whole number from {least} to {most}")
+    return int(value)
+
+
+def matching(value: Any, name: str, pattern: str) -> re.Match[str]:
+    """Return the match of a text that is written as it must be."""
+    found = re.fullmatch(pattern, value, re.ASCII) if isinstance(value, str) else None
+    if found is None:
+        raise Refused(f"the {name} is not written as it must be")
+    return found
+
+
+def real(value: Any, name: str) -> Fraction:
+    """Return a positive decimal exactly."""
+    matching(value, name, r"[0-9]{1,25}(\.[0-9]{1,25})?(e[+-]?[0-9]{1,3})?")
+    number = Fraction(value)
+    need(number > 0, f"the {name} is not above 0")
+    return number
+
+
+def chance(value: Any, name: str, most: Fraction) -> Fraction:
+    """Return a probability k/2^64 as a device draws it."""
+    found = matching(value, name, r"([1-9][0-9]{0,19})/2\^64")
+    number = Fraction(int(found[1]), 1 << 64)
+    need(number <= most, f"the {name} is too large")
+    return number
+
+
+def flip_of(value: Any) -> Fraction:
+    """Return a flip probability, which is below one half."""
+    return chance(value, "flip probability", Fraction((1 << 63) - 1, 1 << 64))
+
+
+class Part:
+    """One question: a mechanism, how often it is seen, and the chance that messages were cut."""
+
+    def __init__(self, document: Any, users: int, smallest: Fraction) -> None:
+        names = ("name", "question", "answers", "protocol", "parameters", "runs")
+        self.name, shape, answers, kind, self.parameters, runs = take(document, "a part", *names)
+        need(isinstance(self.name, str), "a name is no text")
+        self.shape = shape
+        self.answers = whole(answers, "number of answers", 0, 10**6)
+        self.users, self.smallest, self.cut = users, smallest, Fraction(0)
+        builders: dict[tuple[str, str], Callable[[list[list[int]]], tuple[Bits | Decoys, int]]] = {
+            ("flips", "bit"): self.bits,
+            ("flips", "flags"): self.bits,
+            ("flips", "choice"): self.choice,
+            ("flipped-decoys", "choice"): self.decoyed_choice,
+            ("decoys", "bit"): self.clear,
+            ("decoys", "choice"): self.clear,
+            ("encoded", "number"): self.number,
+        }
+        build = builders.get((str(kind), str(shape)))
+        need(isinstance(runs, list) and len(runs) <= 10**5, "runs are no list")
+        for run in runs:
+            need(isinstance(run, list) and [type(end) for end in run] == [int, int], "no run")
+        if build is None:
+            raise Refused("it has a protocol or a question that is not known here")
+        self.mechanism, self.times = build(runs)
+
+    def take(self, *names: str) -> list[Any]:
+        """Return the parameters of the protocol."""
+        return take(self.parameters, "a protocol", *names)
+
+    def bits(self, runs: list[list[int]]) -> tuple[Bits, int]:
+        """Return flipped bits: one, or as many rounds of one as there are flags."""
+        flip, copies = self.take("flip_probability", "copies")
+        whole(copies, "number of copies", 1, 10_000)
+        flags = whole(self.answers, "number of flags", 1, 64) if self.shape == "flags" else 1
+        return Bits(flip_of(flip), copies, copies, self.users - 1, runs), flags
+
+    def choice(self, runs: list[list[int]]) -> tuple[Bits, int]:
+        """Return two rounds of one bit: the sums at the value that is left and at the other."""
+        flip, copies, slots = self.take("flip_probability", "copies", "slots")
+        whole(copies, "number of copies", 1, 1)
+        return self.two_sums(flip_of(flip), slots, runs, self.users)
+
+    def decoyed_choice(self, runs: list[list[int]]) -> tuple[Bits, int]:
+        """Return the same; decoys, given where they fell, are users of some value."""
+        flip, decoys, slots = self.take("flip_probability", "decoys", "slots")
+        records = self.users * (1 + whole(decoys, "number of decoys", 1, 1_000))
+        return self.two_sums(flip_of(flip), slots, runs, records)
+
+    def two_sums(
+        self, flip: Fraction, slots: Any, runs: list[list[int]], records: int
+    ) -> tuple[Bits, int]:
+        """Return two rounds of one bit among so many records, each cut to its slots."""
+        whole(slots, "number of slots", 1, 10**6)
+        whole(self.answers, "number of answers", 2, 10**6)
+        self.cut = cut_chance(flip, self.answers, slots, records, self.smallest)
+        return Bits(flip, 1, 1, records - 1, runs), 2
+
+    def clear(self, runs: list[list[int]]) -> tuple[Decoys, int]:
+        """Return clear values among decoys; a user fills each of the slots by chance."""
+        slots, rate = self.take("decoy_slots", "decoy_rate")
+        need(runs == [], "clear values have no crowds to cover")
+        whole(self.answers, "number of answers", 2, 10**6)
+        senders = self.users * whole(slots, "number of decoy slots", 1, 10**6)
+        rate = chance(rate, "decoy rate", Fraction(1))
+        return Decoys(senders, rate * Fraction(2, self.answers)), 1
+
+    def number(self, runs: list[list[int]]) -> tuple[Bits, int]:
+        """Return a number in bits: their total, or each of them as a round of its own.
+
+        The more of its bits differ, the farther apart are two numbers: 0 and 1 are the worst.
+        """
+        flip, resolution, together = self.take("flip_probability", "resolution", "together")
+        whole(resolution, "resolution", 1, 1_000)
+        need(type(together) is bool, "together is neither true nor false")
+        if together:
+            last = resolution * (self.users - 1)
+            return Bits(flip_of(flip), resolution, 1, last, runs), 1
+        return Bits(flip_of(flip), 1, 1, self.users - 1, runs), resolution
+
+
+def check(document: Any) -> str:
+    """Return the line that says what is proven."""
+    Work.done = 0
+    check_id(document, FORMAT)
+    names = ("format", "id", "plan", "claim", "parts", "grid")
+    _, _, plan, claim, parts, grid = take(document, "the certificate", *names)
+    matching(plan, "id of the plan", "[0-9a-f]{64}")
+    names = ("epsilon", "delta", "neighbours", "view", "crowd", "rounds")
+    epsilon, delta, neighbours, view, users, rounds = take(claim, "the claim", *names)
+    promise = real(epsilon, "epsilon"), real(delta, "delta")
+    need(promise[0] <= 700 and promise[1] <= 1, "epsilon or delta is too large")
+    whole(users, "crowd", 1, 10**9)
+    whole(rounds, "number of rounds", 1, 10**6)
+    seen = "messages" if users > 1 else "one report"
+    need(neighbours == "replace-one" and view == seen, "it is about other neighbours or views")
+    need(isinstance(parts, list) and 0 < len(parts) <= 100, "it has no parts, or too many")
+    smallest = promise[1] / (rounds * 10**6)
+    found = [Part(part, users, smallest) for part in parts]
+    counted: Counted = [(part.mechanism, part.times * rounds) for part in found]
+    cut = sum((part.cut for part in found), Fraction(0)) * rounds
+    reached = reached_delta(counted, cut, read_grid(grid), *promise)
+    need(reached <= promise[1], f"delta is only proven to be at most {text_of(reached)}")
+    return (
+        f"proven: plan {plan[:16]} is ({epsilon}, {delta})-differentially private ({neighbours}; "
+        f"view: {view}; crowd: {users}; rounds: {rounds}): delta is at most {text_of(reached)}"
+    )
+
+
+def read_grid(document: Any) -> tuple[Fraction, int] | None:
+    """Return the growth from node to node of the grid of losses, and how many nodes it has."""
+    if document is None:
+        return None
+    growth, nodes = take(document, "the grid", "growth", "nodes")
+    found = matching(growth, "growth", "([1-9][0-9]{0,11})/([1-9][0-9]{0,11})")
+    factor = Fraction(int(found[1]), int(found[2]))
+    need(1 < factor <= 2, "the growth is not above 1 and at most 2")
+    return factor, whole(nodes, "number of nodes", 1, 20_000)
+
+
+def check_plan(plan: Any, certificate: Any) -> None:
+    """Refuse a plan with another id, or with other parameters than the certificate has."""
+    check_id(plan, "chaffinch/plan@1")
+    need(plan["id"] == certificate["plan"], "the certificate is about another plan")
+    claim, crowd, promise = certificate["claim"], plan["crowd"], plan["guarantee"]
+    same = (claim["crowd"], claim["rounds"]) == (crowd["counted_on"], crowd["rounds"])
+    texts = ("epsilon", "delta", "neighbours", "view")
+    same = same and all(claim[name] == promise[name] for name in texts)
+    need(same, "the plan promises something else")
+    need(len(plan["questions"]) == len(certificate["parts"]), "the plan has other questions")
+    for asked, part in zip(plan["questions"], certificate["parts"], strict=True):
+        protocol = dict(asked["protocol"])
+        kind = protocol.pop("kind")
+        chances = ("flip_probability", "decoy_rate")
+        own = {k: exact(v) if k in chances else v for k, v in protocol.items()}
+        other = {k: exact(v) if k in chances else v for k, v in part["parameters"].items()}
+        same = (kind, asked["name"], own) == (part["protocol"], part["name"], other)
+        need(same, "the plan has other protocols or parameters")
+        found = shape_of(asked["question"])
+        need(found == (part["question"], part["answers"]), "the plan asks other questions")
+
+
+def exact(text: str) -> Fraction:
+    """Return a probability as a plan or a certificate writes it."""
+    return Fraction(int(text[:-5]), 1 << 64) if text.endswith("/2^64") else Fraction(text)
+
+
+def shape_of(question: Any) -> tuple[str, int]:
+    """Return what an answer looks like, and how many named answers there are."""
+    kind, own = question["kind"], question["missing"] == "count"
+    if kind == "bit":
+        return ("choice", 3) if own else ("bit", 2)
+    if kind == "choice":
+        values = question["values"]
+        listed = isinstance(values, list)
+        return kind, (len(values) if listed else values["last"] - values["first"] + 1) + own
+    return kind, len(question["names"]) if kind == "flags" else 0
+
+
+def text_of(value: Fraction) -> str:
+    """Return a positive number in four digits, rounded up."""
+    if value == 0:
+        return "0"
+    exponent = 0
+    while value < 1:
+        value, exponent = value * 10, exponent - 1
+    digits = -(-value.numerator * 1000 // value.denominator)
+    if digits == 10_000:
+        digits, exponent = 1000, exponent + 1
+    return f"{digits // 1000}.{digits % 1000:03d}e{exponent}"
+
+
+def main(arguments: list[str]) -> int:
+    """Check a certificate, and perhaps its plan; print one line."""
+    if len(arguments) not in (1, 2):
+        print("usage: check_certificate.py CERTIFICATE [PLAN]")
+        return 1
+    try:
+        certificate = read(arguments[0])
+        line = check(certificate)
+        if len(arguments) == 2:
+            try:
+                check_plan(read(arguments[1]), certificate)
+            except (AttributeError, KeyError, TypeError, ValueError):
+                raise Refused("the plan is not written as plans are") from None
+    except Refused as reason:
+        print(f"not proven: {reason}")
+        return 1
+    print(line)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
