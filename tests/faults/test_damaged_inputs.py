@@ -15,7 +15,6 @@ import random
 import shutil
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,8 @@ from chaffinch.errors import ChaffinchError
 from chaffinch.ledger import Charge
 from chaffinch.planning.survey_file import SurveyFile, load_survey
 from chaffinch.wire.message_reader import MessageReader
-from tests.faults import damage
+from tests.faults import calls, damage
+from tests.faults.calls import Done
 
 USERS = 20
 PEOPLE = 25
@@ -245,21 +245,9 @@ def _planned_before(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # One damaged file.
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-def call(words: str, folder: Path) -> Ended:
-    """Run a command in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        code = main(words.format(folder).split())
-    return Ended(code, out.getvalue(), err.getvalue())
+def call(words: str, folder: Path) -> Done:
+    """Run a command in a folder."""
+    return calls.call(words.format(folder).split())
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -271,7 +259,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def check_refused(ended: Ended, about: object) -> None:
+def check_refused(ended: Done, about: object) -> None:
     """Check the one message."""
     assert ended.code in REFUSED, about
     assert "Traceback" not in ended.out + ended.err, about
@@ -281,7 +269,7 @@ def check_refused(ended: Ended, about: object) -> None:
         assert ended.err.count("error: ") == 1, about
 
 
-def check_accepted(one: Input, folder: Path, expected: object, ended: Ended, about: object) -> None:
+def check_accepted(one: Input, folder: Path, expected: object, ended: Done, about: object) -> None:
     """Check that what was read is what was written, or what others read."""
     assert one.read is not None, ("accepted", about)
     found = one.read(folder / one.file)

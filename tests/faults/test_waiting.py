@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from chaffinch import Ledger, Target, load_plan, load_release, outputs, reach
-from chaffinch.cli import main
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.engines import engine
 from chaffinch.ledger import Charge
+from tests.faults.calls import call
 from tests.faults.verbs import VERBS, prepare
 
 PAID = ("run, paid", "analyze, paid", "reach analyze, paid", "reach encode, paid", "reach encode")
@@ -24,23 +21,6 @@ PAID = ("run, paid", "analyze, paid", "reach analyze, paid", "reach encode, paid
 
 class Killed(BaseException):
     """Stands for the end of a process."""
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-def call(words: Sequence[str]) -> Done:
-    """Run a command in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        code = main(list(words))
-    return Done(code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
