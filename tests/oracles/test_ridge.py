@@ -25,8 +25,8 @@ SETTINGS = {False: 150, True: 5_000}
 
 def ridden(mechanism: privacy.FlippedBits, epsilon: float, width: float) -> Bracket | None:
     """Return delta along the ridge, whatever the crowd's size."""
-    ends = mechanism.bit_crowds.ridge_delta(epsilon, width)
-    return None if ends is None else Bracket(*ends)
+    found = mechanism.bit_crowds.ridge_delta(epsilon, width)
+    return None if found is None else found[0]
 
 
 def draw_bits(source: random.Random, most: int) -> tuple[privacy.FlippedBits, float]:
@@ -234,7 +234,7 @@ def test_a_line_through_the_untilted_mean_is_caught(monkeypatch: pytest.MonkeyPa
     found = BitCrowds(Fraction(1, 20), 1, 1, 199).ridge_delta(1.0, 1e-6)
     truth = balls.worst_bits_delta(200, Fraction(1, 20), 1.0, 1, 0)
     assert found is not None
-    assert judge.ball_complaint(Bracket(*found), truth)
+    assert judge.ball_complaint(found[0], truth)
 
 
 def test_aliases_without_a_charge_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +250,7 @@ def test_aliases_without_a_charge_are_caught(monkeypatch: pytest.MonkeyPatch) ->
     found = BitCrowds(Fraction(1, 20), 1, 1, 199).ridge_delta(1.0, 1e-6)
     truth = balls.worst_bits_delta(200, Fraction(1, 20), 1.0, 1, 0)
     assert found is not None
-    assert judge.ball_complaint(Bracket(*found), truth)
+    assert judge.ball_complaint(found[0], truth)
 
 
 def test_a_dropped_remainder_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +259,7 @@ def test_a_dropped_remainder_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     found = BitCrowds(Fraction(1, 20), 1, 1, 199).ridge_delta(1.0, 1e-9)
     truth = balls.worst_bits_delta(200, Fraction(1, 20), 1.0, 1, 0)
     assert found is not None
-    assert judge.ball_complaint(Bracket(*found), truth)
+    assert judge.ball_complaint(found[0], truth)
 
 
 @pytest.mark.parametrize(("users", "flip"), [(1_500, "0.4"), (4_000, "0.1"), (20_000, "0.02")])
@@ -278,3 +278,31 @@ def test_two_sums_are_two_rounds_of_one_bit(users: int, flip: str) -> None:
                 crowd = mechanism.crowd_delta(first=first, second=second, epsilon=epsilon)
                 assert crowd.lower <= bracket.upper
         assert bracket.upper <= bracket.lower * 1.05
+
+
+@pytest.mark.parametrize("decoys", [0, 700])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.4])
+def test_the_crowd_that_is_told_has_that_delta(decoys: int, epsilon: float) -> None:
+    mechanism = privacy.FlippedBits(users=2_000, flip_probability="0.2", decoys=decoys)
+    found = mechanism.bit_crowds.ridge_delta(epsilon, 1e-6)
+    assert found is not None
+    bracket, crowd = found
+    assert mechanism.crowd(ones=crowd).delta(epsilon).upper >= bracket.lower
+
+
+@pytest.mark.parametrize(("copies", "decoys"), [(1, 0), (1, 300), (3, 0)])
+def test_trade_off_beside_the_search_by_boxes(
+    monkeypatch: pytest.MonkeyPatch, copies: int, decoys: int
+) -> None:
+    levels = np.array([1e-6, 0.01, 0.2, 0.5, 0.9, 1.0])
+    mechanism = privacy.FlippedBits(
+        users=1_500, flip_probability="0.4", copies=copies, decoys=decoys
+    )
+    assert mechanism.bit_crowds.is_wide or copies > 1
+    monkeypatch.setattr(BitCrowds, "is_wide", True)
+    ridden_curve = mechanism.tradeoff(levels)
+    monkeypatch.setattr(BitCrowds, "is_wide", False)
+    searched = mechanism.tradeoff(levels)
+    assert (ridden_curve.lower <= searched.upper).all()
+    assert (searched.lower <= ridden_curve.upper).all()
+    assert (ridden_curve.upper - ridden_curve.lower).max() < 1e-5

@@ -131,23 +131,26 @@ class BitCrowds:
         bits = self.last * self.step + self.fixed_zeros
         return bits * float(self.flip * (1 - self.flip))
 
-    def ridge_delta(self, epsilon: float, width: float) -> tuple[float, float] | None:
-        """Return both ends of the worst delta, or None where the ridge does not hold it.
+    def ridge_delta(self, epsilon: float, width: float) -> tuple[Bracket, int] | None:
+        """Return the worst delta and a crowd that has it, or None where the ridge does not hold.
 
-        They are about ``width`` apart, as a share; below 1e-300 only the upper end is kept.
+        The ends are about ``width`` apart, as a share; below 1e-300 only the upper end is kept.
         """
         bits = self.last * self.step + self.fixed_zeros
-        ends = []
+        found = []
         for mirrored in self.directions:
             first = self.fixed_zeros if mirrored else 0
             crowds = RidgeCrowds(self.flip, bits, self.copies, first, self.step, self.last)
             try:
-                found = worst_on_ridge(crowds, epsilon, width=width)
+                worst = worst_on_ridge(crowds, epsilon, width=width)
             except OffTheRidge:
                 return None
-            ends.append((found.lower, found.upper))
-        lower, upper = (max(end) for end in zip(*ends, strict=True))
-        return down(math.exp(min(lower, 0.0))), min(up(math.exp(min(upper, 1.0))), 1.0)
+            # Seen from the other end a crowd of zeros is one of ones.
+            found.append((worst, self.last - worst.crowd if mirrored else worst.crowd))
+        lower, crowd = max((worst.lower, crowd) for worst, crowd in found)
+        lower = down(math.exp(min(lower, 0.0)))
+        upper = min(up(math.exp(min(max(worst.upper for worst, _ in found), 1.0))), 1.0)
+        return Bracket(min(lower, upper), upper), crowd
 
     def bound_of(
         self, ask: Ask, tail: Any, aim: Any = 1.0, *, with_miss: bool = False

@@ -59,6 +59,9 @@ _STEEP = 250.0
 _MOST_CORNERS = 50
 _DELTA_WIDTH = {True: 1e-9, False: 1e-4}
 _EPSILON_WIDTH = {True: 1e-9, False: 4e-6}
+_CURVE_WIDTH = {True: 1e-9, False: 1e-4}
+_WIDE_WIDTH = 1e-5
+"""Relative widths of a delta that is to give a line below the trade-off curve."""
 
 
 class SumMechanism(Mechanism):
@@ -146,8 +149,8 @@ class SumMechanism(Mechanism):
             return None
         if epsilon >= self.bit_crowds.steepest:
             return Bracket(0.0, 0.0)
-        ends = self.bit_crowds.ridge_delta(epsilon, width)
-        return None if ends is None else Bracket(min(ends), ends[1])
+        found = self.bit_crowds.ridge_delta(epsilon, width)
+        return None if found is None else found[0]
 
     def _on_ridge(self, epsilon: float, width: float) -> Bracket:
         """Return delta along the ridge; raise where the ridge does not hold it."""
@@ -327,16 +330,17 @@ class SumMechanism(Mechanism):
         """
         levels = check_levels(alphas)
         among, tail = self.bit_crowds, 1e-20
+        width = _CURVE_WIDTH[among.last <= SMALL_CROWD]
 
         def ask(knots: Knots, _: float) -> crowds.Ends:
             return knots.power(levels)
 
-        width = 1e-9 if among.last <= SMALL_CROWD else 1e-4
-        search = crowds.find_worst(
-            among.boxes, among.bound_of(ask, tail), width=width, most_evaluations=2000
-        )
         # Crowds that are worst at some level; each may bring corners at which another one is.
-        seen = {crowd.low[0] for crowd in search.best}
+        seen = {0}
+        if not among.is_wide:
+            bound = among.bound_of(ask, tail)
+            search = crowds.find_worst(among.boxes, bound, width=width, most_evaluations=2000)
+            seen = {crowd.low[0] for crowd in search.best}
         while True:
             corners = [
                 among.knots(ones, ones, mirrored=mirrored, tail=tail).vertices()
@@ -345,12 +349,23 @@ class SumMechanism(Mechanism):
             ]
             x, y = lower_hull(*(np.concatenate(part) for part in zip(*corners, strict=True)))
             nodes = _hull_slopes(x, y, levels, among.steepest)
-            proven = self._profile_search(nodes, width, steady=True)
-            new = {crowd.low[0] for crowd in proven.best} - seen
-            if not new or len(seen) > _MOST_CORNERS:
+            proven, worst = self._worst_crowds(nodes, width)
+            if worst <= seen or len(seen) > _MOST_CORNERS:
                 break
-            seen |= new
-        return TradeOff.from_profile(levels, nodes, proven.upper, upper=np.interp(levels, x, y))
+            seen |= worst
+        return TradeOff.from_profile(levels, nodes, proven, upper=np.interp(levels, x, y))
+
+    def _worst_crowds(self, epsilons: Floats, width: float) -> tuple[Floats, set[int]]:
+        """Return upper ends of delta at many epsilons, and crowds that are worst there."""
+        found = [
+            self.bit_crowds.ridge_delta(checks.epsilon(float(epsilon)), max(width, _WIDE_WIDTH))
+            for epsilon in (epsilons if self.bit_crowds.is_wide else ())
+        ]
+        ridden = [one for one in found if one is not None]
+        if ridden and len(ridden) == len(epsilons):
+            return np.array([one.upper for one, _ in ridden]), {crowd for _, crowd in ridden}
+        search = self._profile_search(epsilons, width, steady=True)
+        return search.upper, {crowd.low[0] for crowd in search.best}
 
     def instance(self) -> tuple[Floats, Floats]:
         """Return the laws of the sum when nobody else holds a one."""
