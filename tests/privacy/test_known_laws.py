@@ -83,6 +83,7 @@ ON_GRID = Known(((0.2, 0.3, 0.5), (0.5, 0.3, 0.2)))
 """Losses of -y, 0 and y: they lie on any grid that y lies on."""
 OFF_GRID = Known(((0.1, 0.2, 0.3, 0.4), (0.4, 0.3, 0.2, 0.1)))
 NARROW = Known(((0.45, 0.55), (0.55, 0.45)))
+WIDE = Known(((0.2, 0.8), (0.8, 0.2)))
 UNEVEN = Known(((0.6, 0.3, 0.1), (0.2, 0.3, 0.5)))
 LEAKING = Known(((1e-4, 0.2, 0.3, 0.4999, 0.0), (0.0, 0.4999, 0.3, 0.2, 1e-4)))
 FAR = Known(((0.6, 0.4, 5e-16), (0.4, 0.6, 1e-30)))
@@ -178,3 +179,11 @@ def test_words_of_different_parts_are_joined_in_one_order() -> None:
     ]
     mixed = Composition(tuple((part, 1) for part in parts))
     assert mixed.neighbours == mixed.view == " and ".join("abcdefgh")
+
+
+@pytest.mark.parametrize("narrow", [1, 16])
+def test_a_largest_loss_that_was_moved_to_the_grid_does_not_lift_the_lower_end(narrow: int) -> None:
+    """The widest losses lie on the grid; of the narrow ones some are moved beyond the largest."""
+    rounds = compose([WIDE, *[NARROW] * narrow])
+    nearly = rounds.local_epsilon - 1e-6
+    assert 0.0 <= rounds.delta(nearly).lower <= truth(rounds, nearly)
