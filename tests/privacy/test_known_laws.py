@@ -187,3 +187,11 @@ def test_a_largest_loss_that_was_moved_to_the_grid_does_not_lift_the_lower_end(n
     rounds = compose([WIDE, *[NARROW] * narrow])
     nearly = rounds.local_epsilon - 1e-6
     assert 0.0 <= rounds.delta(nearly).lower <= truth(rounds, nearly)
+
+
+def test_places_of_a_profile_rise_even_where_nothing_or_nearly_all_is_lost() -> None:
+    nothing = Known(((0.5, 0.5), (0.5, 0.5)))
+    nearly_all = compose(Known(((0.4, 0.6, 0.0), (0.0, 0.6, 0.4))), times=2)
+    assert nearly_all.profile_floor > 1.0
+    for mechanism in (nothing, nearly_all):
+        assert (np.diff(mechanism.nodes()) > 0).all()
