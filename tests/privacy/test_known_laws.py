@@ -78,6 +78,17 @@ class Rough(Known):
         return lower, np.maximum(upper, 1e-3)
 
 
+class Silent(Known):
+    """A mechanism that tells no law, and knows delta to a tenth."""
+
+    def delta(self, epsilon: float) -> Bracket:
+        found = super().delta(epsilon).upper
+        return Bracket(0.9 * found, found)
+
+    def instance(self) -> None:  # type: ignore[override]
+        return None
+
+
 TINY = Fraction(1, 10**9)
 ON_GRID = Known(((0.2, 0.3, 0.5), (0.5, 0.3, 0.2)))
 """Losses of -y, 0 and y: they lie on any grid that y lies on."""
@@ -195,3 +206,11 @@ def test_places_of_a_profile_rise_even_where_nothing_or_nearly_all_is_lost() -> 
     assert nearly_all.profile_floor > 1.0
     for mechanism in (nothing, nearly_all):
         assert (np.diff(mechanism.nodes()) > 0).all()
+
+
+def test_without_laws_the_worst_single_part_is_the_lower_end() -> None:
+    rounds = compose([Silent(NARROW.laws), Silent(WIDE.laws), Silent(ON_GRID.laws)])
+    for epsilon in (0.0, 0.1, 0.5):
+        found = rounds.delta(epsilon)
+        assert found.lower == 0.9 * WIDE.delta(epsilon).upper
+        assert found.upper >= truth(rounds, epsilon)

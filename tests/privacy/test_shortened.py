@@ -86,6 +86,13 @@ def test_the_cost_is_at_most_everything() -> None:
     assert cutting_cost(Fraction(9, 10), 0.0) == 1.0
 
 
+def test_a_chance_too_small_for_a_float_costs_what_it_costs() -> None:
+    # e^700 is about 10^304, and 10^-400 as a float is 0.
+    assert cutting_cost(Fraction(1, 10**400), 700.0) >= 1e-97
+    assert cutting_cost(Fraction(1, 10**310), 800.0) == 1.0
+    assert cutting_cost(Fraction(1, 10**400), 1.0) < 1e-299
+
+
 def test_a_profile_is_delta_at_each_place() -> None:
     cut, places = Shortened(WHOLE, LARGE), np.array([0.0, 0.5, 2.0])
     lower, upper = cut.profile(places)

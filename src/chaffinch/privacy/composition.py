@@ -260,9 +260,9 @@ def _whole(mechanism: Mechanism) -> Mechanism:
 
 
 def _delta_of(rounds: Rounds, epsilon: float) -> float:
-    """Return the safe end of delta of composed losses."""
+    """Return the safe end of delta of composed losses; it may be above 1."""
     value, doubt = rounds.delta(epsilon)
-    return min(up((value + doubt) * (1 + 1e-12) + rounds.infinite), 1.0)
+    return up((value + doubt) * (1 + 1e-12) + rounds.infinite)
 
 
 @lru_cache(maxsize=64)

@@ -114,4 +114,6 @@ def cutting_cost(distance: Fraction, epsilon: float) -> float:
     if distance == 0:
         return 0.0
     # P ≤ P̃ + τ and Q̃ ≤ Q + τ turn P̃ ≤ e^ε·Q̃ + δ into P ≤ e^ε·Q + δ + (1 + e^ε)·τ.
-    return min(up((1 + math.exp(min(epsilon, 700.0))) * float(distance) * (1 + 1e-14)), 1.0)
+    # A smaller chance is no longer right to the digits of a float. From ε = 700 on all is lost.
+    chance = max(float(distance), 1e-300)
+    return min(up((1 + math.exp(min(epsilon, 700.0))) * chance * (1 + 1e-14)), 1.0)
