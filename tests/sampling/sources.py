@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -55,22 +55,27 @@ class SeededWords:
         return words >> self.shift
 
 
+Choose = Callable[[str], tuple[str, Any]]
+
+
 @functools.cache
-def available() -> tuple[str, ...]:
+def available(choose: Choose = backends.choose) -> tuple[str, ...]:
     """Return the implementations that can run here."""
     try:
-        backends.choose("native")
+        choose("native")
     except InvalidInput:
         return ("numpy",)
     return ("native", "numpy")
 
 
-def with_each(run: Callable[[], Result]) -> list[Result]:
+def with_each(
+    run: Callable[[], Result], *, loops: str = "LOOPS", choose: Choose = backends.choose
+) -> list[Result]:
     """Return what ``run`` gives with every implementation that is there."""
     results = []
-    for name in available():
+    for name in available(choose):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(backends, "LOOPS", backends.choose(name)[1])
+            patch.setattr(backends, loops, choose(name)[1])
             results.append(run())
     return results
 

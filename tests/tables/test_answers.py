@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.questions import Bit, Choice, Flags, Number, Question, is_missing
 from chaffinch.tables.answers import flags_of, numbers_of
-from chaffinch.tables.memory import column_of
+from chaffinch.tables.objects import column_of
 
 CANARY = "xyzzy-private"
 CHOICES = [

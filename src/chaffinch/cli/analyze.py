@@ -10,7 +10,13 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.batches import explain_broken_pipe
 from chaffinch.cli.output import Output
-from chaffinch.cli.releasing import Wanted, finish_release, refuse_to_replace, release_files
+from chaffinch.cli.releasing import (
+    Wanted,
+    finish_release,
+    refuse_to_replace,
+    release_files,
+    show_release,
+)
 
 
 def analyze(
@@ -48,10 +54,4 @@ def analyze(
     charge = made.hand_out(dict.fromkeys(targets, release.save), tally, found)
     for path in targets:
         output.say(f"wrote {path}")
-    if output.json:
-        paid = {} if charge is None else {"charge": charge.document()}
-        output.document(release.document() | paid)
-        return
-    output.drawing(release.text(width=output.width))
-    if charge is not None:
-        charge.show(output)
+    show_release(release, charge, output)

@@ -15,6 +15,7 @@ from chaffinch.errors import ChaffinchError, InvalidInput, InvalidTable, Reason
 from chaffinch.outputs import Kind, refuse_to_overwrite
 
 if TYPE_CHECKING:
+    from chaffinch.cli.output import Output
     from chaffinch.ledger import Ledger
     from chaffinch.planning.audiences.plan import ReachPlan
     from chaffinch.planning.plan import Plan
@@ -259,6 +260,23 @@ def refuse_other_plan(path: Path, plan_id: str) -> None:
             path.name,
             hint="name another file, or remove that one if nothing was made with it",
         )
+
+
+def check_again(plan: Plan | ReachPlan, path: Path, output: Output) -> None:
+    """Recompute the guarantee of a plan that was read, and say that it holds."""
+    with output.thinking("recomputing the guarantee"):
+        plan.verify()
+    output.say(f"{path.name}: whole, unchanged, and its guarantee holds (recomputed)")
+
+
+def write_plan(plan: Plan | ReachPlan, path: Path, output: Output) -> None:
+    """Write a plan to a file, or by itself to a pipe, for the next command."""
+    if is_pipe(path):
+        output.document(plan.document())
+        return
+    refuse_other_plan(path, plan.id)
+    plan.save(path)
+    output.say(f"wrote {path}")
 
 
 def open_survey(path: Path) -> SurveyFile:

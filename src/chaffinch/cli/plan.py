@@ -119,9 +119,7 @@ def plan(
         paths.require_writable(certificate, [survey or "-", check or "-", out or "-"])
     if check is not None:
         found = paths.open_plan(check)
-        with output.thinking("recomputing the guarantee"):
-            found.verify()
-        output.say(f"{check.name}: whole, unchanged, and its guarantee holds (recomputed)")
+        paths.check_again(found, check, output)
     else:
         wanted = paths.open_survey(survey) if survey is not None else single(asked)
         with output.thinking("planning") as tell:
@@ -131,14 +129,10 @@ def plan(
             proof = found.certificate()
         proof.save(certificate)
         output.say(f"wrote {certificate}")
-    if out is not None and paths.is_pipe(out):
-        # The plan itself, for the next command.
-        output.document(found.document())
-        return
     if out is not None:
-        paths.refuse_other_plan(out, found.id)
-        found.save(out)
-        output.say(f"wrote {out}")
+        paths.write_plan(found, out, output)
+        if paths.is_pipe(out):
+            return
     _show(found, output, explain=explain, checked=check is not None)
 
 

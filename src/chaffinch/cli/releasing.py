@@ -17,6 +17,7 @@ from chaffinch.outputs import Bill, Waiting, Writer, finish_waiting, hand_out
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger
     from chaffinch.planning.plan import Plan
+    from chaffinch.release.audiences import ReachRelease
     from chaffinch.release.surveys import Release
     from chaffinch.wire.messages import Tally
 
@@ -52,6 +53,24 @@ class Charged:
             + f" {self.name}: epsilon {spent} of {self.ledger.cap.epsilon:g} spent"
             + ("; nothing was charged now" if self.before else "")
         )
+
+
+def show_release(
+    release: Release | ReachRelease,
+    charge: Charged | None,
+    output: Output,
+    *,
+    files: Sequence[str] = (),
+) -> None:
+    """Print a release and its charge; a document tells of its files, too, if there are any."""
+    if output.json:
+        told = release.document()
+        told = {"release": told, "files": list(files)} if files else told
+        output.document(told | ({} if charge is None else {"charge": charge.document()}))
+        return
+    output.drawing(release.text(width=output.width))
+    if charge is not None:
+        charge.show(output)
 
 
 def hand_out_paid(files: Mapping[Path, Writer], ledger: Ledger, name: str, bill: Bill) -> Charged:

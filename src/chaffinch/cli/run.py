@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.cli.releasing import Charged, Releasing, Wanted, finish_release
+from chaffinch.cli.releasing import Charged, Releasing, Wanted, finish_release, show_release
 from chaffinch.outputs import Kind, Waiting, Writer, refuse_to_overwrite
 
 if TYPE_CHECKING:
@@ -88,14 +88,9 @@ def run(  # noqa: PLR0913 - one for each option
                 release = released.release(tally, plan)
             charge = released.hand_out(_release_writers(out, plan, release), tally, plan)
     files = [str(path) for path in targets]
-    if output.json:
-        charged = {} if charge is None else {"charge": charge.document()}
-        output.document({"release": release.document(), "files": files} | charged)
-        return
-    output.drawing(release.text(width=output.width))
-    if charge is not None:
-        charge.show(output)
-    output.say("\nwrote " + "\n      ".join(files))
+    show_release(release, charge, output, files=files)
+    if not output.json:
+        output.say("\nwrote " + "\n      ".join(files))
 
 
 def _release_writers(out: Path, plan: Plan, release: Release) -> dict[Path, Writer]:

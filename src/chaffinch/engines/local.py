@@ -76,7 +76,7 @@ class Local:
 
         def work(numbered: tuple[int, pa.RecordBatch]) -> tuple[Codes, int]:
             reports = encode_batch(plan, places, *numbered, secure_words())
-            return loose(reports), reports.count
+            return message_codes(reports), reports.count
 
         done = 0
         batches = answer_batches(table, plan, places)
@@ -153,14 +153,14 @@ class Local:
         return check_tally(found, plan)
 
 
-def loose(reports: Reports) -> Codes:
-    """Return all messages of a batch as codes, those in packed rows too."""
+def message_codes(reports: Reports) -> Codes:
+    """Return the codes of all messages of some reports, those in packed rows too."""
     if not reports.rows:
         return reports.messages
-    return np.concatenate([reports.messages, *map(_unpacked, reports.rows)])
+    return np.concatenate([reports.messages, *map(_unpack_rows, reports.rows)])
 
 
-def _unpacked(rows: Rows) -> Codes:
+def _unpack_rows(rows: Rows) -> Codes:
     # A bit takes a byte for a moment, so only some rows are unpacked at once.
     step = max(1, (1 << 22) // rows.bits)
     parts = [_NO_CODES]

@@ -1,1 +1,1 @@
-"""Columns in, files out, in bounded memory: every format behind the same few names."""
+"""People's tables, whatever they are kept in, read in bounded memory."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput, InvalidTable, Reason
-from chaffinch.tables import columnar, memory, sources, text
+from chaffinch.tables import columnar, objects, sources, text
 from chaffinch.tables.arrays import Opened, Stream, check_kinds, cut_batch
 from chaffinch.tables.sources import Source
 
@@ -124,7 +124,7 @@ def open_table(source: Any, *, format: str | None = None) -> Table:  # noqa: A00
     elif hasattr(source, "read") and not hasattr(source, "read_next_batch"):
         found = sources.from_stream(source)
     else:
-        return _table(memory.open_object(source), getattr(source, "nbytes", None))
+        return _table(objects.open_object(source), getattr(source, "nbytes", None))
     kind = format or _format(found)
     return _table(FORMATS[kind](found), found.size, first_line=kind in ("csv", "tsv"))
 

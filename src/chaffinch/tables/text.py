@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from chaffinch.errors import InvalidTable
 from chaffinch.tables.arrays import Opened, check_names
-from chaffinch.tables.memory import column_of
+from chaffinch.tables.objects import column_of
 from chaffinch.tables.sources import LONGEST_LINE, Source, reading
 
 if TYPE_CHECKING:

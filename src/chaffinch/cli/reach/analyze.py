@@ -18,6 +18,7 @@ from chaffinch.cli.releasing import (
     hand_out_paid,
     refuse_to_replace,
     release_files,
+    show_release,
 )
 from chaffinch.outputs import Bill, Writer, hand_out
 
@@ -102,13 +103,7 @@ def analyze(
     charge = _hand_out(dict.fromkeys(targets, release.save), found, release, ledger, name)
     for path in targets:
         output.say(f"wrote {path}")
-    if output.json:
-        paid = {} if charge is None else {"charge": charge.document()}
-        output.document(release.document() | paid)
-        return
-    output.drawing(release.text(width=output.width))
-    if charge is not None:
-        charge.show(output)
+    show_release(release, charge, output)
 
 
 def _hand_out(

@@ -72,18 +72,13 @@ def plan(
         paths.require_writable(out, [check or "-"], replaceable=Kind.PLAN)
     if check is not None:
         found = paths.open_reach_plan(check)
-        with output.thinking("recomputing the guarantee"):
-            found.verify()
-        output.say(f"{check.name}: whole, unchanged, and its guarantee holds (recomputed)")
+        paths.check_again(found, check, output)
     else:
         found = _planned(asked, output)
-    if out is not None and paths.is_pipe(out):
-        output.document(found.document())
-        return
     if out is not None:
-        paths.refuse_other_plan(out, found.id)
-        found.save(out)
-        output.say(f"wrote {out}")
+        paths.write_plan(found, out, output)
+        if paths.is_pipe(out):
+            return
     _warn(found, output)
     _show(found, output, explain=explain, checked=check is not None)
 

@@ -20,7 +20,7 @@ from chaffinch import checks
 from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.sampling import digest_ids
 from chaffinch.tables.arrays import plain_array
-from chaffinch.tables.memory import ONLY
+from chaffinch.tables.objects import ONLY
 from chaffinch.tables.read import Table
 
 if TYPE_CHECKING:
