@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy import EncodedNumbers, FlippedBits, FlippedValues, compose
+from chaffinch.privacy import (
+    Bracket,
+    DecoyedValues,
+    EncodedNumbers,
+    FlippedBits,
+    FlippedValues,
+    compose,
+)
 from chaffinch.privacy.numerics.pairs import mixture_delta
 from chaffinch.privacy.numerics.precision import up
 
@@ -96,3 +103,16 @@ def test_epsilon_of_values_returns_where_the_target_lies_inside_the_bracket() ->
     bracket = values.delta(0.0)
     target = 0.5 * (bracket.lower + bracket.upper)
     assert values.epsilon(target).upper < 0.01
+
+
+def test_a_target_that_is_met_exactly_is_met() -> None:
+    """One decoy over two values leaks with chance one half at every epsilon: 0 is enough."""
+    one = DecoyedValues(values=2, decoys=1)
+    assert one.epsilon(0.5) == Bracket(0.0, 0.0)
+    assert one.epsilon(math.nextafter(0.5, 0)).upper == math.inf
+    assert one.epsilon(0.4999).lower == math.inf
+    # Two decoys: one half again at 0, a quarter from ln 2 on.
+    two = DecoyedValues(values=2, decoys=2)
+    assert two.epsilon(0.5) == Bracket(0.0, 0.0)
+    assert two.epsilon(0.49).lower > 0
+    assert two.epsilon(0.25).upper == math.inf

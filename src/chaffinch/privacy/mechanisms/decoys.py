@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.numerics.laws import Law, binomial
@@ -40,6 +40,7 @@ from chaffinch.privacy.numerics.sums import positive_part_of_sum
 _MOST_TERMS = 20_000_000
 _CHUNK = 1_000_000
 _EXACT_COUNT = 5_000
+_FEW_SENDERS = 64
 
 
 @dataclass(frozen=True, init=False)
@@ -140,11 +141,32 @@ class DecoyedValues(Mechanism):
         delta cannot be less than (1 − rate/values)^senders, whatever epsilon is.
         """
         target = checks.delta(delta)
+        # delta is flat from some epsilon on, or from 0 on: a target just there is met exactly.
+        if self.senders <= _FEW_SENDERS and self._least_exact <= target:
+            return Bracket(0.0, 0.0)
         always = wide_exponential([(self.senders, 1 - self.rate / self.values)])
         # Infinite only where that is sure: the power is off by at most four roundoffs.
         if always * (1 - 1e-15) >= target:
             return Bracket(math.inf, math.inf)
-        return solve_epsilon(self.delta, target, most=math.inf)
+        try:
+            return solve_epsilon(self.delta, target, most=math.inf)
+        except GuaranteeNotProven as wide_open:
+            return Bracket(wide_open.lower, wide_open.upper)
+
+    @property
+    def _least_exact(self) -> Fraction:
+        """Return delta(0): given T decoys on the two values it is C(T, ⌊T/2⌋)/2^T."""
+        share = self.rate * 2 / self.values
+        return sum(
+            (
+                math.comb(self.senders, t)
+                * share**t
+                * (1 - share) ** (self.senders - t)
+                * Fraction(math.comb(t, t // 2), 2**t)
+                for t in range(self.senders + 1)
+            ),
+            Fraction(0),
+        )
 
     def instance(self) -> tuple[Floats, Floats] | None:
         """Return the laws of the two counts (T decoys on them, j of those on the first)."""
