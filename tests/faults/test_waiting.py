@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch import Ledger, Target, load_plan, load_release, outputs, reach
+from chaffinch import Ledger, Target, handing_out, load_plan, load_release, reach
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.engines import engine
 from chaffinch.ledger import Charge
@@ -44,11 +44,11 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[str]], None]:
     """Run a command that is stopped when it has paid."""
 
     def run(words: Sequence[str]) -> None:
-        def killed(_: outputs.Waiting) -> None:
+        def killed(_: handing_out.Waiting) -> None:
             raise Killed
 
         with monkeypatch.context() as patch:
-            patch.setattr(outputs.Waiting, "put_in_place", killed)
+            patch.setattr(handing_out.Waiting, "put_in_place", killed)
             with pytest.raises(Killed):
                 call(words)
 
@@ -115,8 +115,8 @@ def test_what_the_same_payer_has_not_paid_for_goes(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(outputs, "_pay", killed)
-        patch.setattr(outputs, "_may_be_paid", lambda _: True)
+        patch.setattr(handing_out, "_pay", killed)
+        patch.setattr(handing_out, "_may_be_paid", lambda _: True)
         with pytest.raises(Killed):
             call(words)
     assert len(waiting(folder)) == 1

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, spoken_command
 from chaffinch.errors import InvalidInput
-from chaffinch.outputs import Bill, Waiting, Writer, finish_waiting, hand_out
+from chaffinch.handing_out import Bill, Waiting, Writer, finish_waiting, hand_out
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger

@@ -14,7 +14,8 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import Charged, Releasing, Wanted, finish_release, show_release
-from chaffinch.outputs import Kind, Waiting, Writer, refuse_to_overwrite
+from chaffinch.handing_out import Waiting, Writer
+from chaffinch.outputs import Kind, refuse_to_overwrite
 
 if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan

@@ -20,7 +20,7 @@ from chaffinch.cli.releasing import (
     release_files,
     show_release,
 )
-from chaffinch.outputs import Bill, Writer, hand_out
+from chaffinch.handing_out import Bill, Writer, hand_out
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.errors import ChaffinchError, InvalidInput
+from chaffinch.handing_out import Bill, Waiting, finish_waiting
+from chaffinch.handing_out import hand_out as hand_out_files
 from chaffinch.ledger import Charge, Ledger
-from chaffinch.outputs import Bill, Waiting, finish_waiting, refuse_to_overwrite
-from chaffinch.outputs import hand_out as hand_out_files
+from chaffinch.outputs import refuse_to_overwrite
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.wire.filter_files import Filter, load_filter
 

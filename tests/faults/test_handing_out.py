@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch import locks, outputs
+from chaffinch import handing_out, locks
 from chaffinch.errors import InvalidInput, StorageFault
-from chaffinch.outputs import Bill, finish_waiting, hand_out
+from chaffinch.handing_out import Bill, finish_waiting, hand_out
 
 BILL = Bill("payer", "plan", "key", "subject", pay=lambda: None, paid=lambda: True)
 
@@ -55,7 +55,7 @@ def test_what_nobody_paid_for_does_not_wait(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(outputs, "_give_name", stop)
+    monkeypatch.setattr(handing_out, "_give_name", stop)
     with pytest.raises(KeyboardInterrupt):
         hand_out({tmp_path / "release.json": lambda path: path.write_text("{}")})
     assert list(tmp_path.iterdir()) == []
@@ -68,7 +68,7 @@ def waiting_file(target: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(outputs, "_give_name", stop)
+        patch.setattr(handing_out, "_give_name", stop)
         with pytest.raises(Killed):
             hand_out({target: lambda path: path.write_text("a release")}, BILL)
     (found,) = target.parent.glob(f".chaffinch-*.waiting/{target.name}")
