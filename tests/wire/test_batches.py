@@ -119,6 +119,14 @@ def test_a_wrong_text_is_named(change: dict[str, str], fault: str) -> None:
         facts_from_texts("x", as_bytes(facts_to_texts(FACTS, "d") | change))
 
 
+@pytest.mark.parametrize("fact", [*vars(FACTS), "digest"])
+def test_a_missing_fact_is_named(fact: str) -> None:
+    texts = as_bytes(facts_to_texts(FACTS, "d"))
+    del texts[f"chaffinch.{fact}".encode()]
+    with pytest.raises(InvalidFile, match=f"no '{fact}'"):
+        facts_from_texts("x", texts)
+
+
 @pytest.mark.parametrize("metadata", [None, {}, {b"other": b"1"}])
 def test_a_file_of_others_is_no_batch(metadata: dict[bytes, bytes] | None) -> None:
     with pytest.raises(InvalidFile, match="no mark of one"):
@@ -207,6 +215,17 @@ def test_a_small_batch_of_a_large_plan_takes_little_memory() -> None:
     assert peak < 10**6, "and not the 80 megabytes of a count for each code"
 
 
+def test_a_large_batch_takes_no_more_memory_than_a_count_for_each_code() -> None:
+    counts, codes = CodeCounts(10**5), np.arange(10**5, dtype=np.uint32)
+    tracemalloc.start()
+    for _ in range(50):
+        counts.add(codes)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert counts.total == 50 * 10**5
+    assert peak < 4 * 10**6, "and not the 20 megabytes of all codes"
+
+
 # -------------------------------------------------------------------- digests
 
 
@@ -272,6 +291,8 @@ def test_digests_are_those_of_what_is_in_a_batch() -> None:
     rows = Rows(8, 2, np.array([[0b01], [0b11], [0b00]], np.uint8))
     reports = Reports(ORIGIN, 3, codes_of(1, 1), (rows,), NAME)
     assert reports.row_counts().tolist() == [0] * 8 + [2, 1]
+    twice = Reports(ORIGIN, 3, codes_of(), (rows, rows), NAME)
+    assert twice.row_counts().tolist() == [0] * 8 + [4, 2]
     held = [1, 1, 8, 8, 9]
     assert reports.digest == expected_digest(replace(facts, reports=3), held)
     bare = Reports(ORIGIN, 3, codes_of(1, 1), (), NAME)

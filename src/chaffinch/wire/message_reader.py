@@ -286,12 +286,6 @@ class _Bytes(io.RawIOBase):
             self._head = head
         return head == mark
 
-    def size(self) -> int:
-        before = self._file.tell()
-        size = self._file.seek(0, os.SEEK_END)
-        self._file.seek(before)
-        return size
-
     def read(self, size: int = -1, /) -> bytes:
         if not 0 <= size <= _LARGEST_READ:
             raise EOFError  # A length that no whole file has: not allocated, not read.

@@ -139,7 +139,7 @@ class Reports:
     name: str = field(default_factory=new_name, repr=False)
 
     def __post_init__(self) -> None:
-        checks.whole("number of reports", self.count, least=0, most=10**12)
+        checks.whole("number of reports", self.count, most=10**12)
 
     def __len__(self) -> int:
         return self.count
