@@ -22,6 +22,7 @@ from chaffinch.planning.documents import (
     question_document,
 )
 from chaffinch.planning.explanation import explain
+from chaffinch.privacy.covers import proven_delta
 from chaffinch.protocols import Protocol
 from chaffinch.protocols.flipped_records import cut_chance
 from chaffinch.questions import Bit, Choice, Flags, Number, Question, label
@@ -213,11 +214,7 @@ class Plan:
     def _prove(self, share: Fraction, epsilon: float) -> None:
         if math.isinf(epsilon):
             return
-        mechanism = self.mechanism(share)
-        reached = mechanism.delta_bound(epsilon)
-        if not reached <= self.delta:
-            # The short search proves a little less than holds: the long one has the last word.
-            reached = mechanism.delta(epsilon).upper
+        reached = proven_delta(self.mechanism(share), epsilon, self.delta)
         if not reached <= self.delta:
             raise GuaranteeNotProven(
                 f"delta of this plan at epsilon {epsilon:g} with {float(share):.0%} honest",

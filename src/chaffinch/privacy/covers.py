@@ -19,6 +19,7 @@ from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
 from chaffinch.privacy.mechanisms.bits import SumMechanism
+from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
 from chaffinch.privacy.numerics.laws import Law, sum_of_flips, target_bits
 from chaffinch.privacy.numerics.loss_grids import Rounds, dominating_loss
 from chaffinch.privacy.numerics.pairs import SideTests, pair_delta, side_tests
@@ -74,7 +75,33 @@ def _require(reached: float, epsilon: float, delta: float) -> None:
         raise GuaranteeNotProven(f"delta at epsilon {epsilon:g}", upper=reached, most=delta)
 
 
-def covering_runs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run]:
+def proven_delta(mechanism: Mechanism, epsilon: float, delta: float) -> float:
+    """Return an upper end of delta that is at most ``delta``, if that is true and can be proven.
+
+    A yes-or-no question: of a narrow sum a few runs answer it to eight digits, and sooner than
+    ``delta_bound`` finds a number that is a percent too large. Wide sums have quick brackets.
+    """
+    inner = mechanism.inner if isinstance(mechanism, EncodedNumbers) else mechanism
+    if isinstance(inner, SumMechanism) and epsilon < inner.local_epsilon:
+        crowds = inner.bit_crowds
+        if not (crowds.is_wide or crowds.fixed_zeros):
+            return _proven_by_runs(crowds, epsilon, delta)
+    reached = mechanism.delta_bound(epsilon)
+    # The short search proves a little less than holds: the long one has the last word.
+    return reached if reached <= delta else mechanism.delta(epsilon).upper
+
+
+def _proven_by_runs(crowds: BitCrowds, epsilon: float, delta: float) -> float:
+    try:
+        covering_runs(crowds, epsilon, delta, few_runs=False)
+    except GuaranteeNotProven as refused:
+        return refused.upper
+    return delta
+
+
+def covering_runs(
+    crowds: BitCrowds, epsilon: float, delta: float, *, few_runs: bool = True
+) -> list[Run]:
     """Return runs that prove ``delta`` at ``epsilon`` for every crowd of one sum.
 
     Raises GuaranteeNotProven where a single crowd is not proven to keep it.
@@ -84,7 +111,10 @@ def covering_runs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run]:
     def reached(run: Run) -> float:
         return crowds.knots(*run, mirrored=False, tail=tail, aim=delta).delta(epsilon)[1]
 
-    return _cover(crowds, reached, lambda run: reached(run) <= delta, epsilon, delta)
+    try:
+        return cover_crowds(lambda run: reached(run) <= delta, crowds.last, few_runs=few_runs)
+    except CrowdRefused as crowd:
+        raise _refusal(crowd, reached, epsilon, delta) from None
 
 
 def covering_pairs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run]:
@@ -100,7 +130,10 @@ def covering_pairs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run]
         half = math.sqrt(two.reached(crowd, first) * delta)
         return two.reached(run, first) <= half and two.reached(run, run) <= delta
 
-    runs = _cover(crowds, lambda run: two.reached(run, (0, 0)), holds, epsilon, delta)
+    try:
+        runs = cover_crowds(holds, crowds.last)
+    except CrowdRefused as crowd:
+        raise _refusal(crowd, lambda run: two.reached(run, (0, 0)), epsilon, delta) from None
     for place, run in enumerate(runs):
         for other in runs[:place]:
             _require(two.reached(run, other), epsilon, delta)
@@ -151,25 +184,21 @@ def _cover_profile(unit: Mechanism, epsilons: Floats, excess: float) -> tuple[li
     def ratio(run: Run) -> float:
         return float((reached(run, probes) / allowed).max())
 
-    runs = _cover(crowds, ratio, lambda run: ratio(run) <= 1.0, 0.0, 1.0)
+    try:
+        runs = cover_crowds(lambda run: ratio(run) <= 1.0, crowds.last)
+    except CrowdRefused as crowd:
+        raise _refusal(crowd, ratio, float(probes[0]), 1.0) from None
     return runs, np.max([reached(run, epsilons) for run in runs], axis=0)
 
 
-def _cover(
-    crowds: BitCrowds,
-    reached: Callable[[Run], float],
-    holds: Callable[[Run], bool],
-    epsilon: float,
-    delta: float,
-) -> list[Run]:
-    try:
-        return cover_crowds(holds, crowds.last)
-    except CrowdRefused as crowd:
-        raise GuaranteeNotProven(
-            f"delta at epsilon {epsilon:g} in a crowd of {crowd.ones} ones",
-            upper=reached((crowd.ones, crowd.ones)),
-            most=delta,
-        ) from None
+def _refusal(
+    crowd: CrowdRefused, reached: Callable[[Run], float], epsilon: float, delta: float
+) -> GuaranteeNotProven:
+    return GuaranteeNotProven(
+        f"delta at epsilon {epsilon:g} in a crowd of {crowd.ones} ones",
+        upper=reached((crowd.ones, crowd.ones)),
+        most=delta,
+    )
 
 
 class _TwoSums:

@@ -25,10 +25,13 @@ class CrowdRefused(Exception):
         self.ones = ones
 
 
-def cover_crowds(holds: Holds, last: int, *, most: int = 10_000) -> list[Run]:
+def cover_crowds(
+    holds: Holds, last: int, *, few_runs: bool = True, most: int = 10_000
+) -> list[Run]:
     """Return runs that hold, one behind the other from 0 to ``last``, or raise CrowdRefused.
 
-    It is also raised where more than ``most`` runs would be needed.
+    With ``few_runs`` each is about as long as can be; without, the first that holds is taken,
+    which asks less often. CrowdRefused is also raised where more than ``most`` would be needed.
 
     >>> cover_crowds(lambda run: run[1] - run[0] <= run[0], 10)
     [(0, 0), (1, 2), (3, 6), (7, 10)]
@@ -36,12 +39,25 @@ def cover_crowds(holds: Holds, last: int, *, most: int = 10_000) -> list[Run]:
     runs: list[Run] = []
     low, length = 0, 1
     while low <= last:
-        length = _longest(holds, low, length, last + 1 - low)
+        left = last + 1 - low
+        if few_runs:
+            length = _longest(holds, low, length, left)
+        else:
+            length = _first(holds, low, min(length + (length + 1) // 2, left))
         runs.append((low, low + length - 1))
         low += length
         if len(runs) > most:
             raise CrowdRefused(low)
     return runs
+
+
+def _first(holds: Holds, low: int, length: int) -> int:
+    """Return a length that holds, halved until it does."""
+    while not holds((low, low + length - 1)):
+        length //= 2
+        if length == 0:
+            raise CrowdRefused(low)
+    return length
 
 
 def _longest(holds: Holds, low: int, first: int, most: int) -> int:

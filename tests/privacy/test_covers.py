@@ -1,0 +1,115 @@
+"""Runs of crowds: what covers all of them, and verification as a yes-or-no question."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+
+from chaffinch.errors import GuaranteeNotProven
+from chaffinch.privacy import DecoyedValues, EncodedNumbers, FlippedBits, FlippedValues
+from chaffinch.privacy.covers import cover_of, covering_pairs, covering_runs, proven_delta
+from chaffinch.privacy.numerics.runs import CrowdRefused, Run, cover_crowds
+
+SETTINGS = [
+    FlippedBits(users=1, flip_probability="0.1"),
+    FlippedBits(users=300, flip_probability="0.03"),
+    FlippedBits(users=20_000, flip_probability="0.0005", copies=3),
+    FlippedBits(users=20_000, flip_probability="0.05"),
+    FlippedBits(users=1_000_000_000, flip_probability="1e-7"),
+    FlippedBits(users=300, flip_probability="0.03", decoys=40),
+    EncodedNumbers(users=400, resolution=4, flip_probability="0.02", slots="together"),
+]
+
+
+def assert_covering(runs: list[Run], last: int) -> None:
+    assert runs[0][0] == 0
+    assert runs[-1][1] == last
+    assert all(low <= high for low, high in runs)
+    assert all(after[0] == before[1] + 1 for before, after in pairwise(runs))
+
+
+@pytest.mark.parametrize("few_runs", [True, False])
+@pytest.mark.parametrize("last", [0, 1, 2, 7, 1000, 10**9])
+def test_runs_follow_one_another(last: int, few_runs: bool) -> None:  # noqa: FBT001 - a case
+    asked: list[Run] = []
+
+    def holds(run: Run) -> bool:
+        asked.append(run)
+        return run[1] - run[0] <= run[0] // 3
+
+    runs = cover_crowds(holds, last, few_runs=few_runs)
+    assert_covering(runs, last)
+    assert all(holds(run) for run in runs)
+    assert all(0 <= low <= high <= last for low, high in asked)
+    assert len(asked) <= 5 * len(runs) + 5
+
+
+def test_the_crowd_that_does_not_hold_is_named() -> None:
+    for few_runs in (True, False):
+        with pytest.raises(CrowdRefused) as refused:
+            cover_crowds(lambda run: not run[0] <= 37 <= run[1], 100, few_runs=few_runs)
+        assert refused.value.ones == 37
+    with pytest.raises(CrowdRefused):
+        cover_crowds(lambda run: run[0] == run[1], 100, most=50)
+
+
+@pytest.mark.parametrize("mechanism", SETTINGS, ids=str)
+@pytest.mark.parametrize("epsilon", [0.4, 1.0])
+def test_a_promise_is_proven_just_above_the_truth_and_refused_just_below(
+    mechanism: FlippedBits, epsilon: float
+) -> None:
+    truth = mechanism.delta(epsilon)
+    for above in (truth.upper * (1 + 1e-4), math.sqrt(truth.upper)):
+        assert proven_delta(mechanism, epsilon, above) <= above
+    below = truth.lower * (1 - 1e-4)
+    assert proven_delta(mechanism, epsilon, below) > below
+
+
+def test_beyond_the_local_epsilon_nothing_is_searched() -> None:
+    mechanism = FlippedBits(users=300, flip_probability="0.25")
+    assert proven_delta(mechanism, 1.2, 1e-300) == 0.0
+
+
+def test_other_mechanisms_are_bounded_as_ever() -> None:
+    for mechanism in (
+        DecoyedValues(decoys=200, values=4),
+        FlippedValues(users=300, values=3, flip_probability="0.03"),
+    ):
+        reached = mechanism.delta(1.0).upper
+        assert proven_delta(mechanism, 1.0, reached * 1.001) <= reached * 1.001
+        assert proven_delta(mechanism, 1.0, reached / 2) > reached / 2
+
+
+def test_runs_prove_what_single_crowds_have() -> None:
+    mechanism = FlippedBits(users=300, flip_probability="0.03")
+    delta = mechanism.delta(1.0).upper * 1.01
+    runs = covering_runs(mechanism.bit_crowds, 1.0, delta)
+    assert_covering(runs, 299)
+    assert 1 < len(runs) < 60
+    for low, high in runs:
+        for ones in {low, (low + high) // 2, high}:
+            assert mechanism.crowd(ones=ones).delta(1.0).upper <= delta
+
+
+def test_any_two_runs_prove_a_choice() -> None:
+    mechanism = FlippedValues(users=300, values=3, flip_probability="0.03")
+    bits = FlippedBits(users=300, flip_probability="0.03")
+    delta = mechanism.delta(1.0).upper * 1.02
+    assert_covering(covering_pairs(bits.bit_crowds, 1.0, delta), 299)
+    with pytest.raises(GuaranteeNotProven):
+        covering_pairs(bits.bit_crowds, 1.0, mechanism.delta(1.0).lower * 0.999)
+
+
+def test_what_composes_gets_a_grid_and_what_is_local_needs_none() -> None:
+    bit = FlippedBits(users=300, flip_probability="0.1")
+    cover = cover_of([(bit, 4)], 2.0, 1e-4)
+    assert cover.growth is not None
+    assert 1 < cover.growth < Fraction(11, 10)
+    assert cover.nodes > 100
+    local = cover_of([(bit, 4)], 4 * bit.local_epsilon, 1e-300)
+    assert (local.growth, local.runs) == (None, (((0, 299),),))
+    with pytest.raises(GuaranteeNotProven):
+        cover_of([(bit, 4)], 2.0, 1e-12)
