@@ -97,6 +97,14 @@ def test_several_questions_and_rounds(names: tuple[str, ...], rounds: int) -> No
     checker.check_plan(plan.document(), document)
 
 
+def test_a_choice_among_many_is_composed() -> None:
+    part = Part("wide", cf.Choice(range(4)), Flips(drawable(0.02), 1, 5))
+    plan = Plan("", (part,), 20_000, 20_000, 20_000, 1, 0.3, 3.1e-7)
+    document = plan.certificate().document()
+    assert document["grid"] is not None
+    assert verdict(document) == "proven"
+
+
 def test_what_trusts_no_shuffler() -> None:
     for names, rounds in ((("bit",), 1), (("cut", "flags"), 3)):
         plan = promise(*names, epsilon=200.0, rounds=rounds, crowd=1)
@@ -322,6 +330,13 @@ def test_a_promise_that_does_not_hold_gets_no_certificate() -> None:
         wrong = Plan("", plan.parts, USERS, USERS, USERS, 1, plan.epsilon, plan.delta / 2)
         with pytest.raises(GuaranteeNotProven):
             wrong.certificate()
+
+
+def test_sums_too_wide_to_be_checked_are_refused_at_once() -> None:
+    part = Part("wide", cf.Number(0, 60), Encoded(drawable(0.2), 64, together=True))
+    plan = Plan("", (part,), 10**6, 10**6, 10**6, 1, 0.1, 1e-6)
+    with pytest.raises(InvalidInput, match="standard deviation of a sum"):
+        plan.certificate()
 
 
 def test_a_certificate_replaces_no_plan(tmp_path: Path) -> None:

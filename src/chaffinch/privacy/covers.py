@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from chaffinch.errors import GuaranteeNotProven
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
 from chaffinch.privacy.mechanisms.bits import SumMechanism
 from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
 from chaffinch.privacy.numerics.laws import Law, sum_of_flips, target_bits
+from chaffinch.privacy.numerics.loss import knots_of_sum
 from chaffinch.privacy.numerics.loss_grids import Rounds, dominating_loss
 from chaffinch.privacy.numerics.pairs import SideTests, pair_delta, side_tests
 from chaffinch.privacy.numerics.precision import LEAST_TAIL, Floats, Wide, up
@@ -28,6 +29,10 @@ from chaffinch.privacy.numerics.runs import CrowdRefused, Run, cover_crowds
 
 _UNSEEN = 1e-8
 """The share of delta that a window may leave out: too little to cost a run."""
+_WIDE = 300.0
+"""From this variance on two sums are composed instead of compared pair by pair."""
+_WIDEST = 600.0
+"""A wider sum takes longer than a minute to check."""
 _PROBES = 12
 """At so many epsilons a run is asked whether it stays near a profile."""
 _STEPS, _MOST_STEPS = 200, 4_000
@@ -56,14 +61,31 @@ def cover_of(parts: Sequence[tuple[Mechanism, int]], epsilon: float, delta: floa
     (first, times), *others = parts
     if sum(count * unit.local_epsilon for unit, count in parts) <= epsilon:
         return Cover(tuple(_whole(unit) for unit, _ in parts))
+    for unit, _ in parts:
+        _require_narrow(unit)
     if not others and times == 1:
         if isinstance(first, SumMechanism):
             return Cover((tuple(covering_runs(first.bit_crowds, epsilon, delta)),))
         _require(first.delta_bound(epsilon), epsilon, delta)
         return Cover(((),))
-    if not others and times == 2 and isinstance(first, SumMechanism):
+    pair = not others and times == 2
+    # Of wide sums a profile is sharp enough, and far fewer things have to be compared.
+    if pair and isinstance(first, SumMechanism) and first.bit_crowds.variance < _WIDE:
         return Cover((tuple(covering_pairs(first.bit_crowds, epsilon, delta)),))
     return _cover_rounds(parts, epsilon, delta)
+
+
+def _require_narrow(unit: Mechanism) -> None:
+    """Refuse a sum that nobody could check in a minute."""
+    spread = math.sqrt(unit.bit_crowds.variance) if isinstance(unit, SumMechanism) else 0.0
+    if not spread <= _WIDEST:
+        raise InvalidInput(
+            "standard deviation of a sum to certify",
+            f"at most {_WIDEST:g} bits",
+            f"{spread:.0f}",
+            hint="the promise may hold all the same; a larger epsilon, or a number in fewer "
+            "bits, can be certified",
+        )
 
 
 def _whole(unit: Mechanism) -> tuple[Run, ...]:
@@ -177,9 +199,11 @@ def _cover_profile(unit: Mechanism, epsilons: Floats, excess: float) -> tuple[li
     allowed = np.maximum(deltas, deltas[0] * 1e-18) * (1.0 + excess)
     tail = max(Wide(float(allowed.min())) * _UNSEEN, LEAST_TAIL)
     crowds = unit.bit_crowds
+    target = target_bits(crowds.copies, crowds.flip)
 
     def reached(run: Run, places: Floats) -> Floats:
-        return crowds.knots(*run, mirrored=False, tail=tail).deltas(places)[1]
+        others = _common_law(crowds, run, tail, mirrored=False)
+        return knots_of_sum(others, target, crowds.steepest).deltas(places)[1]
 
     def ratio(run: Run) -> float:
         return float((reached(run, probes) / allowed).max())
@@ -214,13 +238,16 @@ class _TwoSums:
         """Return an upper end of delta."""
         if first not in self.leaving:
             # Leaving is joining in the mirror: ones and zeros change places.
-            self.leaving[first] = self._others(first, mirrored=True)
+            self.leaving[first] = _common_law(self.crowds, first, self.tail, mirrored=True)
         if second not in self.joining:
-            self.joining[second] = side_tests(self._others(second, mirrored=False), self.target)
+            others = _common_law(self.crowds, second, self.tail, mirrored=False)
+            self.joining[second] = side_tests(others, self.target)
         return pair_delta(self.leaving[first], self.joining[second], self.target, self.epsilon)[1]
 
-    def _others(self, run: Run, *, mirrored: bool) -> Law:
-        ones, zeros = run[0] * self.crowds.step, (self.crowds.last - run[1]) * self.crowds.step
-        plus, minus = (zeros, ones) if mirrored else (ones, zeros)
-        # Summed directly: the noise of a transform would make every test of a pair count.
-        return sum_of_flips(plus, minus, self.crowds.flip, self.tail, 1.0)
+
+def _common_law(crowds: BitCrowds, run: Run, tail: Any, *, mirrored: bool) -> Law:
+    """Return the sum of the records that all crowds of a run have."""
+    ones, zeros = run[0] * crowds.step, (crowds.last - run[1]) * crowds.step
+    plus, minus = (zeros, ones) if mirrored else (ones, zeros)
+    # Summed directly where that can be: beside small deltas the noise of a transform shows.
+    return sum_of_flips(plus, minus, crowds.flip, tail, 1.0)
