@@ -9,8 +9,9 @@ from itertools import pairwise
 import pytest
 
 from chaffinch.errors import GuaranteeNotProven
-from chaffinch.privacy import DecoyedValues, EncodedNumbers, FlippedBits, FlippedValues
+from chaffinch.privacy import DecoyedValues, EncodedNumbers, FlippedBits, FlippedValues, covers
 from chaffinch.privacy.covers import cover_of, covering_pairs, covering_runs, proven_delta
+from chaffinch.privacy.numerics.precision import Wide
 from chaffinch.privacy.numerics.runs import CrowdRefused, Run, cover_crowds
 
 SETTINGS = [
@@ -113,3 +114,16 @@ def test_what_composes_gets_a_grid_and_what_is_local_needs_none() -> None:
     assert (local.growth, local.runs) == (None, (((0, 299),),))
     with pytest.raises(GuaranteeNotProven):
         cover_of([(bit, 4)], 2.0, 1e-12)
+
+
+def test_long_sums_in_doubles_are_the_same_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowds = FlippedBits(users=20_000, flip_probability="0.05").bit_crowds
+    run = (300, 420)
+    exact = covers.common_law(crowds, run, Wide(1e-20), mirrored=True)
+    monkeypatch.setattr(covers, "DIRECT_PRODUCTS", 0)
+    rough = covers.common_law(crowds, run, Wide(1e-20), mirrored=True)
+    assert rough.start == exact.start
+    allowed = (exact.relative + rough.relative) * exact.mass + rough.missing
+    assert (abs(rough.mass - exact.mass) <= allowed).all()
+    assert 0 < rough.relative < 1e-11
+    assert rough.missing >= exact.missing

@@ -20,7 +20,7 @@ from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
 from chaffinch.privacy.mechanisms.bits import SumMechanism
 from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
-from chaffinch.privacy.numerics.laws import Law, sum_of_flips, target_bits
+from chaffinch.privacy.numerics.laws import DIRECT_PRODUCTS, Law, binomial, convolve, target_bits
 from chaffinch.privacy.numerics.loss import knots_of_sum
 from chaffinch.privacy.numerics.loss_grids import Rounds, dominating_loss
 from chaffinch.privacy.numerics.pairs import SideTests, pair_delta, side_tests
@@ -33,6 +33,8 @@ _WIDE = 300.0
 """From this variance on two sums are composed instead of compared pair by pair."""
 _WIDEST = 600.0
 """A wider sum takes longer than a minute to check."""
+_UNDERFLOW = 1e-290
+"""More than all products that are too small for a double can add up to."""
 _PROBES = 12
 """At so many epsilons a run is asked whether it stays near a profile."""
 _STEPS, _MOST_STEPS = 200, 4_000
@@ -202,7 +204,7 @@ def _cover_profile(unit: Mechanism, epsilons: Floats, excess: float) -> tuple[li
     target = target_bits(crowds.copies, crowds.flip)
 
     def reached(run: Run, places: Floats) -> Floats:
-        others = _common_law(crowds, run, tail, mirrored=False)
+        others = common_law(crowds, run, tail, mirrored=False)
         return knots_of_sum(others, target, crowds.steepest).deltas(places)[1]
 
     def ratio(run: Run) -> float:
@@ -238,16 +240,23 @@ class _TwoSums:
         """Return an upper end of delta."""
         if first not in self.leaving:
             # Leaving is joining in the mirror: ones and zeros change places.
-            self.leaving[first] = _common_law(self.crowds, first, self.tail, mirrored=True)
+            self.leaving[first] = common_law(self.crowds, first, self.tail, mirrored=True)
         if second not in self.joining:
-            others = _common_law(self.crowds, second, self.tail, mirrored=False)
+            others = common_law(self.crowds, second, self.tail, mirrored=False)
             self.joining[second] = side_tests(others, self.target)
         return pair_delta(self.leaving[first], self.joining[second], self.target, self.epsilon)[1]
 
 
-def _common_law(crowds: BitCrowds, run: Run, tail: Any, *, mirrored: bool) -> Law:
+def common_law(crowds: BitCrowds, run: Run, tail: Any, *, mirrored: bool) -> Law:
     """Return the sum of the records that all crowds of a run have."""
     ones, zeros = run[0] * crowds.step, (crowds.last - run[1]) * crowds.step
     plus, minus = (zeros, ones) if mirrored else (ones, zeros)
-    # Summed directly where that can be: beside small deltas the noise of a transform shows.
-    return sum_of_flips(plus, minus, crowds.flip, tail, 1.0)
+    first, second = binomial(plus, 1 - crowds.flip, tail), binomial(minus, crowds.flip, tail)
+    if len(first.mass) * len(second.mass) <= DIRECT_PRODUCTS:
+        return convolve(first, second)
+    # Summed directly, in doubles for speed: beside small deltas the noise of a transform shows.
+    mass = np.convolve(first.mass.astype(np.float64), second.mass.astype(np.float64))
+    steps = 2.0 * min(len(first.mass), len(second.mass)) + 8.0
+    relative = first.relative + second.relative + 2 * steps * 2.0**-53
+    missing = first.missing + second.missing + _UNDERFLOW
+    return Law(first.start + second.start, mass.astype(Wide), 2 * relative, 2 * missing)
