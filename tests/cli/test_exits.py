@@ -92,6 +92,21 @@ def test_ctrl_c(cli: Callable[..., Done], broken: Callable[[BaseException], None
     assert (done.code, done.out, done.err) == (130, "", "stopped\n")
 
 
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_an_interruption_that_a_library_makes_an_error_of(
+    end: signal.Signals, cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        try:
+            signal.raise_signal(end)
+        except KeyboardInterrupt:
+            raise RuntimeError("a schema could not be built") from None
+
+    monkeypatch.setattr("chaffinch.cli.paths.open_plan", stopped)
+    done = cli("plan", "--check", "x.json")
+    assert (done.code, done.out, done.err) == (130, "", "stopped\n")
+
+
 @pytest.mark.parametrize("module", ["chaffinch.cli.app", "cyclopts", "rich.console"])
 def test_ctrl_c_while_it_is_loaded(module: str) -> None:
     program = f"""

@@ -7,8 +7,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.cli.output import printable, speaking
@@ -18,7 +19,7 @@ from chaffinch.errors import ChaffinchError, Reason
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError
 
-_ENDING = ("SIGTERM", "SIGHUP")
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
 _TRACE = "CHAFFINCH_TRACE"
 """Set this in the environment to see where an unexpected error comes from."""
 
@@ -29,18 +30,29 @@ def run_command(app: App, words: list[str]) -> int:
         # A terminal that lacks a letter shows a question mark instead of failing.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    with _stoppable(), speaking(words):
-        return _run(app, words, as_json="--json" in words)
+    with _stoppable() as stops, speaking(words):
+        return _run(partial(_call, app, words, stops), as_json="--json" in words)
 
 
-def _run(app: App, words: list[str], *, as_json: bool) -> int:  # noqa: PLR0911 - one for each way to end
-    from cyclopts import CycloptsError
+def _call(app: App, words: list[str], stops: list[int]) -> Any:
     from rich.console import Console
 
     try:
         # The console for help is a fresh one, so that it knows the width of today.
         code = app([STREAM if word == "-" else word for word in words], console=Console())
         sys.stdout.flush()
+    except Exception:
+        if stops:  # A library has made an error of its own of the interruption.
+            raise KeyboardInterrupt from None
+        raise
+    return code
+
+
+def _run(command: Callable[[], Any], *, as_json: bool) -> int:  # noqa: PLR0911 - one for each way to end
+    from cyclopts import CycloptsError
+
+    try:
+        code = command()
     except CycloptsError as error:
         return _failed(_usage(error), as_json=as_json)
     except ChaffinchError as error:
@@ -62,26 +74,32 @@ def _run(app: App, words: list[str], *, as_json: bool) -> int:  # noqa: PLR0911 
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
-    """Let a request to end, or a terminal that closes, remove unfinished files as Ctrl-C does."""
+def _stoppable() -> Iterator[list[int]]:
+    """Let a request to end, or a terminal that closes, remove unfinished files as Ctrl-C does.
+
+    Yields the signals that came, which grow meanwhile.
+    """
+    stops: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield stops
         return
+
+    def stop(number: int, _frame: object) -> None:
+        stops.append(number)
+        if number != signal.SIGINT:
+            # Cleaning up is not to be stopped by the same signal again.
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
     asked = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
     # Whoever starts a command with nohup wants it to go on.
     heard = [one for one in asked if signal.getsignal(one) is not signal.SIG_IGN]
-    before = {one: signal.signal(one, _stop) for one in heard}
+    before = {one: signal.signal(one, stop) for one in heard}
     try:
-        yield
+        yield stops
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
-
-
-def _stop(number: int, _frame: object) -> None:
-    # Cleaning up is not to be stopped by the same signal again.
-    signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 def _usage(error: CycloptsError) -> ChaffinchError:
