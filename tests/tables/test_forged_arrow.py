@@ -102,7 +102,7 @@ def a_union() -> bytes:
 def a_dictionary_that_grows() -> bytes:
     values: list[str] = []
     batches = []
-    for _ in range(30):
+    for _ in range(14):
         values.append(LONG)
         array = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array(values))
         batches.append(pa.record_batch({"a": array}))

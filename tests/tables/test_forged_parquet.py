@@ -122,9 +122,28 @@ def the_same_group_many_times() -> bytes:
     return forged.file([page], [forged.column()], Times(group, 10_000))
 
 
+def many_small_pages_many_times() -> bytes:
+    page = forged.page(b"", 0)
+    group = forged.group(forged.chunk([page] * 50_000 + [NUMBERS], 1), rows=1)
+    return forged.file([*[page] * 50_000, NUMBERS], [forged.column()], Times(group, 1000))
+
+
+def many_dictionaries_of_many_values() -> bytes:
+    listed = forged.page(b"", 1 << 22, zeros=1 << 24, dictionary=True)
+    size = len(listed) + len(FIRST_PLACE)
+    groups = [
+        forged.group(
+            forged.chunk(
+                [listed, FIRST_PLACE], 1, start=4 + size * at, kind=forged.BYTES, listed=True
+            ),
+            rows=1,
+        )
+        for at in range(1000)
+    ]
+    return forged.file([listed, FIRST_PLACE] * 1000, [forged.column("a", forged.BYTES)], groups)
+
+
 def columns_within_columns() -> bytes:
-    elements = forged.thrift(Times({3: forged.OPTIONAL, 4: b"a", 5: 1}, 100_000))
-    assert len(elements) < 1 << 21
     deep = [{3: forged.OPTIONAL, 4: b"a", 5: 1}] * 100_000
     root = {4: b"schema", 5: 1}
     group = forged.group(forged.chunk([NUMBERS], 1), rows=1)
@@ -136,7 +155,7 @@ def a_million_columns() -> bytes:
 
 
 def groups_of_nothing() -> bytes:
-    return forged.file([], [forged.column()], Times({1: []}, 900_000))
+    return forged.file([], [forged.column()], Times({1: []}, 200_000))
 
 
 def a_long_footer() -> bytes:
@@ -157,6 +176,8 @@ FORGED: list[Callable[[], bytes]] = [
     many_lengths,
     many_pages_of_one_long_value,
     the_same_group_many_times,
+    many_small_pages_many_times,
+    many_dictionaries_of_many_values,
     columns_within_columns,
     a_million_columns,
     groups_of_nothing,

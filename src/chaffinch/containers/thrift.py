@@ -18,8 +18,8 @@ _TRUE, _FALSE, _BYTE, _SHORT, _DOUBLE, _LIST, _SET, _MAP = 1, 2, 3, 4, 7, 9, 10,
 _BITS = {_SHORT: 16, INT: 32, LONG: 64}
 _WIDTHS = {_TRUE: 1, _FALSE: 1, _BYTE: 1, _DOUBLE: 8}
 _DEEPEST = 64
-LONGEST_LIST = 1_000_000
-"""As many values as pyarrow reads, too."""
+LONGEST_LIST = 300_000
+"""Of what is kept. More columns, or groups of rows, have no room in a footer that is read."""
 
 Fields = dict[int, Any]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _FILE = b"ARROW1"
 _LARGEST_PAGE = 1 << 27
-_LARGEST_DICTIONARY = 1 << 25
+_LARGEST_DICTIONARY = 1 << 24
 """Of Parquet. Every value takes four bytes at least, and becomes sixteen."""
 _LARGEST_LENGTHS = 1 << 22
 """Of pages that tell lengths as differences. 128 lengths take five bytes, and become 512."""
@@ -37,6 +37,8 @@ _LARGEST_BODY = 1 << 30
 """What a batch of Arrow that is not compressed may take."""
 _WORK, _LARGEST_RATIO = 1 << 33, 1000
 """Bytes that any file may unpack to, and how many times its own size it may beyond them."""
+_PAGE_WORK, _LISTED_WORK = 1 << 11, 1 << 7
+"""What asking a page is worth, and each byte of a dictionary, in bytes that are unpacked."""
 _VALUE_BYTES = 16
 """What any value takes beside its content: a view of it, an offset, its levels."""
 _SMALLER = "write the file again with smaller row groups, or as CSV"
@@ -101,17 +103,17 @@ def _check_parts(
     """Return how many rows of each group may be decoded at a time; refuse what is too large."""
     if (metadata.num_columns, metadata.num_row_groups) != (len(footer.leaves), len(footer.groups)):
         raise EOFError
+    if sum(chunk.packed for chunks in footer.groups for chunk in chunks) > footer.start:
+        raise EOFError  # the same bytes would be read over and over
     steps = [rows] * len(footer.groups)
-    work = 0
+    work = _Work(file.seek(0, io.SEEK_END))
     for number, leaf in enumerate(footer.leaves):
         # As pyarrow chooses them: a name stands for all columns below it.
         if not any(f"{leaf.path}.".startswith(f"{column}.") for column in columns):
             continue
         for group, chunks in enumerate(footer.groups):
-            parts = list(_read_parts(leaf, chunks[number], file, footer.start))
+            parts = list(_read_parts(leaf, chunks[number], file, footer.start, work))
             steps[group] = min(steps[group], _rows_at_once(leaf, parts, rows))
-            work += sum(part.bytes_of(part.values) for part in parts)
-    _check_work(work, file.seek(0, io.SEEK_END))
     file.seek(0)
     return steps
 
@@ -133,7 +135,7 @@ class _Part:
         return content + several * _VALUE_BYTES
 
 
-def _read_parts(leaf: Leaf, chunk: Chunk, file: BinaryIO, end: int) -> Iterator[_Part]:
+def _read_parts(leaf: Leaf, chunk: Chunk, file: BinaryIO, end: int, work: _Work) -> Iterator[_Part]:
     """Yield what the pages of a chunk become, once none of them is too large."""
     name = leaf.path.partition(".")[0]
     fixed = leaf.length if leaf.kind == parquet.FIXED_BYTES else 0
@@ -143,7 +145,9 @@ def _read_parts(leaf: Leaf, chunk: Chunk, file: BinaryIO, end: int) -> Iterator[
         if size > _largest(page) or not 0 <= fixed <= LONGEST_LINE:
             raise _too_large(name)
         written += size
+        work.add(_PAGE_WORK)
         if page.kind == parquet.DICTIONARY_PAGE:
+            work.add(_LISTED_WORK * size)
             if page.values > size:
                 raise EOFError
             listed = _longest_listed(name, chunk, page, file) if leaf.kind == parquet.BYTES else 0
@@ -153,7 +157,9 @@ def _read_parts(leaf: Leaf, chunk: Chunk, file: BinaryIO, end: int) -> Iterator[
                 longest = listed if page.encoding in parquet.DICTIONARY_ENCODINGS else None
                 if page.encoding == parquet.DELTA_BYTES:
                     longest = written  # a value repeats others: at most all before it
-            yield _Part(page.values, size, longest)
+            part = _Part(page.values, size, longest)
+            work.add(part.bytes_of(page.values))
+            yield part
 
 
 def _largest(page: Page) -> int:
@@ -175,9 +181,10 @@ def _longest_listed(name: str, chunk: Chunk, page: Page, file: BinaryIO) -> int:
             content = codec.decompress(content, page.unpacked, asbytes=True)
     except (pa.ArrowException, ValueError, OSError):
         return page.unpacked  # one value can be all of it
+    read_length = struct.Struct("<I").unpack_from
     longest = place = 0
     while place + 4 <= len(content):
-        (length,) = struct.unpack_from("<I", content, place)
+        (length,) = read_length(content, place)
         longest = max(longest, length)
         place += 4 + length
     if longest > LONGEST_LINE:
@@ -212,10 +219,17 @@ def _largest_run(parts: list[_Part], rows: int) -> int:
     return most
 
 
-def _check_work(unpacked: int, packed: int) -> None:
-    """Refuse what is packed so tightly that it holds nobody's answers, whatever it holds."""
-    if unpacked > _WORK + _LARGEST_RATIO * packed:
-        raise _too_large()
+class _Work:
+    """What a file makes of its bytes; one that makes too much of them holds nobody's answers."""
+
+    def __init__(self, packed: int = 0) -> None:
+        self._left = _WORK + _LARGEST_RATIO * packed
+
+    def add(self, unpacked: int, packed: int = 0) -> None:
+        """Count what some bytes become."""
+        self._left += _LARGEST_RATIO * packed - unpacked
+        if self._left < 0:
+            raise _too_large()
 
 
 # ----------------------------------------------------------------------------
@@ -283,7 +297,7 @@ class _CheckedMessages(io.RawIOBase):
         self._messages = pa.ipc.MessageReader.open_stream(file)
         self._waiting = memoryview(b"")
         self._dictionaries: dict[int, int] = {}
-        self._read = self._work = 0
+        self._work = _Work()
 
     def readable(self) -> bool:
         return True
@@ -312,9 +326,8 @@ class _CheckedMessages(io.RawIOBase):
             self._dictionaries[parts.dictionary] = size
             if sum(self._dictionaries.values()) > _LARGEST_BATCH:
                 raise _too_large()
-        self._read += parts.packed + message.metadata.size
-        self._work += parts.unpacked + _VALUE_BYTES * parts.rows
-        _check_work(self._work, self._read)
+        read = parts.packed + message.metadata.size
+        self._work.add(parts.unpacked + _VALUE_BYTES * parts.rows, read)
 
 
 def _too_large(column: str | None = None) -> InvalidTable:
