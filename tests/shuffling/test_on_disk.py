@@ -148,6 +148,13 @@ def test_more_than_fits_into_memory_is_spilled(
     assert sorted(found) == list(range(40))
 
 
+def test_nothing_is_held_any_more_when_all_is_done(tmp_path: Path) -> None:
+    with Watched(folder=tmp_path, memory=1000, workers=1) as buckets:
+        buckets.fill([CODES])
+        assert sum(len(piece) for piece in buckets.ordered()) == 100
+    assert sum(len(piece) for piece in buckets.ordered()) == 0
+
+
 def test_every_bucket_is_used(tmp_path: Path) -> None:
     """With a mean of 256 messages an empty bucket has a chance below 1e-100."""
     with Watched(folder=tmp_path, memory=1 << 20, workers=1) as buckets:

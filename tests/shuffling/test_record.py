@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from chaffinch import files
@@ -328,6 +329,15 @@ def test_a_batch_is_unfinished_from_its_claim_to_its_end(tmp_path: Path) -> None
     assert not record.is_unfinished("0" * 32)
     record.finish(made)
     assert not record.is_unfinished(made)
+
+
+def test_a_shuffle_that_was_cut_short_is_not_repeated_with_other_messages(tmp_path: Path) -> None:
+    record, other = Record(tmp_path / "record"), CodeCounts(PLAN.codes)
+    claim(record, A)
+    other.add(np.array([1], np.uint32))
+    with pytest.raises(InvalidFile, match="the same names with other messages") as caught:
+        record.claim([A], facts_of("0" * 32), other)
+    assert caught.value.reason is Reason.DAMAGED
 
 
 @pytest.mark.parametrize("names", [(A,), (A, C), (A, B, C), (C, A)])
