@@ -35,6 +35,29 @@ def assert_just_above(found: int, precision: object, truth: Fraction) -> None:
     assert truth <= reached <= truth + CLOSE
 
 
+@pytest.mark.parametrize(
+    ("count", "chance"),
+    [(1, Fraction(1, 3)), (7, Fraction(1, 2)), (40, Fraction(1, 64)), (300, Fraction(2, 7))],
+)
+def test_masses_are_lower_ends_and_lack_next_to_nothing(count: int, chance: Fraction) -> None:
+    precision = checker.Precision(Fraction(1, 1000))
+    start, masses = precision.binomial(count, chance)
+    weights = exact.count_weights(0, count, chance)
+    for place, mass in enumerate(masses, start):
+        assert mass * chance.denominator**count <= weights[place] * precision.one
+    assert 0 <= precision.one - sum(masses) < precision.one >> (precision.keep - 10)
+
+
+def test_masses_that_are_left_out_are_still_counted() -> None:
+    """With few bits kept, what lies behind the window must lower every mass in it."""
+    precision = checker.Precision(Fraction(1))
+    precision.keep = 3
+    start, masses = precision.binomial(300, Fraction(2, 7))
+    weights = exact.count_weights(0, 300, Fraction(2, 7))
+    inside = Fraction(sum(weights[start : start + len(masses)]), 7**300)
+    assert Fraction(9, 10) < Fraction(sum(masses), precision.one) <= inside < 1
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_one_sum(seed: int) -> None:
     draw = random.Random(seed)
@@ -60,7 +83,7 @@ def test_the_total_of_numbers() -> None:
     assert_just_above(found, precision, exact.worst_delta(pairs, Fraction(2)))
 
 
-@pytest.mark.parametrize("flip", [Fraction(1, 32), Fraction(1, 5), Fraction(3, 8)])
+@pytest.mark.parametrize("flip", [Fraction(1, 32), Fraction(1, 10), Fraction(3, 8)])
 def test_two_sums_are_a_choice(flip: Fraction) -> None:
     others = 5
     precision = checker.Precision(Fraction(1, 10**15))
@@ -137,6 +160,36 @@ def test_the_exponential_is_just_below(epsilon: str) -> None:
         assert low * (1 - Fraction(1, 10**30)) < found < high
 
 
+def test_the_exponential_of_next_to_nothing_is_not_above_it() -> None:
+    assert checker.exponential(Fraction(1, 1 << 200)) == UNIT
+
+
+def test_outcomes_without_mass_do_not_hide_others() -> None:
+    pair = checker.Pair((0, [1, 0, 8]), (0, [4, 0, 1]), 10)
+    assert pair.excess(2 * UNIT) == (8 - 2 * 1 + 10 - 9) * UNIT
+
+
+def test_losses_too_small_to_follow_are_not_lost() -> None:
+    precision = checker.Precision(Fraction(1))
+    dust, one = 5 << 20, precision.one
+    loss = (-2, [dust, 0, one - 2 * dust, 0, dust])
+    (start, masses), infinite = checker.add_losses(loss, loss, precision)
+    assert sum(masses) + infinite >= one
+    assert infinite >= 2 * dust * (one - 2 * dust) // one
+    # What was at the bottom moved up, not away: all that is left stands at 0.
+    assert start == 0
+    assert masses[0] >= one - infinite
+
+
+def test_a_profile_that_rises_is_taken_as_flat() -> None:
+    one = 1 << 80
+    deltas = [one // 2, one // 4, one // 3]
+    (start, masses), infinite = checker.dominating_losses([UNIT, 2 * UNIT, 3 * UNIT], deltas, one)
+    assert (start, infinite) == (-2, one // 4)
+    assert min(masses) >= 0
+    assert one <= sum(masses) + infinite <= one + 8
+
+
 def test_the_chance_that_anything_is_cut() -> None:
     flip, values, slots, records = Fraction(1, 8), 9, 4, 50
     zeros = exact.count_weights(0, values - 1, flip)
@@ -146,6 +199,14 @@ def test_the_chance_that_anything_is_cut() -> None:
     few = checker.cut_chance(Fraction(1, 1 << 20), values, 5, records, Fraction(1, 10**20))
     assert 0 < few < Fraction(1, 10**20)
     assert checker.cut_chance(flip, values, values, records, Fraction(1, 10)) == 0
+
+
+def test_cut_messages_cost_their_chance_in_both_laws() -> None:
+    law = checker.Bits(Fraction(1, 8), 1, 1, 9, singles(9))
+    asked = (None, Fraction(1), Fraction(1, 100))
+    without, cut = (checker.reached_delta([(law, 1)], c, *asked) for c in (0, Fraction(1, 50)))
+    growth = Fraction(checker.exponential(Fraction(1)), UNIT)
+    assert cut - without == Fraction(1, 50) * (1 + growth)
 
 
 def test_local_growth_is_a_power_of_the_odds() -> None:
