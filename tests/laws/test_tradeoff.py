@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from chaffinch import privacy
+from chaffinch.privacy.tradeoff import mu_from_ends
 from tests.laws.mechanisms import bits, slower
 
 LEVELS = np.linspace(0.0, 1.0, 21)
@@ -73,6 +74,22 @@ def test_mu_covers_the_curve_everywhere(mechanism: privacy.FlippedBits) -> None:
     curve = mechanism.tradeoff(inner)
     gaussian = ndtr(-ndtri(inner) - bracket.upper)
     assert np.all(gaussian <= curve.upper + ROUND)
+
+
+@slower
+@given(mechanism=bits(60), data=st.data())
+def test_looser_upper_ends_never_give_a_smaller_mu(
+    mechanism: privacy.FlippedBits, data: st.DataObject
+) -> None:
+    """Any upper ends are valid that are larger: what they prove of mu is no better."""
+    nodes = mechanism.nodes()
+    lower, upper = mechanism.profile(nodes)
+    step, first = data.draw(st.integers(1, 5)), data.draw(st.integers(0, 4))
+    raised = upper.copy()
+    raised[first::step] = np.minimum(raised[first::step] * data.draw(st.floats(1.0, 3.0)), 1.0)
+    local = mechanism.local_epsilon
+    tight, loose = (mu_from_ends(nodes, lower, ends, local)[1] for ends in (upper, raised))
+    assert mechanism.gaussian_mu().lower <= tight <= loose * (1 + 1e-9)
 
 
 @slower

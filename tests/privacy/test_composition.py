@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -10,6 +11,7 @@ import pytest
 
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
+from chaffinch.privacy import composition
 
 COLUMNS = privacy.FlippedFilters(filters=2, bits=20, flip_probability="0.4")
 PEOPLE = privacy.FlippedBits(users=20, flip_probability="0.3")
@@ -120,3 +122,99 @@ def test_what_was_cut_in_any_round_is_paid_for(distance: Fraction) -> None:
         assert found.lower <= exact.lower
         assert cut.delta_bound(epsilon) == pytest.approx(min(quick + cost, 1.0), rel=1e-9)
         assert found.upper <= 1.0
+
+
+def bits(users: int, flip: str) -> privacy.FlippedBits:
+    return privacy.FlippedBits(users=users, flip_probability=flip)
+
+
+@pytest.mark.parametrize(("users", "flip", "times"), [(1000, "0.02", 100), (1000, "0.269", 1000)])
+def test_a_finer_grid_is_never_looser(users: int, flip: str, times: int) -> None:
+    part = bits(users, flip)
+    ends = [
+        privacy.compose(part, times=times, resolution=resolution).epsilon(1e-6).upper
+        for resolution in (0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-9)
+    ]
+    usual = privacy.compose(part, times=times).epsilon(1e-6).upper
+    assert max(ends) <= usual
+    assert all(fine <= coarse * (1 + 1e-7) for coarse, fine in itertools.pairwise(ends))
+
+
+@pytest.mark.parametrize("local", ["0.1", "0.0001", "1e-10", "1e-36"])
+@pytest.mark.parametrize(("users", "times"), [(10**4, 10**4), (10**6, 10**4), (200, 50)])
+def test_parts_together_are_never_more_than_their_sum(users: int, times: int, local: str) -> None:
+    many, alone = privacy.compose(bits(users, "0.1"), times=times), bits(1, local)
+    both = privacy.compose([many, alone])
+    plain = many.epsilon(1e-6).upper + alone.local_epsilon
+    assert many.epsilon(1e-6).lower < both.epsilon(1e-6).upper <= plain * (1 + 1e-12)
+    assert both.delta(plain).upper <= 1e-6 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("flip", ["0.01", "0.05", "0.1", "0.45"])
+def test_a_thousand_rounds_of_many_are_known_to_a_five_hundredth(flip: str) -> None:
+    rounds = privacy.compose(bits(10**6, flip), times=1000)
+    assert rounds.epsilon(1e-6).relative_width <= 0.002
+
+
+@pytest.mark.parametrize(("users", "decoys"), [(9, 0), (10, 0), (5, 3)])
+def test_every_crowd_is_on_one_side_or_the_other_way_round_on_it(users: int, decoys: int) -> None:
+    """In either order each crowd lies below the two profiles that `sides` gives, as they stand."""
+    part = privacy.FlippedBits(users=users, flip_probability="0.2", decoys=decoys)
+    places = np.array([0.0, 0.1, 0.4, 0.9, 1.3])
+    first, second = (side.profile(places)[1] for side in part.sides())
+    for ones in range(users):
+        orders = [
+            part.bit_crowds.knots(ones, ones, mirrored=mirrored, tail=1e-30).deltas(places)[0]
+            for mirrored in (False, True)
+        ]
+        fits = [
+            all(
+                bool((found <= ends).all())
+                for found, ends in zip(way, (first, second), strict=True)
+            )
+            for way in (orders, orders[::-1])
+        ]
+        assert any(fits), ones
+    assert np.maximum(first, second) == pytest.approx(part.profile(places)[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("count", [16, 17, 100, 4000])
+def test_cases_hold_every_number_of_rounds(count: int) -> None:
+    cases = composition._cases(count)  # noqa: SLF001 - what the proof rests on
+    assert cases[0][0] == 0
+    assert cases[-1][1] == count
+    assert all(one[1] == two[0] for one, two in itertools.pairwise(cases))
+
+
+def test_rounds_of_one_bit_in_any_mix_of_orders_are_below_the_bound() -> None:
+    """Twenty rounds among three, each with its own crowd and order: eight mixes, in floats."""
+    part = privacy.FlippedBits(users=3, flip_probability="0.3")
+    composed = privacy.compose(part, times=20)
+    laws = []
+    for ones in range(3):
+        others = np.array([1.0])
+        for value in [1] * ones + [0] * (2 - ones):
+            others = np.convolve(others, [0.3, 0.7] if value else [0.7, 0.3])
+        zero, one = np.convolve(others, [0.7, 0.3]), np.convolve(others, [0.3, 0.7])
+        laws += [(zero, one), (one, zero)]
+    for mix in (
+        (20, 0, 0, 0, 0, 0),
+        (10, 10, 0, 0, 0, 0),
+        (19, 1, 0, 0, 0, 0),
+        (0, 20, 0, 0, 0, 0),
+        (15, 0, 5, 0, 0, 0),
+        (4, 3, 3, 3, 3, 4),
+        (0, 0, 20, 0, 0, 0),
+        (12, 0, 0, 0, 8, 0),
+    ):
+        losses, masses = np.zeros(1), np.ones(1)
+        for (first, second), times in zip(laws, mix, strict=True):
+            for _ in range(times):
+                losses = np.add.outer(losses, np.log(first / second)).ravel().round(9)
+                masses = np.multiply.outer(masses, first).ravel()
+                losses, index = np.unique(losses, return_inverse=True)
+                masses = np.asarray(np.bincount(index, masses), dtype=np.float64)
+        for epsilon in (0.0, 1.0, 3.0, 6.0):
+            over = losses > epsilon
+            truth = float((masses[over] * -np.expm1(epsilon - losses[over])).sum())
+            assert truth <= composed.delta(epsilon).upper * (1 + 1e-6), mix

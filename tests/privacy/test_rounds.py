@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds, dominating_loss, split_losses
+from chaffinch.privacy.numerics.loss_grids import (
+    GridLoss,
+    Kinks,
+    Rounds,
+    dominated_loss,
+    dominating_loss,
+)
+
+Floats = NDArray[np.float64]
 
 
 def hockey_stick(loss: GridLoss, epsilon: float) -> float:
@@ -34,7 +44,7 @@ def test_the_pair_of_a_profile_has_that_profile(mu: float, leak: float) -> None:
     """A true profile comes back at its nodes, and from above between them."""
     epsilons = np.linspace(0.0, 4.0 * mu, 40)
     deltas = np.array([gaussian(float(e), mu, leak) for e in epsilons])
-    loss = dominating_loss(epsilons, deltas, 4.0 * mu / 500)
+    loss = dominating_loss(epsilons, deltas, 4.0 * mu / 512)
     for epsilon, delta in zip(epsilons, deltas, strict=True):
         found = hockey_stick(loss, float(epsilon))
         assert found >= delta * (1 - 1e-12)
@@ -47,7 +57,7 @@ def test_the_pair_of_a_profile_has_that_profile(mu: float, leak: float) -> None:
 def test_rounds_of_one_coin(flip: float, times: int, epsilon: float) -> None:
     """Randomized response: the total loss is a binomial number of steps."""
     loss = math.log((1 - flip) / flip)
-    pair = split_losses(np.array([-loss, loss]), np.array([flip, 1 - flip]), loss / 64)
+    pair = GridLoss(loss, np.array([-1, 1]), np.array([flip, 1 - flip]))
     value, doubt = Rounds(((pair, times),)).delta(epsilon)
     truth = sum(
         math.comb(times, k)
@@ -60,9 +70,70 @@ def test_rounds_of_one_coin(flip: float, times: int, epsilon: float) -> None:
     assert doubt <= 1e-9 * truth + 1e-14
 
 
-def test_a_split_keeps_mass_and_mean() -> None:
-    losses, mass = np.array([-0.313, 0.2, 0.777]), np.array([0.2, 0.5, 0.3])
-    grid = split_losses(losses, mass, 0.1)
-    weights = np.exp(grid.logs)
-    assert weights.sum() == pytest.approx(1.0, rel=1e-14)
-    assert (weights * grid.losses).sum() == pytest.approx((losses * mass).sum(), rel=1e-12)
+def laws(seed: int, size: int) -> tuple[Floats, Floats]:
+    """Return two laws over the same outcomes, some of which only one of them has."""
+    draw = np.random.default_rng(seed)
+    first, second = draw.dirichlet(np.full(size, 0.5)), draw.dirichlet(np.full(size, 0.5))
+    first[0], second[-1] = 0.0, 0.0
+    return first / first.sum(), second / second.sum()
+
+
+def direct(first: Floats, second: Floats, epsilon: float) -> float:
+    return float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum())
+
+
+@pytest.mark.parametrize("size", [2, 3, 8, 200])
+@given(seed=st.integers(0, 10**6), step=st.sampled_from([0.3, 0.05, 0.004]))
+def test_what_an_observer_may_merge_is_below_the_pair_and_not_far(
+    size: int, seed: int, step: float
+) -> None:
+    first, second = laws(seed, size)
+    merged = dominated_loss(first, second, step, lacking=1e-18, most=30.0)
+    assert merged.mass.sum() <= 1 + 1e-12
+    assert merged.moved <= 1e-9 * step + 1e-12
+    for epsilon in (-3.0, -0.5, 0.0, 0.4, 1.0, 2.5, 6.0):
+        truth = direct(first, second, epsilon)
+        found = hockey_stick(merged, epsilon + merged.moved)
+        assert found <= truth + 1e-12
+        assert truth <= found + math.expm1(step) * 1.01 + 1e-9
+
+
+def test_masses_that_may_be_lacking_are_taken_from_the_largest_ratios() -> None:
+    first, second = np.array([1e-12, 0.5, 0.5 - 1e-12]), np.array([1e-30, 0.3, 0.7])
+    merged = dominated_loss(first, second, 0.01, lacking=1e-18, most=60.0)
+    assert merged.losses[-1] == pytest.approx(math.log(1e-12 / 1e-18), abs=0.02)
+    lowered = dominated_loss(first, second, 0.01, lacking=1e-18, most=5.0)
+    assert lowered.losses[-1] <= 5.0
+
+
+def test_a_law_on_the_grid_stays_as_it_is() -> None:
+    places = np.array([-3, 0, 2, 7])
+    first = np.array([0.1, 0.3, 0.4, 0.2])
+    second = first * np.exp(-0.25 * places)
+    merged = dominated_loss(first, second, 0.25, lacking=1e-300, most=30.0)
+    assert merged.places.tolist() == places.tolist()
+    assert merged.mass == pytest.approx(first, rel=1e-12)
+
+
+@given(st.floats(0.0, 0.02), st.integers(0, 10**6))
+def test_a_rough_profile_never_makes_more_than_a_whole_law(noise: float, seed: int) -> None:
+    """Close nodes and upper ends that are not tight: the slope at 0 is still that of a pair."""
+    rough = 1 + noise * np.random.default_rng(seed).random(200)
+    epsilons = 3.0 * np.linspace(0.0, 1.0, 200) ** 1.5
+    deltas = np.array([gaussian(float(e), 0.5, 0.0) for e in epsilons]) * rough
+    kinks = Kinks.of_profile(epsilons, deltas)
+    for step in (0.1, 1e-3, 1e-5):
+        loss = kinks.on_grid(step)
+        assert loss.mass.sum() + loss.infinite <= 1 + 1e-11
+        for epsilon in (0.0, 0.01, 0.2, 1.0):
+            assert hockey_stick(loss, epsilon) >= gaussian(epsilon, 0.5, 0.0) * (1 - 1e-12)
+
+
+def test_a_finer_grid_that_holds_the_coarser_one_is_never_looser() -> None:
+    epsilons = np.linspace(0.0, 3.0, 60)
+    deltas = np.array([gaussian(float(e), 0.5, 0.0) for e in epsilons])
+    kinks = Kinks.of_profile(epsilons, deltas)
+    grids = [kinks.on_grid(3.0 / 2**power) for power in range(4, 16)]
+    for coarse, fine in itertools.pairwise(grids):
+        for epsilon in (0.0, 0.3, 1.1):
+            assert hockey_stick(fine, epsilon) <= hockey_stick(coarse, epsilon) * (1 + 1e-11)

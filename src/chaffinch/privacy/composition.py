@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -15,19 +16,30 @@ from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
-from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds, dominating_loss, split_losses
+from chaffinch.privacy.numerics.loss_grids import Kinks, Rounds, dominated_loss
 from chaffinch.privacy.numerics.precision import Floats, down, up
 from chaffinch.privacy.shortened_reports import Shortened, cutting_cost
 
-_MOST_GRID = 30_000
-_FINER = 32
-"""How much finer than the upper end's the grid of the lower end is."""
-_MANY_NODES = 100
+_STEPS = 32.0
+"""So many steps of the grid make one standard deviation of the narrowest losses of a round."""
+_FINER = 32.0
+"""How much finer the grid of the lower end is, where it stays small enough."""
+_FEW_GRID, _MOST_GRID = 2**14, 2**19
+"""A grid of fewer points costs next to nothing, one of more takes long."""
 _LEAST_STEP = 1e-9
-_STILL = 1e-9
-"""A loss this close to the grid, in steps, has not moved."""
-_SURE = 1e-15
-"""The chance that is given away to bound the sum of random moves to the grid."""
+"""Losses of one crowd are not known more exactly than a small part of this."""
+_TOLERANCE = 1e-7
+_EDGES = (0.0, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 15 / 16, 1.0)
+"""Of all rounds, shares that are of one order: between neighbours a round may be of either."""
+_SIDED = range(16, 4_001)
+"""For so many rounds of one mechanism orders are told apart; fewer gain little, more take long."""
+_MOST_APART = 3
+"""So many of the largest local parts are also tried apart from the others."""
+_LACKING = 1e-18
+"""What the laws of one crowd may lack in all."""
+_LAW_ERROR = 1e-12
+"""How far the masses of one crowd, and the logarithms of their ratios, are off at most."""
+_MANY_NODES = 100
 
 
 def compose(
@@ -97,7 +109,7 @@ class Composition(Mechanism):
     @property
     def profile_floor(self) -> float:  # type: ignore[override]
         """Return the delta below which nothing is proven of these rounds."""
-        return max(1e-15, 4.0 * self._upper.infinite)
+        return max(1e-15, 4.0 * self._infinite)
 
     @property
     def crowd_words(self) -> str:
@@ -133,27 +145,29 @@ class Composition(Mechanism):
             return self.parts[0][0].epsilon(target)
         if not self.parts:
             return Bracket(0.0, 0.0)
-        if self._upper.infinite >= target:
+        if self._infinite >= target:
             raise GuaranteeNotProven(
                 "epsilon",
                 asked=1.0,
                 lower=0.0,
                 upper=self.local_epsilon,
                 hint=f"the losses of these rounds are followed down to delta "
-                f"{self._upper.infinite:.1e}; ask for a delta above that",
+                f"{self._infinite:.1e}; ask for a delta above that",
             )
-        guess = None
-        if self.resolution is not None:
-            guess = Composition(self.parts).epsilon(target).upper
-        return solve_epsilon(
+        plain = Composition(self.parts).epsilon(target).upper if self.resolution else math.inf
+        found = solve_epsilon(
             self.delta,
             target,
             most=self.local_epsilon,
-            tolerance=1e-5,
+            tolerance=_TOLERANCE,
             lower=self._lower_delta,
             upper=self._upper_delta,
-            guess=guess,
+            guess=None if math.isinf(plain) else plain,
         )
+        # What the usual grid proves, or the parts one by one, holds as well.
+        sums = (local + rest.epsilon(target).upper for local, rest in self._without_largest)
+        upper = min(found.upper, plain, *(up(end) for end in sums))
+        return Bracket(min(found.lower, upper), upper)
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return both ends of delta at many epsilons."""
@@ -179,84 +193,158 @@ class Composition(Mechanism):
         return tuple(counts.items())
 
     @cached_property
-    def _step(self) -> float:
-        return self._step_for([_profile(mechanism)[0] for mechanism, _ in self._rounds])
+    def _upper(self) -> list[Rounds]:
+        """Return rounds of pairs that dominate, all cases of them; the largest delta is proven.
 
-    def _step_for(self, nodes: Sequence[Floats]) -> float:
-        """Return the grid of losses: fine for the narrowest profile, short for the widest."""
-        if self.resolution is not None:
-            return self.resolution
-        # About 200 steps across the narrowest profile, but at most 4000 across the widest.
-        spreads = [float(places[-1]) for places in nodes]
-        step = max(min(spreads) / 200.0, max(spreads) / 4000.0, _LEAST_STEP)
-        # The largest loss falls on the grid: for few users it is where the mass is.
-        return max(spreads) / max(1, round(max(spreads) / step)) or step
-
-    @cached_property
-    def _upper(self) -> Rounds:
-        return Rounds(
-            tuple((dominating_loss(*_profile(m), self._step), count) for m, count in self._rounds)
-        )
+        In each round of a mechanism the target's values come in one order or the other. Of the
+        part that tells most, cases are how many rounds are of one order at least, and how many
+        of the other; the rounds between, and those of other parts, take the worse of both.
+        """
+        counts = [count for _, count in self._rounds]
+        kinks = [Kinks.of_profile(*_profile(mechanism)) for mechanism, _ in self._rounds]
+        step = _grid_step(kinks, counts, wanted=self.resolution)
+        pairs = [(k.on_grid(step), c) for k, c in zip(kinks, counts, strict=True)]
+        most = max(range(len(pairs)), key=lambda i: counts[i] * kinks[i].variance)
+        both, count = pairs[most]
+        sides = _sides(self._rounds[most][0]) if count in _SIDED else None
+        if sides is None:
+            return [Rounds(tuple(pairs))]
+        others = pairs[:most] + pairs[most + 1 :]
+        one, two = (k.on_grid(step) for k in (sides, sides.swapped))
+        found = []
+        for low, high in _cases(count):
+            split = [(one, low), (two, count - high), (both, high - low)]
+            found.append(Rounds((*(pair for pair in split if pair[1]), *others)))
+        return found
 
     @cached_property
     def _quick(self) -> Rounds:
-        profiles = [_quick_profile(mechanism) for mechanism, _ in self._rounds]
-        step = self._step_for([nodes for nodes, _ in profiles])
         counts = [count for _, count in self._rounds]
-        return Rounds(
-            tuple(
-                (dominating_loss(*profile, step), count)
-                for profile, count in zip(profiles, counts, strict=True)
-            )
-        )
+        kinks = [Kinks.of_profile(*_quick_profile(mechanism)) for mechanism, _ in self._rounds]
+        step = _grid_step(kinks, counts, wanted=self.resolution)
+        return Rounds(tuple((k.on_grid(step), c) for k, c in zip(kinks, counts, strict=True)))
+
+    @property
+    def _infinite(self) -> float:
+        """Return an upper end of the chance that some round has infinite loss."""
+        return max(rounds.infinite for rounds in self._upper)
 
     @cached_property
-    def _crowds(self) -> list[tuple[Rounds, float, float]]:
-        """Return compositions of crowds that exist: rounds, mass kept, shift to the grid."""
+    def _crowds(self) -> list[tuple[Rounds, float]]:
+        """Return compositions of crowds that exist: rounds, and how far they are off the grid."""
+        kinks = [Kinks.of_profile(*_profile(mechanism)) for mechanism, _ in self._rounds]
+        counts = [count for _, count in self._rounds]
+        step = _grid_step(kinks, counts, finer=_FINER)
         found = []
-        rounds = sum(count for _, count in self._rounds)
-        reach = max(_profile(mechanism)[0][-1] for mechanism, _ in self._rounds)
-        step = max(self._step / _FINER, math.sqrt(rounds) * reach / _MOST_GRID)
-        step = reach / max(1, round(reach / step)) or _LEAST_STEP
         for direction in (1, -1):
-            parts = []
-            kept = 1.0
-            for mechanism, count in self._rounds:
+            parts, shift = [], 0.0
+            for (mechanism, count), part in zip(self._rounds, kinks, strict=True):
                 pair = mechanism.instance()
                 if pair is None:
                     return []
+                most = max(part.reach, step)
                 first, second = pair[::direction]
-                grid, finite = _crowd_loss(first, second, step)
-                parts.append((grid, count))
-                kept *= finite**count
-            still = all(grid.moved <= _STILL for grid, _ in parts)
-            # Losses that all lie on the grid hardly move; of others Hoeffding bounds the sum.
-            moves = rounds * _STILL * step if still else 0.0
-            shift = moves or math.sqrt(0.5 * rounds * -math.log(_SURE)) * step
-            found.append((Rounds(tuple(parts)), kept, shift))
+                loss = dominated_loss(first, second, step, lacking=_LACKING, most=most)
+                parts.append((loss, count))
+                shift += count * (loss.moved + _LAW_ERROR)
+            found.append((Rounds(tuple(parts)), shift))
         return found
 
     def _upper_delta(self, epsilon: float) -> float:
-        return min(up(_delta_of(self._upper, epsilon) + cutting_cost(self._distance, epsilon)), 1.0)
+        worst = max(_delta_of(rounds, epsilon) for rounds in self._upper)
+        whole = worst + cutting_cost(self._distance, epsilon)
+        apart = (
+            rest._upper_delta(down(epsilon - local))  # noqa: SLF001 - of its own class
+            for local, rest in self._without_largest
+            if local < epsilon
+        )
+        return min(up(whole), 1.0, *apart)
+
+    @cached_property
+    def _without_largest(self) -> list[tuple[float, Composition]]:
+        """Return what parts lose that may lose all they can, and the composition of the others.
+
+        Losses of very different sizes share a grid that is too coarse for the small ones. Where
+        a part's whole local guarantee may be lost it may as well be added to what the others,
+        on a grid of their own, come to: delta(ε) of all is at most theirs at ε less that.
+        """
+        reach = {m: _profile(m)[0][-1] for m, _ in self._rounds}
+        pure = [
+            (part, count)
+            for part, count in self.parts
+            if all(reach[m] >= m.local_epsilon for m, _ in _whole(part).rounds)
+        ]
+        pure.sort(key=lambda pair: -pair[0].local_epsilon)
+        found = []
+        for size in range(1, min(len(pure), _MOST_APART) + 1):
+            gone = pure[:size]
+            rest = tuple(pair for pair in self.parts if pair not in gone)
+            if rest:
+                local = Composition(tuple(gone)).local_epsilon
+                found.append((local, Composition(rest, self.resolution)))
+        return found
 
     def _lower_delta(self, epsilon: float) -> float:
         """Return a lower end: one crowd in all rounds, or the best single part.
 
-        Moving losses to the grid shifts their sum by more than s with a chance of at most
-        exp(−2s²/(rounds·step²)) [Hoeffding 1963], so delta(ε) ≥ delta_grid(ε + s) − that chance.
+        A law whose masses and ratios are off by the relative error r has, over all rounds, losses
+        that are off by rounds·2r: a delta at an epsilon larger by that much is reached.
         """
         if not self._crowds:
             return max(mechanism.delta(epsilon).lower for mechanism, _ in self.parts)
         best, cut = 0.0, cutting_cost(self._distance, epsilon)
-        for rounds, kept, shift in self._crowds:
+        for rounds, shift in self._crowds:
             value, doubt = rounds.delta(epsilon + shift)
-            best = max(best, down(value * (1 - 1e-12) - doubt - _SURE - (1.0 - kept) - cut))
+            best = max(best, down(value - doubt - cut))
         return best
 
 
 def _whole(mechanism: Mechanism) -> Mechanism:
     """Return a mechanism without the cutting, which is added to the total at the end."""
     return mechanism.inner if isinstance(mechanism, Shortened) else mechanism
+
+
+def _grid_step(
+    kinks: Sequence[Kinks],
+    counts: Sequence[int],
+    *,
+    wanted: float | None = None,
+    finer: float = 1.0,
+) -> float:
+    """Return the step: fine for the narrowest losses, but no more steps than can be added up.
+
+    It is the largest loss over a power of two. So that loss lies on the grid (for few users it
+    is where the mass is), and a finer grid holds all points of a coarser one: splitting a mass
+    between closer points of it never gives a larger delta.
+    """
+    reach = max(part.reach for part in kinks) or 1.0
+    # No total spreads farther than 40 standard deviations, nor than all losses together.
+    spread = sum(
+        min(40.0 * math.sqrt(count * part.variance), 4.0 * count * part.reach)
+        for part, count in zip(kinks, counts, strict=True)
+    )
+    if wanted is None:
+        narrowest = min(math.sqrt(part.variance) for part in kinks)
+        wanted = min(narrowest / (_STEPS * finer), spread / _FEW_GRID)
+    step = max(min(wanted, reach), spread / _MOST_GRID) or reach
+    return max(reach / 2.0 ** math.ceil(math.log2(reach / step)), _LEAST_STEP)
+
+
+def _cases(count: int) -> list[tuple[int, int]]:
+    """Return intervals that hold every number of rounds from 0 to ``count``."""
+    return [*itertools.pairwise(round(share * count) for share in _EDGES)]
+
+
+@lru_cache(maxsize=64)
+def _sides(mechanism: Mechanism) -> Kinks | None:
+    """Return a pair that dominates, one way round or the other, every pair of a mechanism."""
+    sides = mechanism.sides()
+    if sides is None:
+        return None
+    nodes, upper = _profile(mechanism)
+    # The worst of all is an upper end of either side, too.
+    ends = [np.minimum(side.profile(nodes)[1], upper) for side in sides]
+    return Kinks.of_profile(nodes, *ends)
 
 
 def _delta_of(rounds: Rounds, epsilon: float) -> float:
@@ -290,10 +378,3 @@ def _profile(mechanism: Mechanism) -> tuple[Floats, Floats]:
     if nodes[-1] >= mechanism.local_epsilon:
         upper[-1] = 0.0
     return nodes, upper
-
-
-def _crowd_loss(first: Floats, second: Floats, step: float) -> tuple[GridLoss, float]:
-    """Return the losses of one pair of laws and how much of the first law they cover."""
-    sure = (first > 0) & (second > 0)
-    losses = np.log(first[sure] / second[sure])
-    return split_losses(losses, first[sure], step), min(1.0, float(first[sure].sum()) * (1 - 1e-13))

@@ -119,6 +119,14 @@ class Mechanism(ABC):
     profile_floor: ClassVar[float] = 1e-15
     """A profile is followed down to this delta; in a composition what is below is infinite loss."""
 
+    def sides(self) -> tuple[Mechanism, Mechanism] | None:
+        """Return some pairs in one order and the same pairs in the other, if they can be parted.
+
+        Every pair of this mechanism must be one of the first, or one of them the other way round.
+        A composition of both kinds is tighter than one that takes every round for the worse.
+        """
+        return None
+
     def instance(self) -> tuple[Floats, Floats] | None:
         """Return the two laws of the view for one crowd that can exist, if they are at hand.
 

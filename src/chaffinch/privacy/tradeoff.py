@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, ndtri_exp
 
 from chaffinch.errors import InvalidInput
+from chaffinch.privacy.numerics.loss_grids import convex_profiles
 from chaffinch.privacy.numerics.precision import Floats
 from chaffinch.privacy.numerics.roots import bisect_real
 
@@ -61,31 +62,33 @@ def mu_from_ends(
 ) -> tuple[float, float]:
     """Return both ends of mu from both ends of a profile that starts at epsilon 0.
 
-    Upper end: the lines that the profile proves meet in corners; a Gaussian curve below all
-    corners is below all lines (it is convex). Left of the first corner the power is at most
-    e^local times the level, whose worth falls with the level. Lower end: the mu whose own
-    delta reaches a proven lower end.
+    Upper end: the lines that the convex profile proves meet in corners; a Gaussian curve below
+    all corners is below all lines (it is convex). The local guarantee is the last line: left of
+    its corner the power is e^local times the level, whose worth falls with the level. Lower end:
+    the mu whose own delta reaches a proven lower end.
     """
-    x = np.exp(epsilons)
+    nodes, heights = convex_profiles(epsilons, upper, upper)[0]
     # The lines 1 − δ − x·a of two neighbouring nodes meet at this level a.
-    corners = (upper[:-1] - upper[1:]) / np.diff(x)
-    corners = np.clip(corners, 0.0, 0.5)
-    powers = np.minimum(
-        (upper[:, None] + x[:, None] * corners).min(axis=0),
-        1 - ((1 - upper[:, None] - corners) / x[:, None]).max(axis=0),
-    )
-    with np.errstate(invalid="ignore"):
-        # 1e-14 covers the rounding of the powers; 1e-9 below that of the normal quantiles.
-        gaps = ndtri(np.minimum(powers * (1 + 1e-14), 1.0)) - ndtri(corners)
-    edge = float(corners[corners > 0].min()) if (corners > 0).any() else 0.5
-    first = -ndtri_exp(math.log(edge)) + (
-        ndtri_exp(min(math.log(edge) + local_epsilon, 0.0))
-        if local_epsilon < math.inf
-        else math.inf
-    )
-    high = float(np.nanmax(np.concatenate([gaps[corners >= edge], [first, 0.0]])))
+    corners = -np.diff(heights) / (np.exp(nodes[:-1]) * np.expm1(np.diff(nodes)))
+    powers = heights[:-1] + np.exp(nodes[:-1]) * corners
+    # 1e-14 covers the rounding of the powers; 1e-9 below that of the normal quantiles.
+    gaps = ndtri(np.minimum(powers * (1 + 1e-14), 1.0)) - ndtri(np.clip(corners, 0.0, 0.5))
+    edge = _last_corner(float(nodes[-1]), float(heights[-1]), local_epsilon)
+    high = float(np.max(np.concatenate([gaps, [edge, 0.0]])))
     low = max((_mu_at(e, d) for e, d in zip(epsilons, lower, strict=True)), default=0.0)
     return max(low - 1e-9, 0.0), high + 1e-9
+
+
+def _last_corner(epsilon: float, delta: float, local_epsilon: float) -> float:
+    """Return what the corner of the last node's line and the local guarantee's is worth."""
+    if delta == 0:
+        return 0.0
+    gap = local_epsilon - epsilon
+    if not 0 < gap < math.inf:
+        return math.inf
+    # Level and power, delta/(e^local − e^epsilon) and e^local times that, as logarithms.
+    power = math.log(delta) - math.log(-math.expm1(-gap))
+    return float(ndtri_exp(min(power, 0.0)) - ndtri_exp(min(power - local_epsilon, 0.0)))
 
 
 def local_mu(local_epsilon: float) -> float:

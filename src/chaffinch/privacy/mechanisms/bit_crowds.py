@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -55,6 +55,23 @@ class BitCrowds:
     step: int
     last: int
     fixed_zeros: int = 0
+    order: bool | None = None
+    """Where only one order of each pair is asked for: whether it is the mirrored one."""
+
+    @property
+    def sides(self) -> tuple[BitCrowds, BitCrowds]:
+        """Return crowds in one order, and the same crowds in the other.
+
+        Every crowd, in either order, is one of the first, or its order the other way round: with
+        nothing but users among the bits, a crowd with more ones than zeros is the mirror image
+        of one with fewer, so that half of them are enough.
+        """
+        most = self.last if self.fixed_zeros else self.last // 2
+        zeros = self.fixed_zeros + (self.last - most) * self.step
+        one, two = (
+            replace(self, last=most, fixed_zeros=zeros, order=order) for order in (False, True)
+        )
+        return one, two
 
     @property
     def steepest(self) -> float:
@@ -110,6 +127,8 @@ class BitCrowds:
     @property
     def directions(self) -> tuple[bool, ...]:
         """Return which mirrors are needed: without fixed zeros one order covers both."""
+        if self.order is not None:
+            return (self.order,)
         return (False, True) if self.fixed_zeros else (False,)
 
     @property

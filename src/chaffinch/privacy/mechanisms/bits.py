@@ -367,14 +367,17 @@ class SumMechanism(Mechanism):
         search = self._profile_search(epsilons, width, steady=True)
         return search.upper, {crowd.low[0] for crowd in search.best}
 
+    def sides(self) -> tuple[Mechanism, Mechanism]:
+        """Return the crowds in one order, and in the other."""
+        one, two = self.bit_crowds.sides
+        return _OneOrder(one), _OneOrder(two)
+
     def instance(self) -> tuple[Floats, Floats]:
         """Return the laws of the sum when nobody else holds a one."""
         others = self.bit_crowds.others(0, 0, mirrored=False, tail=1e-19, aim=1.0)
         target = target_bits(self.bit_crowds.copies, self.bit_crowds.flip)
         zero, one = np.convolve(others.mass, target.zero), np.convolve(others.mass, target.one)
-        # At the ends of the window the ratio is not that of the whole law, nor worth anything.
-        kept = np.minimum(zero, one) > 1e-21 if others.missing else zero > 0
-        return zero[kept].astype(np.float64), one[kept].astype(np.float64)
+        return zero.astype(np.float64), one.astype(np.float64)
 
     def crowd(self, *, ones: int) -> Crowd:
         """Return the same questions for one given crowd instead of the worst."""
@@ -416,6 +419,25 @@ def _bracket_of(quantity: str, search: crowds.Search, width: float, *, floor: fl
     if math.isnan(upper) or (upper > floor and upper - lower > width * upper):
         raise GuaranteeNotProven(quantity, asked=width, lower=lower, upper=upper)
     return Bracket(lower, upper)
+
+
+@dataclass(frozen=True)
+class _OneOrder(SumMechanism):
+    """Some crowds, and only one order of the pair in each: for the losses of many rounds."""
+
+    among: BitCrowds
+
+    view = "messages"
+
+    @property
+    def bit_crowds(self) -> BitCrowds:
+        """Return these crowds."""
+        return self.among
+
+    @property
+    def crowd_words(self) -> str:
+        """Return the number of others, in words."""
+        return f"{self.among.last} others"
 
 
 @dataclass(frozen=True, init=False)

@@ -5,12 +5,19 @@ the second law has the jump in slope as mass, the first has x times that, and wh
 at infinity is mass the first law has alone. So a proven upper profile, made piecewise linear
 between nodes (a chord of a convex function lies above it) and convex (its lower hull still
 lies above the true profile), *is* a pair that dominates the mechanism, whatever crowd is
-worst at which epsilon, and dominating_loss pairs compose [Zhu, Dong, Wang 2022, theorem 10].
+worst at which epsilon, and pairs that dominate compose [Zhu, Dong, Wang 2022, theorem 10].
+
+To bring a pair to a grid of losses without losing its side, mass is moved within the line of
+likelihood ratios x. Splitting a mass between its two neighbours on the grid, so that both laws
+keep theirs, raises h: `dominating_loss`. Merging masses until their common ratio lies on the
+grid lowers h, being something an observer could do: `dominated_loss`. Either way the cost is of
+second order in the step, where losses lie dense.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,79 +29,164 @@ from chaffinch.privacy.numerics.roots import bisect_real
 
 _ROUNDOFF = 2.0**-53
 _FAR = 1e-30
+_PER_STEP = 8
+"""Outcomes are merged this much finer than the grid before they are brought to it."""
+_ON_GRID = 1e-9
+"""A loss this close to the grid, in steps, is on it."""
 
 
 @dataclass(frozen=True, eq=False)
 class GridLoss:
-    """Masses of the losses first·step, (first + 1)·step, … under the first law.
+    """Masses of the losses step·place under the first law, all of them positive.
 
     ``infinite`` is the mass whose loss has no bound. Masses are right to 1e-12 of themselves.
     """
 
     step: float
-    first: int
+    places: NDArray[np.int64]
     mass: Floats
-    infinite: float
-    moved: float = 1.0
-    """How far, in steps, the farthest loss was moved to the grid."""
-
-    @cached_property
-    def places(self) -> NDArray[np.int64]:
-        """Return the grid points that have mass."""
-        return self.first + np.flatnonzero(self.mass)
+    infinite: float = 0.0
+    moved: float = 0.0
+    """How far a loss may be from the grid point that it is said to be on."""
 
     @cached_property
     def losses(self) -> Floats:
-        """Return the losses that have mass."""
+        """Return the losses."""
         return np.asarray(self.step * self.places, dtype=np.float64)
 
     @cached_property
     def logs(self) -> Floats:
-        """Return the logarithms of the masses that are not 0."""
-        return np.log(self.mass[self.places - self.first])
+        """Return the logarithms of the masses."""
+        return np.log(self.mass)
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The losses above 0 of one order of a pair, their masses, and the mass of infinite ones."""
+
+    losses: Floats
+    mass: Floats
+    infinite: float
+
+    @classmethod
+    def of_profile(cls, nodes: Floats, heights: Floats) -> Side:
+        """Return the kinks of a convex profile that is flat beyond its last node.
+
+        −h′ is how much mass the second law has beyond x. It is written so that each slope is
+        off by a few roundoffs of itself, however close the nodes are.
+        """
+        slopes = np.diff(heights) / (np.exp(nodes[:-1]) * np.expm1(np.diff(nodes)))
+        slopes = np.append(slopes, 0.0)
+        # The jumps get as much more as the slopes may be off; hulls that rounding bent, nothing.
+        jumps = np.maximum(np.diff(slopes), 0.0)
+        jumps += 16 * _ROUNDOFF * (np.abs(slopes[:-1]) + np.abs(slopes[1:]))
+        return cls(nodes[1:], jumps * np.exp(nodes[1:]), float(heights[-1]))
+
+    @property
+    def reach(self) -> float:
+        """Return the largest finite loss."""
+        return float(self.losses[-1]) if len(self.losses) else 0.0
+
+    def on_grid(self, step: float) -> tuple[NDArray[np.int64], Floats]:
+        """Return grid points and masses: each mass at y is split between its two neighbours.
+
+        Both laws keep their mass if the share (1 − e^−(y − left)) / (1 − e^−step) goes right.
+        """
+        place = self.losses / step
+        left = np.floor(place + _ON_GRID)
+        share = np.clip(np.expm1((left - place) * step) / np.expm1(-step), 0.0, 1.0)
+        # 1e-14 of each share covers the rounding of its place.
+        parts = np.concatenate([self.mass * (1 - share), self.mass * (share + 1e-14)])
+        return _added(np.concatenate([left, left + 1]).astype(np.int64), parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Kinks:
+    """Proven upper profiles of both orders as the pair that they are.
+
+    The first law's mass at −y is e^−y times the second's, that is the other order's mass at y,
+    and at 0 it has what is left of 1.
+    """
+
+    above: Side
+    below: Side
+
+    @classmethod
+    def of_profile(cls, epsilons: Floats, deltas: Floats, other: Floats | None = None) -> Kinks:
+        """Return a pair that dominates every pair with at most these deltas.
+
+        ``epsilons`` start at 0 and rise; ``deltas`` are proven upper ends for one order of the
+        two laws and ``other`` for the other order, which may be the same ones. Beyond the last
+        node the profile is flat: its delta becomes infinite loss.
+        """
+        profiles = convex_profiles(epsilons, deltas, deltas if other is None else other)
+        above, below = (Side.of_profile(*profile) for profile in profiles)
+        return cls(above, below)
+
+    @property
+    def swapped(self) -> Kinks:
+        """Return the pair with its laws exchanged."""
+        return Kinks(self.below, self.above)
+
+    @property
+    def reach(self) -> float:
+        """Return the largest finite loss of either order."""
+        return max(self.above.reach, self.below.reach)
+
+    @property
+    def variance(self) -> float:
+        """Return the second moment of the finite losses, those below 0 included."""
+        here, there = self.above, self.below
+        low = (there.mass * np.exp(-there.losses) * there.losses**2).sum()
+        return float((here.mass * here.losses**2).sum() + low)
+
+    def on_grid(self, step: float) -> GridLoss:
+        """Return a pair on the grid that dominates this one.
+
+        Should rounding leave less than nothing for the loss 0, the total is above 1: still a
+        bound, because delta over several rounds is, in each round, a positive mixture of
+        hockey-sticks, and those only grow.
+        """
+        above, mass = self.above.on_grid(step)
+        below, other = self.below.on_grid(step)
+        mirrored = other * np.exp(-step * below) * (1 + 1e-15)
+        # What is left of 1 has loss 0, in either law; 1e-15 more than that covers the sums.
+        first = self.above.infinite + float(mass.sum()) + float(mirrored.sum())
+        second = float((mass * np.exp(-step * above)).sum()) + float(other.sum())
+        middle = max(0.0, 1.0 - min(first, second + self.below.infinite)) + 1e-15
+        places = np.concatenate([-below, [0], above])
+        found = _added(places, np.concatenate([mirrored, [middle], mass]))
+        return GridLoss(step, *found, self.above.infinite)
 
 
 def dominating_loss(epsilons: Floats, deltas: Floats, step: float) -> GridLoss:
-    """Return a pair on a grid that dominates every pair below the profile, in both orders.
+    """Return a pair on a grid that dominates every pair below the profile, in both orders."""
+    return Kinks.of_profile(epsilons, deltas).on_grid(step)
 
-    ``epsilons`` start at 0 and rise; ``deltas`` are proven upper ends. Beyond the last node
-    the profile is flat: its delta becomes infinite loss.
 
-    The pair is its own mirror image, so masses at −y are e^−y times those at y, and the mass
-    at 0 is what is left of 1. Should rounding leave less than nothing, the total is above 1:
-    still a bound, because delta over several rounds is, in each round, a positive mixture of
-    hockey-sticks, and those only grow.
+def _added(places: NDArray[np.int64], mass: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Return the places that have mass, in order, and the mass at each."""
+    found, index = np.unique(places, return_inverse=True)
+    total = np.bincount(index, mass, minlength=len(found))
+    return found[total > 0], np.asarray(total[total > 0], dtype=np.float64)
+
+
+def convex_profiles(epsilons: Floats, deltas: Floats, other: Floats) -> list[tuple[Floats, Floats]]:
+    """Return the nodes of the largest profiles that these upper ends of both orders allow.
+
+    A true profile never rises and is convex in x = e^epsilon, so it lies below the lower hull of
+    whatever ends are proven. At epsilon 0 both orders are the same.
     """
-    last = math.ceil(epsilons[-1] / step - 1e-9)
-    if last < 1:
-        return GridLoss(step, 0, np.array([1.0]), float(deltas[0]))
-    grid = step * np.arange(last + 1)
-    values = _between(epsilons, deltas, grid)
-    x = np.exp(grid)
-    # −h′ is how much mass the second law has beyond x; it is 0 behind the last node.
-    slopes = np.append(np.diff(values) / np.diff(x), 0.0)
-    # Each slope is off by a few roundoffs of itself; the jumps get that much more.
-    jumps = np.diff(slopes) + 16 * _ROUNDOFF * (np.abs(slopes[:-1]) + np.abs(slopes[1:]))
-    above = np.maximum(jumps, 0.0) * x[1:]
-    below = above * np.exp(-grid[1:]) * (1 + 1e-15)
-    tail = float(values[-1])
-    # What is left of 1 has loss 0; 1e-15 more than that covers the sums.
-    middle = max(0.0, 1.0 - tail - float(above.sum()) - float(below.sum())) + 1e-15
-    mass = np.concatenate([below[::-1], [middle], above])
-    return GridLoss(step, -last, mass, tail)
-
-
-def _between(epsilons: Floats, deltas: Floats, grid: Floats) -> Floats:
-    """Interpolate linearly in e^epsilon, after taking the lower hull of the nodes."""
-    x = np.exp(epsilons)
-    keep = _hull(x, deltas)
-    nodes, heights = x[keep], deltas[keep]
-    # Behind the last node the profile is flat.
-    points = np.minimum(np.exp(grid), nodes[-1])
-    index = np.clip(np.searchsorted(nodes, points, side="right") - 1, 0, len(nodes) - 2)
-    share = (points - nodes[index]) / (nodes[index + 1] - nodes[index])
-    values = heights[index] + share * (heights[index + 1] - heights[index])
-    return np.asarray(np.clip(values * (1 + 1e-14), 0.0, 1.0), dtype=np.float64)
+    one, two = (np.minimum.accumulate(np.minimum(ends, 1.0)) for ends in (deltas, other))
+    # The other order is h(1/x) = 1 − (1 − h(x))/x, and at x = 1 h lies below the chord between.
+    rises = np.expm1(epsilons)
+    chords = (rises + one + two) / (rises + 2.0)
+    one[0] = two[0] = min(one[0], two[0], float(chords.min()) * (1 + 8 * _ROUNDOFF))
+    found = []
+    for heights in (one, two):
+        keep = _hull(np.exp(epsilons), heights)
+        found.append((epsilons[keep], heights[keep]))
+    return found
 
 
 def _hull(x: Floats, y: Floats) -> list[int]:
@@ -109,26 +201,69 @@ def _hull(x: Floats, y: Floats) -> list[int]:
     return corners
 
 
-def split_losses(losses: Floats, mass: Floats, step: float) -> GridLoss:
-    """Return finite losses moved to the grid at random, each keeping its mean.
+def dominated_loss(
+    first: Floats, second: Floats, step: float, *, lacking: float, most: float
+) -> GridLoss:
+    """Return a pair on the grid that the pair of laws given dominates.
 
-    Every move is below one step and has mean zero, so over many rounds they add up to a
-    small shift with high probability (Hoeffding): see `Composition._lower_delta`.
+    The masses may lack ``lacking`` in all. Losses above ``most`` count as that much.
+
+    From the largest ratio down, outcomes are merged, the last of them in part, until their
+    common ratio is on the grid: something that an observer of the outcomes can do.
     """
-    if len(losses) == 0:
-        return GridLoss(step, 0, np.zeros(1), 0.0, 0.0)
-    place = losses / step
-    # A loss that is on the grid up to rounding stays there: it must not be split in two.
-    nearest = np.round(place)
-    moved = float(np.abs(place - nearest).max())
-    floor = np.floor(np.where(np.abs(place - nearest) < 1e-9, nearest, place))
-    share = np.clip(place - floor, 0.0, 1.0)
-    first = int(floor.min())
-    index = (floor - first).astype(np.int64)
-    size = int(index.max()) + 2
-    stay = np.bincount(index, mass * (1 - share), minlength=size)
-    grid = np.asarray(stay + np.bincount(index + 1, mass * share, minlength=size), dtype=np.float64)
-    return GridLoss(step, first, grid, 0.0, moved)
+    places: list[int] = []
+    mass: list[float] = []
+    moved = 0.0
+    place, ratio, one, two = 0, 0.0, 0.0, 0.0
+    for p, q in _by_ratio(first, second, step / _PER_STEP, lacking, most):
+        # What is merged so far exceeds the ratio that it shall have by so much.
+        excess, fall = max(one - ratio * two, 0.0), ratio * q - p
+        if two > 0 and fall <= excess:
+            one, two = one + p, two + q
+            continue
+        share = excess / fall if two > 0 else 0.0
+        if two > 0:
+            one, two = one + share * p, two + share * q
+            places.append(place)
+            mass.append(one)
+            moved = max(moved, abs(math.log(one / two) - place * step))
+        one, two = (1 - share) * p, (1 - share) * q
+        place = math.floor(math.log(p / q) / step + _ON_GRID)
+        ratio = math.exp(place * step)
+    # What is left at the end has a ratio above the grid's: the first law's mass is lowered.
+    places.append(place)
+    mass.append(min(one, ratio * two))
+    found = _added(np.array(places, dtype=np.int64), np.array(mass))
+    return GridLoss(step, *found, moved=moved)
+
+
+def _by_ratio(
+    first: Floats, second: Floats, width: float, lacking: float, most: float
+) -> Iterator[tuple[float, float]]:
+    """Yield masses of both laws from the largest ratio down, merged where ratios are close.
+
+    Whatever set of the largest ratios an observer takes, the second law may have ``lacking``
+    more on it than is seen: so much is added to the first masses, and as many of these are
+    taken together as make their ratio largest. A ratio above e^most is lowered to that.
+    """
+    seen = first > 0
+    with np.errstate(divide="ignore"):
+        losses = np.minimum(np.log(first[seen]) - np.log(second[seen]), most)
+    names, index = np.unique(-np.floor(losses / width), return_inverse=True)
+    ones = np.bincount(index, first[seen], minlength=len(names))
+    twos = np.bincount(index, second[seen], minlength=len(names))
+    if len(names) == 0:
+        return
+    totals = np.cumsum(ones), np.cumsum(twos) + lacking
+    top = int(np.argmax(totals[0] / totals[1]))
+    total = float(totals[0][top])
+    # More mass of the second law, too, only lowers what the pair shows.
+    yield total, max(float(totals[1][top]), total * math.exp(-most))
+    yield from zip(ones[top + 1 :].tolist(), twos[top + 1 :].tolist(), strict=True)
+
+
+_Tilted = tuple[float, float, int, Floats, tuple[float, float]]
+"""Tilt, log moment, first place, masses, and how far they may be off, each and together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +296,7 @@ class Rounds:
         """
         if any(len(loss.places) == 0 for loss, _ in self.parts):
             return 0.0, 0.0
-        tilt, log_moment, low, total, error = self._transformed(epsilon)
+        tilt, log_moment, low, total, (most, root) = self._transformed(epsilon)
         # In the untilted law a total above epsilon weighs at most e^(Λ(t) − t·ε) times that.
         outside = 4.0 * _FAR * max(math.exp(min(log_moment - tilt * epsilon, 700.0)), 1.0)
         # Losses at or below epsilon add nothing.
@@ -171,12 +306,12 @@ class Rounds:
         weight = np.exp(exponent) * -np.expm1(np.minimum(epsilon - losses, 0.0))
         rounds = sum(count for _, count in self.parts)
         value = float((weight * np.maximum(total[first:], 0.0)).sum())
-        doubt = float(weight.sum()) * error + value * (
-            rounds * 1e-12 + (8 + abs(log_moment)) * 8 * _ROUNDOFF
-        )
+        # Every mass is off by ``most``, and all of them by ``root`` as a vector is long.
+        error = min(float(weight.sum()) * most, math.sqrt(float((weight**2).sum())) * root)
+        doubt = error + value * (rounds * 1e-12 + (8 + abs(log_moment)) * 8 * _ROUNDOFF)
         return value, doubt + outside
 
-    def _transformed(self, epsilon: float) -> tuple[float, float, int, Floats, float]:
+    def _transformed(self, epsilon: float) -> _Tilted:
         """Return the tilted total's law; the last one again where its tilt still fits."""
         kept = self._kept
         # A tilt still fits within half a standard deviation of the epsilon it was made for.
@@ -189,7 +324,7 @@ class Rounds:
         return kept[0][2]
 
     @cached_property
-    def _kept(self) -> list[tuple[float, float, tuple[float, float, int, Floats, float]]]:
+    def _kept(self) -> list[tuple[float, float, _Tilted]]:
         return []
 
     def _tilt(self, epsilon: float) -> float:
@@ -229,8 +364,10 @@ class Rounds:
         low, high = math.floor(ends[0] / self.step) - 1, math.ceil(ends[1] / self.step) + 1
         return low, high, spread
 
-    def _total(self, tilt: float, low: int, high: int) -> tuple[Floats, float]:
-        """Return the tilted total's masses from ``low`` on, and a bound on the error of each.
+    def _total(self, tilt: float, low: int, high: int) -> tuple[Floats, tuple[float, float]]:
+        """Return the tilted total's masses from ``low`` on, and how far they may be off.
+
+        That is at most, each of them; and all of them, as the length of a vector.
 
         A transform of masses that add up to one is off by at most 8·u·log2(N) at every
         frequency (each output is a sum along log2(N) roundings); a power of count c then by
@@ -252,10 +389,12 @@ class Rounds:
                 + np.abs(power) * 16 * count * _ROUNDOFF
             )
             product = product * power
-        # Back to masses; an error at one frequency is spread evenly over all of them.
+        # Back to masses; an error at one frequency is spread evenly over all of them, and
+        # transforms keep lengths [Parseval].
         total = np.fft.irfft(product, size)
-        average = (2 * (np.abs(product) * gamma + doubt).sum()) / size
-        return np.roll(total, -(low % size))[: high - low + 1], float(average) * 1.01
+        errors = np.abs(product) * gamma + doubt
+        most, root = 2 * float(errors.sum()) / size, math.sqrt(2 * float((errors**2).sum()) / size)
+        return np.roll(total, -(low % size))[: high - low + 1], (most * 1.01, root * 1.01)
 
 
 def _power(base: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
