@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy import amplification
+from chaffinch.privacy import FlippedBits, amplification, compose
 from chaffinch.privacy.amplification import ShuffledTable
+from chaffinch.privacy.guarantee import Bracket
 
 Row = tuple[Fraction, ...]
 Table = tuple[Row, ...]
@@ -249,3 +250,75 @@ def test_bad_numbers_are_refused(bad: object) -> None:
     ):
         with pytest.raises(InvalidInput):
             call()
+
+
+@pytest.mark.parametrize(("local", "epsilon"), [(5.0, 4.9), (1.0, 0.999), (1.0, 0.5)])
+def test_below_the_local_epsilon_an_upper_end_is_never_zero(local: float, epsilon: float) -> None:
+    """The true number is above 0 there, however many zeros it has behind the point."""
+    for users in (10**4, 10**6, 10**8):
+        bracket = amplification.clone_delta(local_epsilon=local, users=users, epsilon=epsilon)
+        assert 0 <= bracket.lower <= bracket.upper <= 1
+        assert bracket.upper > 0
+        table = ShuffledTable(response(2, 3), users=users)
+        assert table.delta(epsilon * table.local_epsilon / local).upper > 0
+        assert table.delta(table.local_epsilon) == Bracket(0.0, 0.0)
+
+
+def test_the_clone_bound_is_no_more_than_certain() -> None:
+    bracket = amplification.clone_delta(local_epsilon=680, users=10, epsilon=679)
+    assert bracket.upper == 1
+
+
+@pytest.mark.parametrize("ratio", [3, 20, 100])
+@pytest.mark.parametrize("values", [9, 16])
+def test_a_crowd_on_a_third_value_closes_the_gap_of_large_tables(values: int, ratio: int) -> None:
+    bracket = ShuffledTable(response(values, ratio), users=1000).epsilon(1e-6)
+    assert bracket.relative_width <= 0.005
+
+
+@settings(max_examples=40)
+@given(table=tables(), users=st.integers(1, 4), epsilon=st.sampled_from([0.0, 0.3, 1.0, 2.5]))
+def test_the_laws_of_one_crowd_are_no_worse_than_the_worst(
+    table: Table, users: int, epsilon: float
+) -> None:
+    first, second = ShuffledTable(table, users=users).instance()
+    assert first.sum() == pytest.approx(1.0, rel=1e-13)
+    assert second.sum() == pytest.approx(1.0, rel=1e-13)
+    truth = float(worst_delta(table, users, Fraction(math.exp(epsilon))))
+    for one, two in ((first, second), (second, first)):
+        assert np.maximum(one - math.exp(epsilon) * two, 0.0).sum() <= truth + 1e-12
+
+
+@pytest.mark.parametrize(("values", "users"), [(2, 4), (3, 5), (3, 2)])
+def test_the_laws_of_one_crowd_keep_all_that_it_shows(values: int, users: int) -> None:
+    """Randomized response of three values: the crowd's own is the third kind of message."""
+    table = response(values, 5)
+    first, second = ShuffledTable(table, users=users).instance()
+    crowd = (table[min(2, values - 1)],) * (users - 1)
+    laws = [histogram_law((*crowd, table[value])) for value in (1, 0)]
+    for growth in (1.0, 1.5, 3.0):
+        shown = float(np.maximum(first - growth * second, 0.0).sum())
+        exact = Fraction(growth)
+        pairs = [(mass, laws[1].get(key, Fraction(0))) for key, mass in laws[0].items()]
+        truths = [
+            float(sum((max(a - exact * b, Fraction(0)) for a, b in order), Fraction(0)))
+            for order in (pairs, [(b, a) for a, b in pairs])
+        ]
+        assert any(shown == pytest.approx(truth, rel=1e-12) for truth in truths)
+
+
+@pytest.mark.parametrize(("values", "ratio"), [(3, 5), (10, 20)])
+def test_many_rounds_of_a_table_have_two_close_ends(values: int, ratio: int) -> None:
+    once = ShuffledTable(response(values, ratio), users=1000)
+    bracket = compose(once, times=100).epsilon(1e-6)
+    assert bracket.relative_width <= 0.005
+    assert bracket.lower > 5 * once.epsilon(1e-6).upper
+
+
+def test_rounds_of_a_table_of_two_hold_those_of_the_bit_that_it_is() -> None:
+    """Randomized response of two values is a flipped bit, whose own bracket is narrower."""
+    flipped = compose(FlippedBits(users=1000, flip_probability="0.25"), times=50).epsilon(1e-6)
+    table = compose(ShuffledTable(response(2, 3), users=1000), times=50).epsilon(1e-6)
+    assert table.lower <= flipped.upper
+    assert flipped.lower <= table.upper
+    assert table.lower == pytest.approx(flipped.lower, rel=1e-3)

@@ -225,3 +225,21 @@ def test_falls_when_the_offset_falls(epsilon: float, step: float) -> None:
 def test_bad_laws_are_refused(values: list[float], chances: list[float], count: int) -> None:
     with pytest.raises(InvalidInput):
         positive_part_of_sum(values, chances, count)
+
+
+@pytest.mark.parametrize("chance", [1.8e-162, 2.3e-162, 3e-155, 1.5e-154, 1e-100])
+@pytest.mark.parametrize("count", [2, 3, 7])
+def test_the_smallest_chances_are_rounded_to_both_sides(chance: float, count: int) -> None:
+    """Products of such chances leave the normal floats, where rounding may go up by half."""
+    rare, rest = Fraction(chance), 1 - Fraction(chance)
+    bracket = positive_part_of_sum([1, -3], [rare, rest], count)
+    truth = sum(
+        (
+            math.comb(count, k) * rare**k * rest ** (count - k) * (k - 3 * (count - k))
+            for k in range(count + 1)
+            if k > 3 * (count - k)
+        ),
+        Fraction(0),
+    )
+    assert Fraction(bracket.lower) <= truth <= Fraction(bracket.upper)
+    assert bracket.upper <= float(truth) * 1.001 + 2e-322

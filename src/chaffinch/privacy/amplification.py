@@ -24,7 +24,8 @@ from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
-from chaffinch.privacy.numerics.precision import Floats, exp_ends, log_of
+from chaffinch.privacy.numerics.laws import binomial
+from chaffinch.privacy.numerics.precision import Floats, Wide, down, exp_ends, log_of, up, wide
 from chaffinch.privacy.numerics.roots import Curve, find_crossing, find_crossing_below
 from chaffinch.privacy.numerics.sums import positive_part_of_sum
 
@@ -33,7 +34,8 @@ __all__ = ["ShuffledTable", "clone_delta", "clone_epsilon", "clone_epsilon_close
 _LARGEST = 2.0**9
 _TOLERANCE = 1e-9
 _ALL_COVERS = 8
-"""Tables with more inputs than this are tried against crowds on the pair's own values only."""
+"""Of tables with more inputs than this only the likeliest worst crowds are tried for each pair."""
+_MOST_OUTCOMES = 2_000_000
 
 
 class ShuffledTable(Mechanism):
@@ -45,7 +47,8 @@ class ShuffledTable(Mechanism):
 
     The upper end is the privacy blanket of Balle, Bell, Gascón and Nissim (2019): proven for
     every crowd and every pair of inputs. The lower end is the worst crowd found among those
-    in which all others hold the same value.
+    in which all others hold the same value; of more than eight values, one of the pair's own or
+    the one that covers their difference least.
 
     >>> answers = [["3/4", "1/4"], ["1/4", "3/4"]]
     >>> ShuffledTable(answers, users=1000).epsilon(1e-6).upper < 0.34
@@ -101,6 +104,27 @@ class ShuffledTable(Mechanism):
         wanted = checks.delta(delta)
         return _solve(self._lower, self._upper, wanted, self._local)
 
+    def instance(self) -> tuple[Floats, Floats]:
+        """Return the laws of the messages, of three kinds, for a pair and a crowd of equals.
+
+        The pair and the crowd are those that tell most. Which of the outputs that favour one of
+        the two values was sent, the other, or neither, is something an observer can look at.
+        """
+        floats = np.array(self.table, dtype=np.float64)
+        told = [
+            (float(_signals(first, second, floats).max()), one, two)
+            for one, first in enumerate(self.table)
+            for two, second in enumerate(self.table[:one])
+        ]
+        _, one, two = max(told)
+        first, second = self.table[one], self.table[two]
+        cover = self.table[int(_signals(first, second, floats).argmax())]
+        kinds = [[Fraction(0)] * 3 for _ in range(3)]
+        for chances in zip(first, second, cover, strict=True):
+            kind = (chances[0] > chances[1]) - (chances[0] < chances[1])
+            kinds[kind] = [a + b for a, b in zip(kinds[kind], chances, strict=True)]
+        return _three_kinds(kinds[1], kinds[-1], self.users - 1)
+
     def _upper(self, epsilon: float) -> float:
         if epsilon >= self._local:
             return 0.0
@@ -132,7 +156,7 @@ def clone_delta(*, local_epsilon: float, users: int, epsilon: float) -> Bracket:
     # The bound rises with the local epsilon (clones get rarer) and falls with epsilon, so each
     # end takes the exponentials rounded its own way and is exact for those.
     (small, large), (under, over) = exp_ends(local), exp_ends(wanted)
-    upper = _clone_part(large, under, size).upper
+    upper = min(_clone_part(large, under, size).upper, 1.0)
     return Bracket(min(_clone_part(small, over, size).lower, upper), upper)
 
 
@@ -200,10 +224,11 @@ class _Law:
                 masses.append(cover)
         # δ ≤ (1/n)·E[(ΣY)₊] + bare: the equation at the top of this file.
         part = positive_part_of_sum(values, masses, users, relative_width=width)
-        scale = 1.0 + 2.0**-50
-        extra = float(bare)
-        lower = (part.lower / users + extra) / scale
-        return Bracket(lower, (part.upper / users + extra) * scale)
+        if part.upper == 0 and bare == 0:
+            return Bracket(0.0, 0.0)
+        # A quotient or a rational too small for a float still is above 0: `up` says so.
+        upper = up(up(part.upper / users) + up(bare))
+        return Bracket(down(down(part.lower / users) + down(bare)), upper)
 
 
 def _laws(
@@ -211,15 +236,26 @@ def _laws(
 ) -> list[_Law]:
     """Return the different laws of all ordered pairs of inputs against the covers."""
     found: dict[_Law, None] = {}
+    floats = np.array(covers, dtype=np.float64)
     for one, first in enumerate(table):
         for two, second in enumerate(table):
             if one == two:
                 continue
-            # Any crowd gives a valid lower end; those on the pair's own values are most often bad.
-            own = len(covers) > _ALL_COVERS
-            for cover in (first, second) if own else covers:
+            # Any crowd gives a valid lower end; those on the pair's own values are often bad, and
+            # the one that covers their difference least.
+            few = len(covers) > _ALL_COVERS
+            third = covers[int(_signals(first, second, floats).argmax())] if few else ()
+            for cover in (first, second, third) if few else covers:
                 found.setdefault(_merge_outputs(zip(first, second, cover, strict=True)))
     return list(found)
+
+
+def _signals(first: Sequence[Fraction], second: Sequence[Fraction], covers: Floats) -> Floats:
+    """Return how much a message tells of the pair when one of the covers hides it, about."""
+    gap = np.array([float(a - b) ** 2 for a, b in zip(first, second, strict=True)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shown = np.where(gap > 0, gap / covers, 0.0)
+    return np.asarray(shown.sum(axis=1))
 
 
 def _merge_outputs(outputs: Iterable[tuple[Fraction, Fraction, Fraction]]) -> _Law:
@@ -236,6 +272,35 @@ def _merge_outputs(outputs: Iterable[tuple[Fraction, Fraction, Fraction]]) -> _L
         for place, value in enumerate((first, second, cover)):
             total[place] += value
     return _Law(tuple(sorted((a, b, c) for a, b, c in sums.values())))
+
+
+def _three_kinds(
+    for_one: Sequence[Fraction], for_two: Sequence[Fraction], others: int
+) -> tuple[Floats, Floats]:
+    """Return the laws of how many messages are of either kind, the rest being of neither.
+
+    Each kind has its chances from the two values and from the others, who are all alike. Where
+    there would be too many outcomes only the first kind is counted.
+    """
+    rate, more = for_one[2], for_two[2] / (1 - for_one[2]) if for_one[2] < 1 else Fraction(0)
+    some = binomial(others, rate, 1e-20)
+    width = len(binomial(others - some.start, more, 1e-20).mass) + len(some.mass)
+    if len(some.mass) * width > _MOST_OUTCOMES:
+        more = Fraction(0)
+    rows = [binomial(others - count, more, 1e-20) for count in range(some.start, some.stop)]
+    low, high = min(row.start for row in rows), max(row.stop for row in rows)
+    # One more row and column: the target's own message.
+    law = np.zeros((len(rows) + 1, high - low + 1), dtype=Wide)
+    for place, (mass, row) in enumerate(zip(some.mass, rows, strict=True)):
+        law[place, row.start - low : row.stop - low] = mass * row.mass
+    found = []
+    for value in (0, 1):
+        one, two = for_one[value], for_two[value] if more else Fraction(0)
+        sent = law * wide(1 - one - two)
+        sent[1:] += law[:-1] * wide(one)
+        sent[:, 1:] += law[:, :-1] * wide(two)
+        found.append(sent.ravel().astype(np.float64))
+    return found[0], found[1]
 
 
 def _rows(

@@ -101,23 +101,29 @@ def _scaled(
 def _add_ways(points: list[Fraction], masses: list[float], count: int, shift: Fraction) -> Bracket:
     """Add up all ways in which the variables can fall; every term is positive.
 
-    A term is off by at most 4·count + 8 roundings, and by an underflow of less than 1e-300
-    times its multinomial coefficient, which is below 1e57 (at most 3000 terms of 60 variables).
+    A term is off by at most 4·count + 8 roundings. Powers of two are counted apart, so that no
+    product of chances underflows: 60 fractions from 1/2 up are above 1e-19, and a multinomial
+    coefficient is below 1e57 (at most 3000 terms of 60 variables).
     """
-    terms = []
+    fractions, powers = zip(*(math.frexp(mass) for mass in masses), strict=True)
+    terms: list[tuple[float, int]] = []
     for ways in _compositions(count, len(points)):
         total = shift + sum((k * point for k, point in zip(ways, points, strict=True)))
         if total > 0:
             arrangements, chance, left = 1, 1.0, count
-            for k, mass in zip(ways, masses, strict=True):
+            for k, fraction in zip(ways, fractions, strict=True):
                 arrangements *= math.comb(left, k)
-                chance *= mass**k
+                chance *= fraction**k
                 left -= k
-            terms.append(arrangements * chance * float(total))
-    # fsum rounds once, whatever the number of terms.
-    middle, doubt = math.fsum(terms), (4.0 * count + 16.0) * UNIT
-    lost = 1e-240 * abs(float(shift + count * points[-1]))
-    return Bracket(down(middle * (1.0 - doubt)), up(middle * (1.0 + doubt) + lost))
+            power = sum(k * exponent for k, exponent in zip(ways, powers, strict=True))
+            terms.append((arrangements * chance * float(total), power))
+    top = max(power for _, power in terms)
+    # fsum rounds once, whatever the number of terms; what underflows beside the largest of them
+    # is less than the last digit of it.
+    middle = math.fsum(math.ldexp(term, power - top) for term, power in terms)
+    doubt = (4.0 * count + 16.0) * UNIT
+    lower, upper = down(middle * (1.0 - doubt)), up(middle * (1.0 + doubt))
+    return Bracket(_times(lower, top, -math.inf), _times(upper, top, math.inf))
 
 
 def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
@@ -273,11 +279,11 @@ def _expectation(
     slack = 8.0 * (len(values) + 4) * ROUNDOFF * count
     low = np.sum(weights * np.maximum(sums - slack, 0.0)) * (1.0 - doubt)
     high = np.sum(weights * np.maximum(sums + slack, 0.0)) * (1.0 + doubt)
-    # In the last units of the scale an outcome's chance may have underflowed.
+    # In the last units of the scale an outcome's chance may have underflowed, or been rounded up.
     lost = Wide(count) * len(table) * np.finfo(Wide).tiny
     scale = wide(top)
     rounding = 1.0 + 8.0 * ROUNDOFF
-    return Bracket(down(low * scale / rounding), up((high + lost) * scale * rounding))
+    return Bracket(down((low - lost) * scale / rounding), up((high + lost) * scale * rounding))
 
 
 @lru_cache(maxsize=8)
