@@ -149,7 +149,7 @@ def test_a_ledger_from_making_to_refusing(cli: Callable[..., Done], folder: Path
     assert refused.code == 4
     assert json.loads(refused.out)["error"]["code"] == "budget-exhausted"
     shown = cli("ledger", "show", *place)
-    assert "composed exactly over 1 charge." in " ".join(shown.out.split())
+    assert "proven for 1 charge together." in " ".join(shown.out.split())
 
 
 def test_a_ledger_that_was_rolled_back(cli: Callable[..., Done], folder: Path) -> None:

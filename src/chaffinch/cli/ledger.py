@@ -160,9 +160,9 @@ def _show(opened: Ledger, output: Output, extra: dict[str, Any] | None = None) -
         return
     output.words(
         f"Budget of the {opened.role}: epsilon {cap.epsilon:g} with delta {cap.delta:g}. "
-        f"Spent: {promise_text(spent, 4)}, composed exactly over "
-        f"{count_of(len(entries), 'charge')}. Left: {_at_least(left)}; epsilons do not just add "
-        "up, so only `ledger check --plan` tells whether a plan fits."
+        f"Spent: at most {promise_text(spent, 4)}, proven for "
+        f"{count_of(len(entries), 'charge')} together. Left: {_at_least(left)}; epsilons do not "
+        "just add up, so only `ledger check --plan` tells whether a plan fits."
     )
     if extra:
         fits = "fits" if extra["fits"] else "does not fit"

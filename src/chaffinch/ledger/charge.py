@@ -1,7 +1,7 @@
 """What is charged, what is recorded of it, and what all charges together cost.
 
 A charge says what was asked (plan, mechanism, times), never an epsilon: a stored epsilon would
-be stuck with the accounting of its day, and epsilons do not add up to the exact total.
+be stuck with the accounting of its day, and epsilons add up to more than was lost.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def charge_from(plan_id: str, document: str, times: int) -> Charge:
 def total(charges: Iterable[Charge]) -> Mechanism:
     """Return everything charged as one mechanism: the same one whatever the order.
 
-    A single mechanism asked once is itself; all else is composed exactly.
+    A single mechanism asked once is itself; of all else the composed losses are bounded.
     """
     counted = sorted(Counter(charges).items(), key=lambda pair: (pair[0].document, pair[0].times))
     _one_kind({charge.neighbours for charge, _ in counted} or {Mechanism.neighbours})

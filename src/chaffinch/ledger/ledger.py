@@ -1,7 +1,7 @@
 """A durable budget: charge first, release afterwards.
 
 On a client the ledger says what this device has already answered; at an analyzer, what has
-been released. Both are the same: a cap, and charges whose exact composition stays below it.
+been released. Both are the same: a cap, and charges whose composition is proven to stay below it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ TRIES = 4
 
 
 class Ledger:
-    """Charges in a file, with a cap that their exact composition never exceeds.
+    """Charges in a file, with a cap that their composition is proven not to exceed.
 
-    A charge is granted only when all charges together, composed exactly, are proven to stay
+    A charge is granted only when all charges together are proven to stay
     within the cap. It is on disk before anything is told to the caller.
 
     >>> import tempfile

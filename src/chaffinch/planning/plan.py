@@ -276,7 +276,7 @@ def require_plan(plan: object) -> Plan:
 
 
 def total_of(parts: Sequence[Part], crowd: int, rounds: int) -> privacy.Mechanism:
-    """Return the exact composition of all parts in all rounds, or the one mechanism there is."""
+    """Return the composition of all parts in all rounds, or the one mechanism there is."""
     mechanisms = [part.mechanism(crowd) for part in parts]
     if len(mechanisms) == 1 and rounds == 1:
         return mechanisms[0]
