@@ -4,7 +4,7 @@ ChaffinchError                 .code (a stable word), .hint, .details (safe to l
 ├── InvalidInput (ValueError)  a parameter breaks its rule
 ├── InvalidAnswer (ValueError) an answer is none to this question; never shows it
 ├── InvalidTable               a column or a row cannot be used; names place, never content
-├── InvalidFile                a plan, survey or message file is wrong; lists every fault
+├── InvalidFile                a plan, survey or message file is wrong; lists its faults
 ├── PlanMismatch               two things that must belong to one plan do not
 ├── NoPlanFound                no protocol meets what was asked; says what would
 ├── NoParameterFound           a calibration target that no parameter in range meets
@@ -29,6 +29,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+
+MOST_FAULTS = 10
+LONGEST_FAULT = 400
+"""So many faults of a file are told, each in so many characters; of the rest, how many."""
 
 
 class Reason(Enum):
@@ -125,7 +129,7 @@ class InvalidTable(ChaffinchError):
 
 
 class InvalidFile(ChaffinchError, ValueError):
-    """A plan, survey or message file that is wrong; lists every fault that was found."""
+    """A plan, survey or message file that is wrong; lists its faults, the first ones of many."""
 
     code = "invalid-file"
 
@@ -138,16 +142,18 @@ class InvalidFile(ChaffinchError, ValueError):
         hint: str = "",
         reason: Reason | None = None,
     ) -> None:
-        listed = list(faults)
-        got = listed[0] if len(listed) == 1 else f"{len(listed)} faults:"
-        tail = "" if len(listed) == 1 else "".join(f"\n  - {fault}" for fault in listed)
+        found, shown = list(faults), [_shorten(fault) for fault in faults[:MOST_FAULTS]]
+        if len(found) > MOST_FAULTS:
+            shown.append(f"and {len(found) - MOST_FAULTS} more")
+        got = shown[0] if len(found) == 1 else f"{len(found)} faults:"
+        tail = "" if len(found) == 1 else "".join(f"\n  - {fault}" for fault in shown)
         super().__init__(
             f"The {file} must be {must_be}. Got {got}{tail}",
             hint=hint,
-            details={"file": file, "faults": listed},
+            details={"file": file, "faults": shown},
             reason=reason,
         )
-        self.faults = listed
+        self.faults = found
 
 
 class PlanMismatch(ChaffinchError):
@@ -299,6 +305,11 @@ class MissingExtra(ChaffinchError):
             hint=f"pip install 'chaffinch[{extra}]'",
             details={"feature": feature, "extra": extra},
         )
+
+
+def _shorten(fault: str) -> str:
+    """Return a fault in few enough characters: a file can name things at any length."""
+    return fault if len(fault) <= LONGEST_FAULT else f"{fault[: LONGEST_FAULT - 3]}..."
 
 
 def _show_value(value: object) -> str:

@@ -15,6 +15,7 @@ import pytest
 
 from chaffinch.errors import LedgerRolledBack, Reason, StorageFault
 from chaffinch.ledger import Ledger
+from chaffinch.privacy import Target
 from tests.ledger import made
 from tests.ledger.made import ONE
 from tests.ledger.worker import CHARGES, KINDS
@@ -63,6 +64,13 @@ def test_the_race_shows_a_ledger_that_does_not_look_again(tmp_path: Path) -> Non
 def test_eight_processes_with_one_key_are_charged_once(tmp_path: Path) -> None:
     granted = race(tmp_path, "shipped", processes=8, attempts=3, shared=3)
     assert granted == Counter({str(number): 1 for number in range(3)})
+
+
+def test_four_processes_with_one_content_are_charged_once(tmp_path: Path) -> None:
+    made.create(tmp_path, role="analyzer", cap=Target(300, 1e-2))
+    result = told("content", tmp_path, 4, 8)
+    assert result["codes"] == [0] * 4
+    assert (len(result["subjects"]), len(set(result["subjects"]))) == (8, 8)
 
 
 def check_survivor(folder: Path) -> None:

@@ -17,14 +17,20 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from chaffinch import Bit, encode_many, shuffle
+from chaffinch.analysis.analyze import charge_release
+from chaffinch.analysis.tally import tally
 from chaffinch.errors import BudgetExhausted, StorageFault
 from chaffinch.ledger import Charge, Entry, Ledger, ledger, schema
 from chaffinch.ledger.chain import Mark
 from chaffinch.ledger.charge import fits, total
 from chaffinch.ledger.schema import History
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.protocols import Flips
 from tests.ledger import made
 from tests.ledger.made import ONE
 
@@ -91,6 +97,32 @@ def race(kind: str, folder: Path, processes: int, attempts: int, shared: int) ->
     codes = [os.waitpid(child, 0)[1] for child in children]
     told = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("told-*")]
     return {"codes": codes, "told": [line for lines in told for line in lines]}
+
+
+def content(folder: Path, processes: int, batches: int) -> dict[str, Any]:
+    """Let processes release the same batches at once, each under names of its own."""
+    part = Part("q", Bit(), Flips(Fraction(1, 16)))
+    plan = Plan("", (part,), 20, 20, 20, 1, epsilon=3.0, delta=1e-2)
+    found = [tally(shuffle(encode_many([True] * 20, plan))) for _ in range(batches)]
+    for count in range(1, batches + 1):
+        fits(
+            total([Charge.of(plan)] * count), made.reopen(folder).cap
+        )  # so that they meet at the lock
+    starts = [os.pipe() for _ in found]
+
+    def run(number: int) -> None:
+        mine = made.reopen(folder)
+        for one, (start, go) in zip(found, starts, strict=True):
+            os.close(go)
+            os.read(start, 1)
+            charge_release(mine, plan, one, key=f"{number}/{one.name}")
+
+    children = [forked(lambda number=number: run(number)) for number in range(processes)]  # type: ignore[misc]
+    for _, go in starts:
+        time.sleep(0.05)
+        os.close(go)
+    codes = [os.waitpid(child, 0)[1] for child in children]
+    return {"codes": codes, "subjects": [one.subject for one in made.reopen(folder).entries()]}
 
 
 class Countdown:
@@ -207,6 +239,7 @@ def full(folder: Path, limit: int) -> dict[str, Any]:
 
 COMMANDS: dict[str, Callable[..., object]] = {
     "race": lambda kind, folder, *counts: race(kind, Path(folder), *map(int, counts)),
+    "content": lambda folder, *counts: content(Path(folder), *map(int, counts)),
     "deaths": lambda order, folder, step: deaths(order, Path(folder), int(step)),
     "life": lambda folder: life(Path(folder)),
     "full": lambda folder, limit: full(Path(folder), int(limit)),

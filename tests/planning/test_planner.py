@@ -97,6 +97,16 @@ def test_fewer_honest_users_leave_less(choice_plan: Plan) -> None:
     choice_plan.verify(shares=True)
 
 
+def test_what_shares_leave_rises_where_searches_end_apart() -> None:
+    # Alone, nine tenths of this crowd are proven a smaller epsilon than the whole of it.
+    survey = cf.Survey({f"q{number}": cf.Bit() for number in range(16)})
+    made = cf.plan(survey, users=40, target=privacy.Target(8, 1e-2))
+    epsilons = [made.epsilon, *(epsilon for _, epsilon in made.shares)]
+    assert epsilons == sorted(epsilons)
+    assert len(epsilons) == 4
+    made.verify(shares=True)
+
+
 def test_an_error_leads_to_the_privacy_it_allows() -> None:
     wish = cf.Error(0.002, confidence=0.95)
     plan = cf.plan(cf.Bit(), users=5_000, error=wish, max_messages=2)
@@ -216,6 +226,19 @@ def test_all_faults_of_a_plan_file_show_at_once(choice_plan: Plan) -> None:
     with pytest.raises(InvalidFile) as caught:
         plan_from(json.dumps(document))
     assert len(caught.value.faults) == 3
+
+
+def test_of_many_faults_the_first_and_their_number_are_told(choice_plan: Plan) -> None:
+    many = {f"surprise {number}": 1 for number in range(5000)} | {"long" * 10**5: 1}
+    with pytest.raises(InvalidFile, match="Got 5001 faults:") as caught:
+        plan_from(json.dumps(choice_plan.document() | many))
+    assert "and 4991 more" in str(caught.value)
+    assert len(str(caught.value)) < 5000
+    assert len(repr(caught.value.details)) < 5000
+    assert len(caught.value.faults) == 5001
+    with pytest.raises(InvalidFile) as caught:
+        plan_from(json.dumps(choice_plan.document() | {"long" * 10**5: 1}))
+    assert len(str(caught.value)) < 1000
 
 
 def test_half_a_character_makes_no_plan(choice_plan: Plan) -> None:

@@ -276,6 +276,13 @@ def test_all_missing_facts_are_listed() -> None:
     assert len(caught.value.faults) == 7
 
 
+def test_of_very_many_unknown_facts_a_few_are_told() -> None:
+    many = {f"chaffinch.x{number}": "y" for number in range(20_000)}
+    with pytest.raises(InvalidFile) as caught:
+        load(io.BytesIO(stream(PLAIN, KEPT | many)))
+    assert len(str(caught.value)) < 2_000
+
+
 def test_gaps_hidden_behind_a_promise_are_refused() -> None:
     gaps = pa.record_batch([pa.array([1, None], pa.uint32())], schema=SCHEMA)
     with pytest.raises(InvalidFile, match="gap"):

@@ -71,26 +71,32 @@ def charge_release(ledger: Ledger, plan: Plan, found: Tally, key: str | None = N
 
     What is charged is the digest of the batch: the same content is charged once.
     """
-    name, subject = release_occasion(ledger, plan, found, key)
-    with ledger.charging(Charge.of(plan), name, subject=subject) as entry:
+    digest = _charged_digest(found)
+    charge = Charge.of(plan)
+    with ledger.charging(charge, key or digest, subject=digest, by_subject=True) as entry:
         return entry
 
 
 def release_occasion(
     ledger: Ledger, plan: Plan, found: Tally, key: str | None = None
 ) -> tuple[str, str]:
-    """Return the key and the subject under which the release of a tally is charged.
+    """Return the key and the subject under which the release of a tally is charged, as of now.
 
     The subject is the digest, worked out from what was counted. What was charged for the same
     content before is charged under the same key again, which costs nothing, whatever it is
     called now: everything in a release follows from the tally. Otherwise the key is the one
-    given, or the digest.
+    given, or the digest. Another process may charge the same content in the meantime;
+    ``charge_release`` looks again.
     """
-    if not found.name:
-        raise InvalidInput("batch", "one that was shuffled, to be charged to a ledger", "a tally")
-    digest, charge = found.digest, Charge.of(plan)
+    digest, charge = _charged_digest(found), Charge.of(plan)
     known = (one.key for one in ledger.entries() if (one.subject, one.charge) == (digest, charge))
     return next(known, key or digest), digest
+
+
+def _charged_digest(found: Tally) -> str:
+    if not found.name:
+        raise InvalidInput("batch", "one that was shuffled, to be charged to a ledger", "a tally")
+    return found.digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -131,7 +131,9 @@ class Ledger:
         """
         return max(0.0, self.cap.epsilon - self.spent().epsilon)
 
-    def charge(self, charge: Charge, key: str, *, subject: str = "") -> Entry:
+    def charge(
+        self, charge: Charge, key: str, *, subject: str = "", by_subject: bool = False
+    ) -> Entry:
         """Charge durably and return the entry, or raise and hand out nothing.
 
         ``key`` names the occasion. The same key with the same charge and subject charges
@@ -141,14 +143,23 @@ class Ledger:
         other data. An analyzer cannot repeat a key without one. On a client a replayed entry
         without a subject pays for the messages made then: send those again, make no new ones.
 
+        With ``by_subject`` the key is only a name: if the subject was charged before under any
+        key, with the same charge, that entry is returned. This is for what is the same to
+        the last bit whenever it is handed out.
+
         After a StorageFault it is not known whether the charge was written; trying again with
         the same key and subject settles it without charging twice.
         """
         _check_charge(charge)
         word("key", key)
-        word("subject", subject, least=0)
+        word("subject", subject, least=1 if by_subject else 0)
+
+        def earlier(history: History) -> Entry | None:
+            same = history.find_content(charge, subject) if by_subject else None
+            return same or history.find(key)
+
         with guarded(charging=True):
-            entry = self._granted(charge, key, subject)
+            entry = self._granted(charge, key, subject, earlier)
             self._move_mark()
         return entry
 
@@ -166,14 +177,16 @@ class Ledger:
         return found
 
     @contextmanager
-    def charging(self, charge: Charge, key: str, *, subject: str = "") -> Iterator[Entry]:
+    def charging(
+        self, charge: Charge, key: str, *, subject: str = "", by_subject: bool = False
+    ) -> Iterator[Entry]:
         """Charge, then run the block that releases: it starts only when the charge is durable.
 
         A crash or an error in the block leaves the charge in place: what may have been seen
         is paid for. To finish such a release later, repeat it with the same key and subject;
         without a subject a repeated key never starts the block.
         """
-        entry = self.charge(charge, key, subject=subject)
+        entry = self.charge(charge, key, subject=subject, by_subject=by_subject)
         if entry.replayed and not entry.subject:
             raise _reused(key)
         yield entry
@@ -185,15 +198,22 @@ class Ledger:
     # between the look and the commit nobody can add a row. Hence the slow work needs no lock.
     # If the ledger has moved on, the verdict is about the past: it is worked out anew, and after
     # some tries under the lock, so that a slow process is not overtaken for ever.
-    def _granted(self, charge: Charge, key: str, subject: str) -> Entry:
-        """Return the durable entry for a key, or raise BudgetExhausted."""
+    # What was charged before is looked up there as well, for the same reason.
+    def _granted(
+        self,
+        charge: Charge,
+        key: str,
+        subject: str,
+        earlier: Callable[[History], Entry | None],
+    ) -> Entry:
+        """Return the durable entry for an occasion, or raise BudgetExhausted."""
         for tries_left in reversed(range(TRIES)):
             seen = self._history()
-            if seen.find(key) is None:
+            if earlier(seen) is None:
                 fits(total((*seen.charges, charge)), self.cap)  # slow, and remembered
             with writing(self._path) as connection:
                 now = self._history_in(connection, Mark.read(self._mark))
-                before = now.find(key)
+                before = earlier(now)
                 if before is not None:
                     return self._repeated(before, charge, subject)
                 if now.mark != seen.mark and tries_left:

@@ -104,6 +104,11 @@ class History:
         """Return the entry with this key."""
         return next((entry for entry in self.entries if entry.key == key), None)
 
+    def find_content(self, charge: Charge, subject: str) -> Entry | None:
+        """Return the first entry that was charged for this subject, whatever its key."""
+        same = (one for one in self.entries if (one.charge, one.subject) == (charge, subject))
+        return next(same, None)
+
     def after(self, charge: Charge, key: str, subject: str) -> Entry:
         """Return the entry that would follow."""
         sequence = len(self.entries) + 1

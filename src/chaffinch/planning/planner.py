@@ -168,17 +168,7 @@ def _meeting_error(task: Task, error: Error, delta: float, tell: Progress) -> li
 
 def _plan(chosen: Candidate, task: Task, found: list[Candidate], title: str) -> Plan:
     """Return the plan of a candidate, with what smaller honest shares leave."""
-    shares = []
-    if chosen.crowd > 1:
-        for share in HONEST_SHARES:
-            crowd = max(1, math.floor(chosen.crowd * share))
-            guess = chosen.epsilon / math.sqrt(float(share))
-            shares.append(
-                (
-                    share,
-                    smallest_epsilon(chosen.parts, crowd, task.rounds, chosen.delta, guess),
-                )
-            )
+    shares = _epsilons_of_shares(chosen, task.rounds) if chosen.crowd > 1 else ()
     return Plan(
         title=title,
         parts=chosen.parts,
@@ -188,9 +178,25 @@ def _plan(chosen: Candidate, task: Task, found: list[Candidate], title: str) -> 
         rounds=task.rounds,
         epsilon=chosen.epsilon,
         delta=chosen.delta,
-        shares=tuple(shares),
+        shares=shares,
         alternatives=tuple(one for one in found if one is not chosen),
     )
+
+
+def _epsilons_of_shares(chosen: Candidate, rounds: int) -> tuple[tuple[Fraction, float], ...]:
+    """Return the epsilon that still holds with each honest share, rising as the share falls.
+
+    Each is proven by itself, to a width, so that one search can end below another: below that of
+    a larger share, or of the whole crowd. The larger of the two holds for both.
+    """
+    found, least = [], chosen.epsilon
+    for share in HONEST_SHARES:
+        crowd = max(1, math.floor(chosen.crowd * share))
+        guess = chosen.epsilon / math.sqrt(float(share))
+        own = smallest_epsilon(chosen.parts, crowd, rounds, chosen.delta, guess)
+        least = max(least, own)
+        found.append((share, least))
+    return tuple(found)
 
 
 def _nothing(

@@ -24,7 +24,6 @@ from chaffinch.wire.documents import Strict, faults_of, unique_keys
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 
 LARGEST_FILE = 1 << 30
-_MOST_FAULTS = 20
 _LARGEST_NUMBER = 1e280
 _OTHERS = {
     surveys.FORMAT: "this is the release of a survey: use chaffinch.load_release",
@@ -298,14 +297,14 @@ def _read(
         # What was left out, or is there in part, would come back different.
         changed = release.document() != document
     except ValidationError as fault:
-        raise InvalidFile(f"file {name}", _rule(form), faults_of(fault)[:_MOST_FAULTS]) from None
+        raise InvalidFile(f"file {name}", _rule(form), faults_of(fault)) from None
     except (ChaffinchError, ArithmeticError, ValueError) as fault:
         raise InvalidFile(f"file {name}", _rule(form), [str(fault).splitlines()[0]]) from None
     faults = [f"a document that contradicts itself: {one}" for one in contradictions(release)]
     if changed and not faults:
         faults = ["a document that contradicts itself"]
     if faults:
-        raise InvalidFile(f"file {name}", _rule(form), faults[:_MOST_FAULTS])
+        raise InvalidFile(f"file {name}", _rule(form), faults)
     return release
 
 
