@@ -124,15 +124,15 @@ def plan(
         wanted = paths.open_survey(survey) if survey is not None else single(asked)
         with output.thinking("planning") as tell:
             found = wanted.plan(tell)
+    if out is not None:
+        paths.write_plan(found, out, output)
     if certificate is not None:
         with output.thinking("looking for a proof that anybody can check"):
             proof = found.certificate()
         proof.save(certificate)
         output.say(f"wrote {certificate}")
-    if out is not None:
-        paths.write_plan(found, out, output)
-        if paths.is_pipe(out):
-            return
+    if out is not None and paths.is_pipe(out):
+        return
     _show(found, output, explain=explain, checked=check is not None)
 
 

@@ -61,7 +61,14 @@ def certify(plan: Plan) -> Certificate:
         raise GuaranteeNotProven("delta of cut messages", upper=cost, most=plan.delta)
     units = [_unit(mechanism) for mechanism in mechanisms]
     counted = [(unit, times * plan.rounds) for unit, times in units]
-    return Certificate(_body(plan, cover_of(counted, plan.epsilon, spared)))
+    try:
+        return Certificate(_body(plan, cover_of(counted, plan.epsilon, spared)))
+    except GuaranteeNotProven as refused:
+        refused.hint = (
+            "no certificate was found, which says nothing against the plan: `plan --check` "
+            "recomputes its guarantee; a plan for a slightly larger delta has more room for one"
+        )
+        raise
 
 
 def _unit(mechanism: privacy.Mechanism) -> tuple[privacy.Mechanism, int]:
