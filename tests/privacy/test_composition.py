@@ -12,6 +12,7 @@ import pytest
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import composition
+from chaffinch.privacy.documents import mechanism_document, mechanism_from
 
 COLUMNS = privacy.FlippedFilters(filters=2, bits=20, flip_probability="0.4")
 PEOPLE = privacy.FlippedBits(users=20, flip_probability="0.3")
@@ -218,3 +219,43 @@ def test_rounds_of_one_bit_in_any_mix_of_orders_are_below_the_bound() -> None:
             over = losses > epsilon
             truth = float((masses[over] * -np.expm1(epsilon - losses[over])).sum())
             assert truth <= composed.delta(epsilon).upper * (1 + 1e-6), mix
+
+
+def test_a_part_that_stands_twice_counts_twice() -> None:
+    alone = privacy.FlippedBits(users=1, flip_probability="1/4")
+    crowd = privacy.FlippedBits(users=1000, flip_probability="1/4")
+    twice = privacy.Composition(((alone, 1), (alone, 1), (crowd, 1)))
+    assert twice == privacy.compose([alone, alone, crowd])
+    assert twice.epsilon(1e-6).upper > 2 * alone.local_epsilon
+    document = mechanism_document(privacy.compose([alone, crowd]))
+    document["parts"] = [document["parts"][0], *document["parts"]]
+    # A document has one canonical form, in which no part stands twice.
+    with pytest.raises(InvalidInput, match="canonical"):
+        mechanism_from(document)
+
+
+def test_parts_of_two_kinds_of_neighbours_are_refused_however_they_come() -> None:
+    people = privacy.FlippedBits(users=10, flip_probability="1/4")
+    columns = privacy.FlippedFilters(filters=1, bits=100, flip_probability="1/4")
+    with pytest.raises(InvalidInput, match="of one kind"):
+        privacy.Composition(((people, 1), (columns, 1)))
+    with pytest.raises(InvalidInput, match="number of times"):
+        privacy.Composition(((people, -1),))
+
+
+@pytest.mark.parametrize(
+    ("table", "users"),
+    [
+        ([["1", "0"], ["1/2", "1/2"]], 3),
+        ([["1", "0"], ["1/201", "200/201"]], 3),
+        ([["0", "1"], ["1000/1001", "1/1001"]], 1),
+    ],
+)
+def test_outputs_that_one_value_never_sends_compose_in_bounded_memory(
+    table: list[list[str]], users: int
+) -> None:
+    two = privacy.compose(privacy.amplification.ShuffledTable(table, users=users), times=2)
+    one = privacy.amplification.ShuffledTable(table, users=users)
+    found = two.delta(1.0)
+    assert found.upper >= one.delta(1.0).lower
+    assert 0 <= found.lower <= found.upper <= 1

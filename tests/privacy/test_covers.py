@@ -12,7 +12,7 @@ from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy import DecoyedValues, EncodedNumbers, FlippedBits, FlippedValues, covers
 from chaffinch.privacy.covers import cover_of, covering_pairs, covering_runs, proven_delta
 from chaffinch.privacy.numerics.precision import Wide
-from chaffinch.privacy.numerics.runs import CrowdRefused, Run, cover_crowds
+from chaffinch.privacy.numerics.runs import CrowdRefused, Run, TooManyRuns, cover_crowds
 
 SETTINGS = [
     FlippedBits(users=1, flip_probability="0.1"),
@@ -53,8 +53,6 @@ def test_the_crowd_that_does_not_hold_is_named() -> None:
         with pytest.raises(CrowdRefused) as refused:
             cover_crowds(lambda run: not run[0] <= 37 <= run[1], 100, few_runs=few_runs)
         assert refused.value.ones == 37
-    with pytest.raises(CrowdRefused):
-        cover_crowds(lambda run: run[0] == run[1], 100, most=50)
 
 
 @pytest.mark.parametrize("mechanism", SETTINGS, ids=str)
@@ -127,3 +125,18 @@ def test_long_sums_in_doubles_are_the_same_law(monkeypatch: pytest.MonkeyPatch) 
     assert (abs(rough.mass - exact.mass) <= allowed).all()
     assert 0 < rough.relative < 1e-11
     assert rough.missing >= exact.missing
+
+
+def test_too_many_runs_prove_nothing() -> None:
+    """Behind the last run that was looked at lie crowds of which nothing is known."""
+    with pytest.raises(TooManyRuns):
+        cover_crowds(lambda run: run[0] == run[1], 10, most=10)
+    assert len(cover_crowds(lambda run: run[0] == run[1], 9, most=10)) == 10
+
+
+def test_a_promise_that_a_far_crowd_breaks_is_refused_though_no_run_reaches_it() -> None:
+    flip = Fraction(99 * 2**64 // 100_000, 2**64)
+    mechanism = FlippedBits(users=10**6, flip_probability=flip)
+    truth = mechanism.crowd(ones=500_000).delta(1e-6).lower
+    promise = truth * (1 - 1e-6)
+    assert proven_delta(mechanism, 1e-6, promise) > promise

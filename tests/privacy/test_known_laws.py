@@ -184,12 +184,9 @@ def test_a_mechanism_counts_whether_it_is_cut_or_not() -> None:
 
 
 def test_words_of_different_parts_are_joined_in_one_order() -> None:
-    parts = [
-        type(name, (Known,), {"neighbours": name, "view": name})(ON_GRID.laws)
-        for name in "hgfedcba"
-    ]
+    parts = [type(name, (Known,), {"view": name})(ON_GRID.laws) for name in "hgfedcba"]
     mixed = Composition(tuple((part, 1) for part in parts))
-    assert mixed.neighbours == mixed.view == " and ".join("abcdefgh")
+    assert mixed.view == " and ".join("abcdefgh")
 
 
 @pytest.mark.parametrize("narrow", [1, 16])

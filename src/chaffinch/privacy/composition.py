@@ -16,7 +16,7 @@ from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
-from chaffinch.privacy.numerics.loss_grids import Kinks, Rounds, dominated_loss
+from chaffinch.privacy.numerics.loss_grids import Kinks, Rounds, TooFineGrid, dominated_loss
 from chaffinch.privacy.numerics.precision import Floats, down, up
 from chaffinch.privacy.shortened_reports import Shortened, cutting_cost
 
@@ -75,10 +75,6 @@ def compose(
             counts[mechanism] += count * rounds
     if resolution is not None:
         checks.real("resolution", resolution, least=1e-9, most=1.0)
-    kinds = {mechanism.neighbours for mechanism in counts}
-    if len(kinds) > 1:
-        # A loss per person and a loss per column are about different changes: no sum bounds both.
-        raise InvalidInput("neighbours of all mechanisms", "of one kind", ", ".join(sorted(kinds)))
     chosen = tuple((mechanism, count) for mechanism, count in counts.items() if count)
     return Composition(chosen, resolution)
 
@@ -90,11 +86,22 @@ class Composition(Mechanism):
     parts: tuple[tuple[Mechanism, int], ...]
     resolution: float | None = None
 
+    def __post_init__(self) -> None:
+        # A part that stands twice is one part that is done more often.
+        counts: Counter[Mechanism] = Counter()
+        for mechanism, count in self.parts:
+            counts[mechanism] += checks.whole("number of times", count, least=1, most=10**12)
+        kinds = {mechanism.neighbours for mechanism in counts}
+        if len(kinds) > 1:
+            # A loss per person and one per column are about different changes: no sum bounds both.
+            words = ", ".join(sorted(kinds))
+            raise InvalidInput("neighbours of all mechanisms", "of one kind", words)
+        object.__setattr__(self, "parts", tuple(counts.items()))
+
     @property
     def neighbours(self) -> str:  # type: ignore[override]
         """Return the neighbours of the parts."""
-        kinds = {mechanism.neighbours for mechanism, _ in self.parts}
-        return " and ".join(sorted(kinds)) or Mechanism.neighbours
+        return next((part.neighbours for part, _ in self.parts), Mechanism.neighbours)
 
     @property
     def view(self) -> str:  # type: ignore[override]
@@ -290,13 +297,14 @@ class Composition(Mechanism):
         A law whose masses and ratios are off by the relative error r has, over all rounds, losses
         that are off by rounds·2r: a delta at an epsilon larger by that much is reached.
         """
-        if not self._crowds:
-            return max(mechanism.delta(epsilon).lower for mechanism, _ in self.parts)
         best, cut = 0.0, cutting_cost(self._distance, epsilon)
-        for rounds, shift in self._crowds:
-            value, doubt = rounds.delta(epsilon + shift)
-            best = max(best, down(value - doubt - cut))
-        return best
+        try:
+            for rounds, shift in self._crowds:
+                value, doubt = rounds.delta(epsilon + shift)
+                best = max(best, down(value - doubt - cut))
+        except TooFineGrid:
+            best = 0.0
+        return best or max(mechanism.delta(epsilon).lower for mechanism, _ in self.parts)
 
 
 def _whole(mechanism: Mechanism) -> Mechanism:
@@ -349,7 +357,10 @@ def _sides(mechanism: Mechanism) -> Kinks | None:
 
 def _delta_of(rounds: Rounds, epsilon: float) -> float:
     """Return the safe end of delta of composed losses; it may be above 1."""
-    value, doubt = rounds.delta(epsilon)
+    try:
+        value, doubt = rounds.delta(epsilon)
+    except TooFineGrid:
+        return 1.0
     return up((value + doubt) * (1 + 1e-12) + rounds.infinite)
 
 

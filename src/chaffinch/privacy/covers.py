@@ -25,10 +25,12 @@ from chaffinch.privacy.numerics.loss import knots_of_sum
 from chaffinch.privacy.numerics.loss_grids import Rounds, dominating_loss
 from chaffinch.privacy.numerics.pairs import SideTests, pair_delta, side_tests
 from chaffinch.privacy.numerics.precision import LEAST_TAIL, Floats, Wide, up
-from chaffinch.privacy.numerics.runs import CrowdRefused, Run, cover_crowds
+from chaffinch.privacy.numerics.runs import MOST_RUNS, CrowdRefused, Run, TooManyRuns, cover_crowds
 
 _UNSEEN = 1e-8
 """The share of delta that a window may leave out: too little to cost a run."""
+_FEW_RUNS = 300
+"""Beyond so many runs a bracket answers sooner."""
 _WIDE = 300.0
 """From this variance on two sums are composed instead of compared pair by pair."""
 _WIDEST = 600.0
@@ -109,34 +111,55 @@ def proven_delta(mechanism: Mechanism, epsilon: float, delta: float) -> float:
     if isinstance(inner, SumMechanism) and epsilon < inner.local_epsilon:
         crowds = inner.bit_crowds
         if not (crowds.is_wide or crowds.fixed_zeros):
-            return _proven_by_runs(crowds, epsilon, delta)
+            judged = _proven_by_runs(crowds, epsilon, delta)
+            if judged is not None:
+                return judged
     reached = mechanism.delta_bound(epsilon)
     # The short search proves a little less than holds: the long one has the last word.
     return reached if reached <= delta else mechanism.delta(epsilon).upper
 
 
-def _proven_by_runs(crowds: BitCrowds, epsilon: float, delta: float) -> float:
+def _proven_by_runs(crowds: BitCrowds, epsilon: float, delta: float) -> float | None:
+    """Return ``delta`` if runs cover every crowd, or what one crowd reaches that refutes it.
+
+    None: too many runs would be needed, and nothing is known of the crowds behind them.
+    """
     try:
-        covering_runs(crowds, epsilon, delta, few_runs=False)
+        _runs_of(crowds, epsilon, delta, few_runs=False, most=_FEW_RUNS)
     except GuaranteeNotProven as refused:
         return refused.upper
+    except TooManyRuns:
+        return None
     return delta
 
 
-def covering_runs(
-    crowds: BitCrowds, epsilon: float, delta: float, *, few_runs: bool = True
-) -> list[Run]:
+def covering_runs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run]:
     """Return runs that prove ``delta`` at ``epsilon`` for every crowd of one sum.
 
     Raises GuaranteeNotProven where a single crowd is not proven to keep it.
     """
+    try:
+        return _runs_of(crowds, epsilon, delta, few_runs=True, most=MOST_RUNS)
+    except TooManyRuns:
+        raise _too_many_runs(epsilon) from None
+
+
+def _too_many_runs(epsilon: float) -> GuaranteeNotProven:
+    return GuaranteeNotProven(f"delta at epsilon {epsilon:g} over {MOST_RUNS} runs", upper=1.0)
+
+
+def _runs_of(
+    crowds: BitCrowds, epsilon: float, delta: float, *, few_runs: bool, most: int
+) -> list[Run]:
     tail = max(Wide(delta) * _UNSEEN, LEAST_TAIL)
 
     def reached(run: Run) -> float:
         return crowds.knots(*run, mirrored=False, tail=tail, aim=delta).delta(epsilon)[1]
 
     try:
-        return cover_crowds(lambda run: reached(run) <= delta, crowds.last, few_runs=few_runs)
+        return cover_crowds(
+            lambda run: reached(run) <= delta, crowds.last, few_runs=few_runs, most=most
+        )
     except CrowdRefused as crowd:
         raise _refusal(crowd, reached, epsilon, delta) from None
 
@@ -158,6 +181,8 @@ def covering_pairs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run]
         runs = cover_crowds(holds, crowds.last)
     except CrowdRefused as crowd:
         raise _refusal(crowd, lambda run: two.reached(run, (0, 0)), epsilon, delta) from None
+    except TooManyRuns:
+        raise _too_many_runs(epsilon) from None
     for place, run in enumerate(runs):
         for other in runs[:place]:
             _require(two.reached(run, other), epsilon, delta)
@@ -214,6 +239,8 @@ def _cover_profile(unit: Mechanism, epsilons: Floats, excess: float) -> tuple[li
         runs = cover_crowds(lambda run: ratio(run) <= 1.0, crowds.last)
     except CrowdRefused as crowd:
         raise _refusal(crowd, ratio, float(probes[0]), 1.0) from None
+    except TooManyRuns:
+        raise _too_many_runs(float(probes[0])) from None
     return runs, np.max([reached(run, epsilons) for run in runs], axis=0)
 
 

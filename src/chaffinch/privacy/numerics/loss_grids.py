@@ -33,6 +33,11 @@ _PER_STEP = 8
 """Outcomes are merged this much finer than the grid before they are brought to it."""
 _ON_GRID = 1e-9
 """A loss this close to the grid, in steps, is on it."""
+_LARGEST_TRANSFORM = 2**24
+
+
+class TooFineGrid(ArithmeticError):
+    """The losses lie so much farther apart than the grid's step that they cannot be added up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,6 +379,8 @@ class Rounds:
         c times that times the other factors, and the inverse averages over frequencies.
         """
         size = 1 << max(high - low + 1, 2).bit_length()
+        if size > _LARGEST_TRANSFORM:
+            raise TooFineGrid
         gamma = 8 * _ROUNDOFF * (math.log2(size) + 2)
         product = np.ones(size // 2 + 1, dtype=np.complex128)
         doubt = np.zeros(size // 2 + 1)

@@ -17,6 +17,9 @@ Holds = Callable[[Run], bool]
 """Whether a promise holds for a run."""
 
 
+MOST_RUNS = 10_000
+
+
 class CrowdRefused(Exception):
     """A single crowd does not keep the promise."""
 
@@ -25,13 +28,17 @@ class CrowdRefused(Exception):
         self.ones = ones
 
 
+class TooManyRuns(Exception):
+    """More runs are needed than are worth it: nothing is known of the crowds behind them."""
+
+
 def cover_crowds(
-    holds: Holds, last: int, *, few_runs: bool = True, most: int = 10_000
+    holds: Holds, last: int, *, few_runs: bool = True, most: int = MOST_RUNS
 ) -> list[Run]:
     """Return runs that hold, one behind the other from 0 to ``last``, or raise CrowdRefused.
 
     With ``few_runs`` each is about as long as can be; without, the first that holds is taken,
-    which asks less often. CrowdRefused is also raised where more than ``most`` would be needed.
+    which asks less often. TooManyRuns is raised where more than ``most`` would be needed.
 
     >>> cover_crowds(lambda run: run[1] - run[0] <= run[0], 10)
     [(0, 0), (1, 2), (3, 6), (7, 10)]
@@ -39,6 +46,8 @@ def cover_crowds(
     runs: list[Run] = []
     low, length = 0, 1
     while low <= last:
+        if len(runs) == most:
+            raise TooManyRuns
         left = last + 1 - low
         if few_runs:
             length = _longest(holds, low, length, left)
@@ -46,8 +55,6 @@ def cover_crowds(
             length = _first(holds, low, min(length + (length + 1) // 2, left))
         runs.append((low, low + length - 1))
         low += length
-        if len(runs) > most:
-            raise CrowdRefused(low)
     return runs
 
 
