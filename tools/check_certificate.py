@@ -661,8 +661,8 @@ def check(document: Any) -> str:
     reached = reached_delta(counted, cut, read_grid(grid), *promise)
     need(reached <= promise[1], f"delta is only proven to be at most {text_of(reached)}")
     return (
-        f"proven: plan {plan[:16]} is ({epsilon}, {delta})-differentially private ({neighbours}; "
-        f"view: {view}; crowd: {users}; rounds: {rounds}): delta is at most {text_of(reached)}"
+        f"({epsilon}, {delta})-differentially private ({neighbours}; view: {view}; "
+        f"crowd: {users}; rounds: {rounds}): delta is at most {text_of(reached)}"
     )
 
 
@@ -681,13 +681,23 @@ def check_plan(plan: Any, certificate: Any) -> None:
     """Refuse a plan with another id, or with other parameters than the certificate has."""
     check_id(plan, "chaffinch/plan@1")
     need(plan["id"] == certificate["plan"], "the certificate is about another plan")
+    # A field that is not known here could mean anything: also that people report more often.
+    fields = ("title", "crowd", "questions", "guarantee", "honest_shares", "messages")
+    take(plan, "the plan", "format", "id", *fields)
     claim, crowd, promise = certificate["claim"], plan["crowd"], plan["guarantee"]
-    same = (claim["crowd"], claim["rounds"]) == (crowd["counted_on"], crowd["rounds"])
+    users, reports, counted, rounds = take(
+        crowd, "the plan's crowd", "users", "reports", "counted_on", "rounds"
+    )
+    need(0 < counted <= users <= reports, "the plan counts on more people than it has")
+    words = ("crowd", "local_epsilon", "method")
+    take(promise, "the plan's guarantee", "epsilon", "delta", "neighbours", "view", *words)
+    same = (claim["crowd"], claim["rounds"]) == (counted, rounds)
     texts = ("epsilon", "delta", "neighbours", "view")
     same = same and all(claim[name] == promise[name] for name in texts)
     need(same, "the plan promises something else")
     need(len(plan["questions"]) == len(certificate["parts"]), "the plan has other questions")
     for asked, part in zip(plan["questions"], certificate["parts"], strict=True):
+        take(asked, "a question of the plan", "name", "question", "protocol")
         protocol = dict(asked["protocol"])
         kind = protocol.pop("kind")
         chances = ("flip_probability", "decoy_rate")
@@ -736,8 +746,11 @@ def main(arguments: list[str]) -> int:
         return 1
     try:
         certificate = read(arguments[0])
-        line = check(certificate)
+        words = check(certificate)
+        name = certificate["plan"][:16]
+        line = f"proven of these parameters, not checked to be those of plan {name}: {words}"
         if len(arguments) == 2:
+            line = f"proven: plan {name} is {words}"
             try:
                 check_plan(read(arguments[1]), certificate)
             except (AttributeError, KeyError, TypeError, ValueError):

@@ -65,9 +65,10 @@ def certified(*names: str, rounds: int = 1) -> tuple[Plan, dict[str, Any]]:
 def verdict(document: Any) -> str:
     """Return "proven", or why it is not."""
     try:
-        return str(checker.check(json.loads(json.dumps(document)))).partition(":")[0]
+        checker.check(json.loads(json.dumps(document)))
     except checker.Refused as reason:
         return str(reason)
+    return "proven"
 
 
 def tampered(document: dict[str, Any], change: Callable[[dict[str, Any]], object]) -> str:
@@ -265,6 +266,36 @@ def test_the_command_needs_nothing_but_the_standard_library(tmp_path: Path) -> N
     words = PATH.read_text().split()
     assert "numpy" not in words
     assert "float(" not in PATH.read_text()
+
+
+def test_without_the_plan_the_line_says_so(tmp_path: Path) -> None:
+    plan, _ = certified("bit")
+    plan.certificate().save(tmp_path / "proof.json")
+    done = run(tmp_path / "proof.json")
+    assert done.returncode == 0
+    assert f"not checked to be those of plan {plan.id[:16]}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda plan: plan["crowd"].update(users=3, reports=3),
+        lambda plan: plan.update(surprise="each person reports five times"),
+        lambda plan: plan["questions"][0].update(times=5),
+        lambda plan: plan["guarantee"].update(more="words"),
+    ],
+    ids=["crowd", "field", "question", "guarantee"],
+)
+def test_a_plan_that_says_more_or_cannot_have_its_crowd_is_refused(
+    forge: Callable[[dict[str, Any]], None],
+) -> None:
+    plan, document = certified("bit")
+    forged = json.loads(json.dumps(plan.document()))
+    forge(forged)
+    form = forged.pop("format")
+    forged = identified(form, {name: part for name, part in forged.items() if name != "id"})
+    with pytest.raises(checker.Refused):
+        checker.check_plan(forged, {**document, "plan": forged["id"]})
 
 
 def test_the_command_says_in_one_line_what_is_wrong(tmp_path: Path) -> None:
