@@ -131,12 +131,14 @@ def _replacing(
 
 def _new_part(target: Path, permissions: int) -> tuple[Path, int]:
     """Return a new file beside a target, and its handle, which is locked."""
-    while True:
+    # Another run may take a new file for a leftover before it is locked, but not every time.
+    for _ in range(100):
         part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
         number = os.open(part, _NEW, permissions)
         if holds_new(number, part):
             return part, number
         os.close(number)
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
 
 @contextmanager
