@@ -70,7 +70,9 @@ def test_what_is_left_and_what_does_not_fit(
     cli: Callable[..., Done], folder: Path, budget: tuple[object, ...]
 ) -> None:
     plan = ("--plan", folder / "members.plan.json")
-    assert "for 0 charges together. Left: 1;" in " ".join(cli("ledger", "show", *budget).out.split())
+    assert "for 0 charges together. Left: 1;" in " ".join(
+        cli("ledger", "show", *budget).out.split()
+    )
     assert cli("ledger", "check", *budget, *plan).code == 0
     assert cli("ledger", "charge", *budget, *plan, "--key", "first").code == 0
     shown = " ".join(cli("ledger", "show", *budget).out.split())
