@@ -76,7 +76,7 @@ def test_what_is_left_and_what_does_not_fit(
     assert cli("ledger", "check", *budget, *plan).code == 0
     assert cli("ledger", "charge", *budget, *plan, "--key", "first").code == 0
     shown = " ".join(cli("ledger", "show", *budget).out.split())
-    assert "over 1 charge. Left: 0." in shown
+    assert "for 1 charge together. Left: 0." in shown
     left = float(shown.partition("Left: ")[2].partition(";")[0])
     remaining = json.loads(cli("ledger", "show", *budget, "--json").out)["remaining"]
     assert 0 <= remaining - left < 1e-3
