@@ -143,8 +143,8 @@ def test_another_key_or_plan_gives_columns_that_tell_nothing(other: str) -> None
 
 @pytest.mark.parametrize("flip", [Fraction(1, 4), Fraction(1, 64), Fraction(2**62 + 1, 2**64)])
 def test_every_bit_is_flipped_with_the_planned_chance(flip: Fraction) -> None:
-    plan = small_plan(["daily"], bits=1 << 20, flip=flip)
-    source = np.arange(300_000)
+    plan = small_plan(["daily"], bits=1 << 22, flip=flip)
+    source = np.arange(1_000_000)
     (flipped,) = flips(encode(source, plan, publisher="daily", key=KEY), source, plan)
     held = bits_of(unflipped(source, plan)[0], plan.bits).astype(np.bool_)
     for some in (flipped, flipped[held], flipped[~held]):
