@@ -11,10 +11,15 @@ A full disk fails in step 1, before anything is charged. A process that is kille
 leaves a waiting folder that ``finish_waiting`` removes; one killed after it leaves a folder
 whose files ``finish_waiting`` puts in place, without paying again. Which of the two it was is
 known to the payer alone, so its name is noted in the folder, and nobody else touches it.
+
+The note also tells what stood in each place. A place that holds something else by the time the
+files are named, a key or another release, is not theirs any more: then none is named, and all
+of them keep waiting. One process at a time notes what stands in a folder, or names files there.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -22,8 +27,8 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,7 +45,7 @@ from chaffinch.files import (
     turn_round,
     turned_round,
 )
-from chaffinch.locks import has_name, make_locked_folder, try_lock
+from chaffinch.locks import has_name, make_locked_folder, try_lock, wait_for_lock
 
 AnyPath = str | os.PathLike[str]
 Writer = Callable[[Path], object]
@@ -67,6 +72,21 @@ class Bill:
     """Return whether it is paid, as far as is known; may raise where that cannot be known."""
     command: str = ""
     """What people run to finish it when it was stopped."""
+    request: str = ""
+    """The digest of all that was asked for, where the same command again must ask the same."""
+
+
+@dataclass(frozen=True)
+class WaitingFile:
+    """One file in a waiting folder."""
+
+    name: str
+    becomes: str
+    """The name of what it becomes."""
+    digest: str
+    """The SHA-256 of what it becomes."""
+    before: str
+    """The SHA-256 of what stood in its place when the note was written; empty if nothing did."""
 
 
 @dataclass(frozen=True)
@@ -79,29 +99,50 @@ class Waiting:
     plan_id: str
     key: str
     subject: str
-    files: tuple[tuple[str, str, str], ...]
-    """Of every file: its name, the name of what it becomes, and its SHA-256."""
+    files: tuple[WaitingFile, ...]
     new: bool
     """Whether a file that exists is left alone instead of replaced."""
     command: str
+    request: str
+
+    def check_places(self, inputs: Sequence[AnyPath] = ()) -> None:
+        """Refuse a place that is not as it was noted, one of ``inputs``, and a file that is gone.
+
+        A place with what comes there is as it should be: a stopped process has filled it.
+        """
+        taken = []
+        for file in self.files:
+            target = self.folder.parent / file.becomes
+            found = _standing(target)
+            if found == file.digest:
+                continue
+            if found != file.before or any(_is_same(target, one) for one in inputs):
+                taken.append(file.becomes)
+            elif not (self.folder / file.name).exists():
+                raise StorageFault(
+                    f"The waiting file {file.becomes!r} must be there. Got none.",
+                    hint="somebody removed what was paid for, or changed what was in place; "
+                    f"to give it up, remove the folder {self.folder.name}",
+                )
+        if taken:
+            raise InvalidInput(
+                "output",
+                "as it was when the files that wait for it were written",
+                ", ".join(taken),
+                hint="nothing was replaced, and nothing is lost: move away what is there, then "
+                + (self.finish if self.command else "run the same command again"),
+            )
 
     def put_in_place(self) -> None:
-        """Give every file its first bytes and its name."""
-        for name, becomes, digest in self.files:
-            place, target = self.folder / name, self.folder.parent / becomes
+        """Give every file its first bytes and its name; their places were checked."""
+        waiting = [file for file in self.files if (self.folder / file.name).exists()]
+        for file in waiting:
+            _turn_back(self.folder / file.name, file.digest)
+        for file in waiting:
             try:
-                if place.exists():
-                    _turn_back(place, digest)
-                    _give_name(place, target, new=self.new)
-                elif not (target.is_file() and _digest(target) == digest):
-                    # Otherwise a process that was stopped has put it in its place already.
-                    raise StorageFault(
-                        f"The waiting file {becomes!r} must be there. Got none.",
-                        hint="somebody removed what was paid for, or changed what was in place; "
-                        f"to give it up, remove the folder {self.folder.name}",
-                    )
+                _give_name(self.folder / file.name, self.folder.parent / file.becomes, new=self.new)
             except OSError as error:
-                fault = storage_fault(becomes, error, verb="write")
+                fault = storage_fault(file.becomes, error, verb="write")
                 raise StorageFault(
                     fault.message,
                     hint="nothing is lost: make way for it, and run the same command again",
@@ -111,22 +152,33 @@ class Waiting:
             sync_folder(self.folder.parent)
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    @property
+    def finish(self) -> str:
+        """Return how the files get into their place."""
+        return f"finish with: {self.command}" if self.command else "its command finishes it"
+
     def __str__(self) -> str:
         """Return what somebody else's waiting files are, and how they get into their place."""
-        names = ", ".join(becomes for _, becomes, _ in self.files)
-        finish = f"finish with: {self.command}" if self.command else "its command finishes it"
+        names = ", ".join(file.becomes for file in self.files)
         return (
             f"left alone: {names} in {self.folder}, which another ledger or key may have paid "
-            f"for; {finish}"
+            f"for; {self.finish}"
         )
 
 
-def hand_out(files: Mapping[Path, Writer], bill: Bill | None = None, *, new: bool = False) -> None:
+def hand_out(
+    files: Mapping[Path, Writer],
+    bill: Bill | None = None,
+    *,
+    new: bool = False,
+    check: Callable[[], object] = lambda: None,
+) -> None:
     """Write files durably, pay for them, and put them in place.
 
     A writer gets a path that ends in the file's name. Without a bill nothing is paid, and all
-    files still appear together. With ``new`` a file that exists is not replaced. When it is
-    not known whether the bill was paid, the files are kept waiting and the error passed on.
+    files still appear together. With ``new`` a file that exists is not replaced. ``check``
+    raises where a file must not go; it is asked when nobody else can name files there. When it
+    is not known whether the bill was paid, the files are kept waiting and the error passed on.
     """
     # Through a link, the file it points to is replaced, and the link stays.
     targets = {path: Path(os.path.realpath(path)) for path in files}
@@ -137,19 +189,17 @@ def hand_out(files: Mapping[Path, Writer], bill: Bill | None = None, *, new: boo
     )
     with _holding(folders) as places:
         try:
-            written = [
-                _write(
-                    place,
-                    {
-                        path.name: (targets[path].name, write)
-                        for path, write in files.items()
-                        if path not in special and targets[path].parent == folder
-                    },
-                    bill,
-                    new=new,
-                )
+            written = {
+                place: [
+                    _write(place / path.name, targets[path].name, write)
+                    for path, write in files.items()
+                    if path not in special and targets[path].parent == folder
+                ]
                 for folder, place in places.items()
-            ]
+            }
+            with _alone_in(folders):
+                check()
+                waiting = [_note(place, made, bill, new=new) for place, made in written.items()]
         except BaseException:
             _remove(places.values())
             raise
@@ -162,8 +212,7 @@ def hand_out(files: Mapping[Path, Writer], bill: Bill | None = None, *, new: boo
                     _remove(places.values())
                 raise
         try:
-            for one in written:
-                one.put_in_place()
+            _put_in_place(waiting)
         except BaseException:
             if bill is None:  # what nobody paid for is made again, not kept
                 _remove(places.values())
@@ -185,34 +234,69 @@ def finish_waiting(
     targets: Iterable[AnyPath],
     paid: Callable[[Waiting], bool | None],
     tell: Callable[[str], None] | None = None,
+    *,
+    inputs: Sequence[AnyPath] = (),
 ) -> list[Waiting]:
     """Put in place what an ended process has paid for, and remove what it has not.
 
     Looks for files that become one of ``targets``, wherever links lead. ``paid`` tells which
     is which, and returns None for what another payer has to judge: that is left as it is, and
     ``tell`` is told so. Returns what was put in place. Folders of processes that still run
-    are left alone.
+    are left alone. Where a place is not as it was, or is one of ``inputs``, nothing is put in
+    place.
     """
     names: dict[Path, set[str]] = {}
     for target in targets:
         real = Path(os.path.realpath(target))
         names.setdefault(real.parent, set()).add(real.name)
     finished = []
-    for folder, wanted in names.items():
-        remove_leftovers(folder)
-        for place in _waiting_folders(folder):
-            with _found(place) as waiting:
-                if waiting is None or not {becomes for _, becomes, _ in waiting.files} & wanted:
+    with ExitStack() as held:
+        for folder, wanted in names.items():
+            remove_leftovers(folder)
+            for place in _waiting_folders(folder):
+                waiting = held.enter_context(_found(place))
+                if waiting is None or not {file.becomes for file in waiting.files} & wanted:
                     continue
                 verdict = paid(waiting) if waiting.payer else False
                 if verdict:
-                    waiting.put_in_place()
                     finished.append(waiting)
                 elif verdict is False:
                     shutil.rmtree(place, ignore_errors=True)
                 elif tell is not None:
                     tell(str(waiting))
+        for one in finished:
+            one.check_places(inputs)
+        for one in finished:  # one by one: two of them may be for one place
+            _put_in_place([one])
     return finished
+
+
+def _put_in_place(waiting: Sequence[Waiting]) -> None:
+    """Give files their names, if every place is as it was noted."""
+    with _alone_in(one.folder.parent for one in waiting):
+        for one in waiting:
+            one.check_places()
+        for one in waiting:
+            one.put_in_place()
+
+
+@contextmanager
+def _alone_in(folders: Iterable[Path]) -> Iterator[None]:
+    """Let one process at a time note what stands in some folders, or name files there.
+
+    A folder is locked once, whatever leads to it, and all processes lock in the same order.
+    """
+    with ExitStack() as held:
+        with suppress(OSError):  # a disk without locks
+            numbers = {}
+            for folder in folders:
+                number = os.open(folder, os.O_RDONLY)
+                held.callback(os.close, number)
+                status = os.fstat(number)
+                numbers[status.st_dev, status.st_ino] = number
+            for _, number in sorted(numbers.items()):
+                wait_for_lock(number)
+        yield
 
 
 @contextmanager
@@ -220,7 +304,7 @@ def _found(place: Path) -> Iterator[Waiting | None]:
     """Yield what waits in a folder, locked; None if there is nothing, or somebody works there.
 
     A folder without a note was never complete, and is removed. A note that cannot be read may
-    be that of something paid, so its folder stays.
+    be that of something paid, which must not be paid again: it stays, and is refused.
     """
     try:
         number = os.open(place, _LOOK)
@@ -235,7 +319,11 @@ def _found(place: Path) -> Iterator[Waiting | None]:
             except FileNotFoundError:
                 shutil.rmtree(place, ignore_errors=True)
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                found = None
+                raise StorageFault(
+                    f"The note in the folder {place.name!r} must be whole. Got a damaged one.",
+                    hint="what waits there may be paid for, by this command or another one; "
+                    "to go on without it, move that folder elsewhere",
+                ) from None
         yield found
     finally:
         os.close(number)
@@ -249,26 +337,34 @@ def _waiting_folders(folder: Path) -> list[Path]:
     return [one for one in found if _WAITING.fullmatch(one.name) and not one.is_symlink()]
 
 
-def _write(
-    place: Path, files: Mapping[str, tuple[str, Writer]], bill: Bill | None, *, new: bool
+def _write(path: Path, becomes: str, write: Writer) -> tuple[str, str, str]:
+    """Write a file into a waiting folder; return its name, what it becomes, and its SHA-256."""
+    with turned_round() as turned:
+        write(path)
+    if path.resolve() not in turned:  # written in some other way than by ``atomic``
+        _turn(path)
+    return path.name, becomes, _digest(path, turned=True)
+
+
+def _note(
+    place: Path, written: Iterable[tuple[str, str, str]], bill: Bill | None, *, new: bool
 ) -> Waiting:
-    """Write files into a waiting folder, and last of all the note that they are complete."""
-    written = []
-    for name, (becomes, write) in files.items():
-        path = place / name
-        with turned_round() as turned:
-            write(path)
-        if path.resolve() not in turned:  # written in some other way than by ``atomic``
-            _turn(path)
-        written.append((name, becomes, _digest(path, turned=True)))
+    """Write the note that the files in a waiting folder are complete, and for which places."""
+    files = []
+    for name, becomes, digest in written:
+        before = "" if new else _standing(place.parent / becomes)
+        if before is None:
+            raise storage_fault(becomes, OSError(errno.EISDIR, ""), verb="write")
+        files.append((name, becomes, digest, before))
     note: dict[str, Any] = {
         "payer": "" if bill is None else bill.payer,
         "plan": "" if bill is None else bill.plan_id,
         "key": "" if bill is None else bill.key,
         "subject": "" if bill is None else bill.subject,
-        "files": written,
+        "files": files,
         "new": new,
         "command": "" if bill is None else bill.command,
+        "request": "" if bill is None else bill.request,
     }
     with atomic(place / _NOTE, permissions=stat.S_IRUSR | stat.S_IWUSR) as file:
         file.write(json.dumps(note).encode())
@@ -306,8 +402,11 @@ def _remove(places: Iterable[Path]) -> None:
 
 
 def _waiting(place: Path, note: Mapping[str, Any]) -> Waiting:
-    files = tuple((str(name), str(becomes), str(digest)) for name, becomes, digest in note["files"])
-    if any(Path(name).name != name for names in files for name in names[:2]):
+    files = tuple(
+        WaitingFile(str(name), str(becomes), str(digest), str(before))
+        for name, becomes, digest, before in note["files"]
+    )
+    if any(Path(name).name != name for one in files for name in (one.name, one.becomes)):
         raise ValueError("a path in the place of a name")
     return Waiting(
         folder=place,
@@ -318,6 +417,7 @@ def _waiting(place: Path, note: Mapping[str, Any]) -> Waiting:
         files=files,
         new=bool(note["new"]),
         command=str(note["command"]),
+        request=str(note["request"]),
     )
 
 
@@ -364,6 +464,24 @@ def _holding(folders: Iterable[Path]) -> Iterator[dict[Path, Path]]:
 
 def _new_waiting(folder: Path) -> Path:
     return folder / f".chaffinch-{secrets.token_hex(8)}.waiting"
+
+
+def _standing(target: Path) -> str | None:
+    """Return the SHA-256 of the file in a place: empty if nothing is there, None if no file."""
+    try:
+        kind = target.lstat().st_mode
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise storage_fault(target.name, error, verb="write") from None
+    return _digest(target) if stat.S_ISREG(kind) else None
+
+
+def _is_same(target: Path, other: AnyPath) -> bool:
+    try:
+        return target.samefile(other)
+    except OSError:
+        return False
 
 
 def _digest(path: Path, *, turned: bool = False) -> str:

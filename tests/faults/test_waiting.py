@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -97,6 +98,13 @@ def test_a_paid_release_waits_for_its_ledger(
     said = [line for line in done.err.splitlines() if line.startswith("left alone: ")]
     assert len(said) == 1, "it is said once"
     assert " ".join(words) in said[0], "the command that finishes it is told"
+    results = {one: (folder / one).read_bytes() for one in verb.results}
+    if verb.anew:  # so that what is there now is another release, and stays
+        refused = call(words)
+        assert (refused.code, " ".join(words) in refused.err) == (2, True), refused.err
+        assert {one: (folder / one).read_bytes() for one in verb.results} == results
+        for result in results:
+            (folder / result).unlink()
     again = call(words)
     assert again.code == 0, again.err
     assert waiting(folder) == []
@@ -139,6 +147,115 @@ def test_a_release_of_another_batch_is_not_replaced_unseen(
     assert call(others).code == 0
     assert load_release(folder / "release.json") != paid
     assert charges(folder) == 2
+
+
+# ----------------------------------------------------------------------------
+# It comes where it was to come, for whoever asked for it, or not at all.
+
+
+def test_a_key_in_the_place_of_a_paid_release_stays(
+    folder: Path, stop: Callable[[Sequence[str]], None]
+) -> None:
+    words = VERBS["analyze, paid"].line(folder)
+    key = folder / "second.json"
+    stop([*words, "-o", str(key)])
+    shutil.copy2(folder / "campaign.key", key)
+    done = call(words)
+    assert (done.code, "second.json" in done.err) == (2, True), done.err
+    assert key.read_bytes() == (folder / "campaign.key").read_bytes()
+    assert (len(waiting(folder)), (folder / "release.json").exists()) == (1, False)
+    key.unlink()
+    assert call(words).code == 0
+    load_release(key)
+    assert (waiting(folder), charges(folder)) == ([], 1)
+
+
+@pytest.mark.parametrize("change", ["--data", "--level", "--adjust", "--key", "plan"])
+def test_a_run_gets_no_release_that_others_have_paid_for(
+    change: str, folder: Path, stop: Callable[[Sequence[str]], None]
+) -> None:
+    words = VERBS["run, paid"].line(folder)
+    stop(words)
+    before = sorted(folder.rglob("*"))
+    others = list(words)
+    if change == "--data":
+        table = folder / "people.csv"
+        other = Path(shutil.copy(table, folder.parent / "other.csv"))
+        other.write_text(table.read_text() + "yes\n")
+        others[others.index("--data") + 1] = str(other)
+    elif change == "plan":
+        survey = folder.parent / "other.toml"
+        survey.write_text(
+            (folder / "survey.toml").read_text().replace("epsilon = 2", "epsilon = 1")
+        )
+        others[1] = str(survey)
+    else:
+        others += [change, {"--level": "50%", "--adjust": "total", "--key": "second"}[change]]
+    done = call(others)
+    assert (done.code, " ".join(words) in done.err) == (2, True), done.err
+    assert sorted(folder.rglob("*")) == before
+    assert call(words).code == 0
+    assert (waiting(folder), charges(folder)) == ([], 1)
+
+
+def test_a_run_gets_no_release_of_another_round(
+    folder: Path, stop: Callable[[Sequence[str]], None]
+) -> None:
+    survey = folder / "rounds.toml"
+    survey.write_text("rounds = 2\n" + (folder / "survey.toml").read_text())
+    words = VERBS["run, paid"].line(folder)
+    words[1] = str(survey)
+    stop([*words, "--round", "1"])
+    done = call([*words, "--round", "2"])
+    assert (done.code, "--round 1" in done.err) == (2, True), done.err
+    assert (len(waiting(folder)), charges(folder)) == (1, 1)
+
+
+def test_a_release_for_a_pipe_comes_in_place_and_is_not_taken_for_an_answer(
+    folder: Path, stop: Callable[[Sequence[str]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [*VERBS["run, paid"].line(folder), "--format", "csv"]
+    words[words.index("--data") + 1] = "-"
+
+    def pipe() -> None:
+        content = io.BytesIO((folder / "people.csv").read_bytes())
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(content))
+
+    pipe()
+    stop(words)
+    pipe()
+    done = call(words)
+    assert (done.code, "the same command again replaces it" in done.err) == (2, True), done.err
+    load_release(folder / "out" / "release.json")
+    assert (waiting(folder), charges(folder)) == ([], 1)
+
+
+def test_a_table_in_the_place_of_a_paid_release_stays(
+    folder: Path, stop: Callable[[Sequence[str]], None]
+) -> None:
+    words = VERBS["run, paid"].line(folder)
+    stop(words)
+    table = Path(shutil.copy(folder / "people.csv", folder / "out" / "release.csv"))
+    words[words.index("--data") + 1] = str(table)
+    assert call(words).code == 2
+    assert table.read_bytes() == (folder / "people.csv").read_bytes()
+    assert len(waiting(folder)) == 1
+
+
+@pytest.mark.parametrize("name", PAID)
+def test_a_damaged_note_is_told_and_nothing_is_paid_again(
+    name: str, folder: Path, stop: Callable[[Sequence[str]], None]
+) -> None:
+    words = VERBS[name].line(folder)
+    stop(words)
+    (kept,) = waiting(folder)
+    note = kept / "waiting.json"
+    note.write_bytes(note.read_bytes()[:-5])
+    done = call(words)
+    assert (done.code, kept.name in done.err) == (5, True), done.err
+    assert waiting(folder) == [kept]
+    role = VERBS[name].pays
+    assert not role or not (folder / f"{role}.ledger").exists() or charges(folder, role) == 1
 
 
 # ----------------------------------------------------------------------------
@@ -203,6 +320,27 @@ def test_a_filter_that_another_ledger_may_have_paid_for_blocks_its_key(
     assert waiting(folder) == []
     assert charges(folder, "client") == 1
     reach.load_filter(folder / "daily.filter")
+
+
+def test_a_key_moved_with_its_unpaid_filter_is_as_good_as_new(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = VERBS["reach encode"].line(folder)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(handing_out, "_pay", killed)
+        patch.setattr(handing_out, "_may_be_paid", lambda _: True)
+        with pytest.raises(Killed):
+            call(words)
+    moved = folder.rename(folder.with_name("moved"))
+    assert len(waiting(moved)) == 1
+    done = call([word.replace(str(folder), str(moved)) for word in words])
+    assert done.code == 0, done.err
+    assert waiting(moved) == []
+    reach.load_filter(moved / "daily.filter")
 
 
 def test_a_filter_recorded_by_another_copy_of_the_key_stays(

@@ -41,17 +41,23 @@ def analyze(
     """
     from chaffinch.engines import engine
 
-    targets = release_files(out or [], [plan, *(messages or [])])
+    inputs: list[str | Path] = [plan, *(messages or [])]
+    targets = release_files(out or [], inputs)
     found = paths.open_plan(plan)
     sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
     made = wanted.prepare()
-    finished = finish_release(targets, made.ledger, output)
+    finished = finish_release(targets, made.ledger, output, inputs=inputs)
     with explain_broken_pipe(sources), output.counting("counting", "messages") as tell:
         tally = engine().tally(sources, found, progress=tell)
     refuse_to_replace(finished, tally.digest)
     with output.thinking("intervals"):
         release = made.release(tally, found)
-    charge = made.hand_out(dict.fromkeys(targets, release.save), tally, found)
+    charge = made.hand_out(
+        dict.fromkeys(targets, release.save),
+        tally,
+        found,
+        check=lambda: release_files(targets, inputs),
+    )
     for path in targets:
         output.say(f"wrote {path}")
     show_release(release, charge, output)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -73,25 +73,47 @@ def show_release(
         charge.show(output)
 
 
-def hand_out_paid(files: Mapping[Path, Writer], ledger: Ledger, name: str, bill: Bill) -> Charged:
+def hand_out_paid(
+    files: Mapping[Path, Writer],
+    ledger: Ledger,
+    name: str,
+    bill: Bill,
+    check: Callable[[], object],
+) -> Charged:
     """Put files in place once a ledger has paid for them; return the charge."""
     before = bill.paid()
-    hand_out(files, bill)
+    hand_out(files, bill, check=check)
     return Charged(ledger, name, bill.key, before)
 
 
-def finish_release(targets: Iterable[Path], ledger: Ledger | None, output: Output) -> list[Waiting]:
+def finish_release(
+    targets: Iterable[Path],
+    ledger: Ledger | None,
+    output: Output,
+    *,
+    inputs: Sequence[str | Path],
+    request: Callable[[], str] | None = None,
+) -> list[Waiting]:
     """Put in place what an earlier command has paid for and could not hand out any more.
 
     Only the ledger that was to pay knows whether it has, so what waits for another one stays.
+    With a ``request``, what was paid for another request stays, too, and the command is refused.
     """
 
     def paid(waiting: Waiting) -> bool | None:
         if ledger is None or waiting.payer != ledger.id:
             return None
-        return ledger.is_charged(waiting.key, waiting.subject)
+        charged = ledger.is_charged(waiting.key, waiting.subject)
+        if charged and request is not None and waiting.request != request():
+            raise InvalidInput(
+                "output",
+                "another one than that of a paid release that waits to be finished",
+                paths.Plainly("one that other data, another plan or other options have paid for"),
+                hint=waiting.finish,
+            )
+        return charged
 
-    return finish_waiting(targets, paid, output.say)
+    return finish_waiting(targets, paid, output.say, inputs=inputs)
 
 
 def refuse_to_replace(finished: Iterable[Waiting], subject: str) -> None:
@@ -122,13 +144,24 @@ class Releasing:
 
         return analyze(tally, plan, level=self.level, adjustment=self.adjustment)
 
-    def hand_out(self, files: Mapping[Path, Writer], tally: Tally, plan: Plan) -> Charged | None:
-        """Put the files of a release in place, charged first if there is a ledger."""
+    def hand_out(
+        self,
+        files: Mapping[Path, Writer],
+        tally: Tally,
+        plan: Plan,
+        *,
+        check: Callable[[], object],
+        request: str = "",
+    ) -> Charged | None:
+        """Put the files of a release in place, charged first if there is a ledger.
+
+        ``check`` refuses a file that must not be replaced; ``request`` is what was asked for.
+        """
         from chaffinch.analysis.analyze import charge_release, release_occasion
 
         ledger = self.ledger
         if ledger is None:
-            hand_out(files)
+            hand_out(files, check=check)
             return None
         key, subject = release_occasion(ledger, plan, tally, self.key)
         bill = Bill(
@@ -139,8 +172,9 @@ class Releasing:
             pay=lambda: charge_release(ledger, plan, tally, self.key),
             paid=lambda: ledger.is_charged(key, subject),
             command=spoken_command(),
+            request=request,
         )
-        return hand_out_paid(files, ledger, self.name, bill)
+        return hand_out_paid(files, ledger, self.name, bill, check)
 
 
 @Parameter(name="*")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,15 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.cli.releasing import Charged, Releasing, Wanted, finish_release, show_release
+from chaffinch.cli.releasing import (
+    Charged,
+    Releasing,
+    Wanted,
+    finish_release,
+    refuse_to_replace,
+    show_release,
+)
+from chaffinch.files import storage_fault
 from chaffinch.handing_out import Waiting, Writer
 from chaffinch.outputs import Kind, refuse_to_overwrite
 
@@ -70,24 +79,34 @@ def run(  # noqa: PLR0913 - one for each option
     released = wanted.prepare()
     asked = _open_asked(survey)
     targets = [paths.require_name(out) / name for name in (PLAN, *RELEASES)]
-    finished = finish_release(targets, released.ledger, output)
     table = open_table(paths.input_source(data, "answers"), format=format)
     named = asked.columns | paths.answer_columns(asked.names, column, map or [])
     with paths.explaining_columns(asked.names, named):
         _check_table(table, asked, named)
     plan = asked.plan or asked.make_plan(output)
-    if not replace:
-        _refuse_other_results(out, plan)
-    paid = next((one for one in finished if one.plan_id == plan.id), None)
-    if paid is not None:
-        release, charge = _load_finished(out, paid, released, output)
+    inputs: list[str | Path] = [survey, data]
+
+    def check() -> None:
+        if not replace:
+            _refuse_other_results(out, plan)
+        _refuse_outputs(out, plan, inputs)
+
+    def request() -> str:
+        return _request(released, plan, data, [round, format, named])
+
+    check()
+    finished = finish_release(targets, released.ledger, output, inputs=inputs, request=request)
+    if finished:
+        release, charge = _load_finished(out, finished, data, released, output)
     else:
-        _refuse_outputs(out, plan, [survey, data])
+        asked_for = request() if released.ledger is not None else ""
         with paths.fill_folder(out) as folder:
             tally = tally_table(table, plan, folder, output, columns=named, round=round)
             with output.thinking("intervals"):
                 release = released.release(tally, plan)
-            charge = released.hand_out(_release_writers(out, plan, release), tally, plan)
+            charge = released.hand_out(
+                _release_writers(out, plan, release), tally, plan, check=check, request=asked_for
+            )
     files = [str(path) for path in targets]
     show_release(release, charge, output, files=files)
     if not output.json:
@@ -102,19 +121,34 @@ def _release_writers(out: Path, plan: Plan, release: Release) -> dict[Path, Writ
     return files
 
 
+def _request(released: Releasing, plan: Plan, data: str, options: Sequence[Any]) -> str:
+    """Return the digest of all that a release follows from; of a pipe, that it is one."""
+    how = [plan.id, released.level, released.adjustment, released.key, *options]
+    found = hashlib.sha256(json.dumps(how, sort_keys=True).encode())
+    if Path(data).is_file():
+        try:
+            with Path(data).open("rb") as file:
+                found.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise storage_fault(Path(data).name, error, verb="read") from None
+    return found.hexdigest()
+
+
 def _load_finished(
-    out: Path, waiting: Waiting, released: Releasing, output: Output
+    out: Path, finished: Sequence[Waiting], data: str, released: Releasing, output: Output
 ) -> tuple[Release, Charged | None]:
     """Return the release that an earlier run has paid for, which is in its place now."""
     from chaffinch import load_release
 
+    if not Path(data).is_file():
+        refuse_to_replace(finished, "")  # nobody knows whether a pipe carries the same answers
     output.say(
         "finished an earlier run that was stopped after it had paid: this is its release; "
         "run the command again for a new one"
     )
     charge = None
     if released.ledger is not None:
-        charge = Charged(released.ledger, released.name, waiting.key, before=True)
+        charge = Charged(released.ledger, released.name, finished[0].key, before=True)
     return load_release(out / "release.json"), charge
 
 
@@ -200,7 +234,6 @@ def _open_asked(path: Path) -> _Asked:
 def _refuse_other_results(out: Path, plan: Plan) -> None:
     """Refuse a folder with the plan or the release of something else, which would be lost."""
     from chaffinch.errors import InvalidInput
-    from chaffinch.files import storage_fault
 
     for name, key in ((PLAN, "id"), ("release.json", "plan")):
         try:

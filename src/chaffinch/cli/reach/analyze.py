@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,14 +13,13 @@ from chaffinch.cli import paths
 from chaffinch.cli.output import Output, spoken_command
 from chaffinch.cli.releasing import (
     Budget,
-    Charged,
     finish_release,
     hand_out_paid,
     refuse_to_replace,
     release_files,
     show_release,
 )
-from chaffinch.handing_out import Bill, Writer, hand_out
+from chaffinch.handing_out import Bill, hand_out
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger
@@ -82,13 +81,14 @@ def analyze(
     from chaffinch import reach
     from chaffinch.planning.survey_file import share_of
 
-    targets = release_files(out or [], [plan, *filters])
+    inputs = [plan, *filters]
+    targets = release_files(out or [], inputs)
     found = paths.open_reach_plan(plan)
     groups, level = wanted.groups(found.audience), share_of(wanted.level)
     ledger, name = budget.open_ledger()
     if ledger is not None:
         ledger.of("analyzer")
-    finished = finish_release(targets, ledger, output)
+    finished = finish_release(targets, ledger, output, inputs=inputs)
     sources: Sequence[Path] = [paths.require_file(paths.require_name(one)) for one in filters]
     with output.counting("counting", "columns") as tell:
         release = reach.analyze(
@@ -100,26 +100,26 @@ def analyze(
             progress=tell,
         )
     refuse_to_replace(finished, release.batch)
-    charge = _hand_out(dict.fromkeys(targets, release.save), found, release, ledger, name)
+    files = dict.fromkeys(targets, release.save)
+
+    def check() -> object:
+        return release_files(targets, inputs)
+
+    if ledger is None:
+        hand_out(files, check=check)
+        charge = None
+    else:
+        charge = hand_out_paid(files, ledger, name, _bill(found, release, ledger), check)
     for path in targets:
         output.say(f"wrote {path}")
     show_release(release, charge, output)
 
 
-def _hand_out(
-    files: Mapping[Path, Writer],
-    plan: ReachPlan,
-    release: ReachRelease,
-    ledger: Ledger | None,
-    name: str,
-) -> Charged | None:
-    """Put the files of a release in place, charged first if there is a ledger."""
+def _bill(plan: ReachPlan, release: ReachRelease, ledger: Ledger) -> Bill:
+    """Return what a ledger pays for a release."""
     from chaffinch.analysis.audiences.analyze import charge_release
 
-    if ledger is None:
-        hand_out(files)
-        return None
-    bill = Bill(
+    return Bill(
         payer=ledger.id,
         plan_id=plan.id,
         key=release.key,
@@ -128,4 +128,3 @@ def _hand_out(
         paid=lambda: ledger.is_charged(release.key, release.batch),
         command=spoken_command(),
     )
-    return hand_out_paid(files, ledger, name, bill)

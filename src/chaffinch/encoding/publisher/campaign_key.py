@@ -21,7 +21,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,10 +103,15 @@ class CampaignKey:
         """Return what the key is called in records, whatever the plan."""
         return self._derived("record", "", 16).hex()
 
-    @property
-    def payer(self) -> str:
-        """Return a name of this key with its record: copies of a key have other records."""
-        return hashlib.sha256(f"{self._name} {self.record or ''}".encode()).hexdigest()[:32]
+    def payer(self, folder: Path) -> str:
+        """Return a name of this key with its record, as found from the folder of a filter.
+
+        Copies of a key have other records. Folders that are moved together keep the name.
+        """
+        record = self.record or ""
+        with suppress(ValueError):  # where a system has drives, they may be on two of them
+            record = record and os.path.relpath(record, folder.resolve())
+        return hashlib.sha256(f"{self._name} {record}".encode()).hexdigest()[:32]
 
     # ------------------------------------------------------------------ what it has made
 

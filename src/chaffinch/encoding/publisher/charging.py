@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -51,11 +52,15 @@ def hand_out(
     could not be put in place is kept beside it, and `chaffinch reach encode` with the same
     files finishes it. ``tell`` is told so. Another filter is not replaced, nor a key or a plan.
     """
-    if not _holds(target, made):
-        refuse_to_overwrite(target)
-    bill = _bill(made, plan, ledger, None)
+
+    def check() -> None:
+        if not _holds(target, made):
+            refuse_to_overwrite(target)
+
+    check()
+    bill = _bill(made, plan, ledger, None, ledger.id)
     try:
-        hand_out_files({Path(target): made.save}, bill)
+        hand_out_files({Path(target): made.save}, bill, check=check)
     except BaseException:
         if tell is not None and ledger.is_charged(bill.key, bill.subject):
             tell("the filter is charged and kept: the same command again puts it in its place")
@@ -85,7 +90,8 @@ def publish(
     Returns what a ledger calls it. The file must not exist yet. ``command`` is what people run
     to finish this when it was stopped.
     """
-    bill = replace(_bill(made, plan, ledger, key), command=command)
+    payer = _payer(ledger, key, target)
+    bill = replace(_bill(made, plan, ledger, key, payer), command=command)
     hand_out_files({target: made.save}, bill, new=True)
     return bill.key
 
@@ -119,7 +125,7 @@ def finish_publishing(
             ledger.of("client").charge(Charge.of(plan), occasion, subject=waiting.subject)
         if before is not None or charged:
             return True
-        if waiting.payer not in {key.payer, ledger.id if ledger is not None else ""}:
+        if waiting.payer not in {_payer(one, key, target) for one in (None, ledger)}:
             raise InvalidInput(
                 "filter that waits to be finished",
                 "judged by the ledger that was to pay for it",
@@ -136,7 +142,14 @@ def finish_publishing(
     return made
 
 
-def _bill(made: Filter, plan: ReachPlan, ledger: Ledger | None, key: CampaignKey | None) -> Bill:
+def _payer(ledger: Ledger | None, key: CampaignKey, target: Path) -> str:
+    """Return who pays: the ledger, or without one the key, as found from where the filter waits."""
+    return key.payer(Path(os.path.realpath(target)).parent) if ledger is None else ledger.id
+
+
+def _bill(
+    made: Filter, plan: ReachPlan, ledger: Ledger | None, key: CampaignKey | None, payer: str
+) -> Bill:
     """Return what is paid for a filter: a charge, and a line in the record of its key."""
     occasion = occasion_of(made)
 
@@ -153,7 +166,6 @@ def _bill(made: Filter, plan: ReachPlan, ledger: Ledger | None, key: CampaignKey
         recorded = before is not None and before["sha256"] == made.digest
         return recorded or (ledger is not None and ledger.is_charged(occasion, made.digest))
 
-    payer = ledger.id if ledger is not None else key.payer if key is not None else ""
     return Bill(payer=payer, plan_id=plan.id, key=occasion, subject=made.digest, pay=pay, paid=paid)
 
 
