@@ -43,6 +43,11 @@ def batches(path):
     for batch in table.batches(table.columns[:1]):
         yield plain_array(batch.column(0))
 """
+_WHOLE_TABLE = """
+def batches(path):
+    table = open_table(path)
+    return table.batches(table.columns)
+"""
 _MESSAGES = """
 def batches(path):
     return MessageReader(path).batches()
@@ -52,6 +57,11 @@ def batches(path):
 def read_table(path: Path) -> str:
     """Return "read", or the code of the error with which the first column was refused."""
     return _read(path, _TABLE)
+
+
+def read_whole_table(path: Path) -> str:
+    """Return "read", or the code of the error with which all columns at once were refused."""
+    return _read(path, _WHOLE_TABLE)
 
 
 def read_messages(path: Path) -> str:

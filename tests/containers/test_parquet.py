@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -144,3 +145,24 @@ def test_a_footer_that_is_too_long() -> None:
     content = forged.file([], [forged.column()], [], f6=bytes(1 << 24))
     with pytest.raises(LargeFooter):
         read_footer(io.BytesIO(content))
+
+
+def many_values() -> bytes:
+    said = forged.chunk([PAGE], 1, f3=forged.Times(b"", 900_000))
+    group = forged.Times(forged.group(said, rows=1), 16)
+    return forged.file([PAGE], [forged.column()], group)
+
+
+def many_truths() -> bytes:
+    """A field whose type is its value takes one byte."""
+    said = forged.file([], [forged.column()], [])
+    size = int.from_bytes(said[-8:-4], "little")
+    told = b"\x11" * (1 << 23) + said[-8 - size : -8]
+    return b"PAR1" + told + len(told).to_bytes(4, "little") + b"PAR1"
+
+
+@pytest.mark.parametrize("make", [many_values, many_truths])
+def test_a_footer_that_says_too_much(make: Callable[[], bytes]) -> None:
+    """Each value takes one byte here, and 32 when pyarrow holds it."""
+    with pytest.raises(LargeFooter):
+        read_footer(io.BytesIO(make()))

@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -106,6 +107,112 @@ def test_small_files_do_not_fill_the_memory(bomb: str, tmp_path: Path) -> None:
     write(tmp_path / name)
     assert (tmp_path / name).stat().st_size < 40 << 20
     assert limited.read_table(tmp_path / name) in {"read", "invalid-table"}
+
+
+ONE_PAGE = {
+    "compression": "zstd",
+    "use_dictionary": False,
+    "data_page_size": 1 << 30,
+    "write_batch_size": 1 << 20,
+    "max_rows_per_page": 1 << 30,
+}
+"""As much in one page as there is."""
+
+
+def names(count: int) -> list[str]:
+    return [f"q{number}" for number in range(count)]
+
+
+def records(array: pa.Array, count: int) -> pa.Table:
+    """Return one column whose values have so many members."""
+    return pa.table({"a": pa.StructArray.from_arrays([array] * count, names(count))})
+
+
+TEXTS = pa.array(["x" * ((1 << 20) - 8)] * 120)
+NUMBERS = pa.nulls(1 << 22, pa.int64()).fill_null(0)
+TOGETHER = {
+    "columns of long texts": parquet(pa.table(dict.fromkeys(names(16), TEXTS)), **ONE_PAGE),
+    "records of long texts": parquet(records(TEXTS, 16), **ONE_PAGE),
+    "records of more long texts": parquet(records(TEXTS[:60], 64), **ONE_PAGE),
+    "columns of numbers": parquet(pa.table(dict.fromkeys(names(64), NUMBERS)), **ONE_PAGE),
+    "columns of long texts in dictionaries": parquet(
+        pa.table(dict.fromkeys(names(16), repeated(LONG, ROWS)))
+    ),
+    "columns of many texts in dictionaries": parquet(
+        pa.table(dict.fromkeys(names(40), pa.array([f"{at:07}" for at in range(1 << 20)]))),
+        compression="zstd",
+        dictionary_pagesize_limit=1 << 24,
+    ),
+    "columns of dictionaries": parquet(
+        pa.table(
+            dict.fromkeys(
+                names(4), pa.array([f"{at:07}" for at in range(1 << 20)]).dictionary_encode()
+            )
+        ),
+        compression="zstd",
+        dictionary_pagesize_limit=1 << 24,
+    ),
+}
+
+
+@pytest.mark.parametrize("bomb", TOGETHER)
+def test_columns_that_are_read_together_do_not_fill_the_memory(bomb: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    TOGETHER[bomb](path)
+    assert limited.read_whole_table(path) == "invalid-table"
+
+
+def test_many_columns_are_read_together(tmp_path: Path) -> None:
+    """As others write them, and more than anybody asks."""
+    rows = range(1 << 17)
+    columns = [pa.array(rows), pa.array([f"answer {row % 50}" for row in rows])]
+    pq.write_table(pa.table({str(at): columns[at % 2] for at in range(100)}), tmp_path / "a.pq")
+    assert limited.read_whole_table(tmp_path / "a.pq") == "read"
+
+
+def zipped_arrow(path: Path, batch: pa.RecordBatch, times: int, **options: object) -> None:
+    """Write an Arrow stream under gzip: a batch, so many times over."""
+    chosen = pa.ipc.IpcWriteOptions(**options)
+    with (
+        gzip.open(path, "wb", compresslevel=1) as file,
+        pa.ipc.new_stream(file, batch.schema, options=chosen) as to,
+    ):
+        for _ in range(times):
+            to.write_batch(batch)
+
+
+def test_a_zipped_batch_does_not_fill_the_memory(tmp_path: Path) -> None:
+    batch = pa.record_batch({"a": pa.nulls(1 << 26, pa.int64())})
+    zipped_arrow(tmp_path / "a.arrow.gz", batch, 1)
+    assert limited.read_table(tmp_path / "a.arrow.gz") == "invalid-table"
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_large_batches_are_held_once_or_twice(compression: str | None, tmp_path: Path) -> None:
+    """While one is read, whoever asked still has the one before."""
+    rows = 120 << 17 if compression else 250 << 17  # packed and unpacked, or as they are
+    numbers = np.random.default_rng(0).integers(0, 1 << 62, rows)
+    table = pa.Table.from_batches([pa.record_batch({"a": numbers})] * 3)
+    arrow(table, compression=compression)(tmp_path / "a.arrow")
+    assert limited.read_table(tmp_path / "a.arrow") == "read"
+
+
+def test_a_zipped_header_is_not_read_before_its_length(tmp_path: Path) -> None:
+    header = b"\xff\xff\xff\xff" + (1 << 30).to_bytes(4, "little")
+    zipped((header, 1), (bytes(8), 1 << 27))(tmp_path / "a.arrow.gz")
+    assert limited.read_table(tmp_path / "a.arrow.gz") == "invalid-table"
+
+
+def test_what_is_zipped_and_packed_is_counted_by_what_is_zipped(tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow.gz"
+    batch = pa.record_batch({"a": pa.nulls(1 << 24, pa.int64()).fill_null(0)})
+    zipped_arrow(path, batch, 80, compression="zstd")
+    with path.open("rb") as piped:
+        for source in (path, piped):
+            table = open_table(source, format="arrow")
+            with pytest.raises(InvalidTable, match="repetitions"):
+                for _ in table.batches(["a"], rows=1 << 24):
+                    pass
 
 
 UNCLOSED = {

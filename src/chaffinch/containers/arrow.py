@@ -6,67 +6,104 @@ The header of a message is a flatbuffer. Whatever is not as it must be raises ``
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import BinaryIO
 
 _DICTIONARY, _RECORDS = 2, 3
 """Kinds of messages that have a body."""
 _AS_IT_IS = -1
+_LENGTH = struct.Struct("<q")
+_MARK = b"\xff" * 4
+_LARGEST_HEADER = 1 << 24
+"""A batch of 10,000 columns has one of less than a MiB, and their names and types some more."""
 
 
 @dataclass(frozen=True)
-class MessageParts:
-    """How many rows a message has, and how large its body is before and after unpacking."""
+class MessageHead:
+    """What stands before the body of a message: how large that is, and what it holds."""
 
+    content: bytes
+    """All of it, as it was read."""
+    body: int = 0
     rows: int = 0
-    packed: int = 0
-    unpacked: int = 0
-    compressed: bool = False
     dictionary: int | None = None
     """Which dictionary it holds, if it holds one."""
     added: bool = False
     """Whether it adds to the dictionary that was there before."""
+    compressed: bool = False
+    buffers: tuple[tuple[int, int], ...] = ()
+    """Where in a compressed body each buffer starts, and how long it is."""
 
 
-def read_parts(message: Any) -> MessageParts:
-    """Return the parts of a message; one without a body has none."""
-    buffer = _Flatbuffer(message.metadata.to_pybytes())
+def read_head(file: BinaryIO) -> MessageHead:
+    """Read what stands before the body of the next message; the end of a stream has no body.
+
+    A message starts with four bytes of ones, which old writers left out, and the length of its
+    header; a length of zero ends the stream, and so does the end of the file.
+    """
+    start = file.read(4)
+    if start == _MARK:
+        start += file.read(4)
+    size = int.from_bytes(start[-4:], "little")
+    if not start or not size:
+        return MessageHead(start)
+    if size > _LARGEST_HEADER:
+        raise EOFError
+    header = file.read(size)
+    if len(header) != size:
+        raise EOFError
+    return parse_head(header, start)
+
+
+def parse_head(header: bytes, start: bytes = b"") -> MessageHead:
+    """Return what a header says, and all bytes of a message from its start."""
     try:
-        root = buffer.number("I", 0)
-        kind = buffer.content[buffer.field(root, 1)]
-        if kind not in (_DICTIONARY, _RECORDS):
-            return MessageParts()
-        batch = buffer.follow(buffer.field(root, 2))
-        dictionary, added = None, False
-        if kind == _DICTIONARY:
-            place, delta = buffer.field(batch, 0), buffer.field(batch, 2)
-            dictionary = buffer.number("q", place) if place else 0
-            added = bool(delta and buffer.content[delta])
-            batch = buffer.follow(buffer.field(batch, 1))
-        rows = buffer.number("q", place) if (place := buffer.field(batch, 0)) else 0
-        compressed = bool(buffer.field(batch, 3))
-        size = message.body.size
-        unpacked = _unpacked_size(buffer, batch, message.body) if compressed else size
+        return _parse(start + header, _Flatbuffer(header))
     except (struct.error, IndexError):
         raise EOFError from None
-    if min(rows, unpacked) < 0:
+
+
+def _parse(content: bytes, buffer: _Flatbuffer) -> MessageHead:
+    root = buffer.number("I", 0)
+    body = buffer.number("q", place) if (place := buffer.field(root, 3)) else 0
+    kind = buffer.content[place] if (place := buffer.field(root, 1)) else 0
+    if body < 0:
         raise EOFError
-    return MessageParts(rows, size, unpacked, compressed, dictionary, added)
+    if kind not in (_DICTIONARY, _RECORDS):
+        return MessageHead(content, body)
+    batch = buffer.follow(buffer.field(root, 2))
+    dictionary, added = None, False
+    if kind == _DICTIONARY:
+        place, delta = buffer.field(batch, 0), buffer.field(batch, 2)
+        dictionary = buffer.number("q", place) if place else 0
+        added = bool(delta and buffer.content[delta])
+        batch = buffer.follow(buffer.field(batch, 1))
+    rows = buffer.number("q", place) if (place := buffer.field(batch, 0)) else 0
+    if rows < 0:
+        raise EOFError
+    compressed = bool(buffer.field(batch, 3))
+    buffers = tuple(_buffers(buffer, batch)) if compressed else ()
+    return MessageHead(content, body, rows, dictionary, added, compressed, buffers)
 
 
-def _unpacked_size(buffer: _Flatbuffer, batch: int, body: Any) -> int:
-    """Return how many bytes the buffers of a compressed batch have when they are unpacked.
+def _buffers(buffer: _Flatbuffer, batch: int) -> Iterator[tuple[int, int]]:
+    places = buffer.follow(buffer.field(batch, 2))
+    for number in range(buffer.number("I", places)):
+        place = places + 4 + 16 * number
+        yield buffer.number("q", place), buffer.number("q", place + 8)
+
+
+def unpacked_size(head: MessageHead, body: bytes) -> int:
+    """Return how many bytes the buffers of a compressed body have when they are unpacked.
 
     Each starts with its unpacked length, or with -1 if it is as it is.
     """
-    places = buffer.follow(buffer.field(batch, 2))
     total = 0
-    for number in range(buffer.number("I", places)):
-        start = buffer.number("q", places + 4 + 16 * number)
-        length = buffer.number("q", places + 12 + 16 * number)
-        if not 0 <= start <= start + length <= body.size:
+    for start, length in head.buffers:
+        if not 0 <= start <= start + length <= len(body) or 0 < length < _LENGTH.size:
             raise EOFError
-        unpacked = struct.unpack_from("<q", body, start)[0] if length else 0
+        unpacked = _LENGTH.unpack_from(body, start)[0] if length else 0
         if unpacked < _AS_IT_IS:
             raise EOFError
         total += length if unpacked == _AS_IT_IS else unpacked

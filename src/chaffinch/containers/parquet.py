@@ -25,6 +25,7 @@ from chaffinch.containers.thrift import (
     Fields,
     Shape,
     Thrift,
+    TooMany,
 )
 
 FIXED_BYTES, BYTES = 7, 6
@@ -123,7 +124,10 @@ def read_footer(file: BinaryIO) -> Footer:
     if end - start > LARGEST_FOOTER:
         raise LargeFooter
     file.seek(start)
-    elements, groups = Thrift(file.read(end - start)).read(_FOOTER)
+    try:
+        elements, groups = Thrift(file.read(end - start)).read(_FOOTER)
+    except TooMany:
+        raise LargeFooter from None
     leaves = tuple(_leaves(elements))
     if any(len(chunks) != len(leaves) for chunks in groups):
         raise EOFError

@@ -20,6 +20,8 @@ _WIDTHS = {_TRUE: 1, _FALSE: 1, _BYTE: 1, _DOUBLE: 8}
 _DEEPEST = 64
 LONGEST_LIST = 300_000
 """Of what is kept. More columns, or groups of rows, have no room in a footer that is read."""
+MOST_VALUES = 1 << 22
+"""Fields, and values in lists. A byte is enough for one, but pyarrow holds 32 and more for it."""
 
 Fields = dict[int, Any]
 
@@ -40,6 +42,10 @@ class Shape:
 _NOTHING = Shape({})
 
 
+class TooMany(EOFError):
+    """A structure with more values in it than anybody should read."""
+
+
 class Thrift:
     """Reads structures from bytes, one after the other."""
 
@@ -47,6 +53,7 @@ class Thrift:
         self._content = content
         self.place = 0
         """Where the next one starts."""
+        self._left = MOST_VALUES
 
     def read(self, shape: Shape) -> Any:
         """Return what a shape makes of the structure that comes next."""
@@ -72,6 +79,7 @@ class Thrift:
         found: Fields = {}
         number = 0
         while head := self._take():
+            self._count(1)
             number = number + (head >> 4) if head >> 4 else self._number(_SHORT)
             kind = head & 15
             wanted = shape.fields.get(number)
@@ -119,11 +127,18 @@ class Thrift:
     def _list_head(self) -> tuple[int, tuple[int, ...]]:
         head = self._take()
         size = head >> 4 if head >> 4 < 15 else self.varint()
+        self._count(size)
         return size, (head & 15,)
 
     def _map_head(self) -> tuple[int, tuple[int, ...]]:
         size = self.varint()
+        self._count(2 * size)
         return size, divmod(self._take(), 16) if size else ()
+
+    def _count(self, values: int) -> None:
+        self._left -= values
+        if self._left < 0:
+            raise TooMany
 
     def _take(self) -> int:
         try:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from chaffinch.containers import parquet
-from chaffinch.containers.arrow import read_parts
+from chaffinch.containers.arrow import MessageHead, read_head, unpacked_size
 from chaffinch.containers.parquet import Chunk, Footer, Leaf, Page, read_footer, read_pages
+from chaffinch.containers.thrift import MOST_VALUES
 from chaffinch.errors import InvalidTable, Reason
 from chaffinch.tables.arrays import Opened, check_names
 from chaffinch.tables.sources import LONGEST_LINE, Source, reading
@@ -31,16 +32,18 @@ _LARGEST_DICTIONARY = 1 << 24
 _LARGEST_LENGTHS = 1 << 22
 """Of pages that tell lengths as differences. 128 lengths take five bytes, and become 512."""
 _LARGEST_BATCH = 1 << 28
-"""What is unpacked or decoded at once: the pages that a batch of rows can touch, all values of
-a nested column in a group of rows, a compressed batch of Arrow, or all its dictionaries."""
-_LARGEST_BODY = 1 << 30
-"""What a batch of Arrow that is not compressed may take."""
+"""What is held at once: of Parquet the pages, dictionaries and values of all chosen columns
+together, of Arrow a batch, packed and unpacked, or all dictionaries."""
 _WORK, _LARGEST_RATIO = 1 << 33, 1000
 """Bytes that any file may unpack to, and how many times its own size it may beyond them."""
 _PAGE_WORK, _LISTED_WORK = 1 << 11, 1 << 7
 """What asking a page is worth, and each byte of a dictionary, in bytes that are unpacked."""
 _VALUE_BYTES = 16
 """What any value takes beside its content: a view of it, an offset, its levels."""
+_CODED_BYTES = 1 << 8
+"""What a value of a dictionary takes where the column is read as one: its place in a table of
+hashes, and a copy in every batch."""
+_BLOCK = 1 << 20
 _SMALLER = "write the file again with smaller row groups, or as CSV"
 
 
@@ -68,7 +71,7 @@ def open_parquet(source: Source) -> Opened:
                 pre_buffer=False,  # it would hold the whole file
                 page_checksum_verification=True,
             )
-            steps = _check_parts(footer, opened.metadata, file, columns, size)
+            steps = _check_parts(footer, opened, file, columns, size)
             for group, rows in enumerate(steps):
                 # One thread decodes ahead of nobody: the memory stays at one batch per column.
                 for batch in opened.iter_batches(
@@ -89,7 +92,8 @@ def _checked_footer(file: BinaryIO) -> Footer:
         footer = read_footer(file)
     except parquet.LargeFooter:
         raise InvalidTable(
-            f"one with a footer of at most {parquet.LARGEST_FOOTER >> 20} MiB",
+            f"one with a footer of at most {parquet.LARGEST_FOOTER >> 20} MiB and "
+            f"{MOST_VALUES} values",
             "a larger one",
             hint="write the file again with fewer columns or larger row groups",
         ) from None
@@ -98,22 +102,34 @@ def _checked_footer(file: BinaryIO) -> Footer:
 
 
 def _check_parts(
-    footer: Footer, metadata: Any, file: BinaryIO, columns: Sequence[str], rows: int
+    footer: Footer, opened: Any, file: BinaryIO, columns: Sequence[str], rows: int
 ) -> list[int]:
     """Return how many rows of each group may be decoded at a time; refuse what is too large."""
+    metadata = opened.metadata
     if (metadata.num_columns, metadata.num_row_groups) != (len(footer.leaves), len(footer.groups)):
         raise EOFError
     if sum(chunk.packed for chunks in footer.groups for chunk in chunks) > footer.start:
         raise EOFError  # the same bytes would be read over and over
-    steps = [rows] * len(footer.groups)
-    work = _Work(file.seek(0, io.SEEK_END))
-    for number, leaf in enumerate(footer.leaves):
-        # As pyarrow chooses them: a name stands for all columns below it.
-        if not any(f"{leaf.path}.".startswith(f"{column}.") for column in columns):
-            continue
-        for group, chunks in enumerate(footer.groups):
-            parts = list(_read_parts(leaf, chunks[number], file, footer.start, work))
-            steps[group] = min(steps[group], _rows_at_once(leaf, parts, rows))
+    # As pyarrow chooses them: a name stands for all columns below it.
+    below = tuple(f"{column}." for column in columns)
+    coded = tuple(f"{one.name}." for one in opened.schema_arrow if "dictionary<" in str(one.type))
+    chosen = [
+        (number, leaf, _CODED_BYTES if f"{leaf.path}.".startswith(coded) else _VALUE_BYTES)
+        for number, leaf in enumerate(footer.leaves)
+        if f"{leaf.path}.".startswith(below)
+    ]
+    size = file.seek(0, io.SEEK_END)
+    work = _Work(lambda: size)
+    steps = [
+        _rows_at_once(
+            [
+                _read_held(_Held(leaf, each), chunks[number], file, footer.start, work)
+                for number, leaf, each in chosen
+            ],
+            rows,
+        )
+        for chunks in footer.groups
+    ]
     file.seek(0)
     return steps
 
@@ -135,9 +151,31 @@ class _Part:
         return content + several * _VALUE_BYTES
 
 
-def _read_parts(leaf: Leaf, chunk: Chunk, file: BinaryIO, end: int, work: _Work) -> Iterator[_Part]:
-    """Yield what the pages of a chunk become, once none of them is too large."""
-    name = leaf.path.partition(".")[0]
+@dataclass(slots=True)
+class _Held:
+    """What one leaf of a group takes while it is read."""
+
+    leaf: Leaf
+    each: int
+    """What a value of its dictionary takes."""
+    parts: list[_Part] = field(default_factory=list)
+    page: int = 0
+    """The largest of its pages: one is held, unpacked, however few of its values are read."""
+    listed: int = 0
+    """Its dictionaries."""
+
+    def bytes_of(self, rows: int) -> int:
+        """Return what so many rows, in whatever place, can take."""
+        if self.leaf.repeated:  # all values may stand in one row
+            values = sum(part.bytes_of(part.values) for part in self.parts)
+        else:
+            values = _largest_run(self.parts, rows)
+        return self.listed + self.page + values
+
+
+def _read_held(held: _Held, chunk: Chunk, file: BinaryIO, end: int, work: _Work) -> _Held:
+    """Fill in what the pages of a chunk become, and return it; none of them is too large."""
+    leaf, name = held.leaf, _column(held.leaf)
     fixed = leaf.length if leaf.kind == parquet.FIXED_BYTES else 0
     listed = written = 0
     for page in read_pages(file, chunk, end):
@@ -150,8 +188,12 @@ def _read_parts(leaf: Leaf, chunk: Chunk, file: BinaryIO, end: int, work: _Work)
             work.add(_LISTED_WORK * size)
             if page.values > size:
                 raise EOFError
+            # As a page, and as a list of its values.
+            held.listed += 2 * size + page.values * held.each
             listed = _longest_listed(name, chunk, page, file) if leaf.kind == parquet.BYTES else 0
-        elif page.kind in (parquet.DATA_PAGE, parquet.SECOND_DATA_PAGE):
+            continue
+        held.page = max(held.page, size)
+        if page.kind in (parquet.DATA_PAGE, parquet.SECOND_DATA_PAGE):
             longest: int | None = fixed
             if leaf.kind == parquet.BYTES:
                 longest = listed if page.encoding in parquet.DICTIONARY_ENCODINGS else None
@@ -159,7 +201,12 @@ def _read_parts(leaf: Leaf, chunk: Chunk, file: BinaryIO, end: int, work: _Work)
                     longest = written  # a value repeats others: at most all before it
             part = _Part(page.values, size, longest)
             work.add(part.bytes_of(page.values))
-            yield part
+            held.parts.append(part)
+    return held
+
+
+def _column(leaf: Leaf) -> str:
+    return leaf.path.partition(".")[0]
 
 
 def _largest(page: Page) -> int:
@@ -192,15 +239,17 @@ def _longest_listed(name: str, chunk: Chunk, page: Page, file: BinaryIO) -> int:
     return longest
 
 
-def _rows_at_once(leaf: Leaf, parts: list[_Part], rows: int) -> int:
-    """Return how many rows of a group, in whatever place, take no more than a batch may."""
-    if leaf.repeated:
-        # All values may stand in one row.
-        if sum(part.bytes_of(part.values) for part in parts) > _LARGEST_BATCH:
-            raise _too_large(leaf.path.partition(".")[0])
-        return rows
-    while rows > 1 and _largest_run(parts, rows) > _LARGEST_BATCH:
+def _rows_at_once(leaves: list[_Held], rows: int) -> int:
+    """Return how many rows of a group take no more than a batch may, all leaves together."""
+
+    def taken() -> int:
+        return sum(held.bytes_of(rows) for held in leaves)
+
+    while rows > 1 and taken() > _LARGEST_BATCH:
         rows //= 2
+    if taken() > _LARGEST_BATCH:
+        alone = [held.leaf for held in leaves if held.bytes_of(rows) > _LARGEST_BATCH]
+        raise _too_large(_column(alone[0]) if alone else None)
     return rows
 
 
@@ -222,13 +271,14 @@ def _largest_run(parts: list[_Part], rows: int) -> int:
 class _Work:
     """What a file makes of its bytes; one that makes too much of them holds nobody's answers."""
 
-    def __init__(self, packed: int = 0) -> None:
-        self._left = _WORK + _LARGEST_RATIO * packed
+    def __init__(self, packed: Callable[[], int]) -> None:
+        self._packed = packed
+        self._done = 0
 
-    def add(self, unpacked: int, packed: int = 0) -> None:
+    def add(self, unpacked: int) -> None:
         """Count what some bytes become."""
-        self._left += _LARGEST_RATIO * packed - unpacked
-        if self._left < 0:
+        self._done += unpacked
+        if self._done > _WORK + _LARGEST_RATIO * self._packed():
             raise _too_large()
 
 
@@ -274,7 +324,8 @@ def _arrow_reader(file: BinaryIO, source: Source, options: Any = None) -> Any:
     import pyarrow as pa
 
     file.read(_start(source))
-    return pa.ipc.open_stream(io.BufferedReader(_CheckedMessages(file)), options=options)
+    messages = _CheckedMessages(file, source.packed)
+    return pa.ipc.open_stream(io.BufferedReader(messages), options=options)
 
 
 def _start(source: Source) -> int:
@@ -289,52 +340,70 @@ def _last_bytes(file: BinaryIO) -> bytes:
 
 
 class _CheckedMessages(io.RawIOBase):
-    """The messages of an Arrow stream, each passed on only if it unpacks to a bounded size."""
+    """The bytes of an Arrow stream, each message passed on only if it takes a bounded size."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        import pyarrow as pa
-
-        self._messages = pa.ipc.MessageReader.open_stream(file)
+    def __init__(self, file: BinaryIO, packed: Callable[[], int] | None) -> None:
+        self._file = file
         self._waiting = memoryview(b"")
+        self._body = 0
+        """How many bytes of a message are still in the file, and pass through as they are."""
+        self._next = b""
+        """A body that was asked before, and passes after its head."""
+        self._read = 0
         self._dictionaries: dict[int, int] = {}
-        self._work = _Work()
+        self._work = _Work(packed or (lambda: self._read))
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        while not self._waiting:
-            try:
-                message = self._messages.read_next_message()
-            except StopIteration:
-                return 0
-            self._check(message)
-            self._waiting = memoryview(message.serialize()).cast("B")
+        if not self._waiting:
+            self._waiting, self._next = memoryview(self._next), b""
+        if not self._waiting:
+            self._waiting = memoryview(self._next_bytes(len(buffer)))
         taken = self._waiting[: len(buffer)]
         buffer[: len(taken)] = taken
-        self._waiting = self._waiting[len(taken) :]
+        self._waiting = self._waiting[len(taken) :] or memoryview(b"")  # nothing stays held
         return len(taken)
 
-    def _check(self, message: Any) -> None:
-        parts = read_parts(message)
-        if parts.unpacked > (_LARGEST_BATCH if parts.compressed else _LARGEST_BODY):
+    def _next_bytes(self, size: int) -> bytes:
+        if self._body:
+            found = self._file.read(min(size, self._body, _BLOCK))
+            if not found:
+                raise EOFError
+            self._body -= len(found)
+            return found
+        head = read_head(self._file)
+        if head.body > _LARGEST_BATCH:
             raise _too_large()
-        if parts.dictionary is not None:
-            size = parts.unpacked
-            if parts.added:  # both are held while they are joined
-                size = self._dictionaries.get(parts.dictionary, 0) + 2 * size
-            self._dictionaries[parts.dictionary] = size
+        if head.compressed:
+            # Each buffer starts with its unpacked length, so they must be there to be asked.
+            self._next = self._file.read(head.body)
+            self._check(head, unpacked_size(head, self._next))
+        else:
+            self._body = head.body
+            self._check(head, head.body)
+        return head.content
+
+    def _check(self, head: MessageHead, unpacked: int) -> None:
+        self._read += len(head.content) + head.body
+        if unpacked + (head.body if head.compressed else 0) > _LARGEST_BATCH:
+            raise _too_large()
+        if head.dictionary is not None:
+            size = unpacked
+            if head.added:  # both are held while they are joined
+                size = self._dictionaries.get(head.dictionary, 0) + 2 * size
+            self._dictionaries[head.dictionary] = size
             if sum(self._dictionaries.values()) > _LARGEST_BATCH:
                 raise _too_large()
-        read = parts.packed + message.metadata.size
-        self._work.add(parts.unpacked + _VALUE_BYTES * parts.rows, read)
+        self._work.add(unpacked + _VALUE_BYTES * head.rows)
 
 
 def _too_large(column: str | None = None) -> InvalidTable:
     return InvalidTable(
-        f"one whose parts unpack to at most {_LARGEST_BATCH >> 20} MiB, and not to nothing but "
-        "repetitions",
-        "a part that unpacks to more",
+        f"one whose parts that are read together unpack to at most {_LARGEST_BATCH >> 20} MiB, "
+        "and not to nothing but repetitions",
+        "parts that unpack to more",
         column=column,
         hint=_SMALLER,
         reason=Reason.DAMAGED,

@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +57,8 @@ class Source:
     size: int | None = None
     head: bytes = b""
     zipped: bool = False
+    packed: Callable[[], int] | None = None
+    """Of a zipped source: how many bytes it has, or has given so far."""
 
     def open(self) -> BinaryIO:
         """Return the bytes from the start, unzipped; a stream gives them only once."""
@@ -90,6 +92,7 @@ class _Replay(io.RawIOBase):
         self._head = memoryview(head)
         self._rest = rest
         self._owned = owned
+        self.given = 0
 
     def close(self) -> None:
         super().close()
@@ -103,6 +106,7 @@ class _Replay(io.RawIOBase):
         taken = bytes(self._head[: len(buffer)]) or self._rest.read(len(buffer)) or b""
         self._head = self._head[len(taken) :]
         buffer[: len(taken)] = taken
+        self.given += len(taken)
         return len(taken)
 
 
@@ -144,6 +148,8 @@ def from_path(path: Path) -> Source:
     source = Source(name, tuple(path.suffixes), path=path, size=status.st_size)
     with source.open() as file, reading(name, "table"):
         source.zipped = file.read(2) == _GZIP
+    if source.zipped:
+        source.packed = lambda: status.st_size
     with source.open() as file, reading(name, "gzip" if source.zipped else "table"):
         source.head = beginning(file)
     return _not_empty(source)
@@ -160,7 +166,10 @@ def from_stream(file: BinaryIO, *, name: str = "", owned: bool = False) -> Sourc
         start = beginning(file)
         if start[:2] == _GZIP:
             source.zipped = True
-            file = cast("BinaryIO", gzip.GzipFile(fileobj=_rejoined(start, file, owned=owned)))
+            replay = _Replay(start, file, owned=owned)
+            source.packed = lambda: replay.given
+            zipped = cast("BinaryIO", io.BufferedReader(replay, 1 << 20))
+            file = cast("BinaryIO", gzip.GzipFile(fileobj=zipped))
             start = beginning(file)
         if not source.zipped and not owned and file.seekable():
             source.shared = file

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from chaffinch.containers.arrow import read_parts
+from chaffinch.containers.arrow import parse_head
 from chaffinch.containers.parquet import (
     DATA_PAGE,
     DELTA_NUMBERS,
@@ -256,8 +256,8 @@ def _check_end(messages: Any, reader: MessageReader) -> None:
 
 def _check_plain(name: str, message: Any) -> None:
     """Refuse a compressed batch, which a few bytes could blow up, before it is unpacked."""
-    parts = read_parts(message)
-    if parts.compressed or not 4 * parts.rows <= parts.packed <= 8 * LARGEST_GROUP:
+    head = parse_head(message.metadata.to_pybytes())
+    if head.compressed or not 4 * head.rows <= message.body.size <= 8 * LARGEST_GROUP:
         raise _wrong(name, f"in plain batches of at most {LARGEST_GROUP} messages", "another one")
 
 
