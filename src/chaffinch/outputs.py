@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
+from typing import BinaryIO
 
 from chaffinch.databases import BATCH_RECORD, OWNER_AT
 from chaffinch.errors import InvalidInput
@@ -26,6 +27,7 @@ class Kind(Enum):
     MARK = "a ledger's mark"
     BATCH_RECORD = "a shuffler's record"
     FILTER = "a filter"
+    BATCH = "one with messages"
 
 
 _STARTS = {
@@ -42,7 +44,13 @@ _FORMATS = {
 """The documents among them, by what stands in ``"format": "chaffinch/…@1"``."""
 _FORMAT = re.compile(rb'"format"\s*:\s*"chaffinch/([a-z-]+)@')
 _LARGEST = 1 << 24
-"""A document of more bytes than this is no plan and no record."""
+"""What tells a document, or a batch, stands within so many bytes."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_MESSAGES = b"chaffinch.messages"
+"""What the facts of a batch begin with, in the end of a Parquet file or the start of a stream."""
+_PARQUET = b"PAR1"
+_STREAM = b"\xff\xff\xff\xff"
+_HEAD = OWNER_AT + 4
 
 
 def kind_of(path: AnyPath) -> Kind | None:
@@ -51,26 +59,51 @@ def kind_of(path: AnyPath) -> Kind | None:
         with Path(path).open("rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return None
-            content = file.read(OWNER_AT + 4)
+            head = file.read(_HEAD)
             for start, kind in _STARTS.items():
-                if content.startswith(start):
-                    owner = int.from_bytes(content[OWNER_AT:])
+                if head.startswith(start):
+                    owner = int.from_bytes(head[OWNER_AT:])
                     return Kind.BATCH_RECORD if owner == BATCH_RECORD else kind
-            if content.lstrip()[:1] != b"{":
+            if head.startswith((_PARQUET, _STREAM)):
+                return Kind.BATCH if _MESSAGES in _read_facts(file, head) else None
+            if _text_of(head)[:1] not in {b"", b"{"}:
                 return None
-            content += file.read(_LARGEST)
+            return document_kind(head + file.read(_LARGEST - len(head)))
     except OSError:
         return None  # whoever writes there tells what is wrong
-    # A damaged plan is still somebody's plan, so the text is searched and not parsed. The
-    # documents here have no other document inside; releases have, behind their own format.
-    found = _FORMAT.search(content)
+
+
+def document_kind(content: bytes) -> Kind | None:
+    """Return what a document is if it must not be lost.
+
+    A damaged plan is still somebody's plan, so the text is searched and not parsed. The
+    documents here have no other document inside; releases have, behind their own format.
+    Whoever reads a plan asks this too, so that none is read that would not be kept.
+    """
+    if not _text_of(content[:_LARGEST]).startswith(b"{"):
+        return None
+    found = _FORMAT.search(content[:_LARGEST])
     return _FORMATS.get(found.group(1).decode()) if found else None
+
+
+def _text_of(content: bytes) -> bytes:
+    return content.removeprefix(_BYTE_ORDER_MARK).lstrip()
+
+
+def _read_facts(file: BinaryIO, head: bytes) -> bytes:
+    """Return the bytes of a Parquet file or an Arrow stream where a batch has its facts."""
+    if head.startswith(_STREAM):
+        return head + file.read(min(int.from_bytes(head[4:8], "little"), _LARGEST))
+    end = file.seek(-8, os.SEEK_END)
+    length = min(int.from_bytes(file.read(4), "little"), end, _LARGEST)
+    file.seek(end - length)
+    return file.read(length)
 
 
 def refuse_to_overwrite(
     path: AnyPath, *, inputs: Iterable[AnyPath] = (), replaceable: Kind | None = None
 ) -> None:
-    """Refuse an output where a plan, key, ledger, mark, record or filter is, or an input.
+    """Refuse an output where a plan, key, ledger, mark, record, filter or batch is, or an input.
 
     Whatever the name: links lead to the same file. A file of the kind ``replaceable`` may be
     replaced.

@@ -1,4 +1,4 @@
-"""No output replaces a plan, a key, a ledger, its mark, a record, a filter or an input."""
+"""No output replaces a plan, a key, a ledger, its mark, a record, a filter, a batch or an input."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from chaffinch import Bit, Ledger, Target, plan, reach
+from chaffinch import Bit, Ledger, Target, analyze, load_plan, plan, reach
 from chaffinch.engines import engine
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.outputs import Kind, kind_of
 from tests.cli.conftest import Done
 
@@ -24,8 +26,14 @@ KINDS = {
     "mark": Kind.MARK,
     "shuffler.record": Kind.BATCH_RECORD,
     "daily.filter": Kind.FILTER,
+    "encoded.parquet": Kind.BATCH,
+    "shuffled.parquet": Kind.BATCH,
+    "encoded.arrow": Kind.BATCH,
+    "shuffled.arrow": Kind.BATCH,
 }
-INPUTS = ("people.csv", "encoded.parquet", "shuffled.parquet", "survey.toml", "ids.csv")
+INPUTS = ("people.csv", "survey.toml", "ids.csv")
+OTHERS = ("people.parquet", "people.arrow", "release.parquet", "release.json")
+"""What can be made again."""
 SURVEY = 'users = 30\nepsilon = 2\ndelta = 1e-2\n\n[questions.answer]\nkind = "bit"\n'
 
 
@@ -41,6 +49,18 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     local.encode(folder / "people.csv", made, folder / "encoded.parquet")
     encoded, shuffled = folder / "encoded.parquet", folder / "shuffled.parquet"
     local.shuffle([encoded], made, shuffled, record=folder / "shuffler.record")
+    local.encode(folder / "people.csv", made, folder / "encoded.arrow")
+    local.shuffle([encoded], made, folder / "shuffled.arrow", record=folder / "second.record")
+    release = analyze(local.tally([shuffled], made), made)
+    release.save(folder / "release.json")
+    release.save(folder / "release.parquet")
+    table = pa.table({"answer": ["yes", "no"]})
+    pq.write_table(table, folder / "people.parquet")
+    with (
+        pa.OSFile(str(folder / "people.arrow"), "wb") as file,
+        pa.ipc.new_stream(file, table.schema) as stream,
+    ):
+        stream.write_table(table)
     audience = reach.plan(reach.Audience(["daily"]), sizes=[1000], target=Target(2, 1e-4))
     audience.save(folder / "reach.plan.json")
     (folder / "ids.csv").write_text("id\n" + "".join(f"{n}\n" for n in range(1000)))
@@ -187,9 +207,42 @@ def test_a_plan_replaces_only_a_plan(folder: Path) -> None:
 
 def test_kinds_are_told_by_what_files_hold(folder: Path) -> None:
     assert {name: kind_of(folder / name) for name in KINDS} == KINDS
-    assert [kind_of(folder / name) for name in INPUTS] == [None] * len(INPUTS)
+    for name in (*INPUTS, *OTHERS):
+        assert kind_of(folder / name) is None, name
     assert kind_of(folder) is None
     assert kind_of(folder / "none") is None
+
+
+@pytest.mark.parametrize("before", [b" " * 100, b"\n" * (1 << 19), b"\xef\xbb\xbf" + b"\t" * 100])
+@pytest.mark.parametrize("name", ["survey.plan.json", "reach.plan.json"])
+def test_a_plan_behind_anything_that_is_skipped_is_kept(
+    name: str, before: bytes, folder: Path, cli: Callable[..., Done]
+) -> None:
+    path, own = folder / "spaced.json", folder / "survey.plan.json"
+    path.write_bytes(before + (folder / name).read_bytes())
+    assert kind_of(path) is Kind.PLAN
+    verb = ("reach", "plan") if name.startswith("reach") else ("plan",)
+    assert cli(*verb, "--check", path).code == 0
+    done = cli("analyze", folder / "shuffled.parquet", "--plan", own, "-o", path)
+    assert (done.code, "another file than a plan" in done.err) == (2, True)
+    assert kind_of(path) is Kind.PLAN
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32-le"])
+@pytest.mark.parametrize("name", ["survey.plan.json", "reach.plan.json"])
+def test_a_plan_that_would_not_be_kept_is_not_read(name: str, encoding: str, folder: Path) -> None:
+    path = folder / name
+    path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
+    assert kind_of(path) is None
+    with pytest.raises(InvalidFile, match="written in another way"):
+        (reach.load_plan if name.startswith("reach") else load_plan)(path)
+
+
+def test_a_plan_whose_format_is_hidden_is_not_read(folder: Path) -> None:
+    path = folder / "survey.plan.json"
+    path.write_text(path.read_text().replace('"format"', r'"\u0066ormat"'))
+    with pytest.raises(InvalidFile, match="written in another way"):
+        load_plan(path)
 
 
 def test_shuffle_replaces_no_batch_but_one_that_was_cut_short(

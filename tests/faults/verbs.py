@@ -169,6 +169,7 @@ VERBS: dict[str, Verb] = {
     "encode": Verb(
         "encode {0}/people.csv --plan {0}/survey.plan.json -o {0}/new.parquet",
         {"new.parquet": partial(whole_messages, "encoded")},
+        finished=2,
     ),
     "shuffle": Verb(
         "shuffle {0}/encoded.parquet --plan {0}/survey.plan.json -o {0}/new.parquet",

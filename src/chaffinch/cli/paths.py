@@ -70,7 +70,13 @@ def require_file(path: Path) -> Path:
     return path
 
 
-def message_target(name: str | None, *, as_json: bool, inputs: Sequence[str | Path | None]) -> str:
+def message_target(
+    name: str | None,
+    *,
+    as_json: bool,
+    inputs: Sequence[str | Path | None],
+    replaceable: Kind | None = None,
+) -> str:
     """Return where messages go; refuse a terminal, and a pipe that also carries JSON."""
     found = file_or_pipe(name)
     if found == "-" and as_json:
@@ -78,7 +84,8 @@ def message_target(name: str | None, *, as_json: bool, inputs: Sequence[str | Pa
     if found == "-" and sys.stdout.isatty():
         raise InvalidInput("output", "a file or a pipe", Plainly("a terminal"), hint="add -o FILE")
     if found != "-":
-        refuse_to_overwrite(found, inputs=[one for one in inputs if one is not None])
+        given = [one for one in inputs if one is not None]
+        refuse_to_overwrite(found, inputs=given, replaceable=replaceable)
     return found
 
 

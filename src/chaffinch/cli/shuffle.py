@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.batches import explain_broken_pipe, show_batch
 from chaffinch.cli.output import Output
+from chaffinch.outputs import Kind, kind_of, refuse_to_overwrite
 
 
 def shuffle(
@@ -42,34 +44,27 @@ def shuffle(
     from chaffinch.engines import engine
     from chaffinch.shuffling.record import usual_record
 
-    target = paths.message_target(
-        out, as_json=output.json, inputs=[plan, *(messages or []), record]
-    )
+    inputs = [plan, *(messages or []), record]
+    target = paths.message_target(out, as_json=output.json, inputs=inputs, replaceable=Kind.BATCH)
     found = paths.open_plan(plan)
-    _keep_batch(target, record or usual_record(found.id))
+    _refuse_other_batch(target, record or usual_record(found.id))
     sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
     with explain_broken_pipe(sources), output.counting("shuffling", "messages") as tell:
         facts = engine().shuffle(sources, found, target, record=record, progress=tell)
     show_batch(facts, target, output)
 
 
-def _keep_batch(target: str, record: Path) -> None:
-    """Refuse to replace messages: a batch cannot be made again, except one that was cut short."""
-    from chaffinch.errors import ChaffinchError, InvalidInput
+def _refuse_other_batch(target: str, record: Path) -> None:
+    """Refuse to replace a batch, except one that was cut short: it is made again as it was."""
+    from chaffinch.errors import InvalidFile
     from chaffinch.shuffling.record import Record
     from chaffinch.wire.message_reader import MessageReader
 
-    if target == "-" or not Path(target).is_file():
+    if target == "-" or kind_of(target) is not Kind.BATCH:
         return
-    try:
+    with suppress(InvalidFile):  # a damaged batch is still somebody's batch
         reader = MessageReader(target)
-    except ChaffinchError:
-        return  # no messages; other kinds of files were looked at before
-    reader.close()
-    if not Record(record).is_unfinished(reader.start.name):
-        raise InvalidInput(
-            "output",
-            "another file than one with messages",
-            Path(target).name,
-            hint="name another file: what was shuffled cannot be shuffled again",
-        )
+        reader.close()
+        if Record(record).is_unfinished(reader.start.name):
+            return
+    refuse_to_overwrite(target)

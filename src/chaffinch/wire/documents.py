@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from chaffinch.errors import ChaffinchError, InvalidFile
 from chaffinch.files import atomic
-from chaffinch.outputs import Kind, refuse_all_but
+from chaffinch.outputs import Kind, document_kind, refuse_all_but
 
 _EXACT = r"^(0|[1-9][0-9]*)(\.[0-9]+)?$"
 _REAL = r"^([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|infinite)$"
@@ -55,6 +55,11 @@ def read_document(
         kind = str(found).partition("@")[0]
         hint = _VERSION if form.startswith(f"{kind}@") else _KINDS.get(kind, "")
         raise InvalidFile(f"file {name}", rule, [f"format {found!r:.80}"], hint=hint)
+    content = text.encode(errors="replace") if isinstance(text, str) else text
+    if document_kind(content) is not Kind.PLAN:  # then nothing would keep it from being replaced
+        raise InvalidFile(
+            f"file {name}", rule, ["one that is written in another way"], hint="write it in UTF-8"
+        )
     try:
         made = model.model_validate(document)
     except ValidationError as fault:
