@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,8 +22,15 @@ settings.load_profile("gate")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the records of shuffles made by tests out of the user's own folder."""
+def _state_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep the records made by tests out of the user's own folder."""
+    folder = tmp_path_factory.mktemp("state")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def _own_state(_state_of_session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test know what another has recorded: they use copies of the same keys."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(_state_of_session / secrets.token_hex(8)))

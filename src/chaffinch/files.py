@@ -336,3 +336,10 @@ def storage_fault(name: str, error: OSError, *, verb: str) -> StorageFault:
         details={"file": name, "errno": code},
         reason=Reason.READER_GONE if code == errno.EPIPE else None,
     )
+
+
+def state_folder() -> Path:
+    """Return where records of this user are kept, whatever the working folder."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    home = Path(state) if Path(state).is_absolute() else Path("~/.local/state").expanduser()
+    return home / "chaffinch"

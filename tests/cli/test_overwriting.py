@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -69,6 +70,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     reach.encode(folder / "ids.csv", audience, publisher="daily", key=key).save(
         folder / "daily.filter"
     )
+    assert key.record is not None
+    shutil.copy(key.record, folder / "campaign.key.record")
     cap = Target(3, 1e-2)
     Ledger.create(folder / "ledger", role="analyzer", cap=cap, mark=folder / "mark")
     return folder

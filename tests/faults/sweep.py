@@ -127,8 +127,8 @@ def look(folder: Path, start: Start) -> dict[str, Any]:
 
 def _charges(folder: Path, verb: Verb) -> int:
     if verb.pays == "record":
-        record = folder / "campaign.key.record"
-        return len(json.loads(record.read_bytes())["filters"]) if record.exists() else 0
+        records = (folder / "state" / "chaffinch" / "keys").glob("*.record")
+        return sum(len(json.loads(record.read_bytes())["filters"]) for record in records)
     ledger = Ledger.open(folder / f"{verb.pays}.ledger", mark=folder / f"{verb.pays}.mark")
     return len(ledger.entries())
 

@@ -26,7 +26,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaffinch import Bit, Ledger, Survey, Target, load_plan, load_release, plan, reach
-from chaffinch.cli import main
 from chaffinch.engines import engine
 from chaffinch.errors import ChaffinchError
 from chaffinch.ledger import Charge
@@ -135,6 +134,9 @@ _PUBLISH = (
     "reach encode {0}/ids.csv --plan {0}/reach.plan.json --publisher %s --key {0}/campaign.key "
     "-o {0}/new.filter"
 )
+_PUBLISH_OLD = _PUBLISH.replace("campaign.key", "old.key")
+_KEY = reach.CampaignKey(bytes(range(32)))
+_KEY_RECORD = f"state/chaffinch/keys/{_KEY._name}.record"  # noqa: SLF001 - nobody else needs it
 _REACH = "reach analyze {0}/daily.filter {0}/radio.filter --plan {0}/reach.plan.json"
 _COUNT = f"{_REACH} -o {{0}}/r.json --ledger {{0}}/other --mark {{0}}/other.mark"
 
@@ -157,7 +159,8 @@ INPUTS: dict[str, Input] = {
     "filter": Input("daily.filter", _COUNT, lambda path: reach.load_filter(path).digest),
     "key": Input("campaign.key", _PUBLISH % "daily", lambda path: reach.load_key(path).secret),
     # Radio has encoded with this key: no damage to the record makes it forget that.
-    "key record": Input("campaign.key.record", _PUBLISH % "radio", None, damage.JSON),
+    "key record": Input(_KEY_RECORD, _PUBLISH % "radio", None, damage.JSON),
+    "key record, beside": Input("old.key.record", _PUBLISH_OLD % "radio", None, damage.JSON),
     "ledger": Input("ledger", "ledger check {0}/ledger --mark {0}/mark", entries),
     "ledger, charged": Input("ledger", _ANALYZE % "shuffled.parquet", entries),
     "mark": Input("mark", "ledger check {0}/ledger --mark {0}/mark", entries, damage.JSON),
@@ -216,9 +219,15 @@ def prepare(folder: Path) -> Path:
     for name in ("daily", "radio"):
         filtered = reach.encode(folder / "ids.csv", audience, publisher=name, key=shared)
         filtered.save(folder / f"{name}.filter")
-    reach.new_key().save(folder / "campaign.key")
-    assert main((_PUBLISH % "radio").format(folder).split()) == 0
+    _KEY.save(folder / "campaign.key")
+    assert call(_PUBLISH % "radio", folder).code == 0
     (folder / "new.filter").unlink()
+    # An earlier version kept its record beside the key.
+    reach.new_key().save(folder / "old.key")
+    assert call(_PUBLISH_OLD % "radio", folder).code == 0
+    (folder / "new.filter").unlink()
+    (old,) = {*(folder / _KEY_RECORD).parent.iterdir()} - {folder / _KEY_RECORD}
+    old.rename(folder / "old.key.record")
     cap = Target(20, 1e-2)
     ledger = Ledger.create(folder / "ledger", role="analyzer", cap=cap, mark=folder / "mark")
     for key in ("first", "second"):
@@ -248,8 +257,10 @@ def _planned_before(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def call(words: str, folder: Path) -> Done:
-    """Run a command in a folder."""
-    return calls.call(words.format(folder).split())
+    """Run a command in a folder, where records are kept too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        return calls.call(words.format(folder).split())
 
 
 def contents(folder: Path) -> dict[str, bytes]:

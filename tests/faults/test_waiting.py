@@ -343,16 +343,28 @@ def test_a_key_moved_with_its_unpaid_filter_is_as_good_as_new(
     reach.load_filter(moved / "daily.filter")
 
 
-def test_a_filter_recorded_by_another_copy_of_the_key_stays(
+def test_a_filter_recorded_by_another_user_of_the_key_stays(
+    folder: Path, stop: Callable[[Sequence[str]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = VERBS["reach encode"].line(folder)
+    stop(words)
+    with monkeypatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder / "state of another"))
+        done = call(words)
+    assert (done.code, len(waiting(folder))) == (2, 1), done.err
+    assert call(words).code == 0
+    assert waiting(folder) == []
+
+
+def test_a_copy_of_the_key_finishes_what_the_key_has_recorded(
     folder: Path, stop: Callable[[Sequence[str]], None]
 ) -> None:
     words = VERBS["reach encode"].line(folder)
     shutil.copy2(folder / "campaign.key", folder / "copy.key")
     stop(words)
-    done = call([word.replace("campaign.key", "copy.key") for word in words])
-    assert (done.code, len(waiting(folder))) == (2, 1), done.err
-    assert call(words).code == 0
+    assert call([word.replace("campaign.key", "copy.key") for word in words]).code == 0
     assert waiting(folder) == []
+    reach.load_filter(folder / "daily.filter")
 
 
 def test_a_filter_is_never_seen_once_its_key_has_made_another(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import stat
 import xml.dom.minidom
 from collections.abc import Callable, Iterator, Mapping
@@ -98,11 +97,6 @@ def for_owner_only(path: Path) -> None:
     assert not stat.S_IMODE(path.stat().st_mode) & 0o077, (path, oct(path.stat().st_mode))
 
 
-def whole_document(path: Path) -> None:
-    """Parse JSON."""
-    json.loads(path.read_bytes())
-
-
 RELEASE: dict[str, Check] = {
     "release.html": whole_page,
     "release.json": load_release,
@@ -145,7 +139,6 @@ _REACH_DEMO: dict[str, Check] = {
     "release.json": reach.load_release,
     "campaign.plan.json": reach.load_plan,
     "campaign.key": load_key,
-    "campaign.key.record": whole_document,
     **{f"{name}.filter": whole_filter for name in _PUBLISHERS},
     **{f"{name}.csv": whole_rows for name in _PUBLISHERS},
 }
@@ -199,21 +192,23 @@ VERBS: dict[str, Verb] = {
         _REACH_ENCODE,
         {"daily.filter": whole_filter},
         pays="record",
-        kept=("campaign.key.record",),
+        kept=("state", "state/*"),
         finished=2,
     ),
     "reach encode, paid": Verb(
         _REACH_ENCODE + _PAID_BY_CLIENT,
         {"daily.filter": whole_filter},
         pays="client",
-        kept=("campaign.key.record",),
+        kept=("state", "state/*"),
         finished=2,
     ),
     "reach analyze": Verb(_REACH_ANALYZE, REACH_RELEASE),
     "reach analyze, paid": Verb(_REACH_ANALYZE + _PAID, REACH_RELEASE, pays="analyzer"),
     "reach figures": Verb("reach figures -o {0}/out", into("out", _FIGURES), private=False),
     "demo": Verb("demo -o {0}/out", into("out", _DEMO)),
-    "reach demo": Verb("reach demo -o {0}/out", into("out", _REACH_DEMO)),
+    "reach demo": Verb(
+        "reach demo -o {0}/out", into("out", _REACH_DEMO), kept=("state", "state/*")
+    ),
     "privacy": Verb(
         f"privacy {_BITS} --plot {{0}}/new.svg", {"new.svg": whole_picture}, private=False
     ),

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import os
+import shutil
 import stat
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +20,7 @@ import pytest
 from chaffinch.encoding.publisher.campaign_key import CampaignKey, load_key, new_key
 from chaffinch.encoding.publisher.filters import encode as publishers_encode
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
+from chaffinch.locks import wait_for_lock
 from chaffinch.privacy import Target
 from tests.reach.publishing import KEY, SECRET, small_plan
 
@@ -161,9 +167,88 @@ def test_a_key_makes_one_filter_for_each_publisher(tmp_path: Path) -> None:
     for name in ("campaign.key", "link"):
         with pytest.raises(InvalidInput, match="made no filter of 'daily'"):
             encode(["a"], plan, publisher="daily", key=load_key(tmp_path / name))
-    record = tmp_path / "campaign.key.record"
+    record = load_key(tmp_path / "campaign.key").record
+    assert record is not None
     assert stat.S_IMODE(record.stat().st_mode) == 0o600
     assert SECRET.hex() not in record.read_text()
+    assert SECRET.hex()[:8] not in str(record)
+
+
+def _rename(key: Path) -> Path:
+    return key.rename(key.with_name("renamed.key"))
+
+
+def _move(key: Path) -> Path:
+    folder = key.parent / "elsewhere"
+    folder.mkdir()
+    return key.rename(folder / key.name)
+
+
+def _link(key: Path) -> Path:
+    os.link(key, key.with_name("hard.key"))
+    return key.with_name("hard.key")
+
+
+def _copy(key: Path) -> Path:
+    return Path(shutil.copy(key, key.with_name("copy.key")))
+
+
+def _swap_folder(key: Path) -> Path:
+    old = key.parent.rename(key.parent.with_name("old"))
+    key.parent.mkdir()
+    shutil.copy(old / key.name, key)
+    return key
+
+
+@pytest.mark.parametrize("change", [_rename, _move, _link, _copy, _swap_folder])
+def test_a_key_is_known_wherever_its_file_goes(
+    change: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    path, plan = tmp_path / "keys" / "campaign.key", small_plan()
+    path.parent.mkdir()
+    new_key().save(path)
+    encode(["a"], plan, publisher="daily", key=load_key(path))
+    key = load_key(change(path))
+    with pytest.raises(InvalidInput, match="made no filter of 'daily'"):
+        encode(["a"], plan, publisher="daily", key=key)
+    encode(["a"], plan, publisher="radio", key=key)
+
+
+def test_a_record_beside_the_key_counts_as_well(tmp_path: Path) -> None:
+    """Earlier versions kept it there."""
+    path, plan = tmp_path / "campaign.key", small_plan()
+    new_key().save(path)
+    key = load_key(path)
+    made = encode(["a"], plan, publisher="daily", key=key)
+    assert key.record is not None
+    shutil.move(key.record, tmp_path / "campaign.key.record")
+    with pytest.raises(InvalidInput, match="made no filter of 'daily'"):
+        encode(["a"], plan, publisher="daily", key=load_key(path))
+    with pytest.raises(InvalidInput, match="made no filter of 'daily'"):
+        load_key(path).remember(replace(made, batch="0" * 32))
+    encode(["a"], plan, publisher="radio", key=load_key(path))
+    assert load_key(path).made_for("radio") is not None
+
+
+def test_who_waited_for_a_folder_that_is_gone_takes_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "campaign.key"
+    new_key().save(path)
+    key, other = load_key(path), load_key(path)
+    made = encode(["a"], small_plan(), publisher="daily", key=new_key())
+    assert key.record is not None
+    folder = key.record.parent
+    folder.mkdir(parents=True)
+    held = os.open(folder, os.O_RDONLY)
+    wait_for_lock(held)
+    waiting = threading.Thread(target=key.remember, args=(made,))
+    waiting.start()
+    time.sleep(0.2)
+    folder.rename(folder.with_name("gone"))
+    other.remember(made)
+    os.close(held)
+    waiting.join(30)
+    assert not list(folder.with_name("gone").iterdir())
+    assert len(json.loads(key.record.read_bytes())["filters"]) == 1
 
 
 def test_a_saved_key_takes_along_what_it_has_made(tmp_path: Path) -> None:
@@ -189,9 +274,14 @@ def test_a_refused_table_leaves_the_key_unused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "chaffinch/key-record@1"}', "\0"])
-def test_a_damaged_record_is_refused(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", ["usual", "beside"])
+def test_a_damaged_record_is_refused(text: str, kept: str, tmp_path: Path) -> None:
     new_key().save(tmp_path / "campaign.key")
-    (tmp_path / "campaign.key.record").write_text(text)
+    usual = load_key(tmp_path / "campaign.key").record
+    assert usual is not None
+    place = usual if kept == "usual" else tmp_path / "campaign.key.record"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
     with pytest.raises(InvalidFile, match="the record of a campaign key"):
         encode(["a"], small_plan(), publisher="daily", key=load_key(tmp_path / "campaign.key"))
 
@@ -199,7 +289,8 @@ def test_a_damaged_record_is_refused(text: str, tmp_path: Path) -> None:
 def test_no_letter_of_a_record_can_change(tmp_path: Path) -> None:
     """Whatever single byte is another, the key does not forget what it has made."""
     new_key().save(tmp_path / "campaign.key")
-    plan, place = small_plan(), tmp_path / "campaign.key.record"
+    plan, place = small_plan(), load_key(tmp_path / "campaign.key").record
+    assert place is not None
     made = encode(["a"], plan, publisher="daily", key=load_key(tmp_path / "campaign.key"))
     content = place.read_bytes()
     for number, byte in enumerate(content):

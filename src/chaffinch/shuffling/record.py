@@ -42,6 +42,7 @@ from chaffinch.databases import (
     writing,
 )
 from chaffinch.errors import BatchRepeated, InvalidFile, Reason, StorageFault
+from chaffinch.files import state_folder
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of, new_name
 
 _VERSION = 1
@@ -65,9 +66,7 @@ def usual_record(plan_id: str) -> Path:
     A record in the folder of the input or the output would be another one as soon as somebody
     works in another folder.
     """
-    state = os.environ.get("XDG_STATE_HOME", "")
-    home = Path(state) if Path(state).is_absolute() else Path("~/.local/state").expanduser()
-    return home / "chaffinch" / "shuffled" / f"{plan_id[:32]}.record"
+    return state_folder() / "shuffled" / f"{plan_id[:32]}.record"
 
 
 class Record:

@@ -64,8 +64,8 @@ def demo(
             release.save(folder / one)
     truth = {group.name: made_up.truth(group) for group in usual_groups(audience)}
     inputs = [f"{name}.{kind}" for name in names for kind in ("csv", "filter")]
-    keys = ("campaign.key", "campaign.key.record")
-    files = [str(out / name) for name in ("campaign.plan.json", *keys, *inputs, *RELEASES)]
+    written = ("campaign.plan.json", "campaign.key", *inputs, *RELEASES)
+    files = [str(out / name) for name in written]
     if output.json:
         output.document({"release": release.document(), "made_up_truth": truth, "files": files})
         return

@@ -8,8 +8,10 @@ one key, without showing the key.
 
 A key makes one filter for each publisher. Flips are drawn afresh for every filter, so two
 filters of one list under one key would show the same columns twice and average the flips away.
-What a key has made is remembered with it: in memory, and for a key from a file in a record
-beside that file. Publishers have copies of the key, each with a record of its own.
+What a key has made is remembered with it in memory, and for a key from a file in a record in the
+user's state folder, under a name that follows from the key. So it is found again when the file was
+renamed, moved, linked or copied. A record that an earlier version has left beside the file counts
+as well. Publishers have copies of the key on other machines, each with a record of its own.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +32,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from chaffinch.errors import InvalidFile, InvalidInput, RandomnessUnavailable
-from chaffinch.files import atomic, read_small, storage_fault
-from chaffinch.locks import wait_for_lock
+from chaffinch.files import atomic, read_small, state_folder, storage_fault
+from chaffinch.locks import has_name, wait_for_lock
 from chaffinch.wire.filter_files import Filter
 
 SIZE = 32
@@ -59,6 +61,8 @@ class CampaignKey:
     secret: bytes = field(repr=False)
     record: Path | None = field(default=None, repr=False, compare=False)
     """Where it is kept what the key has made; in memory alone if there is no file."""
+    beside: Path | None = field(default=None, repr=False, compare=False)
+    """Where an earlier version has kept it: beside the key file. It is read, never written."""
     _made: dict[str, dict[str, str]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -86,12 +90,12 @@ class CampaignKey:
         return HKDF(algorithm=SHA256(), length=length, salt=None, info=info).derive(self.secret)
 
     def save(self, path: str | Path) -> None:
-        """Write the key to a new file that only its owner can read, and what it has made."""
+        """Write the key to a new file that only its owner can read, and record what it has made."""
+        if self._made:
+            with _locked_record(self._usual_record) as entries:
+                entries.extend(one for one in self._made.values() if one not in entries)
         with atomic(path, overwrite=False, permissions=_OWNER_ONLY) as file:
             file.write(f"{_FORM}{self.secret.hex()}-{self._check_digits}\n".encode())
-        if self._made:
-            with _locked_record(_record_path(path)) as entries:
-                entries.extend(self._made.values())
 
     @property
     def _check_digits(self) -> str:
@@ -103,23 +107,25 @@ class CampaignKey:
         """Return what the key is called in records, whatever the plan."""
         return self._derived("record", "", 16).hex()
 
-    def payer(self, folder: Path) -> str:
-        """Return a name of this key with its record, as found from the folder of a filter.
+    @property
+    def _usual_record(self) -> Path:
+        """Return where this user's record of the key is, wherever its file is."""
+        return state_folder() / "keys" / f"{self._name}.record"
 
-        Copies of a key have other records. Folders that are moved together keep the name.
-        """
-        record = self.record or ""
-        with suppress(ValueError):  # where a system has drives, they may be on two of them
-            record = record and os.path.relpath(record, folder.resolve())
-        return hashlib.sha256(f"{self._name} {record}".encode()).hexdigest()[:32]
+    @property
+    def payer(self) -> str:
+        """Return a name of this key with its record: other users have other records."""
+        return hashlib.sha256(f"{self._name} {self.record or ''}".encode()).hexdigest()[:32]
 
     # ------------------------------------------------------------------ what it has made
 
     def made_for(self, publisher: str) -> dict[str, str] | None:
         """Return what is recorded of the filter that the key has made for a publisher."""
-        if publisher in self._made or self.record is None:
-            return self._made.get(publisher)
-        return next((one for one in _read_record(self.record) if self._is_of(one, publisher)), None)
+        if publisher in self._made:
+            return self._made[publisher]
+        records = (one for one in (self.record, self.beside) if one is not None)
+        entries = (entry for record in records for entry in _read_record(record))
+        return next((one for one in entries if self._is_of(one, publisher)), None)
 
     def refuse_second(self, publisher: str) -> None:
         """Refuse a publisher for whom the key has made a filter before."""
@@ -147,11 +153,10 @@ class CampaignKey:
                 self.refuse_second(made.publisher)
             return
         with _locked_record(self.record) as entries:
-            if entry in entries:
-                return
-            if any(self._is_of(one, made.publisher) for one in entries):
+            if self.made_for(made.publisher) not in (None, entry):
                 self.refuse_second(made.publisher)
-            entries.append(entry)
+            if entry not in entries:
+                entries.append(entry)
 
     def _is_of(self, entry: dict[str, str], publisher: str) -> bool:
         return (entry["key"], entry["publisher"]) == (self._name, publisher)
@@ -168,7 +173,7 @@ def new_key() -> CampaignKey:
 def load_key(path: str | Path) -> CampaignKey:
     """Return the key in a file; refuse one that others on this machine can read.
 
-    What it encodes is recorded beside the file, under its name with ``.record`` behind it.
+    What it encodes is recorded in the user's state folder, whatever the file is called.
     """
     text = read_small(path, most=1024, must_be=_RULE).decode("ascii", errors="replace").strip()
     name = f"file {Path(path).name}"
@@ -176,7 +181,7 @@ def load_key(path: str | Path) -> CampaignKey:
     if not old and not text.startswith(_FORM):
         raise InvalidFile(name, _RULE, ["something else"], hint="make one with chaffinch reach key")
     found = (_OLD_DIGITS if old else _DIGITS).fullmatch(text.partition(":")[2])
-    key = CampaignKey(bytes.fromhex(found[1]), _record_path(path)) if found else None
+    key = CampaignKey(bytes.fromhex(found[1])) if found else None
     if found is None or key is None or not (old or key._check_digits == found[2]):  # noqa: SLF001
         raise InvalidFile(
             name, _RULE, ["wrong digits"], hint="copy the key again from who made it, in full"
@@ -185,13 +190,9 @@ def load_key(path: str | Path) -> CampaignKey:
         raise InvalidFile(
             name, "readable by its owner only", ["open to others"], hint="chmod 600 on that file"
         )
-    return key
-
-
-def _record_path(path: str | Path) -> Path:
-    """Return where it is recorded what the key in a file has made; links lead to one record."""
     place = Path(os.path.realpath(path))
-    return place.with_name(f"{place.name}.record")
+    beside = place.with_name(f"{place.name}.record")
+    return replace(key, record=key._usual_record, beside=beside)  # noqa: SLF001 - its other half
 
 
 # ----------------------------------------------------------------------------
@@ -233,7 +234,7 @@ def _record_document(entries: list[dict[str, str]]) -> dict[str, Any]:
 @contextmanager
 def _locked_record(path: Path) -> Iterator[list[dict[str, str]]]:
     """Yield the entries of a record; what was added is on the disk when the block ends."""
-    with _lock_beside(path):
+    with _locked_folder(path):
         entries = _read_record(path)
         before = len(entries)
         yield entries
@@ -245,14 +246,25 @@ def _locked_record(path: Path) -> Iterator[list[dict[str, str]]]:
 
 
 @contextmanager
-def _lock_beside(path: Path) -> Iterator[None]:
-    """Let one process at a time use a record: by a lock on its folder, which is always there."""
+def _locked_folder(path: Path) -> Iterator[None]:
+    """Let one process at a time use the records of a folder, by a lock on the folder.
+
+    Who waited may have locked a folder that another has taken the place of: then it is that one.
+    """
+    while True:
+        number = _open_folder(path)
+        try:
+            wait_for_lock(number)
+            if has_name(number, Path(os.path.realpath(path.parent))):
+                yield
+                return
+        finally:
+            os.close(number)
+
+
+def _open_folder(path: Path) -> int:
     try:
-        number = os.open(path.parent, os.O_RDONLY)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(path.parent, os.O_RDONLY)
     except OSError as error:
         raise storage_fault(path.name, error, verb="write") from None
-    try:
-        wait_for_lock(number)
-        yield
-    finally:
-        os.close(number)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -85,13 +84,12 @@ def publish(
     *,
     command: str = "",
 ) -> str:
-    """Save a filter that is charged, if there is a ledger, and recorded beside its key.
+    """Save a filter that is charged, if there is a ledger, and recorded for its key.
 
     Returns what a ledger calls it. The file must not exist yet. ``command`` is what people run
     to finish this when it was stopped.
     """
-    payer = _payer(ledger, key, target)
-    bill = replace(_bill(made, plan, ledger, key, payer), command=command)
+    bill = replace(_bill(made, plan, ledger, key, _payer(ledger, key)), command=command)
     hand_out_files({target: made.save}, bill, new=True)
     return bill.key
 
@@ -125,7 +123,7 @@ def finish_publishing(
             ledger.of("client").charge(Charge.of(plan), occasion, subject=waiting.subject)
         if before is not None or charged:
             return True
-        if waiting.payer not in {_payer(one, key, target) for one in (None, ledger)}:
+        if waiting.payer not in {_payer(one, key) for one in (None, ledger)}:
             raise InvalidInput(
                 "filter that waits to be finished",
                 "judged by the ledger that was to pay for it",
@@ -142,9 +140,9 @@ def finish_publishing(
     return made
 
 
-def _payer(ledger: Ledger | None, key: CampaignKey, target: Path) -> str:
-    """Return who pays: the ledger, or without one the key, as found from where the filter waits."""
-    return key.payer(Path(os.path.realpath(target)).parent) if ledger is None else ledger.id
+def _payer(ledger: Ledger | None, key: CampaignKey) -> str:
+    """Return who pays: the ledger, or without one the key."""
+    return key.payer if ledger is None else ledger.id
 
 
 def _bill(
