@@ -20,7 +20,7 @@ _PATIENCE = 60.0
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
+def connected(path: Path) -> Iterator[sqlite3.Connection]:
     """Yield a connection for one job.
 
     No connection outlives its job, so databases may be shared by threads and across forks.
@@ -40,7 +40,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 @contextmanager
 def writing(path: Path) -> Iterator[sqlite3.Connection]:
     """Yield a connection that holds the only write lock; undone unless it commits itself."""
-    with reading(path) as connection:
+    with connected(path) as connection:
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield connection

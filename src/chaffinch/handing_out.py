@@ -1,6 +1,6 @@
 """Files that a budget pays for: written in full, then paid, then in their place.
 
-``hand_out`` does it in this order:
+``hand_out_files`` does it in this order:
 
 1. every file is written in full, durably, into a waiting folder beside its place, with the
    first bytes turned round so that nothing there can be taken for the real thing;
@@ -166,7 +166,7 @@ class Waiting:
         )
 
 
-def hand_out(
+def hand_out_files(
     files: Mapping[Path, Writer],
     bill: Bill | None = None,
     *,

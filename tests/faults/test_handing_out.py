@@ -12,7 +12,7 @@ import pytest
 
 from chaffinch import handing_out, locks
 from chaffinch.errors import InvalidInput, StorageFault
-from chaffinch.handing_out import Bill, finish_waiting, hand_out
+from chaffinch.handing_out import Bill, finish_waiting, hand_out_files
 
 BILL = Bill("payer", "plan", "key", "subject", pay=lambda: None, paid=lambda: True)
 
@@ -32,7 +32,7 @@ def stopped(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(os, "link", link)
         with pytest.raises(Killed):
-            hand_out({target: lambda path: path.write_text("a filter")}, BILL, new=True)
+            hand_out_files({target: lambda path: path.write_text("a filter")}, BILL, new=True)
 
 
 def test_a_new_file_with_two_names_is_finished(
@@ -60,7 +60,7 @@ def test_what_nobody_paid_for_does_not_wait(
 
     monkeypatch.setattr(handing_out, "_give_name", stop)
     with pytest.raises(KeyboardInterrupt):
-        hand_out({tmp_path / "release.json": lambda path: path.write_text("{}")})
+        hand_out_files({tmp_path / "release.json": lambda path: path.write_text("{}")})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -75,7 +75,7 @@ def stop_when_paid(
     with monkeypatch.context() as patch:
         patch.setattr(handing_out, "_give_name", stop)
         with pytest.raises(Killed):
-            hand_out({one: lambda path: path.write_text(content) for one in targets}, BILL)
+            hand_out_files({one: lambda path: path.write_text(content) for one in targets}, BILL)
 
 
 def waiting_file(target: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -174,7 +174,7 @@ def test_two_at_once_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Path, "replace", slow)
 
     def write(content: str) -> None:
-        hand_out({one: lambda path: path.write_text(content) for one in targets}, BILL)
+        hand_out_files({one: lambda path: path.write_text(content) for one in targets}, BILL)
 
     first = threading.Thread(target=write, args=["one"])
     second = threading.Thread(target=write, args=["two"])
@@ -195,7 +195,7 @@ def test_what_came_while_paying_is_not_replaced(tmp_path: Path) -> None:
     target = tmp_path / "a.json"
     bill = replace(BILL, pay=lambda: target.write_text("another release"))
     with pytest.raises(InvalidInput, match=r"a\.json"):
-        hand_out({target: lambda path: path.write_text("a release")}, bill)
+        hand_out_files({target: lambda path: path.write_text("a release")}, bill)
     assert target.read_text() == "another release"
     target.unlink()
     assert len(finish_waiting([target], lambda _: True)) == 1
@@ -211,7 +211,7 @@ def test_what_a_check_refuses_is_not_paid_for(tmp_path: Path) -> None:
         pytest.fail("it was paid")
 
     with pytest.raises(InvalidInput, match="a key"):
-        hand_out(
+        hand_out_files(
             {tmp_path / "a.json": lambda path: path.write_text("{}")},
             replace(BILL, pay=pay),
             check=refuse,
@@ -256,7 +256,7 @@ def test_a_new_waiting_folder_that_is_taken_for_a_leftover_is_made_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", open_late)
-        hand_out({tmp_path / "release.json": lambda path: path.write_text("a release")}, BILL)
+        hand_out_files({tmp_path / "release.json": lambda path: path.write_text("a release")}, BILL)
     assert len(set(made)) == 3
     assert (tmp_path / "release.json").read_text() == "a release"
     os.close(locked[0])
@@ -270,4 +270,4 @@ def test_links_of_one_name_do_not_wait_together(tmp_path: Path) -> None:
         link.parent.mkdir()
         link.symlink_to(tmp_path / f"{link.parent.name}.json")
     with pytest.raises(InvalidInput, match="different names"):
-        hand_out({link: lambda path: path.write_text("{}") for link in links})
+        hand_out_files({link: lambda path: path.write_text("{}") for link in links})

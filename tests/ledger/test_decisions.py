@@ -213,7 +213,7 @@ def test_a_ledger_that_cannot_be_read_has_charged_nothing(tmp_path: Path) -> Non
 
 def test_every_connection_waits_for_the_disk(tmp_path: Path) -> None:
     made.create(tmp_path)
-    with databases.reading(tmp_path / "ledger") as connection:
+    with databases.connected(tmp_path / "ledger") as connection:
         found = [
             connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("synchronous", "fullfsync", "trusted_schema", "busy_timeout")

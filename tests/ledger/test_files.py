@@ -357,7 +357,7 @@ def test_two_live_copies_refuse_each_other(tmp_path: Path) -> None:
 def test_a_commit_reaches_the_disk_before_it_returns(folder: Path) -> None:
     # EXTRA (3): syncs the file, and the folder once the journal is gone. No killed process
     # shows the lack of it, only a power cut does.
-    with databases.reading(folder / "ledger") as connection:
+    with databases.connected(folder / "ledger") as connection:
         assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 

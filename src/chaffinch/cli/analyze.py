@@ -11,8 +11,9 @@ from chaffinch.cli import paths
 from chaffinch.cli.batches import explain_broken_pipe
 from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import (
-    Wanted,
+    ReleaseOptions,
     finish_release,
+    hand_out_release,
     refuse_to_replace,
     release_files,
     show_release,
@@ -25,7 +26,7 @@ def analyze(
     *,
     plan: Path,
     out: Annotated[list[Path] | None, Parameter(name=["--out", "-o"], negative=())] = None,
-    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    wanted: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Turn shuffled messages into estimates with intervals.
@@ -46,16 +47,16 @@ def analyze(
     found = paths.open_plan(plan)
     sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
     made = wanted.prepare()
-    finished = finish_release(targets, made.ledger, output, inputs=inputs)
+    finished = finish_release(targets, made.account, output, inputs=inputs)
     with explain_broken_pipe(sources), output.counting("counting", "messages") as tell:
         tally = engine().tally(sources, found, progress=tell)
     refuse_to_replace(finished, tally.digest)
     with output.thinking("intervals"):
         release = made.release(tally, found)
-    charge = made.hand_out(
+    charge = hand_out_release(
         dict.fromkeys(targets, release.save),
-        tally,
-        found,
+        made.account,
+        lambda account: made.bill(account, tally, found),
         check=lambda: release_files(targets, inputs),
     )
     for path in targets:

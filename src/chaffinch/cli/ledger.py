@@ -40,7 +40,7 @@ class Files:
 
     def open_ledger(self) -> Ledger:
         """Return the ledger in the files."""
-        return paths.require_ledger(self.path, self.mark)
+        return paths.open_ledger(self.path, self.mark)
 
 
 @app.command(sort_key=0)

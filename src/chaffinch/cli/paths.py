@@ -296,18 +296,7 @@ def open_survey(path: Path) -> SurveyFile:
     return survey_from(sys.stdin.buffer.read(), name="standard input")
 
 
-def open_ledger(path: Path | None, mark: Path | None) -> Ledger | None:
-    """Return a ledger, or nothing where none was named; ledger and mark go together."""
-    if (path is None) != (mark is None):
-        raise InvalidInput(
-            "ledger", "named together with its mark", str(path or mark), hint="add --mark FILE"
-        )
-    if path is None or mark is None:
-        return None
-    return require_ledger(path, mark)
-
-
-def require_ledger(path: Path, mark: Path) -> Ledger:
+def open_ledger(path: Path, mark: Path) -> Ledger:
     """Return the ledger in two files; opening it charges nothing."""
     from chaffinch.ledger import Ledger
 

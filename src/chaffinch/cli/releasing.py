@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +13,7 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, spoken_command
 from chaffinch.errors import InvalidInput
-from chaffinch.handing_out import Bill, Waiting, Writer, finish_waiting, hand_out
+from chaffinch.handing_out import Bill, Waiting, Writer, finish_waiting, hand_out_files
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger
@@ -23,34 +24,58 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Charged:
-    """A charge that is in the ledger."""
+class Account:
+    """A ledger that pays, and what its file is called."""
 
     ledger: Ledger
     name: str
+
+    def bill(
+        self, plan_id: str, key: str, subject: str, pay: Callable[[], object], request: str = ""
+    ) -> Bill:
+        """Return what the ledger pays for a release; ``pay`` charges it."""
+        return Bill(
+            payer=self.ledger.id,
+            plan_id=plan_id,
+            key=key,
+            subject=subject,
+            pay=pay,
+            paid=lambda: self.ledger.is_charged(key, subject),
+            command=spoken_command(),
+            request=request,
+        )
+
+
+@dataclass(frozen=True)
+class Charged:
+    """A charge that is in the ledger."""
+
+    account: Account
     key: str
     before: bool
     """Whether it was there already, so that nothing was charged now."""
 
     def document(self) -> dict[str, Any]:
         """Return the charge and where it leaves the budget."""
+        ledger = self.account.ledger
         return {
-            "ledger": self.name,
+            "ledger": self.account.name,
             "key": self.key,
             "charged_before": self.before,
-            "spent": self.ledger.spent().epsilon,
-            "cap": {"epsilon": self.ledger.cap.epsilon, "delta": self.ledger.cap.delta},
+            "spent": ledger.spent().epsilon,
+            "cap": {"epsilon": ledger.cap.epsilon, "delta": ledger.cap.delta},
         }
 
     def show(self, output: Output) -> None:
         """Print the charge and where it leaves the budget."""
         from chaffinch.rounding import promise_text
 
-        spent = promise_text(self.ledger.spent().epsilon, 4)
+        ledger = self.account.ledger
+        spent = promise_text(ledger.spent().epsilon, 4)
         output.words("")
         output.words(
             ("charged before to" if self.before else "charged to")
-            + f" {self.name}: epsilon {spent} of {self.ledger.cap.epsilon:g} spent"
+            + f" {self.account.name}: epsilon {spent} of {ledger.cap.epsilon:g} spent"
             + ("; nothing was charged now" if self.before else "")
         )
 
@@ -73,22 +98,28 @@ def show_release(
         charge.show(output)
 
 
-def hand_out_paid(
+def hand_out_release(
     files: Mapping[Path, Writer],
-    ledger: Ledger,
-    name: str,
-    bill: Bill,
+    account: Account | None,
+    bill: Callable[[Account], Bill],
     check: Callable[[], object],
-) -> Charged:
-    """Put files in place once a ledger has paid for them; return the charge."""
-    before = bill.paid()
-    hand_out(files, bill, check=check)
-    return Charged(ledger, name, bill.key, before)
+) -> Charged | None:
+    """Put the files of a release in place, paid for first if there is a ledger.
+
+    ``check`` refuses a file that must not be replaced. Returns the charge.
+    """
+    if account is None:
+        hand_out_files(files, check=check)
+        return None
+    asked = bill(account)
+    before = asked.paid()
+    hand_out_files(files, asked, check=check)
+    return Charged(account, asked.key, before)
 
 
 def finish_release(
     targets: Iterable[Path],
-    ledger: Ledger | None,
+    account: Account | None,
     output: Output,
     *,
     inputs: Sequence[str | Path],
@@ -101,9 +132,9 @@ def finish_release(
     """
 
     def paid(waiting: Waiting) -> bool | None:
-        if ledger is None or waiting.payer != ledger.id:
+        if account is None or waiting.payer != account.ledger.id:
             return None
-        charged = ledger.is_charged(waiting.key, waiting.subject)
+        charged = account.ledger.is_charged(waiting.key, waiting.subject)
         if charged and request is not None and waiting.request != request():
             raise InvalidInput(
                 "output",
@@ -134,8 +165,7 @@ class Releasing:
 
     level: float
     adjustment: str
-    ledger: Ledger | None
-    name: str
+    account: Account | None
     key: str | None
 
     def release(self, tally: Tally, plan: Plan) -> Release:
@@ -144,37 +174,13 @@ class Releasing:
 
         return analyze(tally, plan, level=self.level, adjustment=self.adjustment)
 
-    def hand_out(
-        self,
-        files: Mapping[Path, Writer],
-        tally: Tally,
-        plan: Plan,
-        *,
-        check: Callable[[], object],
-        request: str = "",
-    ) -> Charged | None:
-        """Put the files of a release in place, charged first if there is a ledger.
-
-        ``check`` refuses a file that must not be replaced; ``request`` is what was asked for.
-        """
+    def bill(self, account: Account, tally: Tally, plan: Plan, request: str = "") -> Bill:
+        """Return what is paid for the release; ``request`` is what was asked for."""
         from chaffinch.analysis.analyze import charge_release, release_occasion
 
-        ledger = self.ledger
-        if ledger is None:
-            hand_out(files, check=check)
-            return None
-        key, subject = release_occasion(ledger, plan, tally, self.key)
-        bill = Bill(
-            payer=ledger.id,
-            plan_id=plan.id,
-            key=key,
-            subject=subject,
-            pay=lambda: charge_release(ledger, plan, tally, self.key),
-            paid=lambda: ledger.is_charged(key, subject),
-            command=spoken_command(),
-            request=request,
-        )
-        return hand_out_paid(files, ledger, self.name, bill, check)
+        key, subject = release_occasion(account.ledger, plan, tally, self.key)
+        pay = partial(charge_release, account.ledger, plan, tally, self.key)
+        return account.bill(plan.id, key, subject, pay, request)
 
 
 @Parameter(name="*")
@@ -187,15 +193,14 @@ class Budget:
     mark: Path | None = None
     """The ledger's high-water mark."""
 
-    def open_ledger(self) -> tuple[Ledger | None, str]:
-        """Return the ledger, if one was named, and its name."""
-        found = paths.open_ledger(self.ledger, self.mark)
-        return found, "" if self.ledger is None else self.ledger.name
+    def open(self) -> Account | None:
+        """Return the ledger that pays, if one was named."""
+        return _open_account(self.ledger, self.mark)
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Wanted:
+class ReleaseOptions:
     """What a release says, and which budget pays for it."""
 
     level: str = "95%"
@@ -217,10 +222,20 @@ class Wanted:
         return Releasing(
             level=share_of(self.level),
             adjustment=self.adjust,
-            ledger=paths.open_ledger(self.ledger, self.mark),
-            name="" if self.ledger is None else self.ledger.name,
+            account=_open_account(self.ledger, self.mark),
             key=self.key,
         )
+
+
+def _open_account(path: Path | None, mark: Path | None) -> Account | None:
+    """Return the ledger that pays, if one was named; ledger and mark go together."""
+    if (path is None) != (mark is None):
+        raise InvalidInput(
+            "ledger", "named together with its mark", str(path or mark), hint="add --mark FILE"
+        )
+    if path is None or mark is None:
+        return None
+    return Account(paths.open_ledger(path, mark), path.name)
 
 
 def release_files(out: list[Path], inputs: Sequence[str | Path]) -> list[Path]:

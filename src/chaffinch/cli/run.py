@@ -16,9 +16,10 @@ from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import (
     Charged,
+    ReleaseOptions,
     Releasing,
-    Wanted,
     finish_release,
+    hand_out_release,
     refuse_to_replace,
     show_release,
 )
@@ -47,7 +48,7 @@ def run(  # noqa: PLR0913 - one for each option
     format: str | None = None,  # noqa: A002
     round: int | None = None,  # noqa: A002
     replace: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    wanted: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Plan, encode, shuffle and analyze a table of answers.
@@ -77,7 +78,7 @@ def run(  # noqa: PLR0913 - one for each option
     from chaffinch.tables.read import open_table
 
     released = wanted.prepare()
-    asked = _open_asked(survey)
+    asked = _open_collection(survey)
     targets = [paths.require_name(out) / name for name in (PLAN, *RELEASES)]
     table = open_table(paths.input_source(data, "answers"), format=format)
     named = asked.columns | paths.answer_columns(asked.names, column, map or [])
@@ -95,17 +96,20 @@ def run(  # noqa: PLR0913 - one for each option
         return _request(released, plan, data, [round, format, named])
 
     check()
-    finished = finish_release(targets, released.ledger, output, inputs=inputs, request=request)
+    finished = finish_release(targets, released.account, output, inputs=inputs, request=request)
     if finished:
         release, charge = _load_finished(out, finished, data, released, output)
     else:
-        asked_for = request() if released.ledger is not None else ""
+        asked_for = request() if released.account is not None else ""
         with paths.fill_folder(out) as folder:
             tally = tally_table(table, plan, folder, output, columns=named, round=round)
             with output.thinking("intervals"):
                 release = released.release(tally, plan)
-            charge = released.hand_out(
-                _release_writers(out, plan, release), tally, plan, check=check, request=asked_for
+            charge = hand_out_release(
+                _release_writers(out, plan, release),
+                released.account,
+                lambda account: released.bill(account, tally, plan, asked_for),
+                check,
             )
     files = [str(path) for path in targets]
     show_release(release, charge, output, files=files)
@@ -147,8 +151,8 @@ def _load_finished(
         "run the command again for a new one"
     )
     charge = None
-    if released.ledger is not None:
-        charge = Charged(released.ledger, released.name, finished[0].key, before=True)
+    if released.account is not None:
+        charge = Charged(released.account, finished[0].key, before=True)
     return load_release(out / "release.json"), charge
 
 
@@ -201,7 +205,7 @@ def tally_table(
     return tally
 
 
-class _Asked:
+class _Collection:
     """What is to be collected: a plan, or a survey that has yet to become one."""
 
     def __init__(self, plan: Plan | None, survey: Any) -> None:
@@ -225,10 +229,10 @@ class _Asked:
         return plan
 
 
-def _open_asked(path: Path) -> _Asked:
+def _open_collection(path: Path) -> _Collection:
     if path.suffix.lower() == ".json":
-        return _Asked(paths.open_plan(path), None)
-    return _Asked(None, paths.open_survey(path))
+        return _Collection(paths.open_plan(path), None)
+    return _Collection(None, paths.open_survey(path))
 
 
 def _refuse_other_results(out: Path, plan: Plan) -> None:
@@ -253,7 +257,7 @@ def _refuse_other_results(out: Path, plan: Plan) -> None:
             )
 
 
-def _check_table(table: Table, asked: _Asked, named: Mapping[str, str]) -> None:
+def _check_table(table: Table, asked: _Collection, named: Mapping[str, str]) -> None:
     """Refuse a table that cannot do before a minute is spent on planning."""
     from chaffinch.encoding.bulk import columns_for
     from chaffinch.errors import BatchTooSmall

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from chaffinch import checks
-from chaffinch.databases import reading, writing
+from chaffinch.databases import connected, writing
 from chaffinch.errors import BudgetExhausted, InvalidInput, LedgerRolledBack, StorageFault
 from chaffinch.files import remove_leftovers
 from chaffinch.ledger import schema
@@ -85,7 +85,7 @@ class Ledger:
     def open(cls, path: AnyPath, *, mark: AnyPath) -> Ledger:
         """Open a ledger; refuse it when database, schema, hash chain or mark disagree."""
         place, beside = _two_paths(path, mark)
-        with guarded(), reading(place) as connection:
+        with guarded(), connected(place) as connection:
             schema.check_pages(connection)
             ledger = cls(place, beside, schema.read(connection).head)
         ledger._history()
@@ -263,7 +263,7 @@ class Ledger:
         """Return what the ledger holds. The mark comes first: a later one may be further on."""
         with guarded():
             mark = Mark.read(self._mark)
-            with reading(self._path) as connection:
+            with connected(self._path) as connection:
                 return self._history_in(connection, mark)
 
     def _history_in(self, connection: sqlite3.Connection, mark: Mark) -> History:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
@@ -61,7 +60,7 @@ def analyze(
         if isinstance(filters, Logos)
         else _count_filters(filters, plan, progress)
     )
-    release = _release(logos, plan, asked, _Asked(share, adjustment))
+    release = _release(logos, plan, asked, level=share, adjustment=adjustment)
     if ledger is not None:
         charge_release(ledger, plan, release)
     return release
@@ -82,12 +81,6 @@ def charge_release(ledger: Ledger, plan: ReachPlan, release: ReachRelease) -> En
             )
     with ledger.charging(Charge.of(plan), release.key, subject=release.batch) as paid:
         return paid
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    level: float
-    adjustment: str
 
 
 def _count_filters(filters: Sequence[Source], plan: ReachPlan, progress: Progress | None) -> Logos:
@@ -144,7 +137,12 @@ def _notes(plan: ReachPlan, estimates: Floats) -> list[str]:
 
 
 def _release(
-    logos: Logos, plan: ReachPlan, groups: list[tuple[Group, str]], asked: _Asked
+    logos: Logos,
+    plan: ReachPlan,
+    groups: list[tuple[Group, str]],
+    *,
+    level: float,
+    adjustment: str,
 ) -> ReachRelease:
     audience = plan.audience
     flip = float(plan.flip_probability)
@@ -156,12 +154,12 @@ def _release(
     errors = np.array([error for _, error in found])
     plain = np.array([estimate for estimate, _ in found])
     shown, said = plain, []
-    if asked.adjustment == "non-negative":
+    if adjustment == "non-negative":
         shown, words = adjust.non_negative(plain)
         said = [words]
     notes = _notes(plan, shown) + said
-    alone = float(special.ndtri(0.5 + asked.level / 2))
-    together = float(-special.ndtri((1 - asked.level) / (2 * len(groups))))
+    alone = float(special.ndtri(0.5 + level / 2))
+    together = float(-special.ndtri((1 - level) / (2 * len(groups))))
     rows = [
         ReachRow(group.name, kind, float(estimate), float(error), *ends)
         for (group, kind), estimate, error, ends in zip(
@@ -180,7 +178,7 @@ def _release(
         bits=plan.bits,
         hashes=plan.hashes,
         flip=flip,
-        level=asked.level,
+        level=level,
         version=chaffinch.__version__,
         rows=tuple(rows),
         notes=tuple(notes),

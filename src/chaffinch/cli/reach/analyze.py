@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.cli.output import Output, spoken_command
+from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import (
+    Account,
     Budget,
     finish_release,
-    hand_out_paid,
+    hand_out_release,
     refuse_to_replace,
     release_files,
     show_release,
 )
-from chaffinch.handing_out import Bill, hand_out
+from chaffinch.handing_out import Bill
 
 if TYPE_CHECKING:
-    from chaffinch.ledger import Ledger
     from chaffinch.planning.audiences.audience import Audience, Group
     from chaffinch.planning.audiences.plan import ReachPlan
     from chaffinch.release.audiences import ReachRelease
@@ -32,7 +33,7 @@ _LIST = Parameter(negative=())
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Wanted:
+class ReachOptions:
     """What a release says."""
 
     any: Annotated[tuple[str, ...], _LIST, Parameter(show_default=False)] = ()
@@ -63,7 +64,7 @@ def analyze(
     *,
     plan: Path,
     out: Annotated[list[Path] | None, Parameter(name=["--out", "-o"], negative=())] = None,
-    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    wanted: ReachOptions = ReachOptions(),  # noqa: B008 - frozen
     budget: Budget = Budget(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
@@ -85,10 +86,10 @@ def analyze(
     targets = release_files(out or [], inputs)
     found = paths.open_reach_plan(plan)
     groups, level = wanted.groups(found.audience), share_of(wanted.level)
-    ledger, name = budget.open_ledger()
-    if ledger is not None:
-        ledger.of("analyzer")
-    finished = finish_release(targets, ledger, output, inputs=inputs)
+    account = budget.open()
+    if account is not None:
+        account.ledger.of("analyzer")
+    finished = finish_release(targets, account, output, inputs=inputs)
     sources: Sequence[Path] = [paths.require_file(paths.require_name(one)) for one in filters]
     with output.counting("counting", "columns") as tell:
         release = reach.analyze(
@@ -100,31 +101,20 @@ def analyze(
             progress=tell,
         )
     refuse_to_replace(finished, release.batch)
-    files = dict.fromkeys(targets, release.save)
-
-    def check() -> object:
-        return release_files(targets, inputs)
-
-    if ledger is None:
-        hand_out(files, check=check)
-        charge = None
-    else:
-        charge = hand_out_paid(files, ledger, name, _bill(found, release, ledger), check)
+    charge = hand_out_release(
+        dict.fromkeys(targets, release.save),
+        account,
+        lambda account: _bill(found, release, account),
+        check=lambda: release_files(targets, inputs),
+    )
     for path in targets:
         output.say(f"wrote {path}")
     show_release(release, charge, output)
 
 
-def _bill(plan: ReachPlan, release: ReachRelease, ledger: Ledger) -> Bill:
+def _bill(plan: ReachPlan, release: ReachRelease, account: Account) -> Bill:
     """Return what a ledger pays for a release."""
     from chaffinch.analysis.audiences.analyze import charge_release
 
-    return Bill(
-        payer=ledger.id,
-        plan_id=plan.id,
-        key=release.key,
-        subject=release.batch,
-        pay=lambda: charge_release(ledger, plan, release),
-        paid=lambda: ledger.is_charged(release.key, release.batch),
-        command=spoken_command(),
-    )
+    pay = partial(charge_release, account.ledger, plan, release)
+    return account.bill(plan.id, release.key, release.batch, pay)

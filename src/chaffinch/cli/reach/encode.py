@@ -90,11 +90,12 @@ def encode(
     found = paths.open_reach_plan(plan)
     secret = reach.load_key(key)
     found.audience.place(publisher)
-    ledger, name = terms.open_ledger()
+    account = terms.open()
+    ledger = None if account is None else account.ledger
     kept = finish_publishing(found, secret, publisher, target, ledger, tell=output.say)
     if kept is not None:
         output.say("finished an earlier encoding that was stopped: this is its filter")
-        before = None if ledger is None else Charged(ledger, name, occasion_of(kept), before=True)
+        before = None if account is None else Charged(account, occasion_of(kept), before=True)
         _show(kept, found, target, before, output)
         return
     refuse_second(found, secret, publisher, ledger)
@@ -116,7 +117,7 @@ def encode(
             told=lambda loaded: _say_loaded(loaded, output),
         )
     occasion = publish(made, found, secret, target, ledger, command=spoken_command())
-    charge = None if ledger is None else Charged(ledger, name, occasion, before=False)
+    charge = None if account is None else Charged(account, occasion, before=False)
     _show(made, found, target, charge, output)
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.errors import ChaffinchError, InvalidInput
-from chaffinch.handing_out import Bill, Waiting, finish_waiting
-from chaffinch.handing_out import hand_out as hand_out_files
+from chaffinch.handing_out import Bill, Waiting, finish_waiting, hand_out_files
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.outputs import refuse_to_overwrite
 from chaffinch.planning.audiences.plan import ReachPlan
