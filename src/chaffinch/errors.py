@@ -30,8 +30,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
-MOST_FAULTS = 10
-LONGEST_FAULT = 400
+_MOST_FAULTS = 10
+_LONGEST_FAULT = 400
 """So many faults of a file are told, each in so many characters; of the rest, how many."""
 
 
@@ -142,9 +142,9 @@ class InvalidFile(ChaffinchError, ValueError):
         hint: str = "",
         reason: Reason | None = None,
     ) -> None:
-        found, shown = list(faults), [_shorten(fault) for fault in faults[:MOST_FAULTS]]
-        if len(found) > MOST_FAULTS:
-            shown.append(f"and {len(found) - MOST_FAULTS} more")
+        found, shown = list(faults), [_shorten(fault) for fault in faults[:_MOST_FAULTS]]
+        if len(found) > _MOST_FAULTS:
+            shown.append(f"and {len(found) - _MOST_FAULTS} more")
         got = shown[0] if len(found) == 1 else f"{len(found)} faults:"
         tail = "" if len(found) == 1 else "".join(f"\n  - {fault}" for fault in shown)
         super().__init__(
@@ -309,7 +309,7 @@ class MissingExtra(ChaffinchError):
 
 def _shorten(fault: str) -> str:
     """Return a fault in few enough characters: a file can name things at any length."""
-    return fault if len(fault) <= LONGEST_FAULT else f"{fault[: LONGEST_FAULT - 3]}..."
+    return fault if len(fault) <= _LONGEST_FAULT else f"{fault[: _LONGEST_FAULT - 3]}..."
 
 
 def _show_value(value: object) -> str:

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Literal, TextIO, overload
 from chaffinch.errors import InvalidFile, Reason, StorageFault
 from chaffinch.locks import holds_new, make_locked_folder, try_lock
 
+AnyPath = str | os.PathLike[str]
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
@@ -63,7 +64,7 @@ class _Raw(io.FileIO):
 
 @overload
 def atomic(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     mode: Literal["wb"] = "wb",
     *,
     overwrite: bool = True,
@@ -71,14 +72,14 @@ def atomic(
 ) -> AbstractContextManager[BinaryIO]: ...
 @overload
 def atomic(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     mode: Literal["w"],
     *,
     overwrite: bool = True,
     permissions: int = 0o666,
 ) -> AbstractContextManager[TextIO]: ...
 def atomic(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     mode: str = "wb",
     *,
     overwrite: bool = True,

@@ -37,6 +37,7 @@ from typing import Any
 from chaffinch.errors import ChaffinchError, InvalidInput, Reason, StorageFault
 from chaffinch.files import (
     TURNED,
+    AnyPath,
     atomic,
     remove_folder,
     remove_leftovers,
@@ -47,7 +48,6 @@ from chaffinch.files import (
 )
 from chaffinch.locks import has_name, make_locked_folder, try_lock, wait_for_lock
 
-AnyPath = str | os.PathLike[str]
 Writer = Callable[[Path], object]
 
 _WAITING = re.compile(r"\.chaffinch-[0-9a-f]{16}\.waiting")
@@ -77,7 +77,7 @@ class Bill:
 
 
 @dataclass(frozen=True)
-class WaitingFile:
+class _WaitingFile:
     """One file in a waiting folder."""
 
     name: str
@@ -99,7 +99,7 @@ class Waiting:
     plan_id: str
     key: str
     subject: str
-    files: tuple[WaitingFile, ...]
+    files: tuple[_WaitingFile, ...]
     new: bool
     """Whether a file that exists is left alone instead of replaced."""
     command: str
@@ -403,7 +403,7 @@ def _remove(places: Iterable[Path]) -> None:
 
 def _waiting(place: Path, note: Mapping[str, Any]) -> Waiting:
     files = tuple(
-        WaitingFile(str(name), str(becomes), str(digest), str(before))
+        _WaitingFile(str(name), str(becomes), str(digest), str(before))
         for name, becomes, digest, before in note["files"]
     )
     if any(Path(name).name != name for one in files for name in (one.name, one.becomes)):

@@ -13,8 +13,7 @@ from typing import BinaryIO
 
 from chaffinch.databases import BATCH_RECORD, OWNER_AT
 from chaffinch.errors import InvalidInput
-
-AnyPath = str | os.PathLike[str]
+from chaffinch.files import AnyPath
 
 
 class Kind(Enum):

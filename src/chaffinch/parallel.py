@@ -12,8 +12,14 @@ from typing import TypeVar
 MOST_WORKERS = 8
 """One thread reads and writes for all of them; more would only wait for it."""
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+Progress = Callable[[int, int | None], None]
+"""Told how many rows or messages are done, and of how many where that is known.
+
+A shuffle counts twice: what it has read, of an unknown number, then what it has written.
+"""
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 def cores() -> int:
@@ -25,8 +31,8 @@ def cores() -> int:
 
 @contextmanager
 def mapped(
-    function: Callable[[Item], Result], items: Iterable[Item], workers: int
-) -> Iterator[Iterator[Result]]:
+    function: Callable[[_Item], _Result], items: Iterable[_Item], workers: int
+) -> Iterator[Iterator[_Result]]:
     """Give the results of a function in the order of its items, worked out by threads.
 
     At most ``workers`` + 2 items are taken ahead. The items are read in the caller's thread.
@@ -48,11 +54,11 @@ def mapped(
 
 def _results(
     pool: ThreadPoolExecutor,
-    function: Callable[[Item], Result],
-    items: Iterable[Item],
+    function: Callable[[_Item], _Result],
+    items: Iterable[_Item],
     ahead: int,
-) -> Iterator[Result]:
-    waiting: deque[Future[Result]] = deque()
+) -> Iterator[_Result]:
+    waiting: deque[Future[_Result]] = deque()
     source = iter(items)
     while True:
         try:

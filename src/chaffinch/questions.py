@@ -21,7 +21,7 @@ import numpy as np
 from chaffinch import checks
 from chaffinch.errors import InvalidAnswer, InvalidInput
 
-MISSING = "(missing)"
+_MISSING = "(missing)"
 """The label of a missing answer that is counted as a value of its own."""
 COUNT = "count"
 REFUSE = "refuse"
@@ -34,7 +34,7 @@ LARGEST_VALUE = 10**15
 _Shape = Literal["bit", "choice", "number", "flags"]
 """What an answer looks like to a protocol: a bit, one of d, a number, or several bits."""
 
-NUMBERS = (int, float, np.integer, np.float16, np.float32)
+_NUMBERS = (int, float, np.integer, np.float16, np.float32)
 """What answers as a number: what a column can hold too, so that one answer is read alike."""
 
 _UNNAMED = 10**_MOST_LABEL
@@ -66,7 +66,7 @@ class Bit:
     @property
     def labels(self) -> tuple[str, ...]:
         """Return the names of the answers, in the order of their numbers."""
-        return ("no", "yes", MISSING) if self.missing == COUNT else ("no", "yes")
+        return ("no", "yes", _MISSING) if self.missing == COUNT else ("no", "yes")
 
     def number(self, answer: object) -> int:
         """Return the number of an answer; what is not an answer is refused unseen."""
@@ -76,7 +76,7 @@ class Bit:
             word = _YES.get(answer.strip().lower())
             if word is not None:
                 return int(word)
-        elif isinstance(answer, (*NUMBERS, np.bool_)) and answer in (0, 1):
+        elif isinstance(answer, (*_NUMBERS, np.bool_)) and answer in (0, 1):
             return int(answer == 1)
         raise InvalidAnswer("yes or no (true or false, 1 or 0)")
 
@@ -120,7 +120,7 @@ class Choice:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """Return the names of the values, in the order of their numbers."""
-        own = (MISSING,) if self.missing == COUNT else ()
+        own = (_MISSING,) if self.missing == COUNT else ()
         return tuple(str(value) for value in self.values) + own
 
     @property
@@ -225,7 +225,7 @@ class Number:
                 answer = float(answer)
             except ValueError:
                 raise InvalidAnswer("a number") from None
-        if isinstance(answer, bool) or not isinstance(answer, (*NUMBERS, Decimal)):
+        if isinstance(answer, bool) or not isinstance(answer, (*_NUMBERS, Decimal)):
             raise InvalidAnswer("a number")
         try:
             value = float(answer)
@@ -365,7 +365,7 @@ def label(parameter: str, name: object, *, empty: bool = False) -> None:
     """Refuse a name that cannot be shown: too long, empty, or with control characters."""
     rule = f"a text of at most {_MOST_LABEL} characters, without control characters"
     fits = isinstance(name, str) and len(name) <= _MOST_LABEL and name.isprintable()
-    if not (fits and (empty or (name and name == name.strip() and name != MISSING))):  # type: ignore[attr-defined]
+    if not (fits and (empty or (name and name == name.strip() and name != _MISSING))):  # type: ignore[attr-defined]
         raise InvalidInput(parameter, rule if empty else f"{rule} or spaces around it", name)
 
 
@@ -393,7 +393,7 @@ def _whole(answer: object) -> int | None:
         return None
     if isinstance(answer, (int, np.integer)):
         return int(answer)
-    if isinstance(answer, NUMBERS):
+    if isinstance(answer, _NUMBERS):
         return int(answer) if float(answer).is_integer() else None
     if isinstance(answer, numbers.Number) and not isinstance(answer, Decimal):
         # Refused, not unknown: a column cannot hold it either.

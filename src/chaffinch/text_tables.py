@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 _LEAST_LABEL = 12
 
 
-def text_width(text: str) -> int:
+def _text_width(text: str) -> int:
     """Return how many columns a text takes in a terminal.
 
-    >>> text_width("tea"), text_width("茶")
+    >>> _text_width("tea"), _text_width("茶")
     (3, 2)
     """
     return sum(
@@ -26,9 +26,9 @@ def shorten_text(text: str, most: int) -> str:
     >>> shorten_text("peppermint tea", 8)
     'pepperm…'
     """
-    if text_width(text) <= most:
+    if _text_width(text) <= most:
         return text
-    while text_width(text) > most - 1:
+    while _text_width(text) > most - 1:
         text = text[:-1]
     return text + "…"
 
@@ -45,7 +45,7 @@ def text_table(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
     # A label keeps a few letters even if the numbers alone are wider than the terminal.
     room = max(_LEAST_LABEL, width - 2 - sum(wide) - 2 * len(wide))
     labels = [shorten_text(row[0], room) for row in rows]
-    first = max(map(text_width, labels))
+    first = max(map(_text_width, labels))
     for label, row in zip(labels, rows, strict=True):
         numbers = "".join(f"  {cell:>{n}}" for cell, n in zip(row[1:], wide, strict=True))
-        yield f"  {label}{' ' * (first - text_width(label))}{numbers}".rstrip()
+        yield f"  {label}{' ' * (first - _text_width(label))}{numbers}".rstrip()

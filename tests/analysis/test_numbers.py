@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.analysis.numbers import Mean, Scale, falling, mean, survival
+from chaffinch.analysis.numbers import Mean, Scale, _falling, mean, survival
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.numerics import laws
 from tests.analysis import exact
@@ -161,7 +161,7 @@ def test_falling_is_the_nearest_sequence_that_never_rises(values: list[int]) -> 
         distance = float(((tried - raw) ** 2).sum())
         if (np.diff(tried) <= 1e-12).all() and distance < least - 1e-12:
             best, least = tried, distance
-    np.testing.assert_allclose(falling(values), best, atol=1e-9)
+    np.testing.assert_allclose(_falling(values), best, atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.charts.parts import exclusive_parts, parts_chart
+from chaffinch.charts.parts import _exclusive_parts, parts_chart
 from chaffinch.errors import InvalidInput
 
 NAMES = ("a", "b", "c", "d")
@@ -35,7 +35,7 @@ def test_parts_come_back_and_rows_are_as_long_as_their_sets(
 ) -> None:
     names, parts = whole
     common = at_least(names, parts)
-    assert exclusive_parts(names, common) == parts
+    assert _exclusive_parts(names, common) == parts
     chart = parts_chart("t", names, common, unit="ids")
     assert {one.sets: one.high - one.low for one in chart.parts} == {
         some: length for some, length in parts.items() if length

@@ -11,7 +11,7 @@ import pytest
 import chaffinch as cf
 from chaffinch import privacy
 from chaffinch.cli import compare
-from chaffinch.cli.privacy import MECHANISMS, Parameters, make_mechanism
+from chaffinch.cli.privacy import _MECHANISMS, _make_mechanism, _Parameters
 from chaffinch.privacy import published
 from tests.cli.conftest import YES, Done
 
@@ -53,12 +53,12 @@ def test_rounds_cost_more(cli: Callable[..., Done]) -> None:
 
 
 def test_every_mechanism_can_be_made() -> None:
-    given = Parameters(users=50, flip="1/5", decoys=40, values=3, bits=2, filters=2, resolution=4)
-    for name, (kind, needed, _) in MECHANISMS.items():
+    given = _Parameters(users=50, flip="1/5", decoys=40, values=3, bits=2, filters=2, resolution=4)
+    for name, (kind, needed, _) in _MECHANISMS.items():
         only = {one: getattr(given, one) for one in needed}
         if name == "decoys":
             only["decoys"] = 40
-        assert type(make_mechanism(name, Parameters(**only))).__name__ == kind
+        assert type(_make_mechanism(name, _Parameters(**only))).__name__ == kind
 
 
 @pytest.mark.parametrize(

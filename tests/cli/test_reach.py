@@ -17,7 +17,7 @@ import pytest
 
 from chaffinch import Audience, Ledger, Target, reach
 from chaffinch.cli.reach.app import VERBS
-from chaffinch.cli.reach.encode import Terms
+from chaffinch.cli.reach.encode import _Terms
 from chaffinch.encoding.publisher.filters import WITHIN
 from chaffinch.errors import StorageFault
 from chaffinch.release.documents import load_reach_release
@@ -524,7 +524,7 @@ def test_no_output_overwrites_an_input(filters: list[Path], cli: Callable[..., D
 
 
 def test_a_publisher_accepts_no_empty_promise(campaign: Path, cli: Callable[..., Done]) -> None:
-    assert Target(Terms().max_epsilon, Terms().max_delta) == WITHIN
+    assert Target(_Terms().max_epsilon, _Terms().max_delta) == WITHIN
     for more, code in ((("--max-epsilon", 1), 2), (("--max-delta", 1e-9), 2), ((), 0)):
         done = cli(*encoding(campaign, "daily"), *more)
         assert done.code == code, done

@@ -17,7 +17,7 @@ from chaffinch.encoding import bulk
 from chaffinch.encoding.bulk import encode_many
 from chaffinch.engines import engine
 from chaffinch.engines.base import Engine
-from chaffinch.engines.local import Local, message_codes
+from chaffinch.engines.local import Local, _message_codes
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Encoded, FlippedDecoys, Flips
@@ -117,9 +117,9 @@ def test_packed_rows_become_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     block = reports.rows[0]
     assert isinstance(block, Rows)
     bits = np.unpackbits(block.packed, axis=1, bitorder="little")[:, :100]
-    assert np.array_equal(np.bincount(message_codes(reports), minlength=100), bits.sum(axis=0))
+    assert np.array_equal(np.bincount(_message_codes(reports), minlength=100), bits.sum(axis=0))
     monkeypatch.setattr(bulk, "ROWS", 3)
-    assert len(message_codes(encode_many(given, plan))) > 50
+    assert len(_message_codes(encode_many(given, plan))) > 50
 
 
 def test_several_files_and_streams_are_one_batch(tmp_path: Path) -> None:

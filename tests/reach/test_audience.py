@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.audiences.audience import (
-    MOST_OVERLAPS,
+    _MOST_OVERLAPS,
     Audience,
     Group,
     overlaps_left_out,
@@ -111,7 +111,7 @@ def test_the_usual_groups_are_few_and_different(count: int) -> None:
     audience = Audience([f"p{place}" for place in range(count)])
     groups = usual_groups(audience)
     names = [group.name for group in groups]
-    assert len(set(names)) == len(names) <= 1 + 2 * count + MOST_OVERLAPS
+    assert len(set(names)) == len(names) <= 1 + 2 * count + _MOST_OVERLAPS
     pairs = sum(len(group.all_of) == 2 and not group.none_of for group in groups)
     assert pairs + overlaps_left_out(audience) == count * (count - 1) // 2
     assert overlaps_left_out(audience) == 0 or count > 12

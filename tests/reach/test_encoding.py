@@ -19,7 +19,7 @@ from scipy import stats
 
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.encoding.publisher.charging import hand_out, refuse_second
-from chaffinch.encoding.publisher.filters import Loaded, true_rows
+from chaffinch.encoding.publisher.filters import Loaded, _true_rows
 from chaffinch.encoding.publisher.ids import IdReader
 from chaffinch.errors import ChaffinchError, GuaranteeNotProven, InvalidInput, InvalidTable
 from chaffinch.ledger import Ledger
@@ -38,7 +38,7 @@ def unflipped(source: Any, plan: ReachPlan, key: CampaignKey = KEY, **options: A
     first, further = key.hash_keys(plan.id)
     most = plan.audience.frequencies
     reader = IdReader(open_table(source), key=first, most=most, **options)
-    return true_rows(reader, plan, further)[0]
+    return _true_rows(reader, plan, further)[0]
 
 
 def flips(found: Filter, source: Any, plan: ReachPlan) -> list[NDArray[np.uint8]]:

@@ -49,7 +49,7 @@ def test_logos_are_counted_in_the_order_of_the_plan(
 def test_chunks_add_up_and_tell_how_far_they_are(workers: int) -> None:
     plan = small_plan(bits=1 << 23)
     filters = [made_up(plan, name) for name in plan.audience.publishers]
-    told: list[tuple[int, int]] = []
+    told: list[tuple[int, int | None]] = []
     found = count_logos(
         filters, plan, workers=workers, progress=lambda done, of: told.append((done, of))
     )

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from chaffinch.errors import ChaffinchError, GuaranteeNotProven, InvalidFile
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.planning.audiences.plan import (
+    _LARGEST_FILE,
     FORMAT,
-    LARGEST_FILE,
     ReachPlan,
     plan_from,
 )
@@ -197,7 +197,7 @@ def test_half_a_character_in_a_whole_plan_is_refused() -> None:
 def test_files_of_hostile_sizes_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     with path.open("wb") as file:
-        file.truncate(LARGEST_FILE + 1)
+        file.truncate(_LARGEST_FILE + 1)
     with pytest.raises(InvalidFile):
         load_plan(path)
     for missing in (tmp_path / "none.json", tmp_path):

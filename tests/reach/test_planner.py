@@ -16,11 +16,11 @@ from chaffinch.planning.audiences import prediction
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.planning.audiences.plan import ReachPlan, require_plan
 from chaffinch.planning.audiences.planner import (
+    _HASHES,
+    _MOST_ERROR,
     ENOUGH,
-    HASHES,
     MAX_BITS,
-    MOST_ERROR,
-    guessed_flip,
+    _guessed_flip,
     plan,
 )
 from chaffinch.privacy import Target
@@ -58,7 +58,7 @@ def test_plans_hold_what_they_promise(
     fewer = Fraction(int(found.numerator * 0.999), 2**64)
     with pytest.raises(GuaranteeNotProven):
         replace(found, flip_probability=fewer).verify()
-    assert found.limit < found.standard_error <= MOST_ERROR * sum(found.sizes)
+    assert found.limit < found.standard_error <= _MOST_ERROR * sum(found.sizes)
     assert found.bits <= MAX_BITS
     assert found.column_guarantee.epsilon <= epsilon
     assert found.assumed_epsilon <= epsilon * (1 + 1e-6)
@@ -69,7 +69,7 @@ def test_what_was_weighed_stands_beside_what_was_chosen(
     publishers: int, size: int, epsilon: float, delta: float
 ) -> None:
     found = made(publishers, size, epsilon, delta)
-    assert [one.hashes for one in found.options] == list(HASHES)
+    assert [one.hashes for one in found.options] == list(_HASHES)
     chosen = next(one for one in found.options if one.hashes == found.hashes)
     assert (chosen.bits, chosen.flip) == (found.bits, float(found.flip_probability))
     assert chosen.standard_error == found.standard_error
@@ -120,7 +120,7 @@ def test_no_size_on_a_fine_grid_is_much_better(task: tuple[int, int, float, floa
     balls = task[0] * task[1]
     grid = [
         (round(hashes * balls / load / 64) * 64, hashes)
-        for hashes in HASHES
+        for hashes in _HASHES
         for load in (3.0, 1.5, 0.75, 0.4, 0.2, 0.1, 0.05, 0.025)
     ]
     best = min(exact_error(task, bits, hashes) for bits, hashes in grid if bits <= MAX_BITS)
@@ -141,7 +141,7 @@ def guess_over_truth(rows: int, bits: int, hashes: int, epsilon: float, delta: f
     true = audience_flip_probability(
         epsilon=epsilon, delta=delta, filters=rows, bits=bits, hashes=hashes
     )
-    return guessed_flip(Target(epsilon=epsilon, delta=delta), rows, bits, hashes) / float(true)
+    return _guessed_flip(Target(epsilon=epsilon, delta=delta), rows, bits, hashes) / float(true)
 
 
 def room(rows: int, step: float) -> tuple[float, float]:

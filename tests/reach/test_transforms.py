@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.planning.audiences.estimator import (
-    column_weights,
-    differences,
-    empty_columns,
+    _column_weights,
+    _differences,
+    _empty_columns,
+    _transposed_differences,
     seen_law,
-    transposed_differences,
 )
 
 Floats = NDArray[np.float64]
@@ -72,7 +72,7 @@ def test_empty_columns_are_the_inverse_of_the_flips_added_up(
     counts = np.random.default_rng(1).integers(0, 1000, 2**whose.rows).astype(float)
     before = np.linalg.solve(flips(whose.rows, flip), counts)
     expected = empty_by_hand(publishers, frequencies) @ before
-    found = empty_columns(counts, whose, flip)
+    found = _empty_columns(counts, whose, flip)
     assert found.shape == whose.grid
     assert numbered(found) == pytest.approx(expected, rel=1e-9, abs=1e-6)
 
@@ -82,7 +82,7 @@ def test_empty_columns_agree_with_exact_fractions(publishers: int, frequencies: 
     whose = audience(publishers, frequencies)
     right, wrong = (1 - FLIP) / (1 - 2 * FLIP), -FLIP / (1 - 2 * FLIP)
     counts = [(7 * logo * logo + 3) % 101 for logo in range(2**whose.rows)]
-    found = empty_columns(np.array(counts, float), whose, float(FLIP))
+    found = _empty_columns(np.array(counts, float), whose, float(FLIP))
     for most in np.ndindex(*whose.grid):
         total = Fraction(0)
         for logo, count in enumerate(counts):
@@ -110,13 +110,13 @@ def test_what_is_seen_is_what_was_sent_flipped(publishers: int, frequencies: int
     assert found == pytest.approx(flips(whose.rows, 0.2) @ sent, rel=1e-9)
     assert found.sum() == pytest.approx(1.0, abs=1e-12)
     # Undoing it leads back to where it came from.
-    assert empty_columns(found, whose, 0.2) == pytest.approx(at_most, rel=1e-9)
+    assert _empty_columns(found, whose, 0.2) == pytest.approx(at_most, rel=1e-9)
 
 
 def test_a_wrong_flip_does_not_lead_back() -> None:
     whose = audience(2, 1)
     at_most = np.array([[0.2, 0.5], [0.6, 1.0]])
-    back = empty_columns(seen_law(at_most, whose, 0.2), whose, 0.22)
+    back = _empty_columns(seen_law(at_most, whose, 0.2), whose, 0.22)
     assert back != pytest.approx(at_most, rel=1e-3)
 
 
@@ -128,12 +128,12 @@ def test_transposes_are_transposes(data: Any) -> None:
     draws = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     logos = draws.normal(size=2**whose.rows)
     grid, other = draws.normal(size=whose.grid), draws.normal(size=whose.grid)
-    there = float((empty_columns(logos, whose, flip) * grid).sum())
-    back = float(logos @ column_weights(grid, whose, flip))
-    size = float(np.abs(empty_columns(np.abs(logos), whose, flip)).sum() * np.abs(grid).max())
+    there = float((_empty_columns(logos, whose, flip) * grid).sum())
+    back = float(logos @ _column_weights(grid, whose, flip))
+    size = float(np.abs(_empty_columns(np.abs(logos), whose, flip)).sum() * np.abs(grid).max())
     assert there == pytest.approx(back, abs=1e-10 * max(size, 1.0))
-    there = float((differences(other) * grid).sum())
-    back = float((other * transposed_differences(grid)).sum())
+    there = float((_differences(other) * grid).sum())
+    back = float((other * _transposed_differences(grid)).sum())
     assert there == pytest.approx(back, abs=1e-9)
 
 
@@ -143,14 +143,14 @@ def test_differences_undo_running_sums(size: tuple[int, ...]) -> None:
     sums = values
     for axis in range(len(size)):
         sums = np.cumsum(sums, axis=axis)
-    assert (differences(sums) == values).all()
+    assert (_differences(sums) == values).all()
 
 
 def test_twenty_rows_take_no_matrix() -> None:
     whose = audience(20, 1)
     counts = np.zeros(2**20)
     counts[0] = 1.0
-    found = empty_columns(counts, whose, 0.1)
+    found = _empty_columns(counts, whose, 0.1)
     assert found.shape == (2,) * 20
     assert found[(0,) * 20] == pytest.approx((0.9 / 0.8) ** 20)
     assert found[(1,) * 20] == 1.0

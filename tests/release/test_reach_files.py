@@ -13,8 +13,8 @@ from pyarrow import parquet
 from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.release.audiences import ReachRow
 from chaffinch.release.documents import load_reach_release
-from chaffinch.release.files import METADATA, json_bytes
-from chaffinch.release.publication import SUFFIXES
+from chaffinch.release.files import _METADATA, json_bytes
+from chaffinch.release.publication import _SUFFIXES
 from tests.release import reach_releases as releases
 
 
@@ -51,14 +51,14 @@ def test_parquet_has_rows_types_and_the_guarantee(tmp_path: Path) -> None:
     release.save(tmp_path / "r.parquet")
     table = parquet.read_table(tmp_path / "r.parquet")
     assert [ReachRow(**row) for row in table.to_pylist()] == list(release.rows)
-    facts = json.loads(table.schema.metadata[METADATA])
+    facts = json.loads(table.schema.metadata[_METADATA])
     assert facts["colluding_epsilon"] == 15.1
     assert "proven (upper-bound)" in facts["sentence"]
     assert "groups" not in facts
 
 
 def test_the_suffix_decides(tmp_path: Path) -> None:
-    for suffix in SUFFIXES:
+    for suffix in _SUFFIXES:
         releases.release().save(tmp_path / f"r{suffix.upper()}")
         assert (tmp_path / f"r{suffix.upper()}").stat().st_size
     with pytest.raises(InvalidInput, match=r"\.json, \.csv, \.parquet, \.html"):

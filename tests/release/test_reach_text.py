@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaffinch.text_tables import text_width
+from chaffinch.text_tables import _text_width
 from tests.release import reach_releases as releases
 
 
@@ -15,7 +15,7 @@ from tests.release import reach_releases as releases
 def test_text_fits_and_says_what_matters(width: int) -> None:
     truths = {row.group: row.estimate for row in releases.release().rows}
     shown = releases.release().text(width=width, truths=truths)
-    assert max(map(text_width, shown.splitlines())) <= width
+    assert max(map(_text_width, shown.splitlines())) <= width
     joined = " ".join(shown.split())
     for words in (
         "at most 74 of 100 are right",

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from chaffinch import files
 from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.release.documents import load_release
-from chaffinch.release.files import METADATA, harmless_text, json_bytes
-from chaffinch.release.publication import SUFFIXES
+from chaffinch.release.files import _METADATA, _harmless_text, json_bytes
+from chaffinch.release.publication import _SUFFIXES
 from chaffinch.release.surveys import Release, Row
 from tests.release import survey_releases as releases
 
@@ -109,7 +109,7 @@ def test_csv_starts_no_formula(release: Release, tmp_path: Path) -> None:
 
 @given(st.text(max_size=20))
 def test_a_harmless_text_is_harmless_and_can_be_taken_back(text: str) -> None:
-    safe = harmless_text(text)
+    safe = _harmless_text(text)
     assert safe.removeprefix("'") == text
     if not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", safe):
         assert not re.match(r"\s*[=+\-@＝＋－＠]", safe)
@@ -122,7 +122,7 @@ def test_parquet_has_typed_columns_and_says_what_it_is(tmp_path: Path) -> None:
     table = parquet.read_table(tmp_path / "r.parquet")
     assert [str(field.type) for field in table.schema] == ["string"] * 2 + ["double"] * 6
     assert [Row(**row) for row in table.to_pylist()] == release.table()
-    facts = json.loads(table.schema.metadata[METADATA], parse_constant=fail)
+    facts = json.loads(table.schema.metadata[_METADATA], parse_constant=fail)
     assert facts["plan"] == release.plan_id
     assert facts["version"] == release.version
     assert facts["guarantee"]["local_epsilon"] == "infinite"
@@ -136,7 +136,7 @@ def test_other_suffixes_are_refused(name: str, release: Release, tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("suffix", [*SUFFIXES, ".JSON"])
+@pytest.mark.parametrize("suffix", [*_SUFFIXES, ".JSON"])
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(
     suffix: str, release: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,13 +12,13 @@ import pytest
 import chaffinch as cf
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols import Flips
-from chaffinch.text_tables import text_width
+from chaffinch.text_tables import _text_width
 from tests.release import survey_releases as releases
 
 
 def test_text_fits_into_80_columns_and_says_what_matters() -> None:
     text = str(releases.release())
-    assert max(map(text_width, text.splitlines())) <= 80
+    assert max(map(_text_width, text.splitlines())) <= 80
     joined = " ".join(text.split())
     for words in (
         "at most 74 of 100 are right",

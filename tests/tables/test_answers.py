@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.questions import Bit, Choice, Flags, Number, Question, is_missing
-from chaffinch.tables.answers import flags_of, numbers_of
+from chaffinch.tables.answers import _flags_of, numbers_of
 from chaffinch.tables.objects import column_of
 
 CANARY = "xyzzy-private"
@@ -256,19 +256,19 @@ def test_flags_in_columns_of_their_own() -> None:
     question = Flags(["a", "b", "c"])
     columns = {"b": pa.array(["yes", None]), "a": pa.array([0, 1]), "other": pa.array([False] * 2)}
     expected = [question.numbers({k: v[i].as_py() for k, v in columns.items()}) for i in range(2)]
-    assert [tuple(np.flatnonzero(row)) for row in flags_of(question, columns)] == expected
+    assert [tuple(np.flatnonzero(row)) for row in _flags_of(question, columns)] == expected
     with pytest.raises(InvalidTable, match="'other', row 12"):
-        flags_of(question, columns | {"other": pa.array([False, True])}, first_row=11)
+        _flags_of(question, columns | {"other": pa.array([False, True])}, first_row=11)
     assert numbers_of(question, columns, name="q").tolist() == [[0, 1, 0], [1, 0, 0]]
     with pytest.raises(InvalidInput, match="flags"):
         numbers_of(Bit(), columns, name="q")
     with pytest.raises(InvalidTable, match="'a', row 1"):
-        flags_of(question, {"a": pa.array(["perhaps"])})
+        _flags_of(question, {"a": pa.array(["perhaps"])})
 
 
 def test_flags_in_columns_of_different_lengths_are_refused() -> None:
     with pytest.raises(InvalidTable, match="same length"):
-        flags_of(Flags(["a", "b"]), {"a": pa.array([1]), "b": pa.array([1, 0])})
+        _flags_of(Flags(["a", "b"]), {"a": pa.array([1]), "b": pa.array([1, 0])})
 
 
 # ------------------------------------------------------------------ single answers, as they come

@@ -15,7 +15,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.planning.certificate import CERTIFICATE_FORMAT, Certificate
+from chaffinch.planning.certificate import _CERTIFICATE_FORMAT, Certificate
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips
 from chaffinch.wire.documents import identified
@@ -82,7 +82,7 @@ def tampered(document: dict[str, Any], change: Callable[[dict[str, Any]], object
 @pytest.mark.parametrize("name", PARTS)
 def test_every_protocol_and_question(name: str) -> None:
     plan, document = certified(name)
-    assert document["format"] == CERTIFICATE_FORMAT
+    assert document["format"] == _CERTIFICATE_FORMAT
     assert document["plan"] == plan.id
     assert verdict(document) == "proven"
     checker.check_plan(plan.document(), document)

@@ -22,8 +22,8 @@ from chaffinch.release.treatment import CONSERVATIVE_MEAN, treatment_notes
 from chaffinch.wire.batches import Counts
 from chaffinch.wire.messages import Shuffled, Tally
 
-QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
-ADJUSTMENTS = ("none", "non-negative", "total")
+_QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+_ADJUSTMENTS = ("none", "non-negative", "total")
 
 
 def analyze(
@@ -32,7 +32,7 @@ def analyze(
     *,
     level: float = 0.95,
     adjustment: str = "none",
-    quantiles: Sequence[float] = QUANTILES,
+    quantiles: Sequence[float] = _QUANTILES,
     ledger: Ledger | None = None,
     key: str | None = None,
 ) -> Release:
@@ -45,7 +45,7 @@ def analyze(
     handed out. What is charged is the digest of the batch: the same content again is free, and
     other content is not, whatever it is called. ``key`` is a name for people.
     """
-    checks.choice("adjustment", adjustment, ADJUSTMENTS)
+    checks.choice("adjustment", adjustment, _ADJUSTMENTS)
     require_plan(plan)
     if not isinstance(batch, (Shuffled, Tally)):
         raise InvalidInput(

@@ -32,19 +32,18 @@ from chaffinch.privacy.numerics import laws
 from chaffinch.privacy.numerics.laws import Law
 from chaffinch.privacy.numerics.precision import Wide, gamma
 from chaffinch.protocols.noise import MOST_REPORTS, Floats, Noise
-
-Counts = NDArray[np.int64]
+from chaffinch.wire.batches import Counts
 
 SHARPNESS = 0.02
 """How far, in standard deviations of the tally, an end may be from the exact one."""
 
-LONGEST_VARIANCE = 1e10
+_LONGEST_VARIANCE = 1e10
 """Beyond this variance of the tally only closed bounds are used."""
 
-WORK = 8e7
+_WORK = 8e7
 """How many masses may be computed for one side of the intervals, all counts together."""
 
-ROUGH_WORK = 1e7
+_ROUGH_WORK = 1e7
 """How much of that may be spent before it is known where to look closely."""
 
 _OVERHEAD = 15_000
@@ -125,7 +124,7 @@ def _lower_ends(noise: Noise, tallies: Counts, reports: int, tail: float) -> Cou
     """Return for each of the sorted ``tallies`` a count below which all are rejected."""
     low = (_rejected(noise, tallies, reports, tail) + 1).astype(np.int64)
     variance = float(noise.tally_variance([0, reports], reports).max())
-    if len(tallies) and variance <= LONGEST_VARIANCE:
+    if len(tallies) and variance <= _LONGEST_VARIANCE:
         low = np.maximum(low, _by_laws(noise, tallies, reports, tail, low))
     # What a tally rejects, every larger tally rejects too.
     return np.maximum.accumulate(np.minimum(low, reports))
@@ -134,13 +133,13 @@ def _lower_ends(noise: Noise, tallies: Counts, reports: int, tail: float) -> Cou
 def _by_laws(noise: Noise, tallies: Counts, reports: int, tail: float, low: Counts) -> Counts:
     """Return lower ends from laws that are summed where they are needed, ``low`` to begin with."""
     tried = _Tried(noise, reports, tail)
-    tried.near(low, ROUGH_WORK)
+    tried.near(low, _ROUGH_WORK)
     for _ in range(_ROUNDS):
         # Where the slope of the mean points; then at the first count not yet rejected, which
         # moves on until that count is known to be kept.
-        ahead = tried.near(tried.guesses(tallies), WORK)
+        ahead = tried.near(tried.guesses(tallies), _WORK)
         low = np.maximum(low, tried.lower_ends(tallies))
-        if not tried.near(low, WORK) and not ahead:
+        if not tried.near(low, _WORK) and not ahead:
             break
     return np.maximum(low, tried.lower_ends(tallies))
 

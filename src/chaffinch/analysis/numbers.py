@@ -19,9 +19,10 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from chaffinch import checks
-from chaffinch.analysis.intervals import Counts, miss_chance, simultaneous, two_sided
+from chaffinch.analysis.intervals import miss_chance, simultaneous, two_sided
 from chaffinch.errors import InvalidInput
 from chaffinch.protocols.noise import Floats, Noise
+from chaffinch.wire.batches import Counts
 
 _ROUNDING_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Shares of the chance to miss that rounding may get; 0 stands for its largest effect."""
@@ -197,20 +198,20 @@ def survival(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> _S
     # Nobody's bits rise from slot to slot, so the T_j do not: if the intervals hold, these do.
     low, high = np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
     raw = scale.noise.estimate(seen, reports) / reports
-    share = np.clip(falling(raw), 0.0, 1.0)
+    share = np.clip(_falling(raw), 0.0, 1.0)
     return _Survival(
         scale, reports, level, raw, share, np.minimum(low, high), np.maximum(low, high)
     )
 
 
-def falling(values: ArrayLike) -> Floats:
+def _falling(values: ArrayLike) -> Floats:
     """Return the nearest sequence, in the sum of squares, that never rises.
 
     Neighbours that rise are pooled into their mean until none do [Ayer et al. 1955].
 
     Examples
     --------
-    >>> falling([3.0, 1.0, 2.0, 0.0])
+    >>> _falling([3.0, 1.0, 2.0, 0.0])
     array([3. , 1.5, 1.5, 0. ])
     """
     pools: list[tuple[float, int]] = []

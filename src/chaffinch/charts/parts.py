@@ -65,7 +65,7 @@ class PartsFigure:
         return _draw_svg(self, name=name, styled=styled)
 
 
-def exclusive_parts(names: Sequence[str], common: Mapping[_Sets, float]) -> dict[_Sets, float]:
+def _exclusive_parts(names: Sequence[str], common: Mapping[_Sets, float]) -> dict[_Sets, float]:
     """Return what exactly some sets have, from what some have at least, by inclusion–exclusion.
 
     >>> both = {frozenset("a"): 5.0, frozenset("b"): 4.0, frozenset("ab"): 3.0}
@@ -91,7 +91,7 @@ def parts_chart(
     """
     if not 2 <= len(names) <= MOST_SETS:
         raise InvalidInput("number of sets", f"2 to {MOST_SETS}", len(names))
-    found = exclusive_parts(names, common)
+    found = _exclusive_parts(names, common)
     parts, place = [], 0.0
     for some in _gray_order(names):
         length = max(found[some], 0.0)

@@ -12,14 +12,14 @@ from typing import Any
 from chaffinch.cli.output import Output
 
 _TOLERANCE = 1e-3
-NARROW = 80
+_NARROW = 80
 """Below so many columns the label is left out."""
 _LABEL = 2
-COPIES = 8
+_COPIES = 8
 
 
 @dataclass(frozen=True)
-class Line:
+class _Line:
     """One way to set a parameter: where it comes from, what it is, what it costs."""
 
     protocol: str
@@ -65,7 +65,7 @@ def compare(
 
     checks.whole("number of users", users, least=2)
     checks.whole("number of values", values, least=2, most=10**6)
-    lines: list[Line] = []
+    lines: list[_Line] = []
     with output.thinking("calibrating") as tell:
         for name, ways in _ways(users, values, Target(epsilon, delta)):
             tell(name)
@@ -82,7 +82,7 @@ def compare(
         for place, line in enumerate(group)
     ]
     heads = ["protocol", "source", "label", "parameter", "error", "× exact"]
-    narrow = output.width < NARROW
+    narrow = output.width < _NARROW
     if narrow:
         # The source tells the label as well.
         for row in (heads, *rows):
@@ -101,20 +101,20 @@ def compare(
         output.words(f"note: {note}")
 
 
-_Way = tuple[str, Callable[[], Iterator[Line]]]
+_Way = tuple[str, Callable[[], Iterator[_Line]]]
 
 
 def _ways(users: int, values: int, target: Any) -> Iterator[_Way]:
     yield "flipped bit", lambda: _bit(users, target)
-    yield f"flipped bit, {COPIES} copies", lambda: _copies(users, target)
+    yield f"flipped bit, {_COPIES} copies", lambda: _copies(users, target)
     yield "clear with decoys", lambda: _decoys(users, values, target)
     yield "flipped values", lambda: _values(users, values, 0, target)
     yield "flipped values with decoys", lambda: _values(users, values, users, target)
-    yield f"number in {COPIES} bits", lambda: _number(users, target)
+    yield f"number in {_COPIES} bits", lambda: _number(users, target)
     yield "local", lambda: _local(users, target)
 
 
-def _bit(users: int, target: Any) -> Iterator[Line]:
+def _bit(users: int, target: Any) -> Iterator[_Line]:
     from chaffinch import privacy
 
     def exact() -> float | None:
@@ -135,52 +135,52 @@ def _bit(users: int, target: Any) -> Iterator[Line]:
     )  # fmt: skip
 
 
-def _copies(users: int, target: Any) -> Iterator[Line]:
+def _copies(users: int, target: Any) -> Iterator[_Line]:
     from chaffinch import privacy
 
     def exact() -> float | None:
         return _smallest_flip(
-            lambda q: privacy.FlippedBits(users=users, flip_probability=q, copies=COPIES),
+            lambda q: privacy.FlippedBits(users=users, flip_probability=q, copies=_COPIES),
             target,
             users,
-            float(COPIES),
+            float(_COPIES),
         )
 
-    given = {"users": users, "epsilon": target.epsilon, "copies": COPIES}
+    given = {"users": users, "epsilon": target.epsilon, "copies": _COPIES}
     yield from _group(
-        f"flipped bit, {COPIES} copies",
+        f"flipped bit, {_COPIES} copies",
         "flip",
         exact,
         {"three_sigma_copies_flip_probability": given},
-        lambda q: _flip_error(users * COPIES, q) / COPIES,
+        lambda q: _flip_error(users * _COPIES, q) / _COPIES,
     )
 
 
-def _number(users: int, target: Any) -> Iterator[Line]:
+def _number(users: int, target: Any) -> Iterator[_Line]:
     from chaffinch import privacy
 
     def exact() -> float | None:
         return _smallest_flip(
             lambda q: privacy.EncodedNumbers(
-                users=users, flip_probability=q, resolution=COPIES, slots="together"
+                users=users, flip_probability=q, resolution=_COPIES, slots="together"
             ),
             target,
             users,
-            float(COPIES),
+            float(_COPIES),
         )
 
     # Rounding to bits adds at most half a step per person.
-    rounding = math.sqrt(users) / (2 * COPIES)
+    rounding = math.sqrt(users) / (2 * _COPIES)
     yield from _group(
-        f"number in {COPIES} bits",
+        f"number in {_COPIES} bits",
         "flip",
         exact,
         {},
-        lambda q: math.hypot(_flip_error(users * COPIES, q) / COPIES, rounding),
+        lambda q: math.hypot(_flip_error(users * _COPIES, q) / _COPIES, rounding),
     )
 
 
-def _decoys(users: int, values: int, target: Any) -> Iterator[Line]:
+def _decoys(users: int, values: int, target: Any) -> Iterator[_Line]:
     from chaffinch import privacy
 
     def exact() -> float | None:
@@ -198,7 +198,7 @@ def _decoys(users: int, values: int, target: Any) -> Iterator[Line]:
     )  # fmt: skip
 
 
-def _values(users: int, values: int, decoys: int, target: Any) -> Iterator[Line]:
+def _values(users: int, values: int, decoys: int, target: Any) -> Iterator[_Line]:
     from chaffinch import privacy
 
     def exact() -> float | None:
@@ -225,10 +225,10 @@ def _values(users: int, values: int, decoys: int, target: Any) -> Iterator[Line]
     )  # fmt: skip
 
 
-def _local(users: int, target: Any) -> Iterator[Line]:
+def _local(users: int, target: Any) -> Iterator[_Line]:
     flip = 1.0 / (1.0 + math.exp(min(target.epsilon, 700.0)))
     error = _flip_error(users, flip)
-    yield Line("bit, no shuffler", "randomized response", "exact", "flip", flip, error, 1.0)
+    yield _Line("bit, no shuffler", "randomized response", "exact", "flip", flip, error, 1.0)
 
 
 def _group(
@@ -237,7 +237,7 @@ def _group(
     exact: Callable[[], float | None],
     claims: dict[str, dict[str, Any]],
     error: Callable[[float], float],
-) -> Iterator[Line]:
+) -> Iterator[_Line]:
     """Yield the exact parameter of a protocol, then what each formula asks for."""
     from chaffinch.errors import InvalidInput, NoParameterFound
     from chaffinch.privacy.published import FORMULAS
@@ -288,9 +288,9 @@ def _line(  # noqa: PLR0917 - what a line is made of
     best: float | None,
     error: Callable[[float], float],
     note: str = "",
-) -> Line:
+) -> _Line:
     known = value is not None and (parameter != "flip" or value < 0.5)
-    return Line(
+    return _Line(
         protocol,
         source,
         kind,
@@ -307,7 +307,7 @@ def _flip_error(records: int, flip: float) -> float:
     return math.sqrt(records * flip * (1.0 - flip)) / (1.0 - 2.0 * flip)
 
 
-def _cells_of(line: Line, *, first: bool) -> list[str]:
+def _cells_of(line: _Line, *, first: bool) -> list[str]:
     value = "nothing"
     if line.value is not None:
         whole = line.parameter == "decoys"

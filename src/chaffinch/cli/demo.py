@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from chaffinch.questions import Choice
 
 PEOPLE = 20_000
-SEED = 2026
+_SEED = 2026
 EPSILON, DELTA = 1.0, 1e-8
-TITLE = "Which browser do you use? (made-up people)"
+_TITLE = "Which browser do you use? (made-up people)"
 BROWSERS = ("chrome", "safari", "edge", "firefox", "other")
 _WEIGHTS = (0.52, 0.24, 0.11, 0.08, 0.05)
 
@@ -41,7 +41,7 @@ def demo(
     output.say(f"Asking {PEOPLE:,} made-up people which browser they use ...")
     with output.thinking("planning") as tell:
         plan = planned(
-            Survey({"browser": question}, TITLE),
+            Survey({"browser": question}, _TITLE),
             users=PEOPLE,
             target=Target(EPSILON, DELTA),
             progress=tell,
@@ -52,7 +52,7 @@ def demo(
         tally = tally_table({"browser": answers}, plan, folder, output)
         release = analyze(tally, plan)
         plan.save(folder / "browsers.plan.json")
-        (folder / "survey.toml").write_text(survey(), encoding="utf-8")
+        (folder / "survey.toml").write_text(_survey(), encoding="utf-8")
         (folder / "people.csv").write_text(
             "\n".join(["browser", *answers, ""]), encoding="utf-8", newline="\n"
         )
@@ -78,11 +78,11 @@ def demo(
     output.drawing(f"chaffinch run {out / 'survey.toml'} --data {out / 'people.csv'} --out result")
 
 
-def survey() -> str:
+def _survey() -> str:
     """Return the survey file of the demo."""
     values = ", ".join(f'"{name}"' for name in BROWSERS)
     return f"""\
-title = "{TITLE}"
+title = "{_TITLE}"
 users = {PEOPLE}
 epsilon = {EPSILON:g}
 delta = {DELTA:g}
@@ -100,7 +100,7 @@ def people(question: Choice) -> tuple[list[str], list[int]]:
 
     from chaffinch.simulate.seeded import generator
 
-    draws = generator(SEED, "population")
+    draws = generator(_SEED, "population")
     numbers = draws.choice(len(BROWSERS), PEOPLE, p=_WEIGHTS)
     counts: Any = np.bincount(numbers, minlength=len(BROWSERS))
     return [question.labels[number] for number in numbers.tolist()], counts.tolist()

@@ -104,7 +104,7 @@ def _stoppable() -> Iterator[list[int]]:
 
 def _usage(error: CycloptsError) -> ChaffinchError:
     words = " ".join(str(error).replace(STREAM, "-").split())
-    return Usage(words, hint="see `chaffinch --help`, or `chaffinch VERB --help`")
+    return _Usage(words, hint="see `chaffinch --help`, or `chaffinch VERB --help`")
 
 
 def _failed(error: ChaffinchError, *, as_json: bool) -> int:
@@ -159,13 +159,22 @@ def _deaf() -> int:
     """End without a word: standard output goes nowhere from here on."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return PIPE
+    return _PIPE
 
 
 # ----------------------------------------------------------------------------
 # Exit codes: what each means, and which error leads to which.
 
-OK, _USAGE, _NO_PLAN, REFUSED, STORAGE, UNEXPECTED, _INTERRUPTED, PIPE = 0, 2, 3, 4, 5, 70, 130, 141
+OK, _USAGE, _NO_PLAN, REFUSED, STORAGE, UNEXPECTED, _INTERRUPTED, _PIPE = (
+    0,
+    2,
+    3,
+    4,
+    5,
+    70,
+    130,
+    141,
+)
 
 MEANINGS = {
     OK: "all went well",
@@ -175,7 +184,7 @@ MEANINGS = {
     STORAGE: "a file, a disk or the machine did not do what it should",
     UNEXPECTED: "a fault in chaffinch itself",
     _INTERRUPTED: "stopped with Ctrl-C, SIGTERM or SIGHUP; nothing unfinished is left",
-    PIPE: "the reader of a pipe went away; nothing is said",
+    _PIPE: "the reader of a pipe went away; nothing is said",
 }
 """Every code the command can end with."""
 
@@ -202,7 +211,7 @@ BY_ERROR = {
 """The code of an error, by the error's own word."""
 
 
-class Usage(ChaffinchError):
+class _Usage(ChaffinchError):
     """Words on the command line that mean nothing."""
 
     code = "usage"

@@ -24,7 +24,7 @@ app = App(name="ledger", help="Make, show and charge a privacy budget.", sort_ke
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Files:
+class _Files:
     """What a ledger is kept in."""
 
     path: Path
@@ -45,7 +45,7 @@ class Files:
 
 @app.command(sort_key=0)
 def create(
-    files: Files,
+    files: _Files,
     *,
     epsilon: float,
     delta: float,
@@ -73,14 +73,14 @@ def create(
 
 
 @app.command(sort_key=1)
-def show(files: Files, *, output: Output = Output()) -> None:  # noqa: B008 - frozen
+def show(files: _Files, *, output: Output = Output()) -> None:  # noqa: B008 - frozen
     """Show what was charged and what is left."""
     _show(files.open_ledger(), output)
 
 
 @app.command(sort_key=2)
 def charge(
-    files: Files,
+    files: _Files,
     *,
     plan: Path,
     key: str,
@@ -114,7 +114,7 @@ def charge(
 
 @app.command(sort_key=3)
 def check(
-    files: Files,
+    files: _Files,
     *,
     plan: Path | None = None,
     output: Output = Output(),  # noqa: B008 - frozen

@@ -18,7 +18,8 @@ from cyclopts import Parameter
 if TYPE_CHECKING:
     from rich.console import Console
 
-Told = Callable[[int, int | None], None]
+    from chaffinch.parallel import Progress
+
 _SPOKEN: ContextVar[tuple[str, ...]] = ContextVar("spoken", default=())
 
 
@@ -51,7 +52,7 @@ class Output:
 
     def document(self, content: Any) -> None:
         """Print one JSON document; an infinite number becomes the text ``infinite``."""
-        text = json_module.dumps(finite(content), indent=2, ensure_ascii=False, allow_nan=False)
+        text = json_module.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False)
         sys.stdout.write(text + "\n")
 
     def words(self, text: str) -> None:
@@ -126,7 +127,7 @@ class Output:
             yield lambda more: status.update(Text(f"{words}: {more} …"))
 
     @contextmanager
-    def counting(self, words: str, unit: str) -> Iterator[Told]:
+    def counting(self, words: str, unit: str) -> Iterator[Progress]:
         """Show how far work has come; yield a function that is told how much is done."""
         if not self._shows_progress:
             yield lambda _done, _total: None
@@ -163,16 +164,16 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() or one == "\n" else "?" for one in text)
 
 
-def finite(content: Any) -> Any:
+def _finite(content: Any) -> Any:
     """Return JSON-ready data without infinities and NaN, which JSON does not have.
 
-    >>> finite({"epsilon": float("inf"), "shares": (0.5,)})
+    >>> _finite({"epsilon": float("inf"), "shares": (0.5,)})
     {'epsilon': 'infinite', 'shares': [0.5]}
     """
     if isinstance(content, dict):
-        return {str(name): finite(one) for name, one in content.items()}
+        return {str(name): _finite(one) for name, one in content.items()}
     if isinstance(content, (list, tuple)):
-        return [finite(one) for one in content]
+        return [_finite(one) for one in content]
     if isinstance(content, float) and not math.isfinite(content):
         return "infinite" if content == math.inf else None
     return content

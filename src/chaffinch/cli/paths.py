@@ -40,14 +40,14 @@ class Plainly(str):
         return str(self)
 
 
-def file_or_pipe(name: str | None) -> str:
+def _file_or_pipe(name: str | None) -> str:
     """Return the name of a file, or ``-`` for the pipe."""
     return "-" if name is None or name == STREAM else name
 
 
 def input_source(name: str | None, what: str) -> str:
     """Return where to read from; refuse to wait for a terminal to be typed into."""
-    found = file_or_pipe(name)
+    found = _file_or_pipe(name)
     if found == "-" and sys.stdin.isatty():
         raise InvalidInput(
             what, "a file, or piped in", Plainly("a terminal"), hint=f"name a file of {what}"
@@ -78,7 +78,7 @@ def message_target(
     replaceable: Kind | None = None,
 ) -> str:
     """Return where messages go; refuse a terminal, and a pipe that also carries JSON."""
-    found = file_or_pipe(name)
+    found = _file_or_pipe(name)
     if found == "-" and as_json:
         raise InvalidInput("output", "a file when --json is given", "-", hint="add -o FILE")
     if found == "-" and sys.stdout.isatty():
@@ -254,7 +254,7 @@ def open_any_plan(path: Path) -> Plan | ReachPlan:
     return plan_from(text, name=path.name)
 
 
-def refuse_other_plan(path: Path, plan_id: str) -> None:
+def _refuse_other_plan(path: Path, plan_id: str) -> None:
     """Refuse to replace a plan by another one: what was made with it could not be read any more."""
     try:
         same = not path.exists() or not path.stat().st_size or open_any_plan(path).id == plan_id
@@ -281,7 +281,7 @@ def write_plan(plan: Plan | ReachPlan, path: Path, output: Output) -> None:
     if is_pipe(path):
         output.document(plan.document())
         return
-    refuse_other_plan(path, plan.id)
+    _refuse_other_plan(path, plan.id)
     plan.save(path)
     output.say(f"wrote {path}")
 

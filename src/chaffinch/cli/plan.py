@@ -25,7 +25,7 @@ _FLAG = Parameter(negative=(), show_default=False)
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Asked:
+class _Asked:
     """One question and what is promised, in place of a survey file."""
 
     choice: str | None = None
@@ -68,7 +68,7 @@ def plan(
     survey: Path | None = None,
     *,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    asked: Asked = Asked(),  # noqa: B008 - frozen
+    asked: _Asked = _Asked(),  # noqa: B008 - frozen
     explain: Annotated[bool, _FLAG] = False,
     check: Path | None = None,
     certificate: Path | None = None,
@@ -98,7 +98,7 @@ def plan(
     """
     from chaffinch.errors import InvalidInput
 
-    given = [survey is not None, asked != Asked(), check is not None, example]
+    given = [survey is not None, asked != _Asked(), check is not None, example]
     if sum(given) != 1:
         raise InvalidInput(
             "plan",
@@ -121,7 +121,7 @@ def plan(
         found = paths.open_plan(check)
         paths.check_again(found, check, output)
     else:
-        wanted = paths.open_survey(survey) if survey is not None else single(asked)
+        wanted = paths.open_survey(survey) if survey is not None else _single(asked)
         with output.thinking("planning") as tell:
             found = wanted.plan(tell)
     if out is not None:
@@ -136,7 +136,7 @@ def plan(
     _show(found, output, explain=explain, checked=check is not None)
 
 
-def single(asked: Asked) -> SurveyFile:
+def _single(asked: _Asked) -> SurveyFile:
     """Return the survey of one question that was given by options."""
     from chaffinch import Error, Survey, Target
     from chaffinch.errors import InvalidInput
@@ -168,7 +168,7 @@ def single(asked: Asked) -> SurveyFile:
     )
 
 
-def _question(asked: Asked) -> Question:
+def _question(asked: _Asked) -> Question:
     from chaffinch import Bit, Choice, Flags, Number
     from chaffinch.errors import InvalidInput
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 _FLAG = Parameter(negative=(), show_default=False)
 _LIST = Parameter(negative=())
-DELTAS = (1e-4, 1e-6, 1e-8, 1e-10)
-Name = Literal["bits", "decoys", "values", "vectors", "numbers", "filters"]
+_DELTAS = (1e-4, 1e-6, 1e-8, 1e-10)
+_Name = Literal["bits", "decoys", "values", "vectors", "numbers", "filters"]
 
-MECHANISMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+_MECHANISMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "bits": ("FlippedBits", ("users", "flip"), ("copies", "decoys")),
     "decoys": ("DecoyedValues", ("values",), ("decoys", "users", "rate")),
     "values": ("FlippedValues", ("users", "values", "flip"), ("decoys",)),
@@ -35,7 +35,7 @@ _KEYWORDS = {"flip": "flip_probability", "rate": "decoy_rate"}
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Parameters:
+class _Parameters:
     """The parameters of a mechanism; each takes some of them."""
 
     users: int | None = None
@@ -61,9 +61,9 @@ class Parameters:
 
 
 def privacy(  # noqa: PLR0913 - one for each option
-    mechanism: Name,
+    mechanism: _Name,
     *,
-    parameters: Parameters = Parameters(),  # noqa: B008 - frozen
+    parameters: _Parameters = _Parameters(),  # noqa: B008 - frozen
     times: int = 1,
     delta: Annotated[list[float] | None, _LIST] = None,
     epsilon: Annotated[list[float] | None, _LIST] = None,
@@ -99,7 +99,7 @@ def privacy(  # noqa: PLR0913 - one for each option
     from chaffinch import privacy as exact
     from chaffinch.charts.curves import mechanism_name, mechanism_terms
 
-    made = make_mechanism(mechanism, parameters)
+    made = _make_mechanism(mechanism, parameters)
     if plot is not None:
         paths.require_writable(plot)
     found: Mechanism = made if times == 1 else exact.compose(made, times=times)
@@ -132,12 +132,12 @@ def privacy(  # noqa: PLR0913 - one for each option
         output.drawing(drawn.text(width=min(output.width, 78), height=18))
 
 
-def make_mechanism(name: str, parameters: Parameters) -> Mechanism:
+def _make_mechanism(name: str, parameters: _Parameters) -> Mechanism:
     """Return the mechanism of that name; refuse options that are not its own."""
     from chaffinch import privacy as exact
     from chaffinch.errors import InvalidInput
 
-    kind, needed, allowed = MECHANISMS[name]
+    kind, needed, allowed = _MECHANISMS[name]
     given = {
         field.name: value
         for field in fields(parameters)
@@ -162,7 +162,7 @@ def _rows(
     found: Mechanism, deltas: tuple[float, ...], epsilons: tuple[float, ...]
 ) -> list[dict[str, Any]]:
     rows = []
-    for delta in deltas or (() if epsilons else DELTAS):
+    for delta in deltas or (() if epsilons else _DELTAS):
         bracket = found.epsilon(delta)
         rows.append(_row(f"delta {delta:g}", "epsilon", bracket) | {"delta": delta})
     for epsilon in epsilons:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from chaffinch.tables.read import Table
     from chaffinch.wire.messages import Tally
 
-PLAN = "survey.plan.json"
+_PLAN = "survey.plan.json"
 RELEASES = ("release.html", "release.json", "release.csv")
 
 
@@ -79,7 +79,7 @@ def run(  # noqa: PLR0913 - one for each option
 
     released = wanted.prepare()
     asked = _open_collection(survey)
-    targets = [paths.require_name(out) / name for name in (PLAN, *RELEASES)]
+    targets = [paths.require_name(out) / name for name in (_PLAN, *RELEASES)]
     table = open_table(paths.input_source(data, "answers"), format=format)
     named = asked.columns | paths.answer_columns(asked.names, column, map or [])
     with paths.explaining_columns(asked.names, named):
@@ -120,8 +120,8 @@ def run(  # noqa: PLR0913 - one for each option
 def _release_writers(out: Path, plan: Plan, release: Release) -> dict[Path, Writer]:
     """Return what goes into the folder; a plan that is there already stays as it is."""
     files: dict[Path, Writer] = {out / name: release.save for name in RELEASES}
-    if not _holds_plan(out / PLAN, plan):
-        files[out / PLAN] = plan.save
+    if not _holds_plan(out / _PLAN, plan):
+        files[out / _PLAN] = plan.save
     return files
 
 
@@ -160,8 +160,8 @@ def _refuse_outputs(out: Path, plan: Plan, inputs: Sequence[str | Path]) -> None
     """Refuse a folder where a file of a release would replace something else."""
     for name in RELEASES:
         refuse_to_overwrite(out / name, inputs=inputs)
-    if not _holds_plan(out / PLAN, plan):
-        refuse_to_overwrite(out / PLAN, inputs=inputs, replaceable=Kind.PLAN)
+    if not _holds_plan(out / _PLAN, plan):
+        refuse_to_overwrite(out / _PLAN, inputs=inputs, replaceable=Kind.PLAN)
 
 
 def _holds_plan(path: Path, plan: Plan) -> bool:
@@ -239,7 +239,7 @@ def _refuse_other_results(out: Path, plan: Plan) -> None:
     """Refuse a folder with the plan or the release of something else, which would be lost."""
     from chaffinch.errors import InvalidInput
 
-    for name, key in ((PLAN, "id"), ("release.json", "plan")):
+    for name, key in ((_PLAN, "id"), ("release.json", "plan")):
         try:
             document = json.loads((out / name).read_bytes())
         except (FileNotFoundError, NotADirectoryError):

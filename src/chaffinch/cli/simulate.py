@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan
     from chaffinch.simulate import Population, Simulation
 
-MOST_ROWS = 30
+_MOST_ROWS = 30
 _TRUE = ("truth", "mean")
 """What tells the true answers; shown of made-up people only."""
 
@@ -58,13 +58,13 @@ def simulate(
         return code
     output.words(f"{runs:,} collections of {people.people:,} people, seed {result.seed}.")
     output.words("")
-    rows = [_shown(row._asdict(), made_up=made) for row in result.rows()[:MOST_ROWS]]
+    rows = [_shown(row._asdict(), made_up=made) for row in result.rows()[:_MOST_ROWS]]
     truth = ["truth", "mean"] if made else []
     output.table(
         ["question", "value", *truth, "bias/se", "error", "seen", "coverage"], rows, texts=2
     )
-    if len(result.rows()) > MOST_ROWS:
-        output.words(f"The first {MOST_ROWS} of {len(result.rows()):,} values.")
+    if len(result.rows()) > _MOST_ROWS:
+        output.words(f"The first {_MOST_ROWS} of {len(result.rows()):,} values.")
     output.words("")
     output.words(
         "bias/se: bias in standard errors of the mean. error: predicted standard error; seen: "

@@ -6,21 +6,15 @@ verified by the engine before the first message is encoded.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from chaffinch.files import AnyPath
+    from chaffinch.parallel import Progress
     from chaffinch.planning.plan import Plan
     from chaffinch.wire.batches import BatchFacts
     from chaffinch.wire.messages import Tally
-
-PathLike = str | os.PathLike[str]
-Progress = Callable[[int, int | None], None]
-"""Told how many rows or messages are done, and of how many where that is known.
-
-A shuffle counts twice: what it has read, of an unknown number, then what it has written.
-"""
 
 
 class Engine(Protocol):
@@ -50,7 +44,7 @@ class Engine(Protocol):
         plan: Plan,
         target: Any,
         *,
-        record: PathLike | None = None,
+        record: AnyPath | None = None,
         progress: Progress | None = None,
     ) -> BatchFacts:
         """Write the messages of encoded files in a uniform order; refuse too small a crowd.

@@ -16,10 +16,9 @@ import numpy as np
 from chaffinch import checks
 from chaffinch.analysis.tally import check_tally
 from chaffinch.encoding.bulk import answer_batches, encode_batch, find_columns
-from chaffinch.engines.base import PathLike, Progress
 from chaffinch.errors import InvalidInput
-from chaffinch.files import storage_fault
-from chaffinch.parallel import cores, mapped
+from chaffinch.files import AnyPath, storage_fault
+from chaffinch.parallel import Progress, cores, mapped
 from chaffinch.planning.plan import Plan
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling.on_disk import Buckets
@@ -76,7 +75,7 @@ class Local:
 
         def work(numbered: tuple[int, pa.RecordBatch]) -> tuple[Codes, int]:
             reports = encode_batch(plan, places, *numbered, secure_words())
-            return message_codes(reports), reports.count
+            return _message_codes(reports), reports.count
 
         done = 0
         batches = answer_batches(table, plan, places)
@@ -97,7 +96,7 @@ class Local:
         plan: Plan,
         target: Any,
         *,
-        record: PathLike | None = None,
+        record: AnyPath | None = None,
         progress: Progress | None = None,
     ) -> BatchFacts:
         """Write the messages of encoded files in a uniform order; refuse too small a crowd.
@@ -153,7 +152,7 @@ class Local:
         return check_tally(found, plan)
 
 
-def message_codes(reports: Reports) -> Codes:
+def _message_codes(reports: Reports) -> Codes:
     """Return the codes of all messages of some reports, those in packed rows too."""
     if not reports.rows:
         return reports.messages

@@ -43,7 +43,7 @@ from pathlib import Path
 from chaffinch.errors import StorageFault
 from chaffinch.files import publish_new, sync_folder
 
-FORMAT = "chaffinch/ledger@1"
+_FORMAT = "chaffinch/ledger@1"
 _MARK_FORMAT = "chaffinch/ledger-mark@1"
 _LARGEST_MARK = 1000
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -51,7 +51,7 @@ _HEX = re.compile(r"[0-9a-f]{64}")
 
 def genesis(ledger: str, role: str, epsilon: str, delta: str) -> str:
     """Return the hash that stands before the first row: it binds role and cap."""
-    return _digest([FORMAT, ledger, role, epsilon, delta])
+    return _digest([_FORMAT, ledger, role, epsilon, delta])
 
 
 def link(previous: str, row: list[str | int]) -> str:

@@ -36,7 +36,7 @@ def word(parameter: str, value: object, *, least: int = 1) -> str:
     return value
 
 
-class Planned(Protocol):
+class _Planned(Protocol):
     """A plan of any kind: what is charged is what one release of it exposes."""
 
     @property
@@ -66,7 +66,7 @@ class Charge:
         _ = self.document, self.neighbours
 
     @classmethod
-    def of(cls, plan: Planned) -> Charge:
+    def of(cls, plan: _Planned) -> Charge:
         """Return what one round of a plan costs each person who takes part."""
         return cls(plan.id, plan.round_mechanism())
 

@@ -6,7 +6,6 @@ been released. Both are the same: a cap, and charges whose composition is proven
 
 from __future__ import annotations
 
-import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -17,14 +16,12 @@ from pathlib import Path
 from chaffinch import checks
 from chaffinch.databases import connected, writing
 from chaffinch.errors import BudgetExhausted, InvalidInput, LedgerRolledBack, StorageFault
-from chaffinch.files import remove_leftovers
+from chaffinch.files import AnyPath, remove_leftovers
 from chaffinch.ledger import schema
 from chaffinch.ledger.chain import Mark
 from chaffinch.ledger.charge import Charge, Entry, fits, promised, total, word
 from chaffinch.ledger.schema import ROLES, Head, History, guarded
 from chaffinch.privacy import Guarantee, Target
-
-AnyPath = str | os.PathLike[str]
 
 TRIES = 4
 """How often a verdict is worked out without the lock before it is worked out with it."""

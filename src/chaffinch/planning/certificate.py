@@ -27,7 +27,7 @@ from chaffinch.wire.documents import identified
 if TYPE_CHECKING:
     from chaffinch.planning.plan import Part, Plan
 
-CERTIFICATE_FORMAT = "chaffinch/certificate@1"
+_CERTIFICATE_FORMAT = "chaffinch/certificate@1"
 _ROOM = 1e-9
 """The share of delta that is left to roundings of whoever checks."""
 
@@ -40,7 +40,7 @@ class Certificate:
 
     def document(self) -> dict[str, Any]:
         """Return the certificate as it stands in its file."""
-        return identified(CERTIFICATE_FORMAT, self.body)
+        return identified(_CERTIFICATE_FORMAT, self.body)
 
     def save(self, path: str | Path) -> None:
         """Write it to a file for ``tools/check_certificate.py``."""

@@ -17,14 +17,14 @@ from chaffinch.questions import LARGEST_VALUE, Bit, Choice, Flags, Number, Quest
 from chaffinch.wire.documents import Exact, RealNumber, RealText, Strict, real_text
 
 PLAN_FORMAT = "chaffinch/plan@1"
-End = Annotated[int, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
+_End = Annotated[int, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 
 
 class Range(Strict):
     """Whole numbers from ``first`` to ``last``, both included."""
 
-    first: End
-    last: End
+    first: _End
+    last: _End
 
 
 class BitModel(Strict):

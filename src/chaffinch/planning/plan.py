@@ -43,7 +43,7 @@ LARGEST_FILE = 256 << 20
 _RULE = f"a plan in the format {PLAN_FORMAT}"
 MOST_QUESTIONS = 100
 _MOST_CODES = 10_000_000
-MOST_SLOTS = 1_000_000
+_MOST_SLOTS = 1_000_000
 HONEST_SHARES = (Fraction(9, 10), Fraction(7, 10), Fraction(1, 2))
 """A plan says what is left of its guarantee when only so many of the users are honest."""
 
@@ -121,7 +121,7 @@ class Plan:
                 "questions", "at least one, all with different names", [p.name for p in self.parts]
             )
         checks.whole("number of codes", self.codes, least=1, most=_MOST_CODES)
-        checks.whole("number of slots", self.slots, least=1, most=MOST_SLOTS)
+        checks.whole("number of slots", self.slots, least=1, most=_MOST_SLOTS)
 
     def _check_shares(self) -> None:
         """Refuse shares that cannot be true: fewer honest users never protect better."""

@@ -33,7 +33,6 @@ MOST_MESSAGES = 64
 """By default a report has at most so many slots: what a small device can seal in a blink."""
 _LARGEST_DELTA = 0.01
 """A larger delta would let one answer in a hundred stand open; it is mostly a swapped epsilon."""
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     max_messages: int = MOST_MESSAGES,
     honest: float = 1.0,
     title: str = "",
-    progress: Progress | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Plan:
     """Return the plan that fits best: give ``target`` to get its error, or ``error`` for privacy.
 
@@ -133,7 +132,9 @@ def _task(
     )
 
 
-def _meeting_target(task: Task, promise: tuple[float, float], tell: Progress) -> list[Candidate]:
+def _meeting_target(
+    task: Task, promise: tuple[float, float], tell: Callable[[str], None]
+) -> list[Candidate]:
     """Return every candidate that keeps the promise."""
     found: list[Candidate | None] = []
     if len(task.questions) == 1:
@@ -149,7 +150,9 @@ def _meeting_target(task: Task, promise: tuple[float, float], tell: Progress) ->
     return [*(one for one in found if one is not None), for_local_target(promise, task)]
 
 
-def _meeting_error(task: Task, error: Error, delta: float, tell: Progress) -> list[Candidate]:
+def _meeting_error(
+    task: Task, error: Error, delta: float, tell: Callable[[str], None]
+) -> list[Candidate]:
     """Return every candidate with so small an error."""
     needed = error.standard_error(task.reports)
     if len(task.questions) == 1:

@@ -23,7 +23,7 @@ from chaffinch.privacy import Target
 from chaffinch.questions import Question, Survey
 from chaffinch.wire.documents import Strict
 
-LARGEST_FILE = 64 << 20
+_LARGEST_FILE = 64 << 20
 _RULE = "a survey"
 _HINT = "`chaffinch plan --example` prints a survey to start from"
 _Share = Annotated[float, Field(gt=0, le=1)] | Annotated[str, Field(pattern=r"^[0-9.]+ ?%$")]
@@ -152,7 +152,7 @@ class SurveyFile:
 def load_survey(path: str | Path) -> SurveyFile:
     """Return the survey in a file, or raise InvalidFile with all its faults."""
     place = Path(path)
-    text = read_small(place, most=LARGEST_FILE, must_be=_RULE)
+    text = read_small(place, most=_LARGEST_FILE, must_be=_RULE)
     return survey_from(text, name=place.name, folder=place.parent)
 
 
@@ -234,7 +234,7 @@ def _filled(model: _Entry, folder: Path) -> _Entry:
         return model
     path = folder / model.values_file
     rule = "a list of values"
-    text = read_small(path, most=LARGEST_FILE, must_be=rule)
+    text = read_small(path, most=_LARGEST_FILE, must_be=rule)
     lines = _decoded(text, f"file {path.name}", rule).splitlines()
     listed = [line.strip() for line in lines if line.strip()]
     return model.model_copy(update={"values": listed})

@@ -23,7 +23,7 @@ from chaffinch.release.surveys import Answer, Release, Summary
 from chaffinch.wire.documents import Strict, faults_of, unique_keys
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 
-LARGEST_FILE = 1 << 30
+_LARGEST_FILE = 1 << 30
 _LARGEST_NUMBER = 1e280
 _OTHERS = {
     surveys.FORMAT: "this is the release of a survey: use chaffinch.load_release",
@@ -275,7 +275,7 @@ def reach_release_schema() -> dict[str, Any]:
 
 
 def _read_file(path: str | Path, form: str) -> bytes:
-    return read_small(path, most=LARGEST_FILE, must_be=_rule(form))
+    return read_small(path, most=_LARGEST_FILE, must_be=_rule(form))
 
 
 def _rule(form: str) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-METADATA = b"chaffinch.release"
+_METADATA = b"chaffinch.release"
 """The key under which a Parquet file holds the document of its release, without the rows."""
 
 # Spreadsheets take a text that begins so for a formula; the wide forms too, in some languages.
@@ -44,14 +44,14 @@ def csv_bytes(rows: Iterable[_Cells], columns: TableColumns) -> bytes:
     """
     lines = [",".join(map(_in_quotes, columns.names))]
     for row in rows:
-        words = (_in_quotes(harmless_text(str(text))) for text in row[: columns.texts])
+        words = (_in_quotes(_harmless_text(str(text))) for text in row[: columns.texts])
         # Not in quotes: some readers would take the whole column for text.
         numbers = ("" if one is None else repr(one) for one in row[columns.texts :])
         lines.append(",".join([*words, *numbers]))
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def harmless_text(text: str) -> str:
+def _harmless_text(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula.
 
     >>> harmless_text("=1+1"), harmless_text("tea"), harmless_text("-5")
@@ -74,7 +74,7 @@ def parquet_bytes(rows: Iterable[_Cells], columns: TableColumns, facts: Mapping[
         )
         for place, name in enumerate(columns.names)
     ]
-    schema = pa.schema(fields, {METADATA: json.dumps(dict(facts), allow_nan=False).encode()})
+    schema = pa.schema(fields, {_METADATA: json.dumps(dict(facts), allow_nan=False).encode()})
     arrays = [
         pa.array(cells, field.type)
         for cells, field in zip(zip(*rows, strict=True), fields, strict=True)

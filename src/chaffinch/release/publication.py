@@ -16,7 +16,7 @@ from chaffinch.release import files
 from chaffinch.release.statement import Statement
 from chaffinch.release.text import WIDTH, statement_text
 
-SUFFIXES = (".json", ".csv", ".parquet", ".html")
+_SUFFIXES = (".json", ".csv", ".parquet", ".html")
 
 _GUARANTEE = ("epsilon", "delta", "neighbours", "view", "crowd", "local_epsilon", "method")
 _promised_values = attrgetter(*_GUARANTEE)
@@ -95,8 +95,8 @@ class Publication(ABC):
 def check_suffix(path: Path) -> str:
     """Return how a file of a release is to be written; refuse a suffix that says nothing."""
     suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise InvalidInput("file name", "one that ends in " + ", ".join(SUFFIXES), path.name)
+    if suffix not in _SUFFIXES:
+        raise InvalidInput("file name", "one that ends in " + ", ".join(_SUFFIXES), path.name)
     return suffix
 
 

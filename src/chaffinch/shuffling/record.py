@@ -26,7 +26,6 @@ Names of inputs stay here. They are in no batch, message or error.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -42,7 +41,7 @@ from chaffinch.databases import (
     writing,
 )
 from chaffinch.errors import BatchRepeated, InvalidFile, Reason, StorageFault
-from chaffinch.files import state_folder
+from chaffinch.files import AnyPath, state_folder
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of, new_name
 
 _VERSION = 1
@@ -72,7 +71,7 @@ def usual_record(plan_id: str) -> Path:
 class Record:
     """The names that one shuffler has put into batches, in a file that only grows."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: AnyPath) -> None:
         self._path = Path(path).absolute()
 
     def claim(self, names: Sequence[str], facts: BatchFacts, counts: CodeCounts) -> BatchFacts:

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from scipy import special
 
 from chaffinch.planning.plan import Part
-from chaffinch.protocols.noise import Noise, Truth
+from chaffinch.protocols.noise import Floats, Noise, Truth
 from chaffinch.questions import Flags, Number
 from chaffinch.wire.batches import Counts
 
-Floats = NDArray[np.float64]
-LONGEST = 1 << 14
+_LONGEST = 1 << 14
 """Laws over more outcomes than this are close to normal: the score is linear there."""
 _LONGEST_PAIR = 1 << 10
 _REACH = 12.0
@@ -149,7 +148,7 @@ class _Table:
     def made(cls, noise: Noise, held: int, people: int) -> _Table:
         """Return log P[S | held + 1] − log P[S | held]."""
         spread = float(noise.tally_variance(held, people))
-        if _outcomes(noise, held, people) > LONGEST:
+        if _outcomes(noise, held, people) > _LONGEST:
             mean = float(noise.base(people) + noise.slope * held)
             return cls(0, np.array([-float(noise.slope) * mean / spread]), 1.0 / spread)
         laws = [law(noise, held + more, people) for more in (0, 1)]
@@ -196,7 +195,7 @@ def crowds(part: Part, crowd: int) -> Iterator[Attack]:
 def worst_attack(part: Part, crowd: int, epsilon: float) -> Attack:
     """Return the attack that leaks most at ``epsilon``, or the usual worst in a large crowd."""
     found = list(crowds(part, crowd))
-    most = _LONGEST_PAIR if found[0].is_pair else LONGEST
+    most = _LONGEST_PAIR if found[0].is_pair else _LONGEST
     if max(_outcomes(attack.noise, attack.joined, crowd) for attack in found) > most:
         # All others where the target is in world 1; in a large crowd it hardly matters.
         return max(found, key=lambda attack: attack.joined)

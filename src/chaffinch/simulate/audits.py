@@ -18,19 +18,20 @@ from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.planning.candidates import smallest_epsilon
 from chaffinch.planning.plan import Part, Plan
+from chaffinch.protocols.noise import Floats
 from chaffinch.rounding import promise_text
-from chaffinch.simulate.attacks import Attack, Floats, worst_attack
+from chaffinch.simulate.attacks import Attack, worst_attack
 from chaffinch.simulate.judging import clopper_pearson, same_law
 from chaffinch.simulate.pipeline import Pipeline, Seen, collect, collect_alone
 from chaffinch.simulate.populations import draw_tallies
 from chaffinch.simulate.seeded import chosen, generator
 
-SMALL_CROWD = 20
+_SMALL_CROWD = 20
 _LARGEST_REAL_CROWD = 100
 """Larger crowds are attacked through the sampler of tallies, which has the same law."""
 _SAMPLED = 20
 """The sampler is so much cheaper that it gets so many times the trials."""
-LIMIT = 6.5
+_LIMIT = 6.5
 """Standard deviations that order and freshness may be off: a chance below 1e-10 each."""
 _UNLIKELY = 1e-8
 """A smaller p-value of the law of the tallies is no chance any more."""
@@ -81,7 +82,7 @@ class Audit:
     @property
     def ok(self) -> bool:
         """Return whether nothing was found to be broken."""
-        watched = max(self.order, self.repeats) <= LIMIT and self.law >= _UNLIKELY
+        watched = max(self.order, self.repeats) <= _LIMIT and self.law >= _UNLIKELY
         return watched and all(one.ok for one in self.findings)
 
     @property
@@ -109,9 +110,9 @@ class Audit:
     @property
     def verdict(self) -> str:
         """Return the result in a few sentences."""
-        if self.order > LIMIT:
+        if self.order > _LIMIT:
             return "Broken: the order of the shuffled messages is not uniform."
-        if self.repeats > LIMIT:
+        if self.repeats > _LIMIT:
             return "Broken: different collections share their noise."
         best = self.sharpest
         if self.law < _UNLIKELY and (best is None or best.ok):
@@ -171,7 +172,7 @@ def audit(
     trials = checks.whole("number of trials", trials, least=1000, most=10**9)
     delta = checks.delta(delta)
     confidence = checks.real("confidence", confidence, least=0.5, most=1 - 1e-12)
-    sizes = {1, min(plan.crowd, SMALL_CROWD), plan.crowd} if crowd is None else {crowd}
+    sizes = {1, min(plan.crowd, _SMALL_CROWD), plan.crowd} if crowd is None else {crowd}
     root = chosen(seed)
     jobs = [
         (part, checks.whole("crowd", size, least=1))

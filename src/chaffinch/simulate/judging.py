@@ -12,13 +12,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from chaffinch.privacy.numerics.roots import bisect_whole
+from chaffinch.protocols.noise import Floats
+from chaffinch.wire.batches import Counts
 
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
 _LEAST_CELL = 25.0
 _MOST_COLUMNS = 8
 

@@ -21,14 +21,14 @@ from chaffinch.errors import PlanMismatch
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.planning.audiences.prediction import Crowd
+from chaffinch.protocols.noise import Draws
 from chaffinch.simulate.publishers import Publishers
 from chaffinch.simulate.seeded import generator
+from chaffinch.wire.batches import Counts
 
 if TYPE_CHECKING:
     from chaffinch.analysis.audiences.logos import Logos
 
-Draws = np.random.Generator
-Counts = NDArray[np.int64]
 _TRIES = 16
 _NEVER = 1e-20
 

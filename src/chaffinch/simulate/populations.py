@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.protocols.noise import Draws, Places, Truth
+from chaffinch.protocols.noise import Draws, Floats, Places, Truth
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from chaffinch.simulate.seeded import generator
 from chaffinch.wire.batches import Counts
 
-Floats = NDArray[np.float64]
-STEPS = 200
+_STEPS = 200
 """Made-up numbers lie on a grid of so many steps from the lower bound to the upper one."""
 
 
@@ -167,7 +166,7 @@ def _draw_population(
             chances = np.full(len(ranks), 0.5) if exponent is None else ranks**-exponent
             truths.append(Truth("flags", people, draws.binomial(people, chances)))
             continue
-        shares = np.linspace(0.0, 1.0, STEPS + 1) if question.shape == "number" else None
+        shares = np.linspace(0.0, 1.0, _STEPS + 1) if question.shape == "number" else None
         weight = weights(_size(question) if shares is None else len(shares))
         counts = draws.multinomial(people, weight / weight.sum())
         truths.append(Truth(question.shape, people, counts, shares))

@@ -21,9 +21,9 @@ from chaffinch.errors import InvalidInput
 from chaffinch.planning.audiences import prediction
 from chaffinch.planning.audiences.audience import Audience, Group
 from chaffinch.planning.audiences.plan import MOST_IDS
+from chaffinch.protocols.noise import Floats
 from chaffinch.simulate.seeded import generator
 
-Floats = NDArray[np.float64]
 _MOST_DRAWN = 1 << 20
 """Ids whose views are drawn at once."""
 

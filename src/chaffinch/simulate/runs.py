@@ -16,13 +16,13 @@ from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols.base import number_protocol, number_question
-from chaffinch.protocols.noise import Noise, Truth
+from chaffinch.protocols.noise import Floats, Noise, Truth
 from chaffinch.simulate import judging
-from chaffinch.simulate.populations import Floats, Population, draw_tallies
+from chaffinch.simulate.populations import Population, draw_tallies
 from chaffinch.simulate.seeded import chosen, generator
 from chaffinch.wire.batches import Counts
 
-FALSE_ALARM = 1e-6
+_FALSE_ALARM = 1e-6
 """How likely a correct pipeline is called wrong, all tests of a simulation together."""
 _MOST_RUNS = 10**7
 _CELLS = 1 << 21
@@ -58,7 +58,7 @@ class Simulation:
     """Per question: how often the simultaneous intervals all held at once."""
     faults: tuple[str, ...]
     """What was further off than chance allows; empty for a correct pipeline."""
-    false_alarm: float = FALSE_ALARM
+    false_alarm: float = _FALSE_ALARM
 
     @property
     def ok(self) -> bool:
@@ -129,7 +129,7 @@ def simulate(
             progress(place + 1)
     # Per value: bias, variance, coverage; per question: coverage of all values together.
     tests = sum(3 * len(study.truth) + 1 for study in studies)
-    faults = [fault for study in studies for fault in study.faults(alpha, FALSE_ALARM / tests)]
+    faults = [fault for study in studies for fault in study.faults(alpha, _FALSE_ALARM / tests)]
     return Simulation(
         plan_id=plan.id,
         seed=root,

@@ -20,7 +20,7 @@ from chaffinch.tables.arrays import plain_array
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Law = Callable[[object], Any]
+_Law = Callable[[object], Any]
 _PRIVATE = "something else, not shown because it is private"
 
 
@@ -51,7 +51,7 @@ def numbers_of(
     array([1, 2], dtype=uint32)
     """
     if isinstance(column, Mapping):
-        return flags_of(question, column, first_row=first_row)
+        return _flags_of(question, column, first_row=first_row)
     kernel = _KERNELS[type(question)]
     parts = []
     row = first_row
@@ -69,7 +69,7 @@ def numbers_of(
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def flags_of(
+def _flags_of(
     question: Question, columns: Mapping[str, pa.Array], *, first_row: int = 1
 ) -> NDArray[np.uint8]:
     """Return the flags that are kept in yes/no columns of their own, named after them."""
@@ -108,7 +108,7 @@ def _choices(question: Choice, array: pa.Array) -> NDArray[np.uint32]:
     return places.astype(np.uint32)
 
 
-def _listed(question: Choice) -> Law:
+def _listed(question: Choice) -> _Law:
     """Return the question's law, quicker for labels spelled as they are listed."""
     if isinstance(question.values, range):
         return question.number
@@ -211,7 +211,7 @@ def _flag_lists(question: Flags, array: pa.Array) -> NDArray[np.uint8] | None:
     return matrix
 
 
-def _looked_up(law: Law, array: pa.Array, kind: Any) -> NDArray[Any]:
+def _looked_up(law: _Law, array: pa.Array, kind: Any) -> NDArray[Any]:
     """Return the law of each answer, asking it once for every different one."""
     import pyarrow as pa
 
@@ -240,7 +240,7 @@ def _looked_up(law: Law, array: pa.Array, kind: Any) -> NDArray[Any]:
     return np.array(table, kind)[places] if len(array) else np.zeros(0, kind)
 
 
-def _refusal(law: Law, answer: object) -> InvalidAnswer:
+def _refusal(law: _Law, answer: object) -> InvalidAnswer:
     try:
         law(answer)
     except InvalidAnswer as error:

@@ -23,8 +23,8 @@ from chaffinch.tables.sources import Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS = 65_536
-FORMATS: dict[str, Callable[[Source], Opened]] = {
+_ROWS = 65_536
+_FORMATS: dict[str, Callable[[Source], Opened]] = {
     "csv": lambda source: text.open_csv(source, ","),
     "tsv": lambda source: text.open_csv(source, "\t"),
     "jsonl": text.open_lines,
@@ -32,7 +32,7 @@ FORMATS: dict[str, Callable[[Source], Opened]] = {
     "arrow": columnar.open_arrow,
 }
 _FIRST_LINE = "the first line is read as the names of the columns"
-_SUFFIXES = {f".{name}": name for name in FORMATS} | {
+_SUFFIXES = {f".{name}": name for name in _FORMATS} | {
     ".ndjson": "jsonl",
     ".feather": "arrow",
     ".ipc": "arrow",
@@ -64,7 +64,7 @@ class Table:
         if times != 1:
             raise self._alike(name, times)
 
-    def batches(self, columns: Sequence[str], *, rows: int = ROWS) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], *, rows: int = _ROWS) -> Iterator[pa.RecordBatch]:
         """Return the chosen columns in order, at most ``rows`` rows at a time."""
         if isinstance(columns, str) or not columns:
             raise InvalidInput("columns", "a list of names of columns", columns)
@@ -117,7 +117,7 @@ def open_table(source: Any, *, format: str | None = None) -> Table:  # noqa: A00
     A sequence without a name becomes the one column ``answers``.
     """
     if format is not None:
-        checks.choice("format", format, tuple(FORMATS))
+        checks.choice("format", format, tuple(_FORMATS))
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         found = sources.standard_input() if path == "-" else sources.from_path(Path(path))
@@ -126,7 +126,7 @@ def open_table(source: Any, *, format: str | None = None) -> Table:  # noqa: A00
     else:
         return _table(objects.open_object(source), getattr(source, "nbytes", None))
     kind = format or _format(found)
-    return _table(FORMATS[kind](found), found.size, first_line=kind in ("csv", "tsv"))
+    return _table(_FORMATS[kind](found), found.size, first_line=kind in ("csv", "tsv"))
 
 
 def _table(opened: Opened, size: Any, *, first_line: bool = False) -> Table:
@@ -146,7 +146,7 @@ def _format(source: Source) -> str:
     raise InvalidTable(
         "of a format that its name tells",
         f"{source.name!r}",
-        hint="give the format: " + ", ".join(FORMATS),
+        hint="give the format: " + ", ".join(_FORMATS),
     )
 
 

@@ -151,7 +151,7 @@ def from_path(path: Path) -> Source:
     if source.zipped:
         source.packed = lambda: status.st_size
     with source.open() as file, reading(name, "gzip" if source.zipped else "table"):
-        source.head = beginning(file)
+        source.head = _beginning(file)
     return _not_empty(source)
 
 
@@ -163,14 +163,14 @@ def from_stream(file: BinaryIO, *, name: str = "", owned: bool = False) -> Sourc
     with reading(base, "table"):
         if not owned and file.seekable():
             file.seek(0)
-        start = beginning(file)
+        start = _beginning(file)
         if start[:2] == _GZIP:
             source.zipped = True
             replay = _Replay(start, file, owned=owned)
             source.packed = lambda: replay.given
             zipped = cast("BinaryIO", io.BufferedReader(replay, 1 << 20))
             file = cast("BinaryIO", gzip.GzipFile(fileobj=zipped))
-            start = beginning(file)
+            start = _beginning(file)
         if not source.zipped and not owned and file.seekable():
             source.shared = file
         else:
@@ -184,7 +184,7 @@ def standard_input() -> Source:
     return from_stream(sys.stdin.buffer, name="standard input")
 
 
-def beginning(file: BinaryIO) -> bytes:
+def _beginning(file: BinaryIO) -> bytes:
     """Return the first bytes, and at least one whole line where lines are short enough."""
     head = b""
     while len(head) < _HEAD or (b"\n" not in head and len(head) < LONGEST_LINE):

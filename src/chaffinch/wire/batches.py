@@ -28,7 +28,7 @@ _LARGEST_SPACE = 10_000_000
 """As many different messages as a plan may have; counts of all of them fit into memory."""
 LARGEST_REPORTS = 10**12
 _LARGEST_ROUND = 10**6
-STAGES = ("encoded", "shuffled")
+_STAGES = ("encoded", "shuffled")
 _VERSION = "2"
 _PREFIX = "chaffinch."
 _WHOLE_FACTS = ("reports", "space", "round")
@@ -70,7 +70,7 @@ class BatchFacts:
         plan: object = self.plan_id
         if not (isinstance(plan, str) and plan.isascii() and plan.isprintable() and plan):
             raise InvalidInput("plan id", "a text of printable ASCII characters", plan)
-        checks.choice("stage of the messages", self.stage, STAGES)
+        checks.choice("stage of the messages", self.stage, _STAGES)
         if not re.fullmatch(r"[0-9a-f]{32}", self.name):
             raise InvalidInput("name of a batch", "32 hexadecimal digits", "something else")
         checks.whole("number of reports", self.reports, most=LARGEST_REPORTS)

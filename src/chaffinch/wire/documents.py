@@ -32,7 +32,7 @@ _KINDS = {
     "chaffinch/reach-plan": "this is a plan for audiences, for chaffinch reach",
 }
 _Document = TypeVar("_Document", bound=BaseModel)
-Made = TypeVar("Made")
+_Made = TypeVar("_Made")
 
 
 class Strict(BaseModel):
@@ -80,13 +80,13 @@ def read_document(
 
 
 def same_again(
-    build: Callable[[], Made],
-    describe: Callable[[Made], dict[str, Any]],
+    build: Callable[[], _Made],
+    describe: Callable[[_Made], dict[str, Any]],
     body: dict[str, Any],
     *,
     name: str,
     rule: str,
-) -> Made:
+) -> _Made:
     """Return what a document describes, if describing it again says nothing else."""
     try:
         made = build()

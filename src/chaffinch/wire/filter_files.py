@@ -25,23 +25,23 @@ from pydantic import Field, ValidationError
 
 from chaffinch import checks
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.files import atomic, storage_fault
+from chaffinch.files import AnyPath, atomic, storage_fault
 from chaffinch.questions import label
 from chaffinch.wire.documents import Strict, canonical, faults_of
 
 LEAST_BITS, MOST_BITS = 2**6, 2**29
 MOST_ROWS = 20
 """As many rows as the accountant can judge (privacy.FlippedFilters)."""
-FORMAT = "chaffinch/filter@1"
-_RULE = f"a filter in the format {FORMAT}"
-_FIRST_LINE = f"{FORMAT}\n".encode()
+_FORMAT = "chaffinch/filter@1"
+_RULE = f"a filter in the format {_FORMAT}"
+_FIRST_LINE = f"{_FORMAT}\n".encode()
 _LONGEST_HEAD = 4096
 _ALIGNED = 64
 _Digits16 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 _Digits32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class Facts(Strict):
+class _Facts(Strict):
     """What a filter file says of its rows."""
 
     plan_id: _Digits32
@@ -94,7 +94,7 @@ class Filter:
         """Return the SHA-256 of facts and rows, which stands in its file too."""
         return _checksum(self._facts("0" * 64), self.rows)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: AnyPath) -> None:
         """Write the filter to a file, which is there in full or not at all."""
         facts = self._facts(self.digest)
         with atomic(path, permissions=stat.S_IRUSR | stat.S_IWUSR) as file:
@@ -102,8 +102,8 @@ class Filter:
             for row in self.rows:
                 file.write(np.ascontiguousarray(row, "<u8").data)
 
-    def _facts(self, checksum: str) -> Facts:
-        return Facts(
+    def _facts(self, checksum: str) -> _Facts:
+        return _Facts(
             plan_id=self.plan_id,
             publisher=self.publisher,
             key=self.key,
@@ -114,7 +114,7 @@ class Filter:
         )
 
 
-def load_filter(path: str | os.PathLike[str]) -> Filter:
+def load_filter(path: AnyPath) -> Filter:
     """Return the filter in a file; refuse one with anything amiss."""
     place = Path(path)
     name = f"filter file {place.name!r}"
@@ -142,14 +142,14 @@ def load_filter(path: str | os.PathLike[str]) -> Filter:
         raise _wrong(name, f"a {error.parameter} that is not {error.must_be}") from None
 
 
-def _opened(name: str, file: BinaryIO) -> tuple[Facts, int]:
+def _opened(name: str, file: BinaryIO) -> tuple[_Facts, int]:
     """Return the facts of a file and where its rows start, if it has exactly that size."""
     head = file.read(_LONGEST_HEAD)
     if not head.startswith(_FIRST_LINE):
         known = head.startswith(b"chaffinch/filter@")
         raise _wrong(name, "one of another version" if known else "something else")
     try:
-        facts = Facts.model_validate_json(head[len(_FIRST_LINE) :].partition(b"\n")[0])
+        facts = _Facts.model_validate_json(head[len(_FIRST_LINE) :].partition(b"\n")[0])
     except ValidationError as fault:
         raise _wrong(name, *faults_of(fault)) from None
     written = _head(facts)
@@ -161,12 +161,12 @@ def _opened(name: str, file: BinaryIO) -> tuple[Facts, int]:
     return facts, len(written)
 
 
-def _head(facts: Facts) -> bytes:
+def _head(facts: _Facts) -> bytes:
     lines = _FIRST_LINE + canonical(facts.model_dump()) + b"\n"
     return lines + bytes(-len(lines) % _ALIGNED)
 
 
-def _checksum(facts: Facts, rows: Iterable[NDArray[np.uint64]]) -> str:
+def _checksum(facts: _Facts, rows: Iterable[NDArray[np.uint64]]) -> str:
     """Return the SHA-256 of the facts, without any checksum, and of the rows."""
     found = hashlib.sha256(canonical(facts.model_dump(exclude={"sha256"})))
     for row in rows:

@@ -30,7 +30,7 @@ from chaffinch.containers.parquet import (
 )
 from chaffinch.containers.thrift import Thrift
 from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, PlanMismatch, Reason
-from chaffinch.files import storage_fault
+from chaffinch.files import AnyPath, storage_fault
 from chaffinch.wire.batches import (
     BatchFacts,
     CodeCounts,
@@ -62,7 +62,7 @@ class MessageReader:
     the last batch, when everything agreed.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | BinaryIO) -> None:
+    def __init__(self, source: AnyPath | BinaryIO) -> None:
         self._file = _open_source(source)
         self.name = self._file.label
         self.rows: int | None = None

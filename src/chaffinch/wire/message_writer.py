@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput, StorageFault
-from chaffinch.files import atomic, storage_fault
+from chaffinch.files import AnyPath, atomic, storage_fault
 from chaffinch.wire.batches import (
     LARGEST_REPORTS,
     BatchFacts,
@@ -50,7 +50,7 @@ class MessageWriter:
 
     def __init__(
         self,
-        target: str | os.PathLike[str] | BinaryIO,
+        target: AnyPath | BinaryIO,
         *,
         plan_id: str,
         stage: str,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import special
@@ -13,23 +13,25 @@ from chaffinch import checks
 from chaffinch.analysis import adjust
 from chaffinch.analysis.audiences.logos import Logos, count_logos
 from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch
+from chaffinch.files import AnyPath
 from chaffinch.ledger import Charge, Entry, Ledger
+from chaffinch.parallel import Progress
 from chaffinch.planning.audiences.audience import Group, overlaps_left_out, usual_groups
-from chaffinch.planning.audiences.estimator import Columns, Floats
+from chaffinch.planning.audiences.estimator import Columns
 from chaffinch.planning.audiences.plan import ReachPlan, require_plan
+from chaffinch.protocols.noise import Floats
 from chaffinch.release.audiences import ReachRelease, ReachRow
 from chaffinch.wire.filter_files import Filter, load_filter
 
-ADJUSTMENTS = ("none", "non-negative")
+_ADJUSTMENTS = ("none", "non-negative")
 _MOST_GROUPS = 1000
 _FEW_BALLS = 30
 """Groups with fewer balls than this are too small for a normal law of the hash."""
-Source = Filter | str | os.PathLike[str]
-Progress = Callable[[int, int | None], None]
+_Source = Filter | AnyPath
 
 
 def analyze(
-    filters: Sequence[Source] | Logos,
+    filters: Sequence[_Source] | Logos,
     plan: ReachPlan,
     *,
     groups: Sequence[Group] = (),
@@ -47,7 +49,7 @@ def analyze(
     the release. With a ``ledger`` the release is charged before it is handed out, under the
     fingerprint of its campaign key: other filters with that key are refused.
     """
-    checks.choice("adjustment", adjustment, ADJUSTMENTS)
+    checks.choice("adjustment", adjustment, _ADJUSTMENTS)
     share = checks.real("level", level, least=0.5, most=1 - 1e-12)
     require_plan(plan).verify()
     if not (ledger is None or isinstance(ledger, Ledger)):
@@ -83,7 +85,7 @@ def charge_release(ledger: Ledger, plan: ReachPlan, release: ReachRelease) -> En
         return paid
 
 
-def _count_filters(filters: Sequence[Source], plan: ReachPlan, progress: Progress | None) -> Logos:
+def _count_filters(filters: Sequence[_Source], plan: ReachPlan, progress: Progress | None) -> Logos:
     if isinstance(filters, (str, bytes, os.PathLike, Filter)):
         raise InvalidInput("filters", "a list, one for each publisher", type(filters).__name__)
     opened = [one if isinstance(one, Filter) else load_filter(one) for one in filters]

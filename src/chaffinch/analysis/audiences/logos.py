@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch
-from chaffinch.parallel import MOST_WORKERS, cores, mapped
+from chaffinch.parallel import MOST_WORKERS, Progress, cores, mapped
 from chaffinch.planning.audiences.plan import FULL_BELOW, ReachPlan, require_plan
 from chaffinch.sampling import logo_counts
 from chaffinch.wire.filter_files import Filter
@@ -61,7 +61,7 @@ def count_logos(
     plan: ReachPlan,
     *,
     workers: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Logos:
     """Return the logos of one filter from each publisher, given in any order.
 
@@ -69,7 +69,7 @@ def count_logos(
     """
     threads = cores() if workers is None else workers
     checks.whole("number of workers", threads, least=1, most=MOST_WORKERS)
-    ordered = aligned(filters, require_plan(plan))
+    ordered = _aligned(filters, require_plan(plan))
     rows = [row for one in ordered for row in one.rows]
     counts = np.zeros(1 << len(rows), np.int64)
     done = 0
@@ -85,7 +85,7 @@ def count_logos(
     return Logos(plan.id, ordered[0].key, batches, counts, digests)
 
 
-def aligned(filters: Sequence[Filter], plan: ReachPlan) -> list[Filter]:
+def _aligned(filters: Sequence[Filter], plan: ReachPlan) -> list[Filter]:
     """Return the filters in the order of the plan's publishers, if they belong together."""
     given: Sequence[object] = filters
     if not all(isinstance(one, Filter) for one in given):

@@ -33,7 +33,7 @@ _LIST = Parameter(negative=())
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class ReachOptions:
+class _ReachOptions:
     """What a release says."""
 
     any: Annotated[tuple[str, ...], _LIST, Parameter(show_default=False)] = ()
@@ -64,7 +64,7 @@ def analyze(
     *,
     plan: Path,
     out: Annotated[list[Path] | None, Parameter(name=["--out", "-o"], negative=())] = None,
-    wanted: ReachOptions = ReachOptions(),  # noqa: B008 - frozen
+    wanted: _ReachOptions = _ReachOptions(),  # noqa: B008 - frozen
     budget: Budget = Budget(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Filters:
+class _Filters:
     """Filters by their numbers, in place of a plan."""
 
     filters: int | None = None
@@ -51,7 +51,7 @@ class Filters:
 def compare(
     *,
     plan: Path | None = None,
-    filters: Filters = Filters(),  # noqa: B008 - frozen
+    filters: _Filters = _Filters(),  # noqa: B008 - frozen
     delta: float | None = None,
     samples: int = 100_000,
     seed: int = 0,
@@ -75,7 +75,7 @@ def compare(
     """
     from chaffinch.errors import InvalidInput
 
-    if plan is not None and filters != Filters():
+    if plan is not None and filters != _Filters():
         raise InvalidInput("filters", "given by --plan or by numbers", paths.Plainly("both"))
     found = None if plan is None else paths.open_reach_plan(plan)
     mechanism = filters.mechanism() if found is None else found.mechanism

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from chaffinch.simulate import Publishers
 
 _UNIVERSE = 100_000
-SEED = 2026
-EPSILON, DELTA = 1.0, 1e-9
-TITLE = "Autumn campaign (made-up ids)"
+_SEED = 2026
+_EPSILON, _DELTA = 1.0, 1e-9
+_TITLE = "Autumn campaign (made-up ids)"
 SIZES = {"daily": 40_000, "radio": 20_000, "shop": 45_000}
 _FREQUENCIES = 2
-RELEASES = ("release.html", "release.json")
+_RELEASES = ("release.html", "release.json")
 
 
 def demo(
@@ -41,11 +41,11 @@ def demo(
     names = list(SIZES)
     audience = Audience(names, frequencies=_FREQUENCIES)
     # A few ids are seen often and everywhere, most of them hardly ever.
-    made_up = simulate.heavy_tailed(audience, list(SIZES.values()), universe=_UNIVERSE, seed=SEED)
+    made_up = simulate.heavy_tailed(audience, list(SIZES.values()), universe=_UNIVERSE, seed=_SEED)
     output.say(f"Counting {made_up.people:,} made-up ids at {len(names)} publishers ...")
     with output.thinking("planning") as tell:
-        target = Target(EPSILON, DELTA)
-        plan = reach.plan(audience, sizes=SIZES, target=target, title=TITLE, progress=tell)
+        target = Target(_EPSILON, _DELTA)
+        plan = reach.plan(audience, sizes=SIZES, target=target, title=_TITLE, progress=tell)
     with paths.fill_folder(out, own=_is_demo(out, plan)) as folder:
         plan.save(folder / "campaign.plan.json")
         # The ids are made up from a seed; key and flips are not.
@@ -60,11 +60,11 @@ def demo(
             filters.append(made)
         key.save(folder / "campaign.key")
         release = reach.analyze(filters, plan)
-        for one in RELEASES:
+        for one in _RELEASES:
             release.save(folder / one)
     truth = {group.name: made_up.truth(group) for group in usual_groups(audience)}
     inputs = [f"{name}.{kind}" for name in names for kind in ("csv", "filter")]
-    written = ("campaign.plan.json", "campaign.key", *inputs, *RELEASES)
+    written = ("campaign.plan.json", "campaign.key", *inputs, *_RELEASES)
     files = [str(out / name) for name in written]
     if output.json:
         output.document({"release": release.document(), "made_up_truth": truth, "files": files})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Columns:
+class _Columns:
     """Where the ids stand in a table."""
 
     column: str | None = None
@@ -36,7 +36,7 @@ class Columns:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Terms(Budget):
+class _Terms(Budget):
     """What a plan must promise at least, and which budget pays."""
 
     max_epsilon: float = 10.0
@@ -52,8 +52,8 @@ def encode(
     key: Path,
     publisher: str,
     out: Annotated[Path, Parameter(name=["--out", "-o"])],
-    columns: Columns = Columns(),  # noqa: B008 - frozen
-    terms: Terms = Terms(),  # noqa: B008 - frozen
+    columns: _Columns = _Columns(),  # noqa: B008 - frozen
+    terms: _Terms = _Terms(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Turn one publisher's ids into a filter for the analyzer.

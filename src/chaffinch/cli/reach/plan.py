@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 _FLAG = Parameter(negative=(), show_default=False)
 _OUT = Parameter(name=["--out", "-o"])
-NARROW = 80
+_NARROW = 80
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Asked:
+class _Asked:
     """Who takes part, and what is promised."""
 
     publisher: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = ()
@@ -46,7 +46,7 @@ class Asked:
 
 def plan(
     *,
-    asked: Asked = Asked(),  # noqa: B008 - frozen
+    asked: _Asked = _Asked(),  # noqa: B008 - frozen
     out: Annotated[Path | None, _OUT] = None,
     explain: Annotated[bool, _FLAG] = False,
     check: Path | None = None,
@@ -65,7 +65,7 @@ def plan(
     """
     from chaffinch.errors import InvalidInput
 
-    if (asked == Asked()) == (check is None):
+    if (asked == _Asked()) == (check is None):
         got = paths.Plainly("neither" if check is None else "both")
         raise InvalidInput("plan", "asked for by --publisher, or a file by --check", got)
     if out is not None and not paths.is_pipe(out):
@@ -94,7 +94,7 @@ def _warn(found: ReachPlan, output: Output) -> None:
         )
 
 
-def _planned(asked: Asked, output: Output) -> ReachPlan:
+def _planned(asked: _Asked, output: Output) -> ReachPlan:
     from chaffinch import Audience, Target, reach
     from chaffinch.errors import InvalidInput
     from chaffinch.planning.audiences.planner import MAX_BITS
@@ -206,7 +206,7 @@ def _show_options(found: ReachPlan, output: Output) -> None:
     from chaffinch.planning.audiences.planner import CLOSE, ENOUGH
     from chaffinch.rounding import bytes_for_people, error_text, promise_text
 
-    narrow = output.width < NARROW
+    narrow = output.width < _NARROW
     heads = ["", "hashes", "bits", "size", "flips", "error", "unflipped", "colluder"]
     rows = []
     for one in (_option(found, option) for option in found.options):

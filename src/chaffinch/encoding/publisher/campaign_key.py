@@ -36,7 +36,7 @@ from chaffinch.files import atomic, read_small, state_folder, storage_fault
 from chaffinch.locks import has_name, wait_for_lock
 from chaffinch.wire.filter_files import Filter
 
-SIZE = 32
+_SIZE = 32
 _HASH_KEY = 16
 _OWNER_ONLY = stat.S_IRUSR | stat.S_IWUSR
 _FORM = "chaffinch-campaign-key-2:"
@@ -69,9 +69,9 @@ class CampaignKey:
 
     def __post_init__(self) -> None:
         given: object = self.secret
-        if not isinstance(given, bytes) or len(given) != SIZE:
+        if not isinstance(given, bytes) or len(given) != _SIZE:
             # What was given may be a key that lost a byte: it is not shown.
-            raise InvalidInput("campaign key", f"{SIZE} bytes", type(given).__name__)
+            raise InvalidInput("campaign key", f"{_SIZE} bytes", type(given).__name__)
 
     def __repr__(self) -> str:
         return "CampaignKey(...)"
@@ -165,7 +165,7 @@ class CampaignKey:
 def new_key() -> CampaignKey:
     """Return a fresh key from the operating system's randomness."""
     try:
-        return CampaignKey(secrets.token_bytes(SIZE))
+        return CampaignKey(secrets.token_bytes(_SIZE))
     except (NotImplementedError, OSError):
         raise RandomnessUnavailable("operating system", "give random bytes") from None
 

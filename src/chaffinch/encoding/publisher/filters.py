@@ -18,7 +18,7 @@ from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.encoding.publisher.ids import Digests, IdReader
 from chaffinch.encoding.publisher.repeats import Repeats
 from chaffinch.errors import FilterFull, InvalidInput, InvalidTable
-from chaffinch.parallel import cores, mapped
+from chaffinch.parallel import Progress, cores, mapped
 from chaffinch.planning.audiences.plan import FULL_BELOW, ReachPlan, require_plan
 from chaffinch.privacy import Target
 from chaffinch.sampling import digest_again, flip, secure_words, set_columns
@@ -27,8 +27,7 @@ from chaffinch.wire.filter_files import Filter
 
 WITHIN = Target(epsilon=10.0, delta=1e-3)
 """Without another word a publisher accepts no plan that promises less than this."""
-Progress = Callable[[int, int | None], None]
-Row = NDArray[np.uint64]
+_Row = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,7 @@ def make_filter(  # noqa: PLR0913
         most=plan.audience.frequencies,
         missing=missing,
     )
-    rows, read = true_rows(reader, plan, further, progress)
+    rows, read = _true_rows(reader, plan, further, progress)
     ids = _count_ids(rows[0], plan, publisher)
     if told is not None:
         told(Loaded(read, ids, plan.sizes[plan.audience.place(publisher)]))
@@ -135,7 +134,7 @@ def make_filter(  # noqa: PLR0913
     )
 
 
-def _count_ids(row: Row, plan: ReachPlan, publisher: str) -> int:
+def _count_ids(row: _Row, plan: ReachPlan, publisher: str) -> int:
     """Return about how many ids are in a row before its flips; refuse one that is too full."""
     empty = plan.bits - int(np.bitwise_count(row).sum(dtype=np.int64))
     wrong = float(plan.flip_probability)
@@ -146,9 +145,9 @@ def _count_ids(row: Row, plan: ReachPlan, publisher: str) -> int:
     return round(-(plan.bits / plan.hashes) * math.log(empty / plan.bits))
 
 
-def true_rows(
+def _true_rows(
     reader: IdReader, plan: ReachPlan, further: bytes, progress: Progress | None = None
-) -> tuple[list[Row], int]:
+) -> tuple[list[_Row], int]:
     """Return the rows before any flip, as private as the ids, and how many the table has.
 
     Threads digest batches; one thread reads, and sets the bits.
@@ -174,7 +173,7 @@ def true_rows(
     return rows, read
 
 
-def _set_ids(row: Row, digests: Digests, plan: ReachPlan, further: bytes) -> None:
+def _set_ids(row: _Row, digests: Digests, plan: ReachPlan, further: bytes) -> None:
     """Set every column of each id: one for its digest, one for that digest's digest, …."""
     set_columns(row, digests, plan.bits)
     for _ in range(plan.hashes - 1):

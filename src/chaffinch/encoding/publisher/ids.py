@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Digests = NDArray[np.uint64]
-MISSING = ("refuse", "skip")
+_MISSING = ("refuse", "skip")
 _NEARLY_ALL = 0.9
 _IDS = "one of ids: texts, whole numbers or binary"
 _VIEWS = "one of whole numbers of at least 1"
@@ -58,7 +58,7 @@ class IdReader:
     missing: str = "refuse"
 
     def __post_init__(self) -> None:
-        checks.choice("missing", self.missing, MISSING)
+        checks.choice("missing", self.missing, _MISSING)
         for parameter in ("column", "counts"):
             name: object = getattr(self, parameter)
             if not (name is None or isinstance(name, str)):

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import checks
+from chaffinch.encoding.publisher.ids import Digests
 from chaffinch.errors import StorageFault
 from chaffinch.files import storage_fault
 
-Digests = NDArray[np.uint64]
 _HELD = 1 << 24
 """Digests in memory (128 MiB)."""
 _CELLS = 1 << 12

@@ -20,7 +20,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.questions import label
 from chaffinch.wire.filter_files import MOST_ROWS
 
-MOST_OVERLAPS = 66
+_MOST_OVERLAPS = 66
 """All pairs of twelve publishers."""
 
 
@@ -168,14 +168,14 @@ def usual_groups(audience: Audience) -> Sequence[Group]:
             Group(all_of=(name,), none_of=tuple(one for one in names if one != name))
             for name in names
         ]
-        groups += [Group(all_of=some) for some in _overlaps(names)[:MOST_OVERLAPS]]
+        groups += [Group(all_of=some) for some in _overlaps(names)[:_MOST_OVERLAPS]]
     groups += [Group(any_of=names, times=times) for times in range(2, audience.frequencies + 1)]
     return tuple(groups)
 
 
 def overlaps_left_out(audience: Audience) -> int:
     """Return how many overlaps of two are too many to be usual."""
-    return max(0, len(_overlaps(audience.publishers)) - MOST_OVERLAPS)
+    return max(0, len(_overlaps(audience.publishers)) - _MOST_OVERLAPS)
 
 
 def _overlaps(names: tuple[str, ...]) -> list[tuple[str, ...]]:

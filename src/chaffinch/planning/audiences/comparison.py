@@ -20,7 +20,7 @@ from chaffinch.privacy.numerics.roots import bisect_whole
 from chaffinch.privacy.published import one_filter_ratio
 
 _Quantity = Literal["epsilon", "signal to noise"]
-SAMPLES = 100_000
+_SAMPLES = 100_000
 _SEEN = 10
 """A quantile is read off a sample when at least so many draws are expected beyond it."""
 
@@ -75,7 +75,7 @@ class ComparedFigure:
 
 
 def compare(
-    mechanism: FlippedFilters, delta: float, *, samples: int = SAMPLES, seed: int = 0
+    mechanism: FlippedFilters, delta: float, *, samples: int = _SAMPLES, seed: int = 0
 ) -> tuple[ComparedFigure, ...]:
     """Return all figures about ``mechanism`` at ``delta``, what is proven first.
 

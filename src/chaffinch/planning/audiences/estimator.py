@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.planning.audiences.audience import Audience, Group
+from chaffinch.protocols.noise import Floats
 
-ENOUGH = 6.0
+_ENOUGH = 6.0
 """A share of empty columns is counted by when it is at least so many standard errors."""
 
 
@@ -47,7 +48,7 @@ class Columns:
     @cached_property
     def empty(self) -> Floats:
         """Return the share of columns that are truly empty, for every v on the grid."""
-        return empty_columns(self.shares, self.audience, self.flip)
+        return _empty_columns(self.shares, self.audience, self.flip)
 
     def countable(self, group: Group) -> bool:
         """Return whether enough columns are empty for the logarithms of this group to mean much.
@@ -58,7 +59,7 @@ class Columns:
         place = np.unravel_index(np.argmin(np.where(used, self.empty, np.inf)), used.shape)
         chosen = np.zeros(self.audience.grid)
         chosen[place] = 1.0
-        return bool(self.empty[place] > ENOUGH * self._spread(chosen))
+        return bool(self.empty[place] > _ENOUGH * self._spread(chosen))
 
     def estimate(self, group: Group) -> tuple[float, float]:
         """Return the number of ids in a group and its standard error."""
@@ -76,14 +77,14 @@ class Columns:
     def _combination(self, group: Group) -> Floats:
         """Return the factors c_v of the logarithms that make up a group."""
         members = group.members(self.audience).astype(np.float64)
-        factors = -transposed_differences(members)
+        factors = -_transposed_differences(members)
         # Nothing is asked of a column that may hold anything: its logarithm is 0.
         factors[(-1,) * factors.ndim] = 0.0
         return factors
 
     def _spread(self, gradient: Floats) -> float:
         """Return the standard deviation of a combination of shares of empty columns."""
-        weights = column_weights(gradient, self.audience, self.flip)
+        weights = _column_weights(gradient, self.audience, self.flip)
         weights = weights - float(weights @ self.shares)
         return math.sqrt(float(weights**2 @ self.shares) / self.bits)
 
@@ -101,10 +102,8 @@ class Columns:
 # twice), so "seen at most v times" asks for row v (of F, from 0 on) to be empty, and nothing
 # for v = F. A grid of shape (F + 1,)^k holds one number for each such question.
 
-Floats = NDArray[np.float64]
 
-
-def empty_columns(counts: NDArray[np.float64], audience: Audience, flip: float) -> Floats:
+def _empty_columns(counts: NDArray[np.float64], audience: Audience, flip: float) -> Floats:
     """Return, for every v on the grid, how many columns truly hold nobody seen more than v.
 
     ``counts`` are the seen counts of the 2^R logos. Unbiased.
@@ -113,16 +112,16 @@ def empty_columns(counts: NDArray[np.float64], audience: Audience, flip: float) 
     >>> empty_columns(np.array([5.0, 3.0, 2.0, 0.0]), two, 0.0).tolist()
     [[5.0, 7.0], [8.0, 10.0]]
     """
-    return _along(_shaped(counts, audience), weights(audience.frequencies, flip))
+    return _along(_shaped(counts, audience), _weights(audience.frequencies, flip))
 
 
-def column_weights(gradient: Floats, audience: Audience, flip: float) -> Floats:
+def _column_weights(gradient: Floats, audience: Audience, flip: float) -> Floats:
     """Return what each logo adds to a combination of the numbers of empty columns.
 
     The transposed pass: if the combination is Σ_v gradient_v · empty_v it is also
     Σ_logo weight_logo · count_logo.
     """
-    shaped = _along(gradient, weights(audience.frequencies, flip).T)
+    shaped = _along(gradient, _weights(audience.frequencies, flip).T)
     return shaped.reshape(-1, order="F")
 
 
@@ -132,12 +131,12 @@ def seen_law(empty: Floats, audience: Audience, flip: float) -> Floats:
     What a plan predicts: differences turn "at most v" into "exactly v", each of which is one
     logo before flipping.
     """
-    exactly = differences(empty)
+    exactly = _differences(empty)
     spread = _along(exactly, _sent(audience.frequencies, flip))
     return spread.reshape(-1, order="F")
 
 
-def differences(at_most: Floats) -> Floats:
+def _differences(at_most: Floats) -> Floats:
     """Return what belongs to exactly v, from what belongs to at most v, along every axis."""
     found = at_most
     for axis in range(at_most.ndim):
@@ -145,15 +144,15 @@ def differences(at_most: Floats) -> Floats:
     return found
 
 
-def transposed_differences(values: Floats) -> Floats:
-    """Return the transpose of ``differences`` applied to values on the grid."""
+def _transposed_differences(values: Floats) -> Floats:
+    """Return the transpose of ``_differences`` applied to values on the grid."""
     found = values
     for axis in range(values.ndim):
         found = -np.diff(found, axis=axis, append=0.0)
     return found
 
 
-def weights(frequencies: int, flip: float) -> Floats:
+def _weights(frequencies: int, flip: float) -> Floats:
     """Return the weight of each logo of one publisher for "seen at most v times", v = 0 … F."""
     logos = np.arange(2**frequencies)
     table = np.ones((frequencies + 1, len(logos)))

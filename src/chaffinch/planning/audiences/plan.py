@@ -34,7 +34,7 @@ from chaffinch.wire.documents import (
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 
 FORMAT = "chaffinch/reach-plan@1"
-LARGEST_FILE = 1 << 20
+_LARGEST_FILE = 1 << 20
 _RULE = f"a plan in the format {FORMAT}"
 MOST_EPSILON, MOST_DELTA = 100.0, 0.01
 """More than this is no promise, and a plan that makes it is a mistake or a trap."""
@@ -274,7 +274,7 @@ class ReachPlanModel(Strict):
 
 def load_plan(path: str | Path) -> ReachPlan:
     """Return the plan in a file; refuse one that is not whole, unchanged and well-formed."""
-    text = read_small(path, most=LARGEST_FILE, must_be=_RULE)
+    text = read_small(path, most=_LARGEST_FILE, must_be=_RULE)
     return plan_from(text, name=Path(path).name)
 
 

@@ -36,21 +36,20 @@ from chaffinch.privacy.mechanisms.audiences import (
 from chaffinch.privacy.numerics.roots import bisect_real
 from chaffinch.wire.filter_files import LEAST_BITS
 
-HASHES = (1, 2, 3, 4, 6, 8, 12, 16)
+_HASHES = (1, 2, 3, 4, 6, 8, 12, 16)
 MAX_BITS = 2**27
 """By default a row of a filter has at most 16 MiB."""
 CLOSE = 1.05
 """An error within this factor of the least is as good."""
-TRIES = 3
+_TRIES = 3
 """Guesses err where epsilon is large: so many ways are calibrated until one is good."""
 ENOUGH = 0.001
 """So is one of at most this share of the reach: nobody asks for more."""
 _LEAST_DELTA = 1e-290
 """A group of columns shares delta between them, and the accounting ends at 1e-300."""
-MOST_ERROR = 0.25
+_MOST_ERROR = 0.25
 """A reach that is off by more than this share of itself is no answer."""
 _LARGEST_LOAD, _SMALLEST_LOAD = 6.0, 1e-4
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def plan(
     hashes: int | None = None,
     max_bits: int = MAX_BITS,
     title: str = "",
-    progress: Progress | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> ReachPlan:
     """Return the plan with the most exact reach of all publishers that meets the target.
 
@@ -96,9 +95,9 @@ def plan(
     tell("weighing sizes of filters")
     options = _weigh_options(task, bits, hashes, max_bits)
     good = _good(options, sum(task.sizes))
-    hopeful = [one for one in options if one.standard_error <= good][:TRIES]
+    hopeful = [one for one in options if one.standard_error <= good][:_TRIES]
     # Far beyond use by a guess that errs on the hopeful side: not worth a calibration.
-    _useful(task, hopeful[0], 2 * MOST_ERROR)
+    _useful(task, hopeful[0], 2 * _MOST_ERROR)
     calibrated: list[tuple[Option, Option, Fraction]] = []
     for option in hopeful:
         tell("calibrating the flips")
@@ -110,7 +109,7 @@ def plan(
         if error <= good:
             break
     guess, true, flip = min(calibrated, key=lambda one: one[1].standard_error)
-    _useful(task, true, MOST_ERROR)
+    _useful(task, true, _MOST_ERROR)
     _countable(task, true)
     return ReachPlan(
         title=title,
@@ -164,7 +163,7 @@ def _weigh_options(
         check_bits("number of bits", bits)
     if hashes is not None:
         checks.whole("number of hashes", hashes, least=1, most=64)
-    counts = HASHES if hashes is None else (hashes,)
+    counts = _HASHES if hashes is None else (hashes,)
     total = sum(task.sizes)
     options: list[Option] = []
     for count in counts:
@@ -183,7 +182,7 @@ def _filter_sizes(balls: int, most: int) -> list[int]:
 
 
 def _option(task: _Task, bits: int, hashes: int) -> Option:
-    flip = guessed_flip(task.target, task.audience.rows, bits, hashes)
+    flip = _guessed_flip(task.target, task.audience.rows, bits, hashes)
     error = prediction.apart(task.sizes, bits=bits, hashes=hashes, flip=flip)
     limit = prediction.without_noise(task.sizes, bits=bits, hashes=hashes)
     return Option(hashes, bits, flip, error, limit)
@@ -197,7 +196,7 @@ def _good(options: Sequence[Option], total: int) -> float:
     return max(CLOSE * min(one.standard_error for one in options), ENOUGH * total)
 
 
-def guessed_flip(target: Target, rows: int, bits: int, hashes: int) -> float:
+def _guessed_flip(target: Target, rows: int, bits: int, hashes: int) -> float:
     """Return about the flip probability that the proven bound will ask for.
 
     The blanket hides one column among bits·(2q)^R uniform ones: a Gaussian shift of
@@ -285,10 +284,10 @@ def _useful(task: _Task, option: Option, most: float) -> None:
         return
     rows = task.audience.rows
     raise NoPlanFound(
-        f"The standard error of the reach must be at most {MOST_ERROR:.0%} of it. "
+        f"The standard error of the reach must be at most {_MOST_ERROR:.0%} of it. "
         + (f"Got {share:.0%}" if share < 100 else "Got more than can be counted by")
         + f", with {option.bits:,} bits for {rows} rows at epsilon {task.target.epsilon:g}.",
         hint="more bits, or smaller audiences"
-        if option.limit > MOST_ERROR * total
+        if option.limit > _MOST_ERROR * total
         else "larger audiences, a larger epsilon, fewer publishers or fewer frequencies",
     )
