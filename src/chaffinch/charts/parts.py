@@ -69,7 +69,7 @@ def _exclusive_parts(names: Sequence[str], common: Mapping[_Sets, float]) -> dic
     """Return what exactly some sets have, from what some have at least, by inclusion–exclusion.
 
     >>> both = {frozenset("a"): 5.0, frozenset("b"): 4.0, frozenset("ab"): 3.0}
-    >>> found = exclusive_parts("ab", both)
+    >>> found = _exclusive_parts("ab", both)
     >>> found[frozenset("a")], found[frozenset("b")], found[frozenset("ab")]
     (2.0, 1.0, 3.0)
     """

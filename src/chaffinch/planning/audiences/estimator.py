@@ -109,7 +109,7 @@ def _empty_columns(counts: NDArray[np.float64], audience: Audience, flip: float)
     ``counts`` are the seen counts of the 2^R logos. Unbiased.
 
     >>> two = Audience(["a", "b"])
-    >>> empty_columns(np.array([5.0, 3.0, 2.0, 0.0]), two, 0.0).tolist()
+    >>> _empty_columns(np.array([5.0, 3.0, 2.0, 0.0]), two, 0.0).tolist()
     [[5.0, 7.0], [8.0, 10.0]]
     """
     return _along(_shaped(counts, audience), _weights(audience.frequencies, flip))
