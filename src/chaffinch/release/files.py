@@ -54,7 +54,7 @@ def csv_bytes(rows: Iterable[_Cells], columns: TableColumns) -> bytes:
 def _harmless_text(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula.
 
-    >>> _harmless_text("=1+1"), harmless_text("tea"), harmless_text("-5")
+    >>> _harmless_text("=1+1"), _harmless_text("tea"), _harmless_text("-5")
     ("'=1+1", 'tea', '-5')
     """
     unsafe = _FORMULA.match(text) and not _NUMBER.fullmatch(text)
