@@ -23,7 +23,7 @@ def test_results_come_in_order(workers: int, count: int) -> None:
 
 
 def test_several_threads_work_at_once() -> None:
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=60)
     with mapped(lambda _: both.wait() >= 0, range(4), 2) as results:
         assert all(results)
 

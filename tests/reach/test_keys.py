@@ -9,7 +9,6 @@ import os
 import shutil
 import stat
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from chaffinch.encoding.publisher import campaign_key
 from chaffinch.encoding.publisher.campaign_key import CampaignKey, load_key, new_key
 from chaffinch.encoding.publisher.filters import encode as publishers_encode
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
@@ -230,7 +230,16 @@ def test_a_record_beside_the_key_counts_as_well(tmp_path: Path) -> None:
     assert load_key(path).made_for("radio") is not None
 
 
-def test_who_waited_for_a_folder_that_is_gone_takes_the_new_one(tmp_path: Path) -> None:
+def test_who_waited_for_a_folder_that_is_gone_takes_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, opened = [], threading.Event()
+
+    def wait(number: int) -> None:
+        asked.append(os.fstat(number).st_ino)
+        opened.set()
+        wait_for_lock(number)
+
     path = tmp_path / "campaign.key"
     new_key().save(path)
     key, other = load_key(path), load_key(path)
@@ -240,14 +249,17 @@ def test_who_waited_for_a_folder_that_is_gone_takes_the_new_one(tmp_path: Path) 
     folder.mkdir(parents=True)
     held = os.open(folder, os.O_RDONLY)
     wait_for_lock(held)
+    monkeypatch.setattr(campaign_key, "wait_for_lock", wait)
     waiting = threading.Thread(target=key.remember, args=(made,))
     waiting.start()
-    time.sleep(0.2)
+    assert opened.wait(60)
     folder.rename(folder.with_name("gone"))
     other.remember(made)
     os.close(held)
     waiting.join(30)
-    assert not list(folder.with_name("gone").iterdir())
+    gone, new = folder.with_name("gone"), folder
+    assert asked == [gone.stat().st_ino, new.stat().st_ino, new.stat().st_ino]
+    assert not list(gone.iterdir())
     assert len(json.loads(key.record.read_bytes())["filters"]) == 1
 
 

@@ -15,8 +15,10 @@ from chaffinch.sampling import backends
 
 Result = TypeVar("Result")
 
-SIGMAS = 4.9
-"""A normal number is further out than this with chance 9.6e-7, both sides together."""
+SIGMAS = 5.5
+"""A normal number is further out with chance 3.8e-8: a test may look at some two dozen of them."""
+ALARM = 1e-7
+"""The p-value below which a law does not fit: one right law in so many fails."""
 
 
 class Exhausted(Exception):

@@ -37,10 +37,10 @@ def test_a_coin_uses_one_word_whatever_its_chance(numerator: int, count: int) ->
 
 @pytest.mark.parametrize("probability", [0.5, 0.25, 0.003])
 def test_rate_with_secure_words(probability: float) -> None:
-    # False alarm 9.6e-7. A chance 2 % off fails the same test.
-    numerator, count = int(probability * 2**64), int(400_000 / probability)
+    # A chance 4 % off fails the same test: it is 17 standard deviations away or more.
+    numerator, count = int(probability * 2**64), int(200_000 / probability)
     heads = sum(int(bernoulli(secure_words(), numerator, count // 4).sum()) for _ in range(4))
-    wrong = int(bernoulli(secure_words(), numerator * 51 // 50, count).sum())
+    wrong = int(bernoulli(secure_words(), numerator * 26 // 25, count).sum())
     sigma = np.sqrt(count * probability * (1 - probability))
     assert abs(heads - count * probability) < SIGMAS * sigma
     assert abs(wrong - count * probability) > SIGMAS * sigma

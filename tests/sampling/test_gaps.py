@@ -12,7 +12,7 @@ from scipy import special
 from chaffinch.errors import InvalidInput
 from chaffinch.sampling import backends, flip, gaps, position_chunks, positions, secure_words
 from chaffinch.sampling.gaps import LONGEST, gap_table
-from tests.sampling.sources import SIGMAS, SeededWords, chance, twice, with_each
+from tests.sampling.sources import ALARM, SIGMAS, SeededWords, chance, twice, with_each
 
 numerators = st.one_of(
     st.integers(1, 2**64), st.integers(0, 63).map(lambda power: 2**power), st.just(0)
@@ -87,7 +87,7 @@ def test_walking_is_plain_addition_and_never_wraps(
 def test_patterns_are_independent_trials_when_every_second_word_is_a_tie(
     width: int, numerator: int, largest: int
 ) -> None:
-    # All 2⁴ patterns of four trials, by chi-square at 1e-6; a 2 % change of q is seen by the
+    # All 2⁴ patterns of four trials, by chi-square; a small change of q is seen by the
     # larger tests below, at this width the next chance is far away and fails at once.
     table = gap_table(numerator, width, largest)
     words = SeededWords(11, width=width)
@@ -102,8 +102,8 @@ def test_patterns_are_independent_trials_when_every_second_word_is_a_tie(
         expected = trials * probability**ones * (1 - probability) ** (4 - ones)
         return float(special.chdtrc(15, ((seen - expected) ** 2 / expected).sum()))
 
-    assert misfit(numerator / 2**width) > 1e-6
-    assert misfit(numerator / 2**width * 1.2) < 1e-6
+    assert misfit(numerator / 2**width) > ALARM
+    assert misfit(numerator / 2**width * 1.2) < ALARM
 
 
 def gap_misfit(found: NDArray[np.int64], probability: float) -> float:
@@ -128,22 +128,22 @@ def pairs_off(found: NDArray[np.int64]) -> float:
 @pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("probability", [0.3, 0.01, 0.0005, 1e-6, 1e-9])
 def test_rate_gaps_and_independence_with_secure_words(probability: float) -> None:
-    # False alarm about 1e-6 for each of three statistics; a chance 2 % off fails the first
-    # two, gaps in sorted pairs fail the third.
+    # A chance 4 % off fails the first two of three statistics, by 21 standard deviations and
+    # with a noncentrality of 450; gaps in sorted pairs fail the third.
     numerator = chance(probability)
     length = int(300_000 / probability)
     found = positions(secure_words(), numerator, length)
     sigma = np.sqrt(length * probability * (1 - probability))
     assert abs(len(found) - length * probability) < SIGMAS * sigma
-    assert gap_misfit(found, probability) > 1e-6
+    assert gap_misfit(found, probability) > ALARM
     assert abs(pairs_off(found)) < SIGMAS
     assert found[0] >= 0
     assert found[-1] < length
     assert np.all(np.diff(found) > 0)
 
-    wrong = positions(secure_words(), numerator * 51 // 50, length)
+    wrong = positions(secure_words(), numerator * 26 // 25, length)
     assert abs(len(wrong) - length * probability) > SIGMAS * sigma
-    assert gap_misfit(wrong, probability) < 1e-6
+    assert gap_misfit(wrong, probability) < ALARM
     steps = np.diff(found)[: len(found) // 2 * 2 - 2].reshape(-1, 2)
     assert abs(pairs_off(np.cumsum(np.sort(steps, axis=1)))) > SIGMAS
 
@@ -151,7 +151,7 @@ def test_rate_gaps_and_independence_with_secure_words(probability: float) -> Non
 @pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("probability", [0.3, 0.01, 1e-4])
 def test_the_first_and_the_last_trial_are_like_any_other(probability: float) -> None:
-    # Short runs start and stop all the time. False alarm 9.6e-7 each.
+    # Short runs start and stop all the time.
     length, runs = max(3, int(1 / probability)), 20_000
     first = last = 0
     for _ in range(runs):
@@ -212,7 +212,7 @@ def test_flipping_agrees_and_stays_inside(numerator: int, size: int, spare: int,
 @pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("probability", [0.01, 0.2])
 def test_flipping_turns_the_right_share(probability: float) -> None:
-    # False alarm 9.6e-7; 2 % off fails.
+    # A chance 2 % off fails: it is 14 standard deviations away or more.
     count = 64 * 800_000
     sigma = np.sqrt(count * probability * (1 - probability))
     for numerator, right in ((chance(probability), True), (chance(probability * 1.02), False)):
