@@ -15,7 +15,7 @@ import pytest
 from chaffinch import Bit, Ledger, Target, analyze, load_plan, plan, reach
 from chaffinch.engines import engine
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.outputs import Kind, kind_of
+from chaffinch.outputs.protected import Kind, kind_of
 from tests.cli.conftest import Done
 
 KINDS = {

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chaffinch import files
 from chaffinch.encoding import bulk
 from chaffinch.engines import local as module
 from chaffinch.engines.local import Local
@@ -34,10 +33,11 @@ from chaffinch.errors import (
     PlanMismatch,
     StorageFault,
 )
-from chaffinch.files import storage_fault
 from chaffinch.protocols import Flips
 from chaffinch.questions import Bit
 from chaffinch.shuffling import on_disk
+from chaffinch.storage import files
+from chaffinch.storage.faults import storage_fault
 from chaffinch.tables.read import open_table
 from chaffinch.wire.batches import BatchFacts, new_name
 from tests.engines import plans

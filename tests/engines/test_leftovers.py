@@ -13,7 +13,8 @@ import pytest
 
 from chaffinch import reach
 from chaffinch.engines.local import Local
-from chaffinch.files import atomic, remove_leftovers, staging_folder
+from chaffinch.storage.files import atomic
+from chaffinch.storage.leftovers import remove_leftovers, staging_folder
 from tests.engines import plans
 
 PLAN = plans.clear(20, 5)
@@ -21,12 +22,12 @@ ROOT = Path(__file__).parents[2]
 CODE = """
 import os, signal, sys
 from pathlib import Path
-from chaffinch import files
+from chaffinch.storage import files
 from chaffinch.engines.local import Local
 from tests.engines import plans
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
-files._name = die
+files.give_name = die
 Local(workers=1).encode(["v1"] * 20, plans.clear(20, 5), Path(sys.argv[1]) / "e.parquet")
 """
 
@@ -132,12 +133,12 @@ def test_only_names_of_our_own_are_removed(tmp_path: Path) -> None:
 def test_a_stopped_run_leaves_nothing(tmp_path: Path, number: str) -> None:
     code = f"""
 import os, signal, sys
-from chaffinch import files
+from chaffinch.storage import files
 from chaffinch.cli import main
 def stop(*_, **__):
     os.kill(os.getpid(), signal.{number})
     signal.pause()
-files._name = stop
+files.give_name = stop
 sys.exit(main(["encode", "people.csv", "--plan", "plan.json", "-o", "e.parquet"]))
 """
     PLAN.save(tmp_path / "plan.json")

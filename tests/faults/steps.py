@@ -19,8 +19,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
-from chaffinch import files
 from chaffinch.cli import main
+from chaffinch.storage import files
 
 SIGNALS = {
     "kill": signal.SIGKILL,

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch import handing_out, locks
 from chaffinch.errors import InvalidInput, StorageFault
-from chaffinch.handing_out import Bill, finish_waiting, hand_out_files
+from chaffinch.outputs import waiting
+from chaffinch.outputs.handing_out import Bill, finish_waiting, hand_out_files
+from chaffinch.storage import locks
 
 BILL = Bill("payer", "plan", "key", "subject", pay=lambda: None, paid=lambda: True)
 
@@ -58,7 +59,7 @@ def test_what_nobody_paid_for_does_not_wait(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(handing_out, "_give_name", stop)
+    monkeypatch.setattr(waiting, "give_name", stop)
     with pytest.raises(KeyboardInterrupt):
         hand_out_files({tmp_path / "release.json": lambda path: path.write_text("{}")})
     assert list(tmp_path.iterdir()) == []
@@ -73,7 +74,7 @@ def stop_when_paid(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(handing_out, "_give_name", stop)
+        patch.setattr(waiting, "give_name", stop)
         with pytest.raises(Killed):
             hand_out_files({one: lambda path: path.write_text(content) for one in targets}, BILL)
 

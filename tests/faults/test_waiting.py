@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch import Ledger, Target, handing_out, load_plan, load_release, reach
+from chaffinch import Ledger, Target, load_plan, load_release, reach
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.engines import engine
 from chaffinch.ledger import Charge
+from chaffinch.outputs import handing_out
+from chaffinch.outputs.waiting import Waiting
 from tests.faults.calls import call
 from tests.faults.verbs import VERBS, prepare
 
@@ -45,11 +47,11 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[str]], None]:
     """Run a command that is stopped when it has paid."""
 
     def run(words: Sequence[str]) -> None:
-        def killed(_: handing_out.Waiting) -> None:
+        def killed(_: Waiting) -> None:
             raise Killed
 
         with monkeypatch.context() as patch:
-            patch.setattr(handing_out.Waiting, "put_in_place", killed)
+            patch.setattr(Waiting, "put_in_place", killed)
             with pytest.raises(Killed):
                 call(words)
 

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaffinch import databases, files, privacy
+from chaffinch import privacy
 from chaffinch.errors import InvalidInput, Reason, StorageFault
-from chaffinch.files import sync_folder
 from chaffinch.ledger import Charge, Ledger, chain, schema
 from chaffinch.ledger.chain import Mark
 from chaffinch.ledger.charge import fits, total
+from chaffinch.storage import databases, files
+from chaffinch.storage.files import sync_folder
 from tests.ledger import made
 from tests.ledger.made import BIT, ONE, OTHER
 
@@ -116,7 +117,7 @@ def test_a_charge_is_judged_while_others_may_write(
 
 
 def beside(folder: Path) -> list[Path]:
-    return sorted(folder.glob("mark.*.new"))
+    return sorted(folder.glob(".mark.*.part"))
 
 
 def test_a_mark_is_prepared_before_the_row_and_moved_after_it(
@@ -141,12 +142,12 @@ def test_a_disk_without_room_for_the_mark_charges_nothing(
 ) -> None:
     ledger = made.create(tmp_path)
 
-    def full(path: Path, _text: str) -> None:
-        path.touch()
+    def full(_draft: files.Draft, _content: bytes) -> None:
+        assert len(beside(tmp_path)) == 1
         raise OSError(errno.ENOSPC, "full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(chain, "_write_durably", full)
+        patch.setattr(files.Draft, "write", full)
         with pytest.raises(StorageFault):
             ledger.charge(ONE, "a")
     assert ledger.entries() == ()
@@ -159,11 +160,11 @@ def test_a_disk_that_takes_no_new_name_is_said_and_charges_nothing(
 ) -> None:
     ledger = made.create(tmp_path)
 
-    def refuse(_path: Path, _text: str) -> None:
+    def refuse(_target: Path, _permissions: int) -> None:
         raise OSError(errno.ENOSPC, "full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(chain, "_write_durably", refuse)
+        patch.setattr(files, "new_part", refuse)
         with pytest.raises(StorageFault, match="full"):
             ledger.charge(ONE, "a")
     assert ledger.entries() == ()
@@ -184,15 +185,6 @@ def test_a_row_that_fails_leaves_no_mark_behind(
     assert fault.value.reason is Reason.UNCERTAIN
     assert beside(tmp_path) == []
     assert ledger.entries() == ()
-
-
-def test_what_lies_beside_a_mark_and_cannot_be_read_is_not_taken_for_it(tmp_path: Path) -> None:
-    mark = Mark("a" * 32, 1, "b" * 64)
-    (tmp_path / f"mark.{'0' * 16}.new").symlink_to(tmp_path / "nowhere")
-    mark.replace(tmp_path / "mark")
-    assert Mark.read(tmp_path / "mark") == mark
-    assert not (tmp_path / "mark").is_symlink()
-    assert beside(tmp_path) == []
 
 
 def test_ledgers_are_what_they_were_made_as(tmp_path: Path) -> None:
@@ -252,9 +244,9 @@ def test_a_mark_is_on_disk_before_it_takes_its_place(
 
 def test_a_file_that_is_not_finished_does_not_appear(tmp_path: Path) -> None:
     def fail() -> None:
-        with files.publish_new(tmp_path / "new") as unfinished:
-            assert unfinished.is_relative_to(tmp_path)
-            unfinished.write_bytes(b"half")
+        with databases.creating(tmp_path / "new", databases.LEDGER, 1, []) as connection:
+            (_, _, place) = connection.execute("PRAGMA database_list").fetchone()
+            assert Path(place).is_relative_to(tmp_path)
             assert not (tmp_path / "new").exists()
             raise ZeroDivisionError
 

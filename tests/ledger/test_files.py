@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from chaffinch import databases, privacy
+from chaffinch import privacy
 from chaffinch.errors import InvalidInput, LedgerRolledBack, Reason, StorageFault
 from chaffinch.ledger import Charge, Entry, Ledger, chain, schema
+from chaffinch.storage import databases
 from tests.ledger import made
 from tests.ledger.made import BIT, CAP, ONE
 
@@ -383,7 +384,7 @@ def test_a_mark_reaches_the_disk_before_its_name_does(
 def test_a_mark_is_never_written_through_a_link(folder: Path, tmp_path_factory: Any) -> None:
     precious = tmp_path_factory.mktemp("other") / "precious"
     precious.write_text("kept", encoding="utf-8")
-    (folder / "mark.new").symlink_to(precious)
+    (folder / f".mark.{'0a' * 8}.part").symlink_to(precious)
     made.reopen(folder).charge(ONE, "d")
     assert precious.read_text(encoding="utf-8") == "kept"
     assert not (folder / "mark").is_symlink()
@@ -391,13 +392,15 @@ def test_a_mark_is_never_written_through_a_link(folder: Path, tmp_path_factory: 
 
 
 def test_what_a_crash_left_beside_the_mark_is_removed(folder: Path) -> None:
-    left = folder / f"mark.{'0a' * 8}.new"
-    left.symlink_to(folder / "mark")
-    others = [folder / name for name in ("mark.new", "mark.old.new", "other.0a0a0a0a0a0a0a0a.new")]
+    left = folder / f".mark.{'0a' * 8}.part"
+    left.write_bytes((folder / "mark").read_bytes())
+    others = [
+        folder / name for name in ("mark.part", ".mark.old.part", "mark.0a0a0a0a0a0a0a0a.part")
+    ]
     for other in others:
         other.touch()
     made.reopen(folder).charge(ONE, "d")
-    assert not left.is_symlink()
+    assert not left.exists()
     assert all(other.exists() for other in others)
     assert made.keys(made.reopen(folder)) == ["a", "b", "c", "d"]
 
@@ -498,7 +501,7 @@ def test_what_is_handed_out_for_a_charge_is_in_the_mark(
     """A process that died between row and mark is finished by the next; no old copy passes then."""
     shutil.copy(folder / "ledger", folder / "older")
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "_move_mark", lambda _: None)  # it died here
+        patch.setattr(Ledger, "_move_mark", lambda *_: None)  # it died here
         made.reopen(folder).charge(ONE, "d", subject="s")
     assert Ledger.open(folder / "older", mark=folder / "mark").entries()
     assert made.reopen(folder).is_charged("d", "s")

@@ -164,7 +164,7 @@ def test_a_mark_that_cannot_be_written_costs_nothing(
     assert caught.value.reason is Reason.UNCERTAIN
     assert made.keys(ledger) == []
     assert (tmp_path / "mark").read_bytes() == before
-    assert not list(tmp_path.glob("*.new"))
+    assert not list(tmp_path.glob(".*.part"))
     assert not ledger.charge(ONE, "a").replayed
 
 

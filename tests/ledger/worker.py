@@ -197,7 +197,7 @@ def mark_first() -> None:
 
 def mark_never() -> None:
     """Break the order of writing: charges are acknowledged without the mark."""
-    Ledger._move_mark = lambda _: None  # type: ignore[assignment, method-assign]  # noqa: SLF001
+    Ledger._move_mark = lambda *_: None  # type: ignore[method-assign]  # noqa: SLF001
 
 
 ORDERS: dict[str, Callable[[], None]] = {

@@ -20,8 +20,8 @@ from chaffinch.encoding.publisher import campaign_key
 from chaffinch.encoding.publisher.campaign_key import CampaignKey, load_key, new_key
 from chaffinch.encoding.publisher.filters import encode as publishers_encode
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
-from chaffinch.locks import wait_for_lock
 from chaffinch.privacy import Target
+from chaffinch.storage.locks import wait_for_lock
 from tests.reach.publishing import KEY, SECRET, small_plan
 
 PLAN, OTHER = "a" * 64, "b" * 64

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch import files
 from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.release.documents import load_release
 from chaffinch.release.files import _METADATA, _harmless_text, json_bytes
 from chaffinch.release.publication import _SUFFIXES
 from chaffinch.release.surveys import Release, Row
+from chaffinch.storage import files
 from tests.release import survey_releases as releases
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaffinch import files
 from chaffinch.engines.local import Local
 from chaffinch.errors import (
     BatchRepeated,
@@ -29,6 +28,8 @@ from chaffinch.errors import (
 )
 from chaffinch.shuffling import record
 from chaffinch.shuffling.record import Record, usual_record
+from chaffinch.storage import files
+from chaffinch.storage.faults import storage_fault
 from chaffinch.wire.batches import BatchFacts, CodeCounts
 from chaffinch.wire.message_reader import MessageReader
 from tests.engines import plans
@@ -119,7 +120,7 @@ KILLED = """
 import os, sys
 from contextlib import closing
 from pathlib import Path
-from chaffinch import files
+from chaffinch.storage import files
 from chaffinch.engines.local import Local
 from chaffinch.shuffling import record
 from tests.engines import plans
@@ -132,7 +133,7 @@ elif moment == "after the record":
     claim = record.Record.claim
     record.Record.claim = lambda *words: (claim(*words), die())
 elif moment == "before the name":
-    files._name = die
+    files.give_name = die
 else:
     record.Record.finish = die
 Local(workers=1).shuffle([folder / "a"], plans.clear(20, 5), folder / "s", record=folder / "record")
@@ -190,9 +191,9 @@ def test_a_full_disk_burns_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as patch:
 
         def full(*_: object, **__: object) -> None:
-            raise files.storage_fault("s", OSError(28, ""), verb="write")
+            raise storage_fault("s", OSError(28, ""), verb="write")
 
-        patch.setattr(files, "_name", full)
+        patch.setattr(files, "give_name", full)
         with pytest.raises(StorageFault):
             shuffle(folder, "a")
     assert not (folder / "s").exists()

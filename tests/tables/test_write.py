@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from chaffinch import files
 from chaffinch.errors import StorageFault
-from chaffinch.files import atomic
+from chaffinch.storage import files
+from chaffinch.storage.files import atomic
 
 PIECES = [bytes([i]) * (700_000) for i in range(5)]
 

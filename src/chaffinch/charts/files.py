@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.errors import InvalidInput, MissingExtra
-from chaffinch.files import atomic
+from chaffinch.storage.files import atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -62,7 +62,7 @@ def _run(command: Callable[[], Any], *, as_json: bool) -> int:  # noqa: PLR0911 
     except BrokenPipeError:
         return _deaf()
     except OSError as error:
-        from chaffinch.files import storage_fault
+        from chaffinch.storage.faults import storage_fault
 
         if error.errno is None:
             return _unexpected(error, as_json=as_json)

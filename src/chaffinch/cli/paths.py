@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaffinch.errors import ChaffinchError, InvalidInput, InvalidTable, Reason
-from chaffinch.outputs import Kind, refuse_to_overwrite
+from chaffinch.outputs.protected import Kind, refuse_to_overwrite
 
 if TYPE_CHECKING:
     from chaffinch.cli.output import Output
@@ -59,7 +59,7 @@ def input_source(name: str | None, what: str) -> str:
 
 def require_file(path: Path) -> Path:
     """Return a path where there is something; whatever is missing is told in the same way."""
-    from chaffinch.files import storage_fault
+    from chaffinch.storage.faults import storage_fault
 
     try:
         path.stat()
@@ -100,7 +100,7 @@ def require_writable(
     path: Path, inputs: Sequence[str | Path] = (), *, replaceable: Kind | None = None
 ) -> Path:
     """Return a path for a new file; refuse one that cannot be, before anything is worked out."""
-    from chaffinch.files import storage_fault
+    from chaffinch.storage.faults import storage_fault
 
     refuse_to_overwrite(require_name(path), inputs=inputs, replaceable=replaceable)
     folder = path.parent
@@ -122,7 +122,8 @@ def fill_folder(out: Path, *, own: bool = False) -> Iterator[Path]:
     After a failure, Ctrl-C included, everything is as it was before. Nothing in ``out`` that
     cannot be made again is replaced, unless it was all made by the same command (``own``).
     """
-    from chaffinch.files import staging_folder, storage_fault
+    from chaffinch.storage.faults import storage_fault
+    from chaffinch.storage.leftovers import staging_folder
 
     made = False
     require_name(out)
@@ -243,9 +244,9 @@ def open_reach_plan(path: Path) -> ReachPlan:
 
 def open_any_plan(path: Path) -> Plan | ReachPlan:
     """Return the plan in a file, of a survey or for audiences."""
-    from chaffinch.files import read_small
     from chaffinch.planning.audiences import plan as reach_plan
     from chaffinch.planning.plan import LARGEST_FILE, plan_from
+    from chaffinch.storage.files import read_small
 
     text = read_small(require_file(require_name(path)), most=LARGEST_FILE, must_be="a plan")
     # Which reader to ask is all that is guessed here: it checks everything.

@@ -13,7 +13,8 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, spoken_command
 from chaffinch.errors import InvalidInput
-from chaffinch.handing_out import Bill, Waiting, Writer, finish_waiting, hand_out_files
+from chaffinch.outputs.handing_out import Bill, finish_waiting, hand_out_files
+from chaffinch.outputs.waiting import Waiting, Writer
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger

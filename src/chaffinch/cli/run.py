@@ -23,9 +23,9 @@ from chaffinch.cli.releasing import (
     refuse_to_replace,
     show_release,
 )
-from chaffinch.files import storage_fault
-from chaffinch.handing_out import Waiting, Writer
-from chaffinch.outputs import Kind, refuse_to_overwrite
+from chaffinch.outputs.protected import Kind, refuse_to_overwrite
+from chaffinch.outputs.waiting import Waiting, Writer
+from chaffinch.storage.faults import storage_fault
 
 if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.batches import explain_broken_pipe, show_batch
 from chaffinch.cli.output import Output
-from chaffinch.outputs import Kind, kind_of, refuse_to_overwrite
+from chaffinch.outputs.protected import Kind, kind_of, refuse_to_overwrite
 
 
 def shuffle(

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from chaffinch.files import AnyPath
     from chaffinch.parallel import Progress
     from chaffinch.planning.plan import Plan
+    from chaffinch.storage.files import AnyPath
     from chaffinch.wire.batches import BatchFacts
     from chaffinch.wire.messages import Tally
 

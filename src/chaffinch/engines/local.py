@@ -17,12 +17,13 @@ from chaffinch import checks
 from chaffinch.analysis.tally import check_tally
 from chaffinch.encoding.bulk import answer_batches, encode_batch, find_columns
 from chaffinch.errors import InvalidInput
-from chaffinch.files import AnyPath, storage_fault
 from chaffinch.parallel import Progress, cores, mapped
 from chaffinch.planning.plan import Plan
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling.on_disk import Buckets
 from chaffinch.shuffling.record import Record, usual_record
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.files import AnyPath
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.batches import BatchFacts, Codes, digest_of
 from chaffinch.wire.message_reader import Messages

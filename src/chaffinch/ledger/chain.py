@@ -32,20 +32,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import secrets
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from chaffinch.errors import StorageFault
-from chaffinch.files import publish_new, sync_folder
+from chaffinch.storage.files import Draft, sync_folder
 
 _FORMAT = "chaffinch/ledger@1"
 _MARK_FORMAT = "chaffinch/ledger-mark@1"
 _LARGEST_MARK = 1000
+_OWNER_ONLY = stat.S_IRUSR | stat.S_IWUSR
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -91,61 +91,37 @@ class Mark:
             )
         return mark
 
+    @contextmanager
+    def prepared(self, path: Path) -> Iterator[Callable[[Mark], None]]:
+        """Write this mark beside the one in ``path``, durably, and yield what moves it there.
+
+        That is told how far the ledger has come by then: if another has charged meanwhile,
+        the mark of that charge is written instead. Only the holder of the ledger's write lock
+        calls it, so that no mark moves back.
+        """
+        with Draft(path, _OWNER_ONLY) as draft:
+            draft.write(self._content())
+
+            def move(reached: Mark) -> None:
+                if reached != self:
+                    reached.replace(path)
+                    return
+                draft.put_in_place()
+                sync_folder(path.parent)
+
+            yield move
+
     def replace(self, path: Path) -> None:
         """Put this mark in the place of the one in ``path``: all of it or nothing, durably."""
-        # Only the holder of the ledger's write lock comes here. One of the files beside the mark
-        # may be this very mark, prepared before the charge; all others are left over.
-        waiting = [one for one in path.parent.iterdir() if _is_beside(one, path)]
-        ready = next((one for one in waiting if _holds(one, self._text())), None)
-        beside = ready or _beside(path)
-        try:
-            if ready is None:
-                _write_durably(beside, self._text())
-            beside.replace(path)
-        finally:
-            for left in (beside, *waiting):
-                left.unlink(missing_ok=True)
-        sync_folder(path.parent)
-
-    @contextmanager
-    def prepared(self, path: Path) -> Iterator[None]:
-        """Write this mark beside the one in ``path``, durably; gone again if the block fails."""
-        beside = _beside(path)
-        try:
-            _write_durably(beside, self._text())
-            yield
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
+        with self.prepared(path) as move:
+            move(self)
 
     def create(self, path: Path) -> None:
         """Write this mark where there is no file yet, durably; FileExistsError otherwise."""
-        with publish_new(path) as beside:
-            _write_durably(beside, self._text())
+        with Draft(path, _OWNER_ONLY) as draft:
+            draft.write(self._content())
+            draft.put_in_place(overwrite=False)
+        sync_folder(path.parent)
 
-    def _text(self) -> str:
-        return json.dumps({"format": _MARK_FORMAT, **asdict(self)}) + "\n"
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
-
-
-def _holds(path: Path, text: str) -> bool:
-    try:
-        return path.read_bytes() == text.encode()
-    except OSError:
-        return False
-
-
-def _is_beside(found: Path, path: Path) -> bool:
-    return bool(re.fullmatch(re.escape(path.name) + r"\.[0-9a-f]{16}\.new", found.name))
-
-
-def _write_durably(path: Path, text: str) -> None:
-    # Exclusive, so whatever has the name already, a link included, is neither used nor followed.
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    def _content(self) -> bytes:
+        return json.dumps({"format": _MARK_FORMAT, **asdict(self)}).encode() + b"\n"

@@ -14,14 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from chaffinch import checks
-from chaffinch.databases import connected, writing
 from chaffinch.errors import BudgetExhausted, InvalidInput, LedgerRolledBack, StorageFault
-from chaffinch.files import AnyPath, remove_leftovers
 from chaffinch.ledger import schema
 from chaffinch.ledger.chain import Mark
 from chaffinch.ledger.charge import Charge, Entry, fits, promised, total, word
 from chaffinch.ledger.schema import ROLES, Head, History, guarded
 from chaffinch.privacy import Guarantee, Target
+from chaffinch.storage.databases import connected, writing
+from chaffinch.storage.files import AnyPath
+from chaffinch.storage.leftovers import remove_leftovers
 
 TRIES = 4
 """How often a verdict is worked out without the lock before it is worked out with it."""
@@ -157,7 +158,8 @@ class Ledger:
 
         with guarded(charging=True):
             entry = self._granted(charge, key, subject, earlier)
-            self._move_mark()
+            if entry.replayed:
+                self._move_mark()
         return entry
 
     def is_charged(self, key: str, subject: str) -> bool:
@@ -216,13 +218,17 @@ class Ledger:
                 if now.mark != seen.mark and tries_left:
                     continue
                 if self._allows(seen, now, charge):
-                    entry = now.after(charge, key, subject)
-                    ahead = Mark(self._head.ledger, entry.sequence, entry.hash)
-                    with ahead.prepared(self._mark):
-                        schema.append(connection, entry)
-                    return entry
+                    return self._append(connection, now.after(charge, key, subject))
             break
         raise self._exhausted(now, charge)
+
+    def _append(self, connection: sqlite3.Connection, entry: Entry) -> Entry:
+        """Write a row, then move the mark to it: in the order that the chain's page explains."""
+        ahead = Mark(self._head.ledger, entry.sequence, entry.hash)
+        with ahead.prepared(self._mark) as move:
+            schema.append(connection, entry)
+            self._move_mark(move)
+        return entry
 
     def _allows(self, seen: History, now: History, charge: Charge) -> bool:  # noqa: ARG002
         """Return whether a charge fits on top of what the ledger holds now (``seen`` is stale)."""
@@ -245,13 +251,14 @@ class Ledger:
             remaining=max(0.0, self.cap.epsilon - spent),
         )
 
-    def _move_mark(self) -> None:
+    def _move_mark(self, move: Callable[[Mark], None] | None = None) -> None:
         """Move the mark up to the last row: under the lock, so that it never moves back."""
         with writing(self._path) as connection:
             mark = Mark.read(self._mark)
             reached = self._history_in(connection, mark).mark
             if reached != mark:
-                reached.replace(self._mark)
+                move = move or (lambda last: last.replace(self._mark))
+                move(reached)
 
     def _promised(self, charges: tuple[Charge, ...]) -> Guarantee:
         return promised(total(charges), self.cap)

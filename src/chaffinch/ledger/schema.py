@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaffinch.databases import (
+from chaffinch.errors import InvalidInput, Reason, StorageFault
+from chaffinch.ledger.chain import Mark, genesis, link
+from chaffinch.ledger.charge import Charge, Entry, charge_from
+from chaffinch.privacy import Target
+from chaffinch.storage.databases import (
     LEDGER,
     creating,
     has_whole_pages,
     owner_and_version,
     schema_of,
 )
-from chaffinch.errors import InvalidInput, Reason, StorageFault
-from chaffinch.ledger.chain import Mark, genesis, link
-from chaffinch.ledger.charge import Charge, Entry, charge_from
-from chaffinch.privacy import Target
 
 ROLES = ("client", "analyzer")
 _VERSION = 1

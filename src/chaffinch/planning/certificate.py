@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch import privacy
 from chaffinch.errors import GuaranteeNotProven
-from chaffinch.files import atomic
-from chaffinch.outputs import refuse_to_overwrite
+from chaffinch.outputs.protected import refuse_to_overwrite
 from chaffinch.planning.documents import guarantee_document
 from chaffinch.privacy.covers import Cover, cover_of
 from chaffinch.privacy.documents import fraction_text
 from chaffinch.privacy.shortened_reports import cutting_cost
 from chaffinch.protocols.base import answer_labels
+from chaffinch.storage.files import atomic
 from chaffinch.wire.documents import identified
 
 if TYPE_CHECKING:

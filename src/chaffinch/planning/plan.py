@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch import checks, privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.files import read_small
 from chaffinch.planning.certificate import Certificate, certify
 from chaffinch.planning.documents import (
     PLAN_FORMAT,
@@ -26,6 +25,7 @@ from chaffinch.privacy.covers import proven_delta
 from chaffinch.protocols import Protocol
 from chaffinch.protocols.flipped_records import cut_chance
 from chaffinch.questions import Bit, Choice, Flags, Number, Question, label
+from chaffinch.storage.files import read_small
 from chaffinch.wire.documents import (
     digest,
     exact_text,

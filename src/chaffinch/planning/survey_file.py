@@ -15,12 +15,12 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
-from chaffinch.files import read_small
 from chaffinch.planning.documents import BitModel, ChoiceModel, FlagsModel, NumberModel, Range
 from chaffinch.planning.plan import Plan
 from chaffinch.planning.planner import MOST_MESSAGES, Error, default_delta, plan
 from chaffinch.privacy import Target
 from chaffinch.questions import Question, Survey
+from chaffinch.storage.files import read_small
 from chaffinch.wire.documents import Strict
 
 _LARGEST_FILE = 64 << 20

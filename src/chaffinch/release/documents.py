@@ -12,7 +12,6 @@ import numpy as np
 from pydantic import AfterValidator, Field, FiniteFloat, ValidationError
 
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
-from chaffinch.files import read_small
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
@@ -20,6 +19,7 @@ from chaffinch.release import audiences, surveys
 from chaffinch.release.audiences import ReachRelease, ReachRow
 from chaffinch.release.publication import Publication
 from chaffinch.release.surveys import Answer, Release, Summary
+from chaffinch.storage.files import read_small
 from chaffinch.wire.documents import Strict, faults_of, unique_keys
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from chaffinch.errors import InvalidInput
-from chaffinch.files import atomic
 from chaffinch.privacy import Guarantee
 from chaffinch.release import files
 from chaffinch.release.statement import Statement
 from chaffinch.release.text import WIDTH, statement_text
+from chaffinch.storage.files import atomic
 
 _SUFFIXES = (".json", ".csv", ".parquet", ".html")
 

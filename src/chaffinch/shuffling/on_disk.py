@@ -25,9 +25,9 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.files import storage_fault
 from chaffinch.parallel import mapped
 from chaffinch.sampling import Words, permutation
+from chaffinch.storage.faults import storage_fault
 
 BUCKETS = 256
 BLOCK = 1 << 20

@@ -32,7 +32,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from chaffinch.databases import (
+from chaffinch.errors import BatchRepeated, InvalidFile, Reason, StorageFault
+from chaffinch.storage.databases import (
     BATCH_RECORD,
     creating,
     has_whole_pages,
@@ -40,8 +41,7 @@ from chaffinch.databases import (
     schema_of,
     writing,
 )
-from chaffinch.errors import BatchRepeated, InvalidFile, Reason, StorageFault
-from chaffinch.files import AnyPath, state_folder
+from chaffinch.storage.files import AnyPath, state_folder
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of, new_name
 
 _VERSION = 1

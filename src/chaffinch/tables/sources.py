@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from chaffinch.errors import InvalidTable, Reason
-from chaffinch.files import storage_fault
+from chaffinch.storage.faults import storage_fault
 
 _HEAD = 1 << 16
 LONGEST_LINE = 1 << 20

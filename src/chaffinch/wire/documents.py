@@ -17,8 +17,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from chaffinch.errors import ChaffinchError, InvalidFile
-from chaffinch.files import atomic
-from chaffinch.outputs import Kind, document_kind, refuse_all_but
+from chaffinch.outputs.protected import Kind, document_kind, refuse_all_but
+from chaffinch.storage.files import atomic
 
 _EXACT = r"^(0|[1-9][0-9]*)(\.[0-9]+)?$"
 _REAL = r"^([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|infinite)$"

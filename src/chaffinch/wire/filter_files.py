@@ -25,8 +25,9 @@ from pydantic import Field, ValidationError
 
 from chaffinch import checks
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.files import AnyPath, atomic, storage_fault
 from chaffinch.questions import label
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.files import AnyPath, atomic
 from chaffinch.wire.documents import Strict, canonical, faults_of
 
 LEAST_BITS, MOST_BITS = 2**6, 2**29

@@ -30,7 +30,8 @@ from chaffinch.containers.parquet import (
 )
 from chaffinch.containers.thrift import Thrift
 from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, PlanMismatch, Reason
-from chaffinch.files import AnyPath, storage_fault
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.files import AnyPath
 from chaffinch.wire.batches import (
     BatchFacts,
     CodeCounts,

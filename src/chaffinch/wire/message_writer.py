@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput, StorageFault
-from chaffinch.files import AnyPath, atomic, storage_fault
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.files import AnyPath, atomic
 from chaffinch.wire.batches import (
     LARGEST_REPORTS,
     BatchFacts,

@@ -13,7 +13,6 @@ from chaffinch import checks
 from chaffinch.analysis import adjust
 from chaffinch.analysis.audiences.logos import Logos, count_logos
 from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch
-from chaffinch.files import AnyPath
 from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.parallel import Progress
 from chaffinch.planning.audiences.audience import Group, overlaps_left_out, usual_groups
@@ -21,6 +20,7 @@ from chaffinch.planning.audiences.estimator import Columns
 from chaffinch.planning.audiences.plan import ReachPlan, require_plan
 from chaffinch.protocols.noise import Floats
 from chaffinch.release.audiences import ReachRelease, ReachRow
+from chaffinch.storage.files import AnyPath
 from chaffinch.wire.filter_files import Filter, load_filter
 
 _ADJUSTMENTS = ("none", "non-negative")

@@ -21,7 +21,7 @@ from chaffinch.cli.releasing import (
     release_files,
     show_release,
 )
-from chaffinch.handing_out import Bill
+from chaffinch.outputs.handing_out import Bill
 
 if TYPE_CHECKING:
     from chaffinch.planning.audiences.audience import Audience, Group

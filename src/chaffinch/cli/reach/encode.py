@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, count_of, spoken_command
 from chaffinch.cli.releasing import Budget, Charged
-from chaffinch.outputs import Kind
+from chaffinch.outputs.protected import Kind
 
 if TYPE_CHECKING:
     from chaffinch.encoding.publisher.filters import Loaded

@@ -35,7 +35,7 @@ def key(
     """
     from chaffinch import reach
     from chaffinch.errors import InvalidInput
-    from chaffinch.files import remove_leftovers
+    from chaffinch.storage.leftovers import remove_leftovers
 
     # One that was killed after the key had its name leaves a second name for it.
     remove_leftovers(paths.require_name(out).parent)

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.outputs import Kind
+from chaffinch.outputs.protected import Kind
 
 if TYPE_CHECKING:
     from chaffinch.planning.audiences.plan import Option, ReachPlan

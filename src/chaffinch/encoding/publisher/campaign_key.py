@@ -32,8 +32,9 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from chaffinch.errors import InvalidFile, InvalidInput, RandomnessUnavailable
-from chaffinch.files import atomic, read_small, state_folder, storage_fault
-from chaffinch.locks import has_name, wait_for_lock
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.files import atomic, read_small, state_folder
+from chaffinch.storage.locks import has_name, wait_for_lock
 from chaffinch.wire.filter_files import Filter
 
 _SIZE = 32

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.errors import ChaffinchError, InvalidInput
-from chaffinch.handing_out import Bill, Waiting, finish_waiting, hand_out_files
 from chaffinch.ledger import Charge, Ledger
-from chaffinch.outputs import refuse_to_overwrite
+from chaffinch.outputs.handing_out import Bill, finish_waiting, hand_out_files
+from chaffinch.outputs.protected import refuse_to_overwrite
+from chaffinch.outputs.waiting import Waiting
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.wire.filter_files import Filter, load_filter
 

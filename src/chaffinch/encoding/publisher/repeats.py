@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.encoding.publisher.ids import Digests
 from chaffinch.errors import StorageFault
-from chaffinch.files import storage_fault
+from chaffinch.storage.faults import storage_fault
 
 _HELD = 1 << 24
 """Digests in memory (128 MiB)."""

@@ -12,7 +12,6 @@ from pydantic import Field
 
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.files import read_small
 from chaffinch.planning.audiences import prediction
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.planning.audiences.explanation import explain
@@ -21,6 +20,7 @@ from chaffinch.privacy import FlippedAudiences, Guarantee, Target
 from chaffinch.privacy.numerics.precision import log_of_power
 from chaffinch.protocols.base import GRAIN
 from chaffinch.questions import label
+from chaffinch.storage.files import read_small
 from chaffinch.wire.documents import (
     Exact,
     Strict,

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from chaffinch.files import publish_new
+from chaffinch.storage.files import give_name, sync_folder
+from chaffinch.storage.leftovers import staging_folder
 
 # Whose file it is, which SQLite keeps in the four bytes at OWNER_AT.
 LEDGER = 0x43684C67
@@ -57,7 +58,9 @@ def creating(
 
     Afterwards it appears as ``path``, whole and durable; FileExistsError where a file is.
     """
-    with publish_new(path) as unfinished:
+    # In a folder of its own, which goes with all that is in it, such as the journal.
+    with staging_folder(path.parent) as folder:
+        unfinished = folder / path.name
         os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with writing(unfinished) as connection:
             connection.execute(f"PRAGMA application_id = {owner}")
@@ -66,6 +69,8 @@ def creating(
                 connection.execute(statement)
             yield connection
             connection.execute("COMMIT")
+        give_name(unfinished, path, overwrite=False)
+    sync_folder(path.parent)
 
 
 def owner_and_version(connection: sqlite3.Connection) -> tuple[int, int]:

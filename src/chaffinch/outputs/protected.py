@@ -11,9 +11,9 @@ from enum import Enum
 from pathlib import Path
 from typing import BinaryIO
 
-from chaffinch.databases import BATCH_RECORD, OWNER_AT
 from chaffinch.errors import InvalidInput
-from chaffinch.files import AnyPath
+from chaffinch.storage.databases import BATCH_RECORD, OWNER_AT
+from chaffinch.storage.files import AnyPath
 
 
 class Kind(Enum):

@@ -1,0 +1,225 @@
+"""Files that a budget pays for: written in full, then paid, then in their place.
+
+``hand_out_files`` does it in this order:
+
+1. every file is written in full, durably, into a waiting folder beside its place, with the
+   first bytes turned round so that nothing there can be taken for the real thing;
+2. it is paid for, durably;
+3. every file gets its first bytes and its name, and the folder is synced.
+
+A full disk fails in step 1, before anything is charged. A process that is killed before step 2
+leaves a waiting folder that ``finish_waiting`` removes; one killed after it leaves a folder
+whose files ``finish_waiting`` puts in place, without paying again. Which of the two it was is
+known to the payer alone, so its name is noted in the folder, and nobody else touches it.
+
+What waits, and what is noted of it, is told in ``outputs.waiting``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaffinch.errors import ChaffinchError, InvalidInput, Reason
+from chaffinch.outputs.waiting import (
+    Waiting,
+    Writer,
+    find_waiting,
+    held_folders,
+    remove_folders,
+    waiting_folders,
+    write_file,
+    write_note,
+)
+from chaffinch.storage.files import AnyPath, is_special
+from chaffinch.storage.leftovers import remove_leftovers
+from chaffinch.storage.locks import wait_for_lock
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What is paid for the files that are handed out."""
+
+    payer: str
+    """Who pays: the name of a ledger, or of the record of a key. Nobody else can judge it."""
+    plan_id: str
+    key: str
+    """What the occasion is called."""
+    subject: str
+    """The digest or name of what is handed out."""
+    pay: Callable[[], object]
+    """Pay durably, or raise; paying the same bill twice costs once."""
+    paid: Callable[[], bool]
+    """Return whether it is paid, as far as is known; may raise where that cannot be known."""
+    command: str = ""
+    """What people run to finish it when it was stopped."""
+    request: str = ""
+    """The digest of all that was asked for, where the same command again must ask the same."""
+
+    def noted(self) -> dict[str, str]:
+        """Return what is noted of the bill with the files that wait for it."""
+        return {
+            "payer": self.payer,
+            "plan": self.plan_id,
+            "key": self.key,
+            "subject": self.subject,
+            "command": self.command,
+            "request": self.request,
+        }
+
+
+def hand_out_files(
+    files: Mapping[Path, Writer],
+    bill: Bill | None = None,
+    *,
+    new: bool = False,
+    check: Callable[[], object] = lambda: None,
+) -> None:
+    """Write files durably, pay for them, and put them in place.
+
+    A writer gets a path that ends in the file's name. Without a bill nothing is paid, and all
+    files still appear together. With ``new`` a file that exists is not replaced. ``check``
+    raises where a file must not go; it is asked when nobody else can name files there. When it
+    is not known whether the bill was paid, the files are kept waiting and the error passed on.
+    """
+    # Through a link, the file it points to is replaced, and the link stays.
+    targets = {path: Path(os.path.realpath(path)) for path in files}
+    _refuse_collisions(targets)
+    special = [path for path, target in targets.items() if is_special(target)]
+    folders = dict.fromkeys(
+        target.parent for path, target in targets.items() if path not in special
+    )
+    noted = {} if bill is None else bill.noted()
+    with held_folders(folders) as places:
+        try:
+            written = {
+                place: [
+                    write_file(place / path.name, targets[path].name, write)
+                    for path, write in files.items()
+                    if path not in special and targets[path].parent == folder
+                ]
+                for folder, place in places.items()
+            }
+            with _alone_in(folders):
+                check()
+                waiting = [
+                    write_note(place, made, noted, new=new) for place, made in written.items()
+                ]
+        except BaseException:
+            remove_folders(places.values())
+            raise
+        if bill is not None:
+            try:
+                _pay(bill)
+            except BaseException:
+                # Whatever stopped it, Ctrl-C included: it may be paid all the same.
+                if not _may_be_paid(bill):
+                    remove_folders(places.values())
+                raise
+        try:
+            _put_in_place(waiting)
+        except BaseException:
+            if bill is None:  # what nobody paid for is made again, not kept
+                remove_folders(places.values())
+            raise
+    for path in special:
+        files[path](path)
+
+
+def _refuse_collisions(targets: Mapping[Path, Path]) -> None:
+    """Refuse links of one name to different files in one folder: they could not wait together."""
+    names = {(real.parent, path.name) for path, real in targets.items()}
+    if len(names) < len(targets):
+        raise InvalidInput(
+            "outputs", "files of different names", "links of one name", hint="write one at a time"
+        )
+
+
+def finish_waiting(
+    targets: Iterable[AnyPath],
+    paid: Callable[[Waiting], bool | None],
+    tell: Callable[[str], None] | None = None,
+    *,
+    inputs: Sequence[AnyPath] = (),
+) -> list[Waiting]:
+    """Put in place what an ended process has paid for, and remove what it has not.
+
+    Looks for files that become one of ``targets``, wherever links lead. ``paid`` tells which
+    is which, and returns None for what another payer has to judge: that is left as it is, and
+    ``tell`` is told so. Returns what was put in place. Folders of processes that still run
+    are left alone. Where a place is not as it was, or is one of ``inputs``, nothing is put in
+    place.
+    """
+    names: dict[Path, set[str]] = {}
+    for target in targets:
+        real = Path(os.path.realpath(target))
+        names.setdefault(real.parent, set()).add(real.name)
+    finished = []
+    with ExitStack() as held:
+        for folder, wanted in names.items():
+            remove_leftovers(folder)
+            for place in waiting_folders(folder):
+                waiting = held.enter_context(find_waiting(place))
+                if waiting is None or not {file.becomes for file in waiting.files} & wanted:
+                    continue
+                verdict = paid(waiting) if waiting.payer else False
+                if verdict:
+                    finished.append(waiting)
+                elif verdict is False:
+                    shutil.rmtree(place, ignore_errors=True)
+                elif tell is not None:
+                    tell(str(waiting))
+        for one in finished:
+            one.check_places(inputs)
+        for one in finished:  # one by one: two of them may be for one place
+            _put_in_place([one])
+    return finished
+
+
+def _put_in_place(waiting: Sequence[Waiting]) -> None:
+    """Give files their names, if every place is as it was noted."""
+    with _alone_in(one.folder.parent for one in waiting):
+        for one in waiting:
+            one.check_places()
+        for one in waiting:
+            one.put_in_place()
+
+
+@contextmanager
+def _alone_in(folders: Iterable[Path]) -> Iterator[None]:
+    """Let one process at a time note what stands in some folders, or name files there.
+
+    A folder is locked once, whatever leads to it, and all processes lock in the same order.
+    """
+    with ExitStack() as held:
+        with suppress(OSError):  # a disk without locks
+            numbers = {}
+            for folder in folders:
+                number = os.open(folder, os.O_RDONLY)
+                held.callback(os.close, number)
+                status = os.fstat(number)
+                numbers[status.st_dev, status.st_ino] = number
+            for _, number in sorted(numbers.items()):
+                wait_for_lock(number)
+        yield
+
+
+def _pay(bill: Bill) -> None:
+    """Pay a bill; where a fault of the disk leaves open whether it was paid, ask once more."""
+    try:
+        bill.pay()
+    except ChaffinchError as error:
+        if error.reason is not Reason.UNCERTAIN:
+            raise
+        bill.pay()
+
+
+def _may_be_paid(bill: Bill) -> bool:
+    try:
+        return bill.paid()
+    except ChaffinchError:
+        return True

@@ -1,0 +1,322 @@
+"""Files that wait beside their places, complete, until they are paid for.
+
+They are in a folder for their owner only, with their first bytes turned round, so that nothing
+there can be taken for the real thing. A note beside them tells who pays, for what, and what
+stood in each place. A place that holds something else by the time the files are named, a key or
+another release, is not theirs any more: then none is named, and all of them keep waiting. One
+process at a time notes what stands in a folder, or names files there.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from chaffinch.errors import InvalidInput, StorageFault
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.files import (
+    TURNED,
+    AnyPath,
+    atomic,
+    give_name,
+    keep_private,
+    sync_folder,
+    turn_round,
+    turned_round,
+)
+from chaffinch.storage.leftovers import remove_folder
+from chaffinch.storage.locks import has_name, make_locked_folder, try_lock
+
+Writer = Callable[[Path], object]
+
+_WAITING = re.compile(r"\.chaffinch-[0-9a-f]{16}\.waiting")
+_NOTE = "waiting.json"
+_NOTED = ("payer", "plan", "key", "subject", "command", "request")
+_LOOK = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+@dataclass(frozen=True)
+class _WaitingFile:
+    """One file in a waiting folder."""
+
+    name: str
+    becomes: str
+    """The name of what it becomes."""
+    digest: str
+    """The SHA-256 of what it becomes."""
+    before: str
+    """The SHA-256 of what stood in its place when the note was written; empty if nothing did."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Files in a waiting folder that are complete, and what pays for them."""
+
+    folder: Path
+    payer: str
+    """Who pays, as in the bill; empty if nobody does."""
+    plan_id: str
+    key: str
+    subject: str
+    files: tuple[_WaitingFile, ...]
+    new: bool
+    """Whether a file that exists is left alone instead of replaced."""
+    command: str
+    request: str
+
+    def check_places(self, inputs: Sequence[AnyPath] = ()) -> None:
+        """Refuse a place that is not as it was noted, one of ``inputs``, and a file that is gone.
+
+        A place with what comes there is as it should be: a stopped process has filled it.
+        """
+        taken = []
+        for file in self.files:
+            target = self.folder.parent / file.becomes
+            found = _standing(target)
+            if found == file.digest:
+                continue
+            if found != file.before or any(_is_same(target, one) for one in inputs):
+                taken.append(file.becomes)
+            elif not (self.folder / file.name).exists():
+                raise StorageFault(
+                    f"The waiting file {file.becomes!r} must be there. Got none.",
+                    hint="somebody removed what was paid for, or changed what was in place; "
+                    f"to give it up, remove the folder {self.folder.name}",
+                )
+        if taken:
+            raise InvalidInput(
+                "output",
+                "as it was when the files that wait for it were written",
+                ", ".join(taken),
+                hint="nothing was replaced, and nothing is lost: move away what is there, then "
+                + (self.finish if self.command else "run the same command again"),
+            )
+
+    def put_in_place(self) -> None:
+        """Give every file its first bytes and its name; their places were checked."""
+        waiting = [file for file in self.files if (self.folder / file.name).exists()]
+        for file in waiting:
+            _turn_back(self.folder / file.name, file.digest)
+        for file in waiting:
+            try:
+                self._give_name(file)
+            except OSError as error:
+                fault = storage_fault(file.becomes, error, verb="write")
+                raise StorageFault(
+                    fault.message,
+                    hint="nothing is lost: make way for it, and run the same command again",
+                    details=fault.details,
+                ) from None
+        with suppress(OSError):
+            sync_folder(self.folder.parent)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _give_name(self, file: _WaitingFile) -> None:
+        part, target = self.folder / file.name, self.folder.parent / file.becomes
+        with suppress(FileNotFoundError):
+            keep_private(part, target, stat.S_IMODE(part.stat().st_mode))
+        give_name(part, target, overwrite=not self.new)
+
+    @property
+    def finish(self) -> str:
+        """Return how the files get into their place."""
+        return f"finish with: {self.command}" if self.command else "its command finishes it"
+
+    def __str__(self) -> str:
+        """Return what somebody else's waiting files are, and how they get into their place."""
+        names = ", ".join(file.becomes for file in self.files)
+        return (
+            f"left alone: {names} in {self.folder}, which another ledger or key may have paid "
+            f"for; {self.finish}"
+        )
+
+
+@contextmanager
+def find_waiting(place: Path) -> Iterator[Waiting | None]:
+    """Yield what waits in a folder, locked; None if there is nothing, or somebody works there.
+
+    A folder without a note was never complete, and is removed. A note that cannot be read may
+    be that of something paid, which must not be paid again: it stays, and is refused.
+    """
+    try:
+        number = os.open(place, _LOOK)
+    except OSError:
+        yield None  # it has been finished meanwhile
+        return
+    try:
+        found = None
+        if try_lock(number) is True and has_name(number, place):
+            try:
+                found = _waiting(place, json.loads((place / _NOTE).read_bytes()))
+            except FileNotFoundError:
+                shutil.rmtree(place, ignore_errors=True)
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                raise StorageFault(
+                    f"The note in the folder {place.name!r} must be whole. Got a damaged one.",
+                    hint="what waits there may be paid for, by this command or another one; "
+                    "to go on without it, move that folder elsewhere",
+                ) from None
+        yield found
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def held_folders(folders: Iterable[Path]) -> Iterator[dict[Path, Path]]:
+    """Yield a new waiting folder in each folder, locked as long as the process lives."""
+    places: dict[Path, Path] = {}
+    held = []
+    try:
+        for folder in folders:
+            try:
+                place, number = make_locked_folder(partial(_new_waiting, folder))
+            except OSError as error:
+                raise storage_fault(folder.name or str(folder), error, verb="write") from None
+            held.append(number)
+            places[folder] = place
+        yield places
+    except BaseException:
+        for place in places.values():
+            with suppress(OSError):
+                place.rmdir()  # one that was never used
+        raise
+    finally:
+        for number in held:
+            os.close(number)
+
+
+def write_file(path: Path, becomes: str, write: Writer) -> tuple[str, str, str]:
+    """Write a file into a waiting folder; return its name, what it becomes, and its SHA-256."""
+    with turned_round() as turned:
+        write(path)
+    if path.resolve() not in turned:  # written in some other way than by ``atomic``
+        _turn(path)
+    return path.name, becomes, _digest(path, turned=True)
+
+
+def write_note(
+    place: Path, written: Iterable[tuple[str, str, str]], noted: Mapping[str, str], *, new: bool
+) -> Waiting:
+    """Write the note that the files in a waiting folder are complete, and for which places.
+
+    ``noted`` is what is known of their bill; nothing, if nobody pays.
+    """
+    files = []
+    for name, becomes, digest in written:
+        before = "" if new else _standing(place.parent / becomes)
+        if before is None:
+            raise storage_fault(becomes, OSError(errno.EISDIR, ""), verb="write")
+        files.append((name, becomes, digest, before))
+    note = {**dict.fromkeys(_NOTED, ""), **noted, "files": files, "new": new}
+    with atomic(place / _NOTE, permissions=stat.S_IRUSR | stat.S_IWUSR) as file:
+        file.write(json.dumps(note).encode())
+    with suppress(OSError):
+        sync_folder(place.parent)
+    return _waiting(place, note)
+
+
+def waiting_folders(folder: Path) -> list[Path]:
+    """Return the waiting folders in a folder, whoever works there."""
+    try:
+        found = sorted(folder.iterdir())
+    except OSError:
+        return []
+    return [one for one in found if _WAITING.fullmatch(one.name) and not one.is_symlink()]
+
+
+def remove_folders(places: Iterable[Path]) -> None:
+    """Remove waiting folders of files that nobody has paid for."""
+    for place in places:
+        remove_folder(place)
+
+
+def _new_waiting(folder: Path) -> Path:
+    return folder / f".chaffinch-{secrets.token_hex(8)}.waiting"
+
+
+def _waiting(place: Path, note: Mapping[str, Any]) -> Waiting:
+    files = tuple(
+        _WaitingFile(str(name), str(becomes), str(digest), str(before))
+        for name, becomes, digest, before in note["files"]
+    )
+    if any(Path(name).name != name for one in files for name in (one.name, one.becomes)):
+        raise ValueError("a path in the place of a name")
+    return Waiting(
+        folder=place,
+        payer=str(note["payer"]),
+        plan_id=str(note["plan"]),
+        key=str(note["key"]),
+        subject=str(note["subject"]),
+        files=files,
+        new=bool(note["new"]),
+        command=str(note["command"]),
+        request=str(note["request"]),
+    )
+
+
+def _standing(target: Path) -> str | None:
+    """Return the SHA-256 of the file in a place: empty if nothing is there, None if no file."""
+    try:
+        kind = target.lstat().st_mode
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise storage_fault(target.name, error, verb="write") from None
+    return _digest(target) if stat.S_ISREG(kind) else None
+
+
+def _is_same(target: Path, other: AnyPath) -> bool:
+    try:
+        return target.samefile(other)
+    except OSError:
+        return False
+
+
+def _digest(path: Path, *, turned: bool = False) -> str:
+    """Return the SHA-256 of a file, or of what it is with its first bytes turned back."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(TURNED)
+            found = hashlib.sha256(turn_round(start) if turned else start)
+            while block := file.read(1 << 20):
+                found.update(block)
+            return found.hexdigest()
+    except OSError as error:
+        raise storage_fault(path.name, error, verb="read") from None
+
+
+def _turn(path: Path) -> None:
+    """Turn the bits of a file's first bytes round, durably: once more, and they are back."""
+    try:
+        with path.open("r+b") as file:
+            start = file.read(TURNED)
+            file.seek(0)
+            file.write(turn_round(start))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise storage_fault(path.name, error, verb="write") from None
+
+
+def _turn_back(path: Path, digest: str) -> None:
+    """Make a waiting file what it was, unless a process that was killed has done so already."""
+    if _digest(path) == digest:
+        return
+    if _digest(path, turned=True) != digest:
+        raise StorageFault(
+            f"The waiting file {path.name!r} must be as it was written. Got a changed one.",
+            hint=f"it is in the folder {path.parent.name}",
+        )
+    _turn(path)

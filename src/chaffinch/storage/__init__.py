@@ -1,0 +1,1 @@
+"""Files, folders and databases that are there in full or not at all."""

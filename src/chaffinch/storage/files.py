@@ -1,0 +1,272 @@
+"""Files that are there in full or not at all.
+
+A file is written beside its place, as a draft that nobody takes for it, and takes its name when
+all of it is on the disk. ``atomic`` does so for whoever writes a file. What must be on the disk
+before something else happens, and have its name only afterwards, uses the draft itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Literal, Self, TextIO, overload
+
+from chaffinch.errors import InvalidFile
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.leftovers import new_part, remove_leftovers
+
+AnyPath = str | os.PathLike[str]
+
+TURNED = 64
+"""How many bytes at the start of a file are turned round while it waits for its name."""
+_TURNING: ContextVar[set[Path] | None] = ContextVar("turning", default=None)
+
+
+@contextmanager
+def turned_round() -> Iterator[set[Path]]:
+    """Write files with their first bytes turned round, so that none can be taken for whole.
+
+    Yields the set of files that were written so.
+    """
+    done: set[Path] = set()
+    before = _TURNING.set(done)
+    try:
+        yield done
+    finally:
+        _TURNING.reset(before)
+
+
+def turn_round(content: bytes) -> bytes:
+    """Return bytes with every bit turned; done twice, they are what they were."""
+    return bytes(byte ^ 0xFF for byte in content)
+
+
+class _Raw(io.FileIO):
+    """A file whose errors name the file that is being made, not the temporary one."""
+
+    label = ""
+    turned = False
+
+    def write(self, data: Any, /) -> int:
+        try:
+            if self.turned and (place := self.tell()) < TURNED:
+                # A short write is allowed: the rest is asked for again.
+                data = turn_round(bytes(memoryview(data).cast("B")[: TURNED - place]))
+            return super().write(data) or 0
+        except OSError as error:
+            raise storage_fault(self.label, error, verb="write") from None
+
+
+@overload
+def atomic(
+    path: AnyPath,
+    mode: Literal["wb"] = "wb",
+    *,
+    overwrite: bool = True,
+    permissions: int = 0o666,
+) -> AbstractContextManager[BinaryIO]: ...
+@overload
+def atomic(
+    path: AnyPath,
+    mode: Literal["w"],
+    *,
+    overwrite: bool = True,
+    permissions: int = 0o666,
+) -> AbstractContextManager[TextIO]: ...
+def atomic(
+    path: AnyPath,
+    mode: str = "wb",
+    *,
+    overwrite: bool = True,
+    permissions: int = 0o666,
+) -> AbstractContextManager[Any]:
+    """Open a file that takes its name only once it is complete and on the disk.
+
+    Whatever goes wrong before that, Ctrl-C included, leaves the old file as it was and no
+    other behind. A device or a named pipe is written to directly. Text is UTF-8.
+    ``permissions`` is who may use a new file, less what the system's mask takes away.
+    """
+    # Through a link, the file it points to is replaced, and the link stays.
+    target = Path(os.path.realpath(path))
+    if is_special(target):
+        return _direct(target, mode)
+    return _replacing(target, mode, overwrite, permissions)
+
+
+@contextmanager
+def _replacing(
+    target: Path,
+    mode: str,
+    overwrite: bool,  # noqa: FBT001
+    permissions: int,
+) -> Iterator[Any]:
+    with _faults(target):
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "")
+        if not overwrite and target.exists():
+            raise FileExistsError(errno.EEXIST, "")
+        draft = Draft(target, permissions)
+    with draft:
+        with _writing(draft.number, target, mode) as file:
+            yield file
+        with _faults(target):
+            draft.put_in_place(overwrite=overwrite)
+    with suppress(OSError):
+        sync_folder(target.parent)
+
+
+@contextmanager
+def _direct(target: Path, mode: str) -> Iterator[Any]:
+    with _faults(target):
+        number = os.open(target, os.O_WRONLY)
+    with _writing(number, target, mode) as file:
+        yield file
+
+
+@contextmanager
+def _writing(number: int, target: Path, mode: str) -> Iterator[Any]:
+    """Yield a buffered file over an open descriptor; on success everything is on the disk."""
+    raw = _Raw(number, "wb")
+    raw.label = target.name
+    turning = _TURNING.get()
+    if turning is not None:
+        raw.turned = True
+        turning.add(target)
+    buffered = io.BufferedWriter(raw, 1 << 20)
+    file: Any = buffered if mode == "wb" else io.TextIOWrapper(buffered, encoding="utf-8")
+    try:
+        yield file
+        if not file.closed:
+            file.flush()
+        with _faults(target):
+            if not raw.closed and stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
+                os.fsync(raw.fileno())
+    finally:
+        # After a failure the rest must not be tried again, so the descriptor goes first.
+        raw.close()
+
+
+class Draft:
+    """A new file beside its place; it takes the name when it is told to, or goes.
+
+    It is locked as long as it is there, so that nobody takes it for a leftover.
+    """
+
+    def __init__(self, target: Path, permissions: int) -> None:
+        remove_leftovers(target.parent)
+        self._target = target
+        self._part, self.number = new_part(target, permissions)
+        # A second handle keeps the lock until the file has its name.
+        self._lock = os.dup(self.number)
+        self._placed = False
+        with suppress(OSError):
+            keep_private(self._part, target, permissions)
+
+    def write(self, content: bytes) -> None:
+        """Write all that the file holds, once; afterwards it is on the disk."""
+        with open(self.number, "wb") as file:  # noqa: PTH123 - a handle, not a path
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def put_in_place(self, *, overwrite: bool = True) -> None:
+        """Give the file its name; whoever needs that on the disk syncs the folder."""
+        give_name(self._part, self._target, overwrite=overwrite)
+        self._placed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._placed:
+            with suppress(OSError):
+                self._part.unlink()
+        os.close(self._lock)
+
+
+def give_name(part: Path, target: Path, *, overwrite: bool) -> None:
+    """Let a file that is complete take its name; without ``overwrite`` only where no file is."""
+    if overwrite:
+        part.replace(target)
+        return
+    # A link, unlike a renaming, fails where another file came first. A process that was killed
+    # right after it has left both names to the one file.
+    if not (target.exists() and part.samefile(target)):
+        os.link(part, target)
+    part.unlink()
+
+
+def keep_private(part: Path, target: Path, permissions: int) -> None:
+    """Give a file that replaces another the permissions of that one, as far as they go.
+
+    So what only its owner could read stays so.
+    """
+    part.chmod(stat.S_IMODE(target.stat().st_mode) & permissions)
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk, where the system lets folders be synced."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def is_special(target: Path) -> bool:
+    """Return whether a target is a device or a pipe, which is written to directly."""
+    try:
+        kind = target.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind))
+
+
+@contextmanager
+def _faults(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise storage_fault(target.name, error, verb="write") from None
+
+
+# ----------------------------------------------------------------------------
+# Files that are read whole: plans, surveys and releases, never tables.
+
+_BLOCK = 1 << 20
+
+
+def read_small(path: str | Path, *, most: int, must_be: str) -> bytes:
+    """Return the bytes of a file; refuse one of more than ``most``, whatever size it claims."""
+    place = Path(path)
+    content = bytearray()
+    try:
+        with place.open("rb") as file:
+            while len(content) <= most and (block := file.read(_BLOCK)):
+                content += block
+    except OSError as fault:
+        raise storage_fault(place.name, fault, verb="read") from None
+    if len(content) > most:
+        raise InvalidFile(f"file {place.name}", must_be, ["a file too large to be one"])
+    return bytes(content)
+
+
+def state_folder() -> Path:
+    """Return where records of this user are kept, whatever the working folder."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    home = Path(state) if Path(state).is_absolute() else Path("~/.local/state").expanduser()
+    return home / "chaffinch"

@@ -1,0 +1,87 @@
+"""What is not finished: where it is kept, and how the next process removes what a killed one left.
+
+A living process holds a lock on what it has not finished.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from chaffinch.storage.locks import holds_new, make_locked_folder, try_lock
+
+_LEFTOVER = re.compile(r"\..{1,100}\.[0-9a-f]{16}\.part")
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove unfinished files and folders of processes that are gone.
+
+    They have names that only this module gives, and nobody holds their lock. What cannot be
+    locked or removed stays: it may be somebody else's.
+    """
+    with suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            if _LEFTOVER.fullmatch(entry.name):
+                with suppress(OSError):
+                    _remove_unlocked(Path(entry.path))
+
+
+def _remove_unlocked(place: Path) -> None:
+    number = os.open(place, _LOOK)
+    try:
+        kind = os.fstat(number).st_mode
+        if try_lock(number) is not True:
+            return
+        if stat.S_ISDIR(kind):
+            shutil.rmtree(place, ignore_errors=True)
+        elif stat.S_ISREG(kind):
+            place.unlink()
+    finally:
+        os.close(number)
+
+
+def new_part(target: Path, permissions: int) -> tuple[Path, int]:
+    """Return a new file beside a target, and its handle, which is locked."""
+    # Another run may take a new file for a leftover before it is locked, but not every time.
+    for _ in range(100):
+        part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
+        number = os.open(part, _NEW, permissions)
+        if holds_new(number, part):
+            return part, number
+        os.close(number)
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+
+@contextmanager
+def staging_folder(parent: Path) -> Iterator[Path]:
+    """Yield a new folder for unfinished files, for its owner only; it is removed in the end."""
+    remove_leftovers(parent)
+    place, number = make_locked_folder(
+        lambda: parent / f".chaffinch-staging.{secrets.token_hex(8)}.part"
+    )
+    try:
+        # Who works inside may lock its folder too, so that is another one than the locked one.
+        inside = place / "files"
+        inside.mkdir(0o700)
+        yield inside
+    finally:
+        remove_folder(place)
+        os.close(number)
+
+
+def remove_folder(place: Path) -> None:
+    """Remove a folder as far as possible; Ctrl-C meanwhile is heard when it is gone."""
+    try:
+        shutil.rmtree(place, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
