@@ -19,7 +19,7 @@ from chaffinch.release.documents import load_release
 from chaffinch.release.files import _METADATA, _harmless_text, json_bytes
 from chaffinch.release.publication import _SUFFIXES
 from chaffinch.release.surveys import Release, Row
-from chaffinch.storage import files
+from chaffinch.storage import leftovers
 from tests.release import survey_releases as releases
 
 
@@ -154,7 +154,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(
         return number
 
     monkeypatch.setattr(os, "open", full)
-    monkeypatch.setattr(files, "holds_new", lambda *_: True)
+    monkeypatch.setattr(leftovers, "holds_new", lambda *_: True)
     with pytest.raises(StorageFault, match="no space"):
         release.save(path)
     assert [place.name for place in tmp_path.iterdir()] == [path.name]
