@@ -24,6 +24,13 @@ class Long(int):
 
 
 @dataclass(frozen=True)
+class Written:
+    """A structure as it is written, right or wrong."""
+
+    content: bytes
+
+
+@dataclass(frozen=True)
 class Times:
     """A list of the same value, many times over."""
 
@@ -48,11 +55,13 @@ def kind_of(value: Any) -> int:
 
 
 def thrift(value: Any) -> bytes:
-    """Return a number, bytes, a list, or a structure (a mapping, or a tuple of pairs)."""
+    """Return a number, bytes, a list, or a structure (a mapping, a tuple of pairs, or as it is)."""
     if isinstance(value, int):
         return varint(value << 1 if value >= 0 else (-value << 1) - 1)
     if isinstance(value, bytes):
         return varint(len(value)) + value
+    if isinstance(value, Written):
+        return value.content
     if isinstance(value, Times):
         return _list_head(kind_of(value.value), value.times) + thrift(value.value) * value.times
     if isinstance(value, list):

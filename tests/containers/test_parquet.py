@@ -12,7 +12,7 @@ import pytest
 
 from chaffinch.containers.parquet import DICTIONARY_PAGE, LargeFooter, read_footer, read_pages
 from tests.containers import forged
-from tests.containers.forged import Long
+from tests.containers.forged import Long, Times, Written
 
 TABLE = pa.table(
     {
@@ -71,7 +71,7 @@ def read(groups: Any, **said: Any) -> None:
 
 def test_a_footer_by_hand_is_read() -> None:
     read([GROUP])
-    read([GROUP], f99=[{1: [Long(5)], 2: b"x"}], f98={1: {2: []}})
+    read([GROUP], f98={1: {2: []}}, f99=[{1: [Long(5)], 2: b"x"}])
 
 
 TWO_READINGS: dict[str, Any] = {
@@ -148,17 +148,15 @@ def test_a_footer_that_is_too_long() -> None:
 
 
 def many_values() -> bytes:
-    said = forged.chunk([PAGE], 1, f3=forged.Times(b"", 900_000))
-    group = forged.Times(forged.group(said, rows=1), 16)
+    said = forged.chunk([PAGE], 1, f3=Times(b"", 900_000))
+    group = Times(forged.group(said, rows=1), 16)
     return forged.file([PAGE], [forged.column()], group)
 
 
 def many_truths() -> bytes:
     """A field whose type is its value takes one byte."""
-    said = forged.file([], [forged.column()], [])
-    size = int.from_bytes(said[-8:-4], "little")
-    told = b"\x11" * (1 << 23) + said[-8 - size : -8]
-    return b"PAR1" + told + len(told).to_bytes(4, "little") + b"PAR1"
+    truths = b"\x11" * 30_000 + b"\0"
+    return forged.file([], [forged.column()], [], f99=Times(Written(truths), 200))
 
 
 @pytest.mark.parametrize("make", [many_values, many_truths])

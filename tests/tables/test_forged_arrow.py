@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.containers import limited
+from chaffinch.errors import InvalidTable
+from chaffinch.tables.read import open_table
+from tests.containers import limited, old_arrow
 
 MOST = 2**31 - 1
 ROWS = 12_345
@@ -135,6 +137,10 @@ def a_buffer_of_negative_size() -> bytes:
     return said(packed, 8 << 16, -2)
 
 
+def zeros_packed_in_the_old_way() -> bytes:
+    return old_arrow.stream(pa.record_batch({"a": np.zeros(1 << 27, np.int64)}))
+
+
 FORGED: list[Callable[[], bytes]] = [
     gaps_without_end,
     batches_of_gaps,
@@ -155,6 +161,7 @@ FORGED: list[Callable[[], bytes]] = [
     a_long_header,
     a_long_body,
     a_buffer_of_negative_size,
+    zeros_packed_in_the_old_way,
 ]
 
 
@@ -162,3 +169,27 @@ FORGED: list[Callable[[], bytes]] = [
 def test_a_forged_stream_is_refused(make: Callable[[], bytes], tmp_path: Path) -> None:
     (tmp_path / "a.arrow").write_bytes(make())
     assert limited.read_table(tmp_path / "a.arrow") == "invalid-table"
+
+
+VERSIONS = pa.ipc.MetadataVersion
+
+
+@pytest.mark.parametrize("version", [VERSIONS.V4, VERSIONS.V5])
+def test_only_the_stable_version_of_the_format_is_read(version: Any) -> None:
+    content = column(pa.array(["yes"]), metadata_version=version)
+    if version == VERSIONS.V5:
+        assert open_table(io.BytesIO(content), format="arrow").columns == ("a",)
+    else:
+        with pytest.raises(InvalidTable, match=r"of version 5 of the Arrow format.*another"):
+            open_table(io.BytesIO(content), format="arrow")
+
+
+def test_the_old_word_for_compression_is_refused() -> None:
+    """Nobody reads it in a message of the stable version, and nobody writes it."""
+    sink = io.BytesIO()
+    batch = pa.record_batch({"a": ["yes"]})
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch, custom_metadata=old_arrow.OLD)
+    table = open_table(sink, format="arrow")
+    with pytest.raises(InvalidTable, match="another version"):
+        list(table.batches(["a"]))

@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from chaffinch.errors import InvalidFile
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of, facts_to_texts
+from chaffinch.wire.message_reader import MessageReader
 from chaffinch.wire.message_writer import LARGEST_GROUP, message_schema
-from tests.containers import forged, limited
+from tests.containers import forged, limited, old_arrow
 
 LARGE = 1 << 30
 WORD, UNSIGNED = 1, 13
@@ -98,6 +100,13 @@ def a_stream_with_a_long_body() -> bytes:
     return content.replace(body, (LARGE * 4).to_bytes(8, "little"))
 
 
+def a_stream_packed_in_the_old_way() -> bytes:
+    schema = message_schema().with_metadata(honest())
+    content = old_arrow.stream(zeros(LARGE // 4), schema)
+    # Ten messages, says the batch, so that its body seems large enough for them.
+    return content.replace((LARGE // 4).to_bytes(8, "little"), (10).to_bytes(8, "little"))
+
+
 FORGED: list[Callable[[], bytes]] = [
     a_compressed_page,
     a_compressed_page_of_differences,
@@ -108,6 +117,7 @@ FORGED: list[Callable[[], bytes]] = [
     a_compressed_stream,
     a_stream_with_a_long_header,
     a_stream_with_a_long_body,
+    a_stream_packed_in_the_old_way,
 ]
 
 
@@ -123,3 +133,9 @@ def test_what_is_forged_well_is_read(tmp_path: Path) -> None:
     """The files above are refused for what they say, and not for how they were made."""
     (tmp_path / "messages").write_bytes(stream(zeros(LARGEST_GROUP)))
     assert limited.read_messages(tmp_path / "messages") == "read"
+
+
+def test_a_stream_of_an_old_version_is_refused() -> None:
+    content = stream(zeros(10), metadata_version=pa.ipc.MetadataVersion.V4)
+    with pytest.raises(InvalidFile, match="an intact file"):
+        MessageReader(io.BytesIO(content))

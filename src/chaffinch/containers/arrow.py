@@ -1,6 +1,7 @@
 """What a message of an Arrow stream says of its parts, read before any part is unpacked.
 
-The header of a message is a flatbuffer. Whatever is not as it must be raises ``EOFError``.
+The header of a message is a flatbuffer. Whatever is not as it must be raises ``EOFError``, and so
+does what was written before Arrow 1.0: its messages may say elsewhere that they are compressed.
 """
 
 from __future__ import annotations
@@ -12,11 +13,18 @@ from typing import BinaryIO
 
 _DICTIONARY, _RECORDS = 2, 3
 """Kinds of messages that have a body."""
+_VERSION_5 = 4
+"""How a message says that it is of the fifth version of the format, the first stable one."""
+_OLD_COMPRESSION = b"ARROW:experimental_compression"
 _AS_IT_IS = -1
 _LENGTH = struct.Struct("<q")
 _MARK = b"\xff" * 4
 _LARGEST_HEADER = 1 << 24
 """A batch of 10,000 columns has one of less than a MiB, and their names and types some more."""
+
+
+class OldFormat(EOFError):
+    """A message of a version that may be read in another way than this one."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,9 @@ def parse_head(header: bytes, start: bytes = b"") -> MessageHead:
 
 def _parse(content: bytes, buffer: _Flatbuffer) -> MessageHead:
     root = buffer.number("I", 0)
+    version = buffer.number("h", place) if (place := buffer.field(root, 0)) else 0
+    if version != _VERSION_5 or _OLD_COMPRESSION in content:
+        raise OldFormat
     body = buffer.number("q", place) if (place := buffer.field(root, 3)) else 0
     kind = buffer.content[place] if (place := buffer.field(root, 1)) else 0
     if body < 0:
@@ -117,6 +128,8 @@ class _Flatbuffer:
     content: bytes
 
     def number(self, kind: str, place: int) -> int:
+        if place < 0:
+            raise EOFError  # Python would count it from the end
         value: int = struct.unpack_from(f"<{kind}", self.content, place)[0]
         return value
 

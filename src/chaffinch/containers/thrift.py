@@ -1,10 +1,11 @@
 """Thrift's compact protocol, in which Parquet writes what it says of its parts.
 
 A structure is described by the fields that are of interest and by what is made of them; all
-others are passed over. It is read as pyarrow's reader does, or not at all: a field of another
-type than it must have is passed over, one that is there twice is refused, because pyarrow would
-mix them, and so is a list of another type, because pyarrow goes by what it expects. Whatever is
-not as it must be raises ``EOFError``.
+others are passed over. It is read as pyarrow's reader does, or not at all. A field of another
+type than it must have is passed over. What no writer writes and a reader could take for something
+else is refused: fields out of order or there twice, which pyarrow would mix; field numbers beyond
+16 bits, which it cuts; lists of another type, because it goes by what it expects; numbers longer
+than their type or than they need to be. Whatever is not as it must be raises ``EOFError``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ _TRUE, _FALSE, _BYTE, _SHORT, _DOUBLE, _LIST, _SET, _MAP = 1, 2, 3, 4, 7, 9, 10,
 _BITS = {_SHORT: 16, INT: 32, LONG: 64}
 _WIDTHS = {_TRUE: 1, _FALSE: 1, _BYTE: 1, _DOUBLE: 8}
 _DEEPEST = 64
+_LARGEST_FIELD = (1 << 15) - 1
 LONGEST_LIST = 300_000
 """Of what is kept. More columns, or groups of rows, have no room in a footer that is read."""
 MOST_VALUES = 1 << 22
@@ -66,6 +68,8 @@ class Thrift:
             byte = self._take()
             value |= (byte & 127) << shift
             if byte < 128:
+                if shift and not byte:
+                    raise EOFError  # longer than it needs to be
                 return value
             shift += 7
         raise EOFError
@@ -74,22 +78,23 @@ class Thrift:
         """Read a structure to its end.
 
         A field starts with a byte: by how much its number is larger than the one before (or 0,
-        and the number follows), and its type. A zero byte ends the structure.
+        and the number follows), and its type. A zero byte ends the structure; others take any
+        byte without a type for such an end.
         """
         found: Fields = {}
-        number = 0
+        last = 0
         while head := self._take():
             self._count(1)
-            number = number + (head >> 4) if head >> 4 else self._number(_SHORT)
+            number = last + (head >> 4) if head >> 4 else self._number(_SHORT)
             kind = head & 15
-            wanted = shape.fields.get(number)
-            if wanted is None or kind != _type_of(wanted):
-                if kind > _FALSE:  # a truth value in a structure is its type
-                    self._pass_over(kind, depth + 1, shape.lists.get(number))
-            elif number in found:
+            if not (kind and last < number <= _LARGEST_FIELD):
                 raise EOFError
-            else:
+            last = number
+            wanted = shape.fields.get(number)
+            if wanted is not None and kind == _type_of(wanted):
                 found[number] = self._value(wanted, depth + 1)
+            elif kind > _FALSE:  # a truth value in a structure is its type
+                self._pass_over(kind, depth + 1, shape.lists.get(number))
         return shape.make(found)
 
     def _value(self, wanted: Any, depth: int) -> Any:
@@ -106,7 +111,7 @@ class Thrift:
         if depth > _DEEPEST:
             raise EOFError
         if kind in _BITS:
-            self.varint()
+            self._number(kind)
         elif kind in _WIDTHS:
             self._bytes(_WIDTHS[kind])
         elif kind == BINARY:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from chaffinch.containers import parquet
-from chaffinch.containers.arrow import MessageHead, read_head, unpacked_size
+from chaffinch.containers.arrow import MessageHead, OldFormat, read_head, unpacked_size
 from chaffinch.containers.parquet import Chunk, Footer, Leaf, Page, read_footer, read_pages
 from chaffinch.containers.thrift import MOST_VALUES
 from chaffinch.errors import InvalidTable, Reason
@@ -373,7 +373,14 @@ class _CheckedMessages(io.RawIOBase):
                 raise EOFError
             self._body -= len(found)
             return found
-        head = read_head(self._file)
+        try:
+            head = read_head(self._file)
+        except OldFormat:
+            raise InvalidTable(
+                "of version 5 of the Arrow format, which is that of Arrow 1.0 and later",
+                "another version",
+                hint="write the file again with a newer program, or as CSV",
+            ) from None
         if head.body > _LARGEST_BATCH:
             raise _too_large()
         if head.compressed:

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from chaffinch.containers.arrow import parse_head
+from chaffinch.containers.arrow import MessageHead, parse_head
 from chaffinch.containers.parquet import (
     DATA_PAGE,
     DELTA_NUMBERS,
@@ -213,15 +213,15 @@ def _open_stream(reader: MessageReader) -> tuple[BatchFacts, _Read]:
     import pyarrow as pa
 
     messages = pa.ipc.MessageReader.open_stream(reader._file)  # noqa: SLF001 - its other half
-    first = _next_message(messages, "schema")
+    first, _ = _next_message(messages, "schema")
     schema = pa.ipc.read_schema(first)
     facts, _ = facts_from_texts(reader.name, schema.metadata)
     _check_schema(reader.name, schema)
 
     def read() -> Iterator[tuple[Any, Any]]:
         while True:
-            message = _next_message(messages, "record batch")
-            _check_plain(reader.name, message)
+            message, head = _next_message(messages, "record batch")
+            _check_plain(reader.name, message, head)
             if not message.body.size:
                 break
             batch = pa.ipc.read_record_batch(message, schema)
@@ -236,14 +236,15 @@ def _open_stream(reader: MessageReader) -> tuple[BatchFacts, _Read]:
     return facts, read
 
 
-def _next_message(messages: Any, kind: str) -> Any:
+def _next_message(messages: Any, kind: str) -> tuple[Any, MessageHead]:
+    """Return the next message and what its head says, of a version that has one reading."""
     try:
         message = messages.read_next_message()
     except StopIteration:
         raise EOFError from None
     if message.type != kind:
         raise EOFError
-    return message
+    return message, parse_head(message.metadata.to_pybytes())
 
 
 def _check_end(messages: Any, reader: MessageReader) -> None:
@@ -255,9 +256,8 @@ def _check_end(messages: Any, reader: MessageReader) -> None:
         raise _wrong(reader.name, "a single batch", "more behind its end")
 
 
-def _check_plain(name: str, message: Any) -> None:
+def _check_plain(name: str, message: Any, head: MessageHead) -> None:
     """Refuse a compressed batch, which a few bytes could blow up, before it is unpacked."""
-    head = parse_head(message.metadata.to_pybytes())
     if head.compressed or not 4 * head.rows <= message.body.size <= 8 * LARGEST_GROUP:
         raise _wrong(name, f"in plain batches of at most {LARGEST_GROUP} messages", "another one")
 
