@@ -140,3 +140,13 @@ def test_a_promise_that_a_far_crowd_breaks_is_refused_though_no_run_reaches_it()
     truth = mechanism.crowd(ones=500_000).delta(1e-6).lower
     promise = truth * (1 - 1e-6)
     assert proven_delta(mechanism, 1e-6, promise) > promise
+
+
+def test_the_upper_end_of_a_single_crowd_refutes_nothing() -> None:
+    flip = Fraction(2163952229448560597, 2**63)
+    mechanism = FlippedBits(users=299, flip_probability=flip)
+    epsilon = 0.5914478031681708
+    proven = mechanism.delta(epsilon)
+    assert proven_delta(mechanism, epsilon, proven.upper) <= proven.upper
+    below = proven.lower * (1 - 1e-6)
+    assert proven_delta(mechanism, epsilon, below) > below

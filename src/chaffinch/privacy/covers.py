@@ -122,12 +122,15 @@ def proven_delta(mechanism: Mechanism, epsilon: float, delta: float) -> float:
 def _proven_by_runs(crowds: BitCrowds, epsilon: float, delta: float) -> float | None:
     """Return ``delta`` if runs cover every crowd, or what one crowd reaches that refutes it.
 
-    None: too many runs would be needed, and nothing is known of the crowds behind them.
+    None: too many runs would be needed, and nothing is known of the crowds behind them; or of a
+    single crowd only the upper end is above ``delta``, which refutes nothing.
     """
+    ends = _ends_of(crowds, epsilon, delta)
     try:
-        _runs_of(crowds, epsilon, delta, few_runs=False, most=_FEW_RUNS)
-    except GuaranteeNotProven as refused:
-        return refused.upper
+        cover_crowds(lambda run: ends(run)[1] <= delta, crowds.last, few_runs=False, most=_FEW_RUNS)
+    except CrowdRefused as crowd:
+        lower, upper = ends((crowd.ones, crowd.ones))
+        return upper if lower > delta else None
     except TooManyRuns:
         return None
     return delta
@@ -138,8 +141,11 @@ def covering_runs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run]:
 
     Raises GuaranteeNotProven where a single crowd is not proven to keep it.
     """
+    ends = _ends_of(crowds, epsilon, delta)
     try:
-        return _runs_of(crowds, epsilon, delta, few_runs=True, most=MOST_RUNS)
+        return cover_crowds(lambda run: ends(run)[1] <= delta, crowds.last)
+    except CrowdRefused as crowd:
+        raise _refusal(crowd, lambda run: ends(run)[1], epsilon, delta) from None
     except TooManyRuns:
         raise _too_many_runs(epsilon) from None
 
@@ -148,20 +154,16 @@ def _too_many_runs(epsilon: float) -> GuaranteeNotProven:
     return GuaranteeNotProven(f"delta at epsilon {epsilon:g} over {MOST_RUNS} runs", upper=1.0)
 
 
-def _runs_of(
-    crowds: BitCrowds, epsilon: float, delta: float, *, few_runs: bool, most: int
-) -> list[Run]:
+def _ends_of(
+    crowds: BitCrowds, epsilon: float, delta: float
+) -> Callable[[Run], tuple[float, float]]:
+    """Return what tells both ends of delta among the records that all crowds of a run have."""
     tail = max(Wide(delta) * _UNSEEN, LEAST_TAIL)
 
-    def reached(run: Run) -> float:
-        return crowds.knots(*run, mirrored=False, tail=tail, aim=delta).delta(epsilon)[1]
+    def ends(run: Run) -> tuple[float, float]:
+        return crowds.knots(*run, mirrored=False, tail=tail, aim=delta).delta(epsilon)
 
-    try:
-        return cover_crowds(
-            lambda run: reached(run) <= delta, crowds.last, few_runs=few_runs, most=most
-        )
-    except CrowdRefused as crowd:
-        raise _refusal(crowd, reached, epsilon, delta) from None
+    return ends
 
 
 def covering_pairs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run]:
