@@ -47,8 +47,10 @@ LARGEST_FILE = 16 << 20
 FINE = 160
 UNIT = 1 << FINE
 """Growth factors such as e^epsilon are whole numbers of 1/UNIT."""
-MOST_WORK = 30_000_000
-"""How many masses may be computed before a certificate is refused as too long to check."""
+MOST_WORK = 60_000_000
+"""How many masses of up to 64 bits may be computed before a check is refused as too long."""
+LEAST_DELTA = Fraction(1, 10**300)
+"""A smaller delta would need masses of many thousand bits."""
 
 
 class Refused(Exception):
@@ -61,9 +63,9 @@ class Work:
     done = 0
 
     @classmethod
-    def spend(cls, amount: int) -> None:
-        """Count work before it is done."""
-        cls.done += amount
+    def spend(cls, masses: int, bits: int) -> None:
+        """Count masses of so many bits before they are computed."""
+        cls.done += masses * -(-bits // 64)
         if cls.done > MOST_WORK:
             raise Refused("it takes too long to check")
 
@@ -99,7 +101,7 @@ class Precision:
         least, total = self.one >> self.keep, self.one
         # About how far out weights reach that are not small, before any of them is computed.
         spread = count * hit * miss // (hit + miss) ** 2
-        Work.spend(2 * (isqrt(2 * self.keep * spread) + self.keep))
+        Work.spend(2 * (isqrt(2 * self.keep * spread) + self.keep), self.bits)
         above: list[int] = []
         below: list[int] = []
         weight, place = self.one, mode
@@ -147,7 +149,9 @@ def tail_of(weight: int, rise: int, fall: int, steps: int) -> int:
 def product(first: list[int], second: list[int], bits: int) -> list[int]:
     """Return the coefficients of the product of two polynomials with coefficients below 2^bits."""
     short, long = sorted((len(first), len(second)))
-    Work.spend(long + long * isqrt(short) // 8)
+    # Twice as many bits are as much work as twice as many masses.
+    words = -(-bits // 64)
+    Work.spend(long * words + long * words * isqrt(short * words) // 8, 64)
     slot = (2 * bits + short.bit_length() + 8) // 8
     whole = pack(first, slot) * pack(second, slot)
     count = len(first) + len(second) - 1
@@ -175,7 +179,8 @@ class Pair:
             before = self.sums[-1]
             self.sums.append((before[0] + mass, before[1] + other))
         self.missing = one - self.sums[-1][0]
-        Work.spend(len(places))
+        self.bits = one.bit_length()
+        Work.spend(len(places), self.bits)
 
     def excess(self, growth: int) -> int:
         """Return UNIT times the hockey-stick at growth/UNIT, in units of a mass."""
@@ -191,7 +196,7 @@ class Pair:
 
     def excess_with(self, other: Pair, growth: int, one: int) -> int:
         """Return the same, times ``one``, for this pair and an independent other one together."""
-        Work.spend(len(self.atoms))
+        Work.spend(len(self.atoms), self.bits)
         total, place = 0, len(other.atoms)
         for mass, beside in self.atoms:
             here, there = mass * UNIT, beside * growth
@@ -240,7 +245,7 @@ class Bits:
         """Return upper ends of delta at each growth factor, over all crowds."""
         worst = [0] * len(growths)
         for pair in self.pairs(precision):
-            Work.spend(2 * len(growths))
+            Work.spend(2 * len(growths), precision.bits)
             worst = [max(w, pair.excess(g)) for w, g in zip(worst, growths, strict=True)]
         return [-(-w // UNIT) for w in worst]
 
@@ -271,7 +276,7 @@ class Decoys:
         for count, mass in enumerate(masses, start):
             first, law = precision.binomial(count, Fraction(1, 2))
             pair = Pair((first + 1, law), (first, law), precision.one)
-            Work.spend(2 * len(growths))
+            Work.spend(2 * len(growths), precision.bits)
             excesses = [pair.excess(g) for g in growths]
             totals = [t + mass * e for t, e in zip(totals, excesses, strict=True)]
         missing = precision.one - sum(masses)
@@ -428,7 +433,7 @@ def local_growth(parts: Counted, most: int) -> int | None:
             total = -(-total * ratio >> FINE)
             if total > most:
                 return None
-            Work.spend(1)
+            Work.spend(1, FINE)
     return total
 
 
@@ -649,6 +654,7 @@ def check(document: Any) -> str:
     epsilon, delta, neighbours, view, users, rounds = take(claim, "the claim", *names)
     promise = real(epsilon, "epsilon"), real(delta, "delta")
     need(promise[0] <= 700 and promise[1] <= 1, "epsilon or delta is too large")
+    need(promise[1] >= LEAST_DELTA, "delta is too small: it takes too long to check")
     whole(users, "crowd", 1, 10**9)
     whole(rounds, "number of rounds", 1, 10**6)
     seen = "messages" if users > 1 else "one report"
@@ -677,53 +683,181 @@ def read_grid(document: Any) -> tuple[Fraction, int] | None:
     return factor, whole(nodes, "number of nodes", 1, 20_000)
 
 
-def check_plan(plan: Any, certificate: Any) -> None:
-    """Refuse a plan with another id, or with other parameters than the certificate has."""
+# ---------------------------------------------------------------- the plan
+
+
+def check_plan(plan: Any, certificate: Any) -> str:
+    """Refuse a plan that is not the certificate's; return what it says that is not checked here.
+
+    Every field is known, and what follows from the parameters is what follows. A field that is
+    not known here could mean anything: also that people report more often.
+    """
     check_id(plan, "chaffinch/plan@1")
     need(plan["id"] == certificate["plan"], "the certificate is about another plan")
-    # A field that is not known here could mean anything: also that people report more often.
     fields = ("title", "crowd", "questions", "guarantee", "honest_shares", "messages")
-    take(plan, "the plan", "format", "id", *fields)
-    claim, crowd, promise = certificate["claim"], plan["crowd"], plan["guarantee"]
-    users, reports, counted, rounds = take(
-        crowd, "the plan's crowd", "users", "reports", "counted_on", "rounds"
-    )
-    need(0 < counted <= users <= reports, "the plan counts on more people than it has")
-    words = ("crowd", "local_epsilon", "method")
-    take(promise, "the plan's guarantee", "epsilon", "delta", "neighbours", "view", *words)
-    same = (claim["crowd"], claim["rounds"]) == (counted, rounds)
+    title, _, questions, _, shares, messages = take(plan, "the plan", "format", "id", *fields)[2:]
+    need(isinstance(title, str), "the plan's title is no text")
+    check_promise(plan, certificate)
+    parts = certificate["parts"]
+    need(len(questions) == len(parts), "the plan has other questions")
+    for asked, part in zip(questions, parts, strict=True):
+        named = {name: value for name, value in part.items() if name != "runs"}
+        need(same(part_of(asked), named), "the plan has other questions, protocols or parameters")
+    need(len({part["name"] for part in parts}) == len(parts), "the plan asks a question twice")
+    sizes = [messages_of(part) for part in parts]
+    sent = {"slots": sum(size[0] for size in sizes), "codes": sum(size[1] for size in sizes)}
+    need(same(messages, sent), "the plan sends other messages")
+    return check_shares(shares, real(plan["guarantee"]["epsilon"], "epsilon"))
+
+
+def check_promise(plan: Any, certificate: Any) -> None:
+    """Refuse a plan that promises something else, or counts on people that it does not have."""
+    claim, parts = certificate["claim"], certificate["parts"]
+    crowd = take(plan["crowd"], "the plan's crowd", "users", "reports", "counted_on", "rounds")
+    users, reports, counted, rounds = (whole(size, "size", 1, 10**12) for size in crowd)
+    need(counted <= users <= reports, "the plan counts on more people than it has")
     texts = ("epsilon", "delta", "neighbours", "view")
-    same = same and all(claim[name] == promise[name] for name in texts)
-    need(same, "the plan promises something else")
-    need(len(plan["questions"]) == len(certificate["parts"]), "the plan has other questions")
-    for asked, part in zip(plan["questions"], certificate["parts"], strict=True):
-        take(asked, "a question of the plan", "name", "question", "protocol")
-        protocol = dict(asked["protocol"])
-        kind = protocol.pop("kind")
-        chances = ("flip_probability", "decoy_rate")
-        own = {k: exact(v) if k in chances else v for k, v in protocol.items()}
-        other = {k: exact(v) if k in chances else v for k, v in part["parameters"].items()}
-        same = (kind, asked["name"], own) == (part["protocol"], part["name"], other)
-        need(same, "the plan has other protocols or parameters")
-        found = shape_of(asked["question"])
-        need(found == (part["question"], part["answers"]), "the plan asks other questions")
+    words = ("crowd", "local_epsilon", "method")
+    promise = take(plan["guarantee"], "the plan's guarantee", *texts, *words)
+    stated = {**dict(zip(texts, promise, strict=False)), "crowd": counted, "rounds": rounds}
+    need(same(stated, claim), "the plan promises something else")
+    people, local, method = promise[4:]
+    own = "nobody but oneself" if counted == 1 else f"{counted} honest users"
+    need(people == own, "the plan counts on another crowd in its words")
+    need(method in ("exact", "upper-bound"), "the plan's method is not known here")
+    if local != "infinite":
+        clear = any(part["protocol"] == "decoys" for part in parts)
+        need(not clear, "the plan has clear values, and no local guarantee")
+        least = sum((local_loss(part) for part in parts), Fraction(0)) * rounds
+        need(real(local, "local epsilon") >= least, "the plan's local epsilon is too small")
 
 
-def exact(text: str) -> Fraction:
-    """Return a probability as a plan or a certificate writes it."""
-    return Fraction(int(text[:-5]), 1 << 64) if text.endswith("/2^64") else Fraction(text)
+def check_shares(shares: Any, epsilon: Fraction) -> str:
+    """Refuse shares that cannot be true; return that they are not proven, where there are any."""
+    need(isinstance(shares, list), "honest shares are no list")
+    before, infinite = Fraction(1), False
+    for one in shares:
+        share, reached = take(one, "an honest share", "share", "epsilon")
+        part = exact(share, "honest share")
+        infinite = infinite or reached == "infinite"
+        later = epsilon if infinite else real(reached, "epsilon of a share")
+        fits = 0 < part < before and later >= epsilon and (reached == "infinite") == infinite
+        need(fits, "honest shares do not fall, with rising epsilons")
+        before, epsilon = part, later
+    return "; what the plan says of smaller honest shares is not checked here" if shares else ""
+
+
+def same(one: Any, other: Any) -> bool:
+    """Return whether two documents are the same to the letter: true is not 1."""
+    first, second = (json.dumps(document, sort_keys=True) for document in (one, other))
+    return first == second
+
+
+def part_of(asked: Any) -> dict[str, Any]:
+    """Return a question of a plan as a certificate writes it."""
+    name, question, protocol = take(asked, "a question", "name", "question", "protocol")
+    shape, answers = shape_of(question)
+    parameters = {key: value for key, value in protocol.items() if key != "kind"}
+    for key in ("flip_probability", "decoy_rate"):
+        if key in parameters:
+            grains = exact(parameters[key], key) * (1 << 64)
+            need(grains.denominator == 1, f"the {key} is not a whole number of 2^-64")
+            parameters[key] = f"{grains}/2^64"
+    return {
+        "name": name,
+        "question": shape,
+        "answers": answers,
+        "protocol": protocol["kind"],
+        "parameters": parameters,
+    }
+
+
+def exact(value: Any, name: str) -> Fraction:
+    """Return a decimal as a plan writes it, with or without a sign."""
+    return Fraction(matching(value, name, r"-?[0-9]{1,25}(\.[0-9]{1,75})?(e[+-]?[0-9]{1,3})?")[0])
 
 
 def shape_of(question: Any) -> tuple[str, int]:
     """Return what an answer looks like, and how many named answers there are."""
-    kind, own = question["kind"], question["missing"] == "count"
+    kind, missing = question["kind"], question["missing"]
     if kind == "bit":
-        return ("choice", 3) if own else ("bit", 2)
+        take(question, "a bit", "kind", "missing")
+        need(missing in ("no", "yes", "count", "refuse"), "a missing answer is not known here")
+        return ("choice", 3) if missing == "count" else ("bit", 2)
     if kind == "choice":
-        values = question["values"]
-        listed = isinstance(values, list)
-        return kind, (len(values) if listed else values["last"] - values["first"] + 1) + own
-    return kind, len(question["names"]) if kind == "flags" else 0
+        _, _, values, unknown = take(question, "a choice", "kind", "missing", "values", "unknown")
+        first, size = listed(values)
+        known = [missing] if missing not in ("count", "refuse") else []
+        for value in [*known, *([] if unknown is None else [unknown])]:
+            need(is_value(value, values, first, size), "an answer stands for a value not asked for")
+        return kind, size + (missing == "count")
+    if kind == "flags":
+        (names,) = take(question, "flags", "kind", "missing", "names")[2:]
+        need(missing in ("none", "refuse"), "a missing answer is not known here")
+        return kind, listed(names)[1]
+    need(kind == "number", "a kind of question is not known here")
+    bounds = ("low", "high", "unit", "clip", "quantiles")
+    low, high, unit, *switches = take(question, "a number", "kind", "missing", *bounds)[2:]
+    ends = exact(low, "lower bound"), exact(high, "upper bound")
+    inside = missing == "refuse" or ends[0] <= exact(missing, "missing answer") <= ends[1]
+    need(ends[0] < ends[1] and inside, "the bounds of a number are not in order")
+    plain = isinstance(unit, str) and [type(switch) for switch in switches] == [bool, bool]
+    need(plain, "a number is not written as it must be")
+    return kind, 0
+
+
+def listed(values: Any) -> tuple[int, int]:
+    """Return the first of a range of values (0 of a list), and how many there are."""
+    if isinstance(values, list):
+        texts = all(isinstance(value, str) for value in values)
+        need(texts and len(set(values)) == len(values), "values are no different texts")
+        return 0, len(values)
+    ends = take(values, "a range", "first", "last")
+    first, last = (whole(end, "end of a range", -(10**15), 10**15) for end in ends)
+    return first, last - first + 1
+
+
+def is_value(value: Any, values: Any, first: int, size: int) -> bool:
+    """Return whether a text names one of the values."""
+    if isinstance(values, list):
+        return value in values
+    return first <= int(matching(value, "value", "-?[0-9]{1,16}")[0]) < first + size
+
+
+def messages_of(part: Any) -> tuple[int, int]:
+    """Return how many slots of a report a question has, and how many codes fill them."""
+    own, answers = part["parameters"], part["answers"]
+    if part["protocol"] == "encoded":
+        return own["resolution"], 1 if own["together"] else own["resolution"]
+    if part["protocol"] == "decoys":
+        return 1 + own["decoy_slots"], answers
+    if part["question"] == "choice":
+        return min(own["slots"], answers) * (1 + own.get("decoys", 0)), answers
+    bits = 1 if part["question"] == "bit" else answers
+    return own["copies"] * bits, bits
+
+
+def local_loss(part: Any) -> Fraction:
+    """Return an upper end of what one report of flipped bits can lose, whoever shuffles it."""
+    own, bits = part["parameters"], 2
+    if part["protocol"] == "encoded":
+        bits = own["resolution"]
+    elif part["question"] != "choice":
+        bits = own["copies"] * (part["answers"] if part["question"] == "flags" else 1)
+    flip = flip_of(own["flip_probability"])
+    return bits * logarithm((1 - flip) / flip)
+
+
+def logarithm(ratio: Fraction) -> Fraction:
+    """Return a number above ln(ratio): what `exponential`, which is too small, takes there."""
+    low, high = 0, 64 * UNIT
+    while low < high:
+        middle = (low + high) // 2
+        if exponential(Fraction(middle, UNIT)) * ratio.denominator < ratio.numerator * UNIT:
+            low = middle + 1
+        else:
+            high = middle
+    return Fraction(low, UNIT)
 
 
 def text_of(value: Fraction) -> str:
@@ -750,9 +884,9 @@ def main(arguments: list[str]) -> int:
         name = certificate["plan"][:16]
         line = f"proven of these parameters, not checked to be those of plan {name}: {words}"
         if len(arguments) == 2:
-            line = f"proven: plan {name} is {words}"
             try:
-                check_plan(read(arguments[1]), certificate)
+                unchecked = check_plan(read(arguments[1]), certificate)
+                line = f"proven: plan {name} is {words}{unchecked}"
             except (AttributeError, KeyError, TypeError, ValueError):
                 raise Refused("the plan is not written as plans are") from None
     except Refused as reason:

@@ -15,7 +15,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.planning.certificate import _CERTIFICATE_FORMAT, Certificate
+from chaffinch.planning.certificate import _CERTIFICATE_FORMAT, Certificate, _part
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips
 from chaffinch.wire.documents import identified
@@ -246,6 +246,24 @@ def test_work_without_end_is_refused_in_bounded_time() -> None:
     assert "too long" in tampered(certified("clear")[1], clear)
 
 
+@pytest.mark.parametrize("delta", ["1e-999", "1e-301"])
+def test_masses_of_thousands_of_bits_are_refused_before_any_is_computed(delta: str) -> None:
+    assert "too small" in tampered(certified("bit")[1], _set("claim", "delta", to=delta))
+    assert checker.Work.done == 0
+
+
+def test_long_masses_count_for_more() -> None:
+    def spent(delta: Fraction) -> int:
+        checker.Work.done = 0
+        precision = checker.Precision(delta)
+        law = precision.binomial(1_000, Fraction(1, 3))
+        precision.convolve(law, law)
+        return int(checker.Work.done)
+
+    few, many = spent(Fraction(1, 10**6)), spent(Fraction(1, 10**280))
+    assert many > 8 * few
+
+
 # ---------------------------------------------------------------- as a command
 
 
@@ -276,26 +294,115 @@ def test_without_the_plan_the_line_says_so(tmp_path: Path) -> None:
     assert f"not checked to be those of plan {plan.id[:16]}" in done.stdout
 
 
-@pytest.mark.parametrize(
-    "forge",
-    [
-        lambda plan: plan["crowd"].update(users=3, reports=3),
-        lambda plan: plan.update(surprise="each person reports five times"),
-        lambda plan: plan["questions"][0].update(times=5),
-        lambda plan: plan["guarantee"].update(more="words"),
-    ],
-    ids=["crowd", "field", "question", "guarantee"],
-)
-def test_a_plan_that_says_more_or_cannot_have_its_crowd_is_refused(
-    forge: Callable[[dict[str, Any]], None],
-) -> None:
-    plan, document = certified("bit")
-    forged = json.loads(json.dumps(plan.document()))
-    forge(forged)
-    form = forged.pop("format")
-    forged = identified(form, {name: part for name, part in forged.items() if name != "id"})
-    with pytest.raises(checker.Refused):
-        checker.check_plan(forged, {**document, "plan": forged["id"]})
+def forged(name: str, change: Callable[[dict[str, Any]], object]) -> str:
+    """Return "proven", or why not, of a changed plan with a certificate made to fit its id."""
+    plan, document = certified(name)
+    copy = json.loads(json.dumps(plan.document()))
+    change(copy)
+    form = copy.pop("format")
+    copy = identified(form, {key: part for key, part in copy.items() if key != "id"})
+    try:
+        checker.check_plan(copy, {**document, "plan": copy["id"]})
+    except checker.Refused as reason:
+        return str(reason)
+    return "proven"
+
+
+QUESTION = ("questions", 0, "question")
+PROTOCOL = ("questions", 0, "protocol")
+FORGERIES: dict[str, tuple[str, Callable[[dict[str, Any]], object], str]] = {
+    "a smaller crowd": ("bit", lambda p: p["crowd"].update(users=3, reports=3), "than it has"),
+    "a true round": ("bit", _set("crowd", "rounds", to=True), "whole number"),
+    "a field": ("bit", _set("surprise", to="each person reports five times"), "other fields"),
+    "times": ("bit", _set("questions", 0, "times", to=5), "other fields"),
+    "words": ("bit", _set("guarantee", "more", to="words"), "other fields"),
+    "a title": ("bit", _set("title", to=7), "title"),
+    "asked often": ("bit", _set(*QUESTION, "asked_times", to=50), "other fields"),
+    "perhaps": ("bit", _set(*QUESTION, "missing", to="perhaps"), "not known"),
+    "any flag": ("flags", _set(*QUESTION, "missing", to="all"), "not known"),
+    "the same flag": ("flags", _set(*QUESTION, "names", to=["a", "a", "b"]), "different"),
+    "an unasked gap": ("two", _set(*QUESTION, "missing", to="c"), "stands for"),
+    "an unasked value": ("cut", _set(*QUESTION, "unknown", to="40"), "stands for"),
+    "a longer range": ("cut", _set(*QUESTION, "values", "last", to=40), "other questions"),
+    "an open range": ("cut", _set(*QUESTION, "values", "step", to=2), "other fields"),
+    "reversed bounds": ("total", _set(*QUESTION, "high", to="-1"), "order"),
+    "an outside gap": ("total", _set(*QUESTION, "missing", to="61"), "order"),
+    "a clip in words": ("total", _set(*QUESTION, "clip", to="no"), "written"),
+    "another kind": ("bit", _set(*QUESTION, "kind", to="text"), "not known"),
+    "true copies": ("bit", _set(*PROTOCOL, "copies", to=True), "parameters"),
+    "fewer flips": ("bit", _set(*PROTOCOL, "flip_probability", to="0.025"), "2^-64"),
+    "half the flips": ("bit", _set(*PROTOCOL, "flip_probability", to="0.015625"), "parameters"),
+    "a parameter": ("bit", _set(*PROTOCOL, "slots", to=1), "parameters"),
+    "local": ("bit", _set("guarantee", "local_epsilon", to="0.001"), "local epsilon"),
+    "nearly local": (
+        "bit",
+        _set("guarantee", "local_epsilon", to="3.4760986898352719"),
+        "local epsilon",
+    ),
+    "a local guarantee": ("clear", _set("guarantee", "local_epsilon", to="99"), "clear"),
+    "people": ("bit", _set("guarantee", "crowd", to="1000000 honest users"), "words"),
+    "a method": ("bit", _set("guarantee", "method", to="trusted"), "method"),
+    "slots": ("bit", _set("messages", "slots", to=99), "messages"),
+    "codes": ("cut", _set("messages", "codes", to=1), "messages"),
+    "more of messages": ("bit", _set("messages", "rounds", to=500), "messages"),
+    "free shares": ("bit", _set("honest_shares", to={"anything": "goes"}), "no list"),
+    "a field of shares": ("bit", _set("honest_shares", to=[{"share": "0.5"}]), "other fields"),
+    "rising shares": (
+        "bit",
+        _set("honest_shares", to=[{"share": s, "epsilon": "2"} for s in ("0.5", "0.7")]),
+        "fall",
+    ),
+    "better shares": (
+        "bit",
+        _set("honest_shares", to=[{"share": "0.5", "epsilon": "0.1"}]),
+        "rising",
+    ),
+    "finite behind infinite": (
+        "clear",
+        _set(
+            "honest_shares",
+            to=[{"share": "0.7", "epsilon": "infinite"}, {"share": "0.5", "epsilon": "9"}],
+        ),
+        "rising",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_plan_with_unknown_or_false_content_is_refused(name: str) -> None:
+    part, change, reason = FORGERIES[name]
+    assert forged(part, lambda _: None) == "proven"
+    assert reason in forged(part, change)
+
+
+def test_shares_are_told_not_to_be_checked(tmp_path: Path) -> None:
+    plan, _ = certified("bit")
+    shares = ((Fraction(9, 10), 1.2), (Fraction(1, 2), float("inf")))
+    shared = Plan("", plan.parts, USERS, USERS, USERS, 1, plan.epsilon, plan.delta, shares)
+    for one, said in ((plan, False), (shared, True)):
+        one.certificate().save(tmp_path / "proof.json")
+        one.save(tmp_path / "plan.json")
+        done = run(tmp_path / "proof.json", tmp_path / "plan.json")
+        assert done.returncode == 0
+        assert ("smaller honest shares is not checked here" in done.stdout) is said
+        (tmp_path / "plan.json").unlink()
+
+
+@pytest.mark.parametrize("chance", [1e-19, 0.003, 0.03, 0.2, 0.4999999])
+@pytest.mark.parametrize("rounds", [1, 7, 1_000])
+def test_the_local_epsilon_of_every_plan_is_proven(chance: float, rounds: int) -> None:
+    flip = Fraction(max(int(chance * 2**64), 1), 2**64)
+    parts = (
+        Part("a", cf.Bit(), Flips(flip, 3)),
+        Part("b", cf.Choice(range(40)), Flips(flip, 1, 16)),
+        Part("c", cf.Flags(["a", "b", "c"]), Flips(flip, 2)),
+        Part("d", cf.Number(0, 60), Encoded(flip, 5, together=False)),
+    )
+    for some in (parts[:1], parts[1:2], parts):
+        plan = Plan("", some, USERS, USERS, USERS, rounds, 1.0, 1e-6)
+        losses = sum((checker.local_loss(_part(one)) for one in some), Fraction(0)) * rounds
+        assert losses <= Fraction(repr(plan.guarantee.local_epsilon))
+        assert losses > Fraction(plan.guarantee.local_epsilon) * (1 - Fraction(1, 10**12))
 
 
 def test_the_command_says_in_one_line_what_is_wrong(tmp_path: Path) -> None:
