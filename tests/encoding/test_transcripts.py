@@ -60,14 +60,21 @@ def words_needed(plan: Plan, answer: object) -> int:
 
 def report_law(plan: Plan, answer: object, alphabet: list[int]) -> Law:
     """Return the exact law of the codes of one report, as counts per code."""
+    found: defaultdict[tuple[int, ...], Fraction] = defaultdict(Fraction)
+    for codes, chance in ordered_law(plan, answer, alphabet).items():
+        sent = [code for code in codes if code != EMPTY]
+        found[tuple(np.bincount(sent, minlength=plan.codes).tolist())] += chance
+    return dict(found)
+
+
+def ordered_law(plan: Plan, answer: object, alphabet: list[int]) -> Law:
+    """Return the exact law of the codes of one report, in the order in which they are sent."""
     needed = words_needed(plan, answer)
     found: Counter[tuple[int, ...]] = Counter()
     for words in product(alphabet, repeat=needed):
         source = Scripted(words)
-        report = encode_with(answer, plan, source)
+        found[encode_with(answer, plan, source).codes] += 1
         assert not source.left, "the number of words must not depend on chance or answer"
-        sent = [code for code in report.codes if code != EMPTY]
-        found[tuple(np.bincount(sent, minlength=plan.codes).tolist())] += 1
     total = len(alphabet) ** needed
     return {seen: Fraction(count, total) for seen, count in found.items()}
 
@@ -168,6 +175,24 @@ def test_what_the_encoder_shows_lies_within_the_accountants_bracket(case: str) -
         # A composition's bound may lie above; a sum's bracket is tight.
         if mechanism.method == "exact":
             assert float(seen) >= bracket.lower * (1 - 1e-9)
+
+
+ALONE = ("decoys", "bit with decoys", "flipped decoys")
+
+
+@pytest.mark.parametrize("case", ALONE)
+def test_one_report_alone_shows_what_a_crowd_of_one_is_promised(case: str) -> None:
+    """Nobody else is there to shuffle with: the order of the codes counts, empty slots included.
+
+    An answer that came first, or in any place of its own, would be seen for certain.
+    """
+    question, protocol, answers, alphabet, _ = CASES[case]
+    plan = plan_of(question, protocol)
+    views = [ordered_law(plan, answer, alphabet) for answer in answers]
+    mechanism = plan.parts[0].mechanism(1)
+    for growth in (Fraction(5, 4), Fraction(2), Fraction(4)):
+        found = max(hockey_stick(first, second, growth) for first in views for second in views)
+        assert float(found) <= mechanism.delta(float(np.log(float(growth)))).upper * (1 + 1e-9)
 
 
 def test_a_weaker_encoder_breaks_the_bracket() -> None:
