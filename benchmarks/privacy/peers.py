@@ -19,7 +19,11 @@ from numpy.typing import NDArray
 from prv_accountant import GaussianMechanism, PRVAccountant
 from scipy import special, stats
 
+from chaffinch.privacy import Bracket, Mechanism
+from chaffinch.privacy.amplification import clone_delta
+
 LogMasses = dict[int, float]
+Masses = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,36 @@ class Pair:
 
     zero: LogMasses
     one: LogMasses
+
+
+@dataclass(frozen=True)
+class CloneBound(Mechanism):
+    """The clone bound as a mechanism: its pair dominates every crowd, and so composes."""
+
+    users: int
+    local: float
+
+    view = "messages"
+    method = "upper-bound"
+
+    @property
+    def crowd_words(self) -> str:
+        """Return the crowd, in words."""
+        return f"{self.users} honest users"
+
+    @property
+    def local_epsilon(self) -> float:
+        """Return the local epsilon of the randomizer."""
+        return self.local
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Return the bracket of the bound."""
+        return clone_delta(local_epsilon=self.local, users=self.users, epsilon=epsilon)
+
+    def profile(self, epsilons: Masses) -> tuple[Masses, Masses]:
+        """Return both ends of the bound at many epsilons."""
+        ends = [self.delta(float(epsilon)) for epsilon in epsilons]
+        return np.array([e.lower for e in ends]), np.array([e.upper for e in ends])
 
 
 def crowd_pair(users: int, flip: float, *, ones: int = 0) -> Pair:
