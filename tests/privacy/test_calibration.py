@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from chaffinch import privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoParameterFound
 from chaffinch.privacy import Bracket, Mechanism, Target, calibrate, calibrate_count
 from chaffinch.privacy.mechanism import solve_epsilon
@@ -199,3 +200,27 @@ def test_a_curve_that_never_falls_far_enough_is_not_proven() -> None:
     with pytest.raises(GuaranteeNotProven):
         solve_epsilon(lambda _: Bracket(0.4, 0.6), 0.5, most=math.inf)
     assert solve_epsilon(lambda _: Bracket(0.4, 0.6), 0.5, most=3.0).upper == 3.0
+
+
+def test_a_search_tells_what_it_tries_before_it_tries_it() -> None:
+    told: list[str] = []
+    tried: list[int] = []
+
+    def bits(flip: Fraction) -> privacy.FlippedBits:
+        tried.append(len(told))
+        return privacy.FlippedBits(users=1000, flip_probability=flip)
+
+    privacy.calibrate(bits, privacy.Target(1.0, 1e-6), progress=told.append)
+    assert tried == list(range(1, len(told) + 1))
+    assert told[-1].startswith("flip probability 0.03")
+
+
+def test_a_search_for_a_count_tells_what_it_tries() -> None:
+    told: list[str] = []
+    found = privacy.calibrate_count(
+        lambda decoys: privacy.DecoyedValues(decoys=decoys, values=100),
+        privacy.Target(1.0, 1e-6),
+        progress=told.append,
+    )
+    assert f"count {found:,}" in told
+    assert len(told) == len(set(told))

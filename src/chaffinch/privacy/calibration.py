@@ -12,15 +12,21 @@ from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.precision import GRAIN
 from chaffinch.privacy.numerics.roots import bisect_whole, narrow_crossing
 
+Progress = Callable[[str], None]
+
 
 def calibrate(
-    make: Callable[[Fraction], Mechanism], target: Target, *, relative_tolerance: float = 1e-4
+    make: Callable[[Fraction], Mechanism],
+    target: Target,
+    *,
+    relative_tolerance: float = 1e-4,
+    progress: Progress | None = None,
 ) -> Fraction:
     """Return the smallest flip probability k/2⁶⁴ whose mechanism meets ``target``.
 
     ``make`` turns a flip probability into a mechanism; more flips must never be less
     private. The result was itself seen to meet the target; a probability smaller by
-    ``relative_tolerance`` was seen to miss it.
+    ``relative_tolerance`` was seen to miss it. ``progress`` is told what is tried.
 
     >>> from chaffinch.privacy import FlippedBits
     >>> q = calibrate(lambda q: FlippedBits(users=1000, flip_probability=q), Target(1.0, 1e-6))
@@ -37,6 +43,8 @@ def calibrate(
         # Steps narrower than one unit ask the same probability again.
         whole = min(int(units), most)
         if whole not in seen:
+            if progress is not None:
+                progress(f"flip probability {whole / GRAIN:.6g}")
             seen[whole] = _reached(make(Fraction(whole, GRAIN)), goal)
         return seen[whole]
 
@@ -64,12 +72,13 @@ def calibrate_count(
     least: int = 1,
     most: int = checks.LARGEST_CROWD,
     largest: bool = False,
+    progress: Progress | None = None,
 ) -> int:
     """Return the smallest count (users, decoys) that meets ``target``, or the largest (copies).
 
     ``make`` turns a count into a mechanism that more of it makes more private, or, with
     ``largest``, less private. The result was itself seen to meet the target and its
-    neighbour was seen to miss it.
+    neighbour was seen to miss it. ``progress`` is told what is tried.
 
     >>> from chaffinch.privacy import DecoyedValues
     >>> calibrate_count(lambda m: DecoyedValues(decoys=m, values=100), Target(1.0, 1e-6))
@@ -80,6 +89,8 @@ def calibrate_count(
     most = checks.whole("most count", most, least=least)
 
     def meets(count: int) -> bool:
+        if progress is not None:
+            progress(f"count {count:,}")
         return _reached(make(count), goal) <= goal.delta
 
     if meets(least) is not largest:

@@ -40,6 +40,10 @@ _LACKING = 1e-18
 _LAW_ERROR = 1e-12
 """How far the masses of one crowd, and the logarithms of their ratios, are off at most."""
 _MANY_NODES = 100
+_MOSTLY = 4.0
+"""A delta below so many times the infinite losses is mostly these, and a plain sum may be less."""
+_SHARED = 1e-12
+"""Shares are smaller by this much, which covers the rounding of their sum."""
 
 
 def compose(
@@ -137,7 +141,39 @@ class Composition(Mechanism):
         if len(self.parts) == 1 and self.parts[0][1] == 1:
             return self.parts[0][0].delta(epsilon)
         upper = self._upper_delta(epsilon)
+        if upper <= _MOSTLY * self._infinite:
+            upper = min(upper, self.summed_delta(epsilon))
         return Bracket(min(self._lower_delta(epsilon), upper), upper)
+
+    def summed_delta(self, epsilon: float) -> float:
+        """Return the plain sum of the parts' deltas, each at its share of ``epsilon``.
+
+        A composition that is followed down to some delta only says no more below it; the parts
+        themselves may be followed farther. Any shares that add up to ``epsilon`` are right.
+        """
+        shares = [*zip(self.parts, self._reach, strict=True)]
+        each = epsilon * (1 - _SHARED) / sum(count * reach for (_, count), reach in shares)
+        ends = (count * part.delta(each * reach).upper for (part, count), reach in shares)
+        return min(up(math.fsum(ends)), 1.0)
+
+    def summed_epsilon(self, delta: float) -> float:
+        """Return the plain sum of the parts' epsilons, each at an equal share of ``delta``."""
+        each = delta / sum(count for _, count in self.parts) * (1 - _SHARED)
+        if not 0 < each < 1:
+            return self.local_epsilon
+        try:
+            ends = [count * part.epsilon(each).upper for part, count in self.parts]
+        except GuaranteeNotProven:
+            return self.local_epsilon
+        return min(up(math.fsum(ends)), self.local_epsilon)
+
+    @cached_property
+    def _reach(self) -> list[float]:
+        """Return how far the losses of each part are followed."""
+        return [
+            sum(times * float(_profile(unit)[0][-1]) for unit, times in _whole(part).rounds)
+            for part, _ in self.parts
+        ]
 
     @cached_property
     def _distance(self) -> Fraction:
@@ -173,7 +209,7 @@ class Composition(Mechanism):
         )
         # What the usual grid proves, or the parts one by one, holds as well.
         sums = (local + rest.epsilon(target).upper for local, rest in self._without_largest)
-        upper = min(found.upper, plain, *(up(end) for end in sums))
+        upper = min(found.upper, plain, self.summed_epsilon(target), *(up(end) for end in sums))
         return Bracket(min(found.lower, upper), upper)
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
@@ -188,7 +224,10 @@ class Composition(Mechanism):
             return 0.0
         if len(self.parts) == 1 and self.parts[0][1] == 1:
             return self.parts[0][0].delta_bound(epsilon)
-        return min(up(_delta_of(self._quick, epsilon) + cutting_cost(self._distance, epsilon)), 1.0)
+        reached = up(_delta_of(self._quick, epsilon) + cutting_cost(self._distance, epsilon))
+        if reached <= _MOSTLY * self._quick.infinite:
+            reached = min(reached, self.summed_delta(epsilon))
+        return min(reached, 1.0)
 
     @cached_property
     def _rounds(self) -> tuple[tuple[Mechanism, int], ...]:

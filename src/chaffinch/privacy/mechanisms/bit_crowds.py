@@ -39,9 +39,10 @@ SMALL_CROWD = 10_000
 """Up to so many others every width is asked for in full; beyond, time counts."""
 _WIDE = 90.0
 """A sum with at least this variance is followed along its ridge."""
-_VERY_WIDE = 1_000.0
-_RARE = Fraction(1, 100)
-"""Of rarer flips, and of copies, a sum must be this wide."""
+_RARE, _WIDE_IF_RARE = Fraction(1, 100), 250.0
+"""Of rarer flips a sum must be this wide: of a narrower one few crowds matter."""
+_WIDE_IF_COPIED = 1_000.0
+"""Of copies a sum must be this wide: they need more proof."""
 _FEW_PRODUCTS = 100_000
 """Large crowds are asked for less relative width, which an FFT can give and sooner."""
 
@@ -139,9 +140,8 @@ class BitCrowds:
     @property
     def is_wide(self) -> bool:
         """Return whether the sum scatters so much that its ridge is the faster way (`ridge`)."""
-        # Of rare flips few crowds matter, which a search finds sooner; copies need more proof.
-        plain = self.copies == 1 and self.flip >= _RARE
-        least = _WIDE if plain else _VERY_WIDE
+        least = _WIDE if self.flip >= _RARE else _WIDE_IF_RARE
+        least = least if self.copies == 1 else _WIDE_IF_COPIED
         return self.variance >= least and is_placeable(self.last * self.step + self.fixed_zeros)
 
     @property

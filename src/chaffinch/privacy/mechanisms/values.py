@@ -75,8 +75,11 @@ class FlippedValues(Mechanism):
 
     @property
     def method(self) -> Method:  # type: ignore[override]
-        """Return ``exact`` without decoys; with them the upper end is a proven bound."""
-        return "upper-bound" if self.decoys else "exact"
+        """Return ``exact`` where every pair of crowds is searched.
+
+        With decoys, and of wide sums, which are composed, the upper end is a proven bound.
+        """
+        return "upper-bound" if self.decoys or self._is_wide else "exact"
 
     @property
     def crowd_words(self) -> str:
@@ -152,8 +155,11 @@ class FlippedValues(Mechanism):
             absolute = 1e-9 * (step / _WIDTH) if step > _WIDTH else 0.0
             upper = min(lower * (1 + step) + absolute, self.local_epsilon)
             if self.delta(upper).upper <= target:
-                return Bracket(lower, upper)
+                break
             step *= 2
+        # Two bits one by one lose no less; close to the local epsilon a step may be longer.
+        upper = min(upper, self._two_sums.summed_epsilon(target))
+        return Bracket(min(lower, upper), upper)
 
     @property
     def _is_wide(self) -> bool:

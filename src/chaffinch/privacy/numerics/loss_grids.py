@@ -183,10 +183,15 @@ def convex_profiles(epsilons: Floats, deltas: Floats, other: Floats) -> list[tup
     whatever ends are proven. At epsilon 0 both orders are the same.
     """
     one, two = (np.minimum.accumulate(np.minimum(ends, 1.0)) for ends in (deltas, other))
-    # The other order is h(1/x) = 1 − (1 − h(x))/x, and at x = 1 h lies below the chord between.
-    rises = np.expm1(epsilons)
-    chords = (rises + one + two) / (rises + 2.0)
-    one[0] = two[0] = min(one[0], two[0], float(chords.min()) * (1 + 8 * _ROUNDOFF))
+    # The other order is h(1/x) = 1 − (1 − h(x))/x, and at x = 1 h lies below every chord between a
+    # node of the one and a node of the other. With the lowest of these the whole is convex.
+    rises = np.expm1(epsilons[1:])
+    here, there = rises[:, None], rises[None, :]
+    chords = (here * there + one[1:, None] * there + two[None, 1:] * here) / (
+        here + there + here * there
+    )
+    lowest = float(chords.min(initial=1.0)) * (1 + 8 * _ROUNDOFF)
+    one[0] = two[0] = min(one[0], two[0], lowest)
     found = []
     for heights in (one, two):
         keep = _hull(np.exp(epsilons), heights)
