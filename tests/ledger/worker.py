@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import multiprocessing
 import os
 import resource
 import shutil
@@ -18,8 +19,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from chaffinch import Bit, encode_many, shuffle
 from chaffinch.analysis.analyze import charge_release
@@ -40,9 +42,11 @@ CHARGES = ("a", "b", "c")
 class Careless(Ledger):
     """Reads, thinks, then writes without looking again: the mistake the race must show."""
 
+    everyone: ClassVar[Barrier]
+
     def _history(self) -> History:
         history = super()._history()
-        time.sleep(0.02)
+        self.everyone.wait(60)  # nobody writes before all have read
         return history
 
     def _allows(self, seen: History, now: History, charge: Charge) -> bool:  # noqa: ARG002
@@ -72,6 +76,7 @@ def forked(work: Callable[[], object]) -> int:
 def race(kind: str, folder: Path, processes: int, attempts: int, shared: int) -> dict[str, Any]:
     """Let processes charge at once; the first ``shared`` keys are the same for all of them."""
     made_as, ledger.TRIES = KINDS[kind]
+    Careless.everyone = multiprocessing.get_context("fork").Barrier(processes)
     for count in range(1, processes * attempts + 1):
         # The verdicts are inherited by the children, so that they meet at the lock.
         if not fits(total([ONE] * count), made.CAP):
