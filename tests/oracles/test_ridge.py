@@ -290,13 +290,13 @@ def test_the_crowd_that_is_told_has_that_delta(decoys: int, epsilon: float) -> N
     assert mechanism.crowd(ones=crowd).delta(epsilon).upper >= bracket.lower
 
 
-@pytest.mark.parametrize(("copies", "decoys"), [(1, 0), (1, 300), (3, 0)])
+@pytest.mark.parametrize(("users", "copies", "decoys"), [(700, 1, 0), (300, 1, 100), (300, 3, 0)])
 def test_trade_off_beside_the_search_by_boxes(
-    monkeypatch: pytest.MonkeyPatch, copies: int, decoys: int
+    monkeypatch: pytest.MonkeyPatch, users: int, copies: int, decoys: int
 ) -> None:
     levels = np.array([1e-6, 0.01, 0.2, 0.5, 0.9, 1.0])
     mechanism = privacy.FlippedBits(
-        users=1_500, flip_probability="0.4", copies=copies, decoys=decoys
+        users=users, flip_probability="0.4", copies=copies, decoys=decoys
     )
     assert mechanism.bit_crowds.is_wide or copies > 1
     monkeypatch.setattr(BitCrowds, "is_wide", True)

@@ -129,7 +129,10 @@ def bits(users: int, flip: str) -> privacy.FlippedBits:
     return privacy.FlippedBits(users=users, flip_probability=flip)
 
 
-@pytest.mark.parametrize(("users", "flip", "times"), [(1000, "0.02", 100), (1000, "0.269", 1000)])
+@pytest.mark.parametrize(
+    ("users", "flip", "times"),
+    [(1000, "0.02", 100), pytest.param(1000, "0.269", 1000, marks=pytest.mark.long)],
+)
 def test_a_finer_grid_is_never_looser(users: int, flip: str, times: int) -> None:
     part = bits(users, flip)
     ends = [

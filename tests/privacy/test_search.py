@@ -5,16 +5,17 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput, NoParameterFound
 from chaffinch.privacy import DecoyedValues, FlippedBits, Target, calibrate, calibrate_count
 from chaffinch.privacy.numerics.precision import GRAIN
+from tests.laws.mechanisms import slower
 
 
-@settings(deadline=None)
+@slower
 @given(st.integers(20, 3000), st.sampled_from([0.3, 1.0, 2.5]), st.sampled_from([1e-3, 1e-8]))
 def test_the_flip_probability_meets_the_target_and_a_smaller_one_does_not(
     users: int, epsilon: float, delta: float

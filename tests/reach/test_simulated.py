@@ -41,7 +41,7 @@ from tests.simulate.settings import ALARM
 
 KINDS = ("independent", "nested", "disjoint", "heavy-tailed")
 LEVEL = 0.95
-RUNS = 500
+RUNS = 300
 IDS = 100_000
 Floats = NDArray[np.float64]
 

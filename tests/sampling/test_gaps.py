@@ -152,7 +152,7 @@ def test_rate_gaps_and_independence_with_secure_words(probability: float) -> Non
 @pytest.mark.parametrize("probability", [0.3, 0.01, 1e-4])
 def test_the_first_and_the_last_trial_are_like_any_other(probability: float) -> None:
     # Short runs start and stop all the time.
-    length, runs = max(3, int(1 / probability)), 20_000
+    length, runs = max(3, int(1 / probability)), 10_000
     first = last = 0
     for _ in range(runs):
         found = positions(secure_words(), chance(probability), length)

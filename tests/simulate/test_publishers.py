@@ -112,7 +112,7 @@ def same_law(first: Counts, second: Counts) -> bool:
 def test_drawn_logos_have_the_law_of_real_filters(name: str) -> None:
     publishers, bits, hashes = CROWDS[name]
     plan = planned(publishers.audience, bits, hashes, 0.1)
-    seen = real(plan, publishers, 500)
+    seen = real(plan, publishers, 300)
     assert same_law(seen, drawn(plan, publishers, 2000, 0.1))
     assert not same_law(seen, drawn(plan, publishers, 2000, 0.11))
     assert not same_law(seen, drawn(plan, publishers, 2000, 0.09))

@@ -21,9 +21,9 @@ ROWS = 100_000
 LONG = "x" * 70_000
 
 
-def parquet(table: pa.Table, **options: object) -> Callable[[Path], None]:
-    """Return what writes a table as Parquet."""
-    return lambda path: pq.write_table(table, path, **options)
+def parquet(make: Callable[[], pa.Table], **options: object) -> Callable[[Path], None]:
+    """Return what makes a table, which may be large, and writes it as Parquet."""
+    return lambda path: pq.write_table(make(), path, **options)
 
 
 def zipped(*parts: tuple[bytes, int]) -> Callable[[Path], None]:
@@ -39,10 +39,11 @@ def zipped(*parts: tuple[bytes, int]) -> Callable[[Path], None]:
     return write
 
 
-def arrow(table: pa.Table, **options: object) -> Callable[[Path], None]:
-    """Return what writes a table as an Arrow stream."""
+def arrow(make: Callable[[], pa.Table], **options: object) -> Callable[[Path], None]:
+    """Return what makes a table and writes it as an Arrow stream."""
 
     def write(path: Path) -> None:
+        table = make()
         with pa.ipc.new_stream(path, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as to:
             to.write_table(table)
 
@@ -60,30 +61,34 @@ def runs(value: str, rows: int) -> pa.Array:
 
 
 BOMBS: dict[str, tuple[str, Callable[[Path], None]]] = {
-    "a long text in a dictionary": ("a.parquet", parquet(pa.table({"a": repeated(LONG, ROWS)}))),
+    "a long text in a dictionary": (
+        "a.parquet",
+        parquet(lambda: pa.table({"a": repeated(LONG, ROWS)})),
+    ),
     "a very long text in a dictionary": (
         "a.parquet",
         parquet(
-            pa.table({"a": repeated("x" * (1 << 24), ROWS)}), dictionary_pagesize_limit=1 << 30
+            lambda: pa.table({"a": repeated("x" * (1 << 24), ROWS)}),
+            dictionary_pagesize_limit=1 << 30,
         ),
     ),
     "lists of a long text": (
         "a.parquet",
-        parquet(pa.table({"a": pa.array([[LONG] * 1000])})),
+        parquet(lambda: pa.table({"a": pa.array([[LONG] * 1000])})),
     ),
     "texts that share their beginnings": (
         "a.parquet",
         parquet(
-            pa.table({"a": [LONG] * 10_000}),
+            lambda: pa.table({"a": [LONG] * 10_000}),
             use_dictionary=False,
             column_encoding={"a": "DELTA_BYTE_ARRAY"},
         ),
     ),
-    "an Arrow dictionary": ("a.arrow", arrow(pa.table({"a": repeated(LONG, ROWS)}))),
-    "an Arrow run": ("a.arrow", arrow(pa.table({"a": runs(LONG, ROWS)}))),
+    "an Arrow dictionary": ("a.arrow", arrow(lambda: pa.table({"a": repeated(LONG, ROWS)}))),
+    "an Arrow run": ("a.arrow", arrow(lambda: pa.table({"a": runs(LONG, ROWS)}))),
     "compressed Arrow": (
         "a.arrow",
-        arrow(pa.table({"a": pa.nulls(1 << 25, pa.int64())}), compression="zstd"),
+        arrow(lambda: pa.table({"a": pa.nulls(1 << 25, pa.int64())}), compression="zstd"),
     ),
     "a line without end": ("a.csv.gz", zipped((b"a\n", 1), (b"x", 1 << 28))),
     "a header without end": ("a.csv.gz", zipped((b"a,", 1 << 26))),
@@ -128,27 +133,37 @@ def records(array: pa.Array, count: int) -> pa.Table:
     return pa.table({"a": pa.StructArray.from_arrays([array] * count, names(count))})
 
 
-TEXTS = pa.array(["x" * ((1 << 20) - 8)] * 120)
-NUMBERS = pa.nulls(1 << 22, pa.int64()).fill_null(0)
+def texts(rows: int = 120) -> pa.Array:
+    return pa.array(["x" * ((1 << 20) - 8)] * rows)
+
+
+def numbers() -> pa.Array:
+    return pa.nulls(1 << 22, pa.int64()).fill_null(0)
+
+
+def different(rows: int, digits: int) -> pa.Array:
+    return pa.array([f"{at:0{digits}}" for at in range(rows)])
+
+
 TOGETHER = {
-    "columns of long texts": parquet(pa.table(dict.fromkeys(names(16), TEXTS)), **ONE_PAGE),
-    "records of long texts": parquet(records(TEXTS, 16), **ONE_PAGE),
-    "records of more long texts": parquet(records(TEXTS[:60], 64), **ONE_PAGE),
-    "columns of numbers": parquet(pa.table(dict.fromkeys(names(64), NUMBERS)), **ONE_PAGE),
+    "columns of long texts": parquet(
+        lambda: pa.table(dict.fromkeys(names(16), texts())), **ONE_PAGE
+    ),
+    "records of long texts": parquet(lambda: records(texts(), 16), **ONE_PAGE),
+    "records of more long texts": parquet(lambda: records(texts(60), 64), **ONE_PAGE),
+    "columns of numbers": parquet(
+        lambda: pa.table(dict.fromkeys(names(64), numbers())), **ONE_PAGE
+    ),
     "columns of long texts in dictionaries": parquet(
-        pa.table(dict.fromkeys(names(16), repeated(LONG, ROWS)))
+        lambda: pa.table(dict.fromkeys(names(16), repeated(LONG, ROWS)))
     ),
     "columns of many texts in dictionaries": parquet(
-        pa.table(dict.fromkeys(names(40), pa.array([f"{at:07}" for at in range(1 << 20)]))),
+        lambda: pa.table(dict.fromkeys(names(40), different(1 << 18, 31))),
         compression="zstd",
         dictionary_pagesize_limit=1 << 24,
     ),
     "columns of dictionaries": parquet(
-        pa.table(
-            dict.fromkeys(
-                names(4), pa.array([f"{at:07}" for at in range(1 << 20)]).dictionary_encode()
-            )
-        ),
+        lambda: pa.table(dict.fromkeys(names(4), different(1 << 20, 7).dictionary_encode())),
         compression="zstd",
         dictionary_pagesize_limit=1 << 24,
     ),
@@ -193,7 +208,7 @@ def test_large_batches_are_held_once_or_twice(compression: str | None, tmp_path:
     rows = 120 << 17 if compression else 250 << 17  # packed and unpacked, or as they are
     numbers = np.random.default_rng(0).integers(0, 1 << 62, rows)
     table = pa.Table.from_batches([pa.record_batch({"a": numbers})] * 3)
-    arrow(table, compression=compression)(tmp_path / "a.arrow")
+    arrow(lambda: table, compression=compression)(tmp_path / "a.arrow")
     assert limited.read_table(tmp_path / "a.arrow") == "read"
 
 
