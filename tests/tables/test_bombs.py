@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaffinch.errors import InvalidTable
-from chaffinch.tables.arrays import _BATCH_BYTES
+from chaffinch.tables.limits import BATCH_BYTES
 from chaffinch.tables.read import open_table
 from tests.containers import limited
 
@@ -269,7 +269,7 @@ def test_batches_are_cut_by_bytes() -> None:
     table = open_table(pa.table({"a": repeated("x" * (1 << 20), 200)}))
     sizes = [batch.num_rows for batch in table.batches(["a"])]
     assert sum(sizes) == 200
-    assert max(sizes) <= _BATCH_BYTES >> 20
-    huge = open_table(pa.table({"a": repeated("x" * (_BATCH_BYTES + 1), 2)}))
+    assert max(sizes) <= BATCH_BYTES >> 20
+    huge = open_table(pa.table({"a": repeated("x" * (BATCH_BYTES + 1), 2)}))
     with pytest.raises(InvalidTable, match="a row that takes up more"):
         list(huge.batches(["a"]))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.errors import InvalidTable
+from chaffinch.tables.limits import BATCH_BYTES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,17 +19,6 @@ if TYPE_CHECKING:
 Stream = Callable[[tuple[str, ...], int], "Iterator[pa.RecordBatch]"]
 Opened = tuple[Sequence[str], int | None, Stream]
 """What a format knows of a table: column names, the number of rows if any, and a reader."""
-
-_BATCH_BYTES = 1 << 26
-"""What the plain values of one batch may take up."""
-_MOST_COLUMNS = 10_000
-
-
-def check_names(names: Sequence[str]) -> Sequence[str]:
-    """Return the names of columns, unless there are more than any table of answers has."""
-    if len(names) > _MOST_COLUMNS:
-        raise InvalidTable(f"one of at most {_MOST_COLUMNS} columns", f"{len(names)} columns")
-    return names
 
 
 def check_kinds(schema: pa.Schema) -> None:
@@ -68,11 +58,11 @@ def cut_batch(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
         while waiting:
             part = waiting.pop()
             size = sum(_plain_size(column) for column in part.columns)
-            if size <= _BATCH_BYTES:
+            if size <= BATCH_BYTES:
                 yield part
             elif part.num_rows == 1:
                 raise InvalidTable(
-                    f"one with rows of at most {_BATCH_BYTES >> 20} MiB",
+                    f"one with rows of at most {BATCH_BYTES >> 20} MiB",
                     "a row that takes up more",
                     hint="an answer is short: check what the column holds",
                 )

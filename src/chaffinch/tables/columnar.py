@@ -19,8 +19,16 @@ from chaffinch.containers.arrow import MessageHead, OldFormat, read_head, unpack
 from chaffinch.containers.parquet import Chunk, Footer, Leaf, Page, read_footer, read_pages
 from chaffinch.containers.thrift import MOST_VALUES
 from chaffinch.errors import InvalidTable, Reason
-from chaffinch.tables.arrays import Opened, check_names
-from chaffinch.tables.sources import LONGEST_LINE, Source, reading
+from chaffinch.tables.arrays import Opened
+from chaffinch.tables.limits import (
+    LARGEST_BATCH,
+    LISTED_WORK,
+    LONGEST_LINE,
+    PART_WORK,
+    Work,
+    check_names,
+)
+from chaffinch.tables.sources import Source, reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,13 +39,6 @@ _LARGEST_DICTIONARY = 1 << 24
 """Of Parquet. Every value takes four bytes at least, and becomes sixteen."""
 _LARGEST_LENGTHS = 1 << 22
 """Of pages that tell lengths as differences. 128 lengths take five bytes, and become 512."""
-_LARGEST_BATCH = 1 << 28
-"""What is held at once: of Parquet the pages, dictionaries and values of all chosen columns
-together, of Arrow a batch, packed and unpacked, or all dictionaries."""
-_WORK, _LARGEST_RATIO = 1 << 33, 1000
-"""Bytes that any file may unpack to, and how many times its own size it may beyond them."""
-_PAGE_WORK, _LISTED_WORK = 1 << 11, 1 << 7
-"""What asking a page is worth, and each byte of a dictionary, in bytes that are unpacked."""
 _VALUE_BYTES = 16
 """What any value takes beside its content: a view of it, an offset, its levels."""
 _CODED_BYTES = 1 << 8
@@ -119,7 +120,7 @@ def _check_parts(
         if f"{leaf.path}.".startswith(below)
     ]
     size = file.seek(0, io.SEEK_END)
-    work = _Work(lambda: size)
+    work = Work(lambda: size)
     steps = [
         _rows_at_once(
             [
@@ -173,7 +174,7 @@ class _Held:
         return self.listed + self.page + values
 
 
-def _read_held(held: _Held, chunk: Chunk, file: BinaryIO, end: int, work: _Work) -> _Held:
+def _read_held(held: _Held, chunk: Chunk, file: BinaryIO, end: int, work: Work) -> _Held:
     """Fill in what the pages of a chunk become, and return it; none of them is too large."""
     leaf, name = held.leaf, _column(held.leaf)
     fixed = leaf.length if leaf.kind == parquet.FIXED_BYTES else 0
@@ -183,9 +184,9 @@ def _read_held(held: _Held, chunk: Chunk, file: BinaryIO, end: int, work: _Work)
         if size > _largest(page) or not 0 <= fixed <= LONGEST_LINE:
             raise _too_large(name)
         written += size
-        work.add(_PAGE_WORK)
+        work.add(PART_WORK)
         if page.kind == parquet.DICTIONARY_PAGE:
-            work.add(_LISTED_WORK * size)
+            work.add(LISTED_WORK * size)
             if page.values > size:
                 raise EOFError
             # As a page, and as a list of its values.
@@ -245,10 +246,10 @@ def _rows_at_once(leaves: list[_Held], rows: int) -> int:
     def taken() -> int:
         return sum(held.bytes_of(rows) for held in leaves)
 
-    while rows > 1 and taken() > _LARGEST_BATCH:
+    while rows > 1 and taken() > LARGEST_BATCH:
         rows //= 2
-    if taken() > _LARGEST_BATCH:
-        alone = [held.leaf for held in leaves if held.bytes_of(rows) > _LARGEST_BATCH]
+    if taken() > LARGEST_BATCH:
+        alone = [held.leaf for held in leaves if held.bytes_of(rows) > LARGEST_BATCH]
         raise _too_large(_column(alone[0]) if alone else None)
     return rows
 
@@ -266,20 +267,6 @@ def _largest_run(parts: list[_Part], rows: int) -> int:
         most = max(most, total)
         between += part.values if first < last else 0
     return most
-
-
-class _Work:
-    """What a file makes of its bytes; one that makes too much of them holds nobody's answers."""
-
-    def __init__(self, packed: Callable[[], int]) -> None:
-        self._packed = packed
-        self._done = 0
-
-    def add(self, unpacked: int) -> None:
-        """Count what some bytes become."""
-        self._done += unpacked
-        if self._done > _WORK + _LARGEST_RATIO * self._packed():
-            raise _too_large()
 
 
 # ----------------------------------------------------------------------------
@@ -349,9 +336,8 @@ class _CheckedMessages(io.RawIOBase):
         """How many bytes of a message are still in the file, and pass through as they are."""
         self._next = b""
         """A body that was asked before, and passes after its head."""
-        self._read = 0
         self._dictionaries: dict[int, int] = {}
-        self._work = _Work(packed or (lambda: self._read))
+        self._work = Work(packed)
 
     def readable(self) -> bool:
         return True
@@ -381,7 +367,7 @@ class _CheckedMessages(io.RawIOBase):
                 "another version",
                 hint="write the file again with a newer program, or as CSV",
             ) from None
-        if head.body > _LARGEST_BATCH:
+        if head.body > LARGEST_BATCH:
             raise _too_large()
         if head.compressed:
             # Each buffer starts with its unpacked length, so they must be there to be asked.
@@ -393,23 +379,21 @@ class _CheckedMessages(io.RawIOBase):
         return head.content
 
     def _check(self, head: MessageHead, unpacked: int) -> None:
-        self._read += len(head.content) + head.body
-        if unpacked + (head.body if head.compressed else 0) > _LARGEST_BATCH:
+        if unpacked + (head.body if head.compressed else 0) > LARGEST_BATCH:
             raise _too_large()
         if head.dictionary is not None:
             size = unpacked
             if head.added:  # both are held while they are joined
                 size = self._dictionaries.get(head.dictionary, 0) + 2 * size
             self._dictionaries[head.dictionary] = size
-            if sum(self._dictionaries.values()) > _LARGEST_BATCH:
+            if sum(self._dictionaries.values()) > LARGEST_BATCH:
                 raise _too_large()
-        self._work.add(unpacked + _VALUE_BYTES * head.rows)
+        self._work.add(unpacked + _VALUE_BYTES * head.rows, read=len(head.content) + head.body)
 
 
 def _too_large(column: str | None = None) -> InvalidTable:
     return InvalidTable(
-        f"one whose parts that are read together unpack to at most {_LARGEST_BATCH >> 20} MiB, "
-        "and not to nothing but repetitions",
+        f"one whose parts that are read together unpack to at most {LARGEST_BATCH >> 20} MiB",
         "parts that unpack to more",
         column=column,
         hint=_SMALLER,

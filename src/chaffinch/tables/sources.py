@@ -16,11 +16,9 @@ from typing import Any, BinaryIO, cast
 
 from chaffinch.errors import InvalidTable, Reason
 from chaffinch.storage.faults import storage_fault
+from chaffinch.tables.limits import LONGEST_LINE
 
 _HEAD = 1 << 16
-LONGEST_LINE = 1 << 20
-"""A line longer than this is refused, so that a file without lines cannot fill the memory."""
-
 _GZIP = b"\x1f\x8b"
 
 

@@ -7,21 +7,31 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from chaffinch.errors import InvalidTable
-from chaffinch.tables.arrays import Opened, check_names
+from chaffinch.tables.arrays import Opened
+from chaffinch.tables.limits import (
+    LINE_WORK,
+    LONGEST_LINE,
+    PART_WORK,
+    TEXT_WORK,
+    Work,
+    check_names,
+)
 from chaffinch.tables.objects import column_of
-from chaffinch.tables.sources import LONGEST_LINE, Source, reading
+from chaffinch.tables.sources import Source, reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _BLOCK = 1 << 20
 _TEXT_BYTES = 1 << 22
-"""How much text of JSON lines is taken at a time."""
+"""How much text of JSON lines is taken at a time, and how many cells."""
+_EMPTY_LINES = re.compile(rb"[\r\n]{2,}")
+_BLANK_LINES = re.compile(rb"\n\s+")
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 _RAGGED = re.compile(r"Row #(\d+): Expected \d+ columns")
 """What Arrow says of a row with too few or too many cells. Its handler for such rows would get
 their text, and fails with a trace on standard error where that is no UTF-8."""
@@ -43,9 +53,13 @@ def open_csv(source: Source, delimiter: str) -> Opened:
     columns = check_names(_header(source, delimiter))
 
     def stream(chosen: tuple[str, ...], _rows: int) -> Iterator[pa.RecordBatch]:
+        work = Work(source.packed)
         with source.open() as file, reading(source.name, "CSV"):
-            lines = io.BufferedReader(_CheckedLines(file, delimiter), _BLOCK)
-            yield from _csv_batches(lines, chosen, delimiter, len(columns))
+            checked = _CheckedLines(file, delimiter, len(columns), work)
+            lines = io.BufferedReader(checked, _BLOCK)
+            for batch in _csv_batches(lines, chosen, delimiter, len(columns)):
+                work.add(PART_WORK * len(chosen))
+                yield batch
 
     return columns, None, stream
 
@@ -55,11 +69,14 @@ class _CheckedLines(io.RawIOBase):
 
     A quote that is opened and not closed would swallow the lines after it, people and all, up
     to the next quote. No answer has several lines, so a cell that goes on in the next line is
-    refused, whichever column it is in.
+    refused, whichever column it is in. Of a table with several columns, empty lines are left
+    out: they are no rows, and there may be a milliard of them.
     """
 
-    def __init__(self, file: BinaryIO, delimiter: str) -> None:
+    def __init__(self, file: BinaryIO, delimiter: str, width: int, work: Work) -> None:
         self._file = file
+        self._work = work
+        self._gaps = width > 1
         self._whole = _whole_lines(delimiter)
         self._rest = b""
         self._waiting = memoryview(b"")
@@ -92,9 +109,14 @@ class _CheckedLines(io.RawIOBase):
             if len(found) > LONGEST_LINE:
                 raise _too_long(self._line + found.count(b"\n"))
         lines, self._rest = (found + block[:end], block[end:]) if block else (found, b"")
+        self._work.add(TEXT_WORK * len(lines), read=len(lines))
         if b'"' in lines:
             self._check_quotes(lines)
-        self._line += lines.count(b"\n")
+        ends = lines.count(b"\n")
+        self._line += ends
+        # Counting is quick, a pattern is not; fewer empty lines than that are left to Arrow.
+        if self._gaps and 3 * (ends + lines.count(b"\r")) > len(lines):
+            return _EMPTY_LINES.sub(b"\n", lines)
         return lines
 
     def _check_quotes(self, lines: bytes) -> None:
@@ -119,7 +141,7 @@ def _whole_lines(delimiter: str) -> re.Pattern[bytes]:
     mark = re.escape(delimiter)
     cell = rf'(?:"(?:[^"\r\n]|"")*+"|[^"{mark}\r\n][^{mark}\r\n]*+|)'
     line = rf"{cell}(?:{mark}{cell})*+"
-    return re.compile(rf"(?:{line}(?:\r\n|\n|\r))*+(?:{line})?".encode())
+    return re.compile(rf"(?:{line}[\r\n]++)*+(?:{line})?".encode())
 
 
 def _header(source: Source, delimiter: str) -> list[str]:
@@ -206,15 +228,33 @@ def open_lines(source: Source) -> Opened:
     head = source.head if b"\n" not in source.head else source.head[: source.head.rfind(b"\n")]
     columns: dict[str, None] = {}
     for row, line in enumerate(filter(bytes.strip, head.split(b"\n")), start=1):
-        columns |= dict.fromkeys(_object(line, row))
-        check_names(list(columns))
+        found = _object(line, row)
+        if not found.keys() <= columns.keys():
+            columns |= dict.fromkeys(found)
+            check_names(list(columns))
 
     def stream(chosen: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
+        work = Work(source.packed)
         with source.open() as file, reading(source.name, "JSONL"):
-            lines = filter(bytes.strip, iter(partial(file.readline, LONGEST_LINE + 1), b""))
-            yield from _line_batches(lines, chosen, rows)
+            for batch in _line_batches(_written_lines(file, work), chosen, rows):
+                work.add((PART_WORK + TEXT_WORK * batch.num_rows) * len(chosen))
+                work.add(LINE_WORK * batch.num_rows)
+                yield batch
 
     return list(columns), None, stream
+
+
+def _written_lines(file: BinaryIO, work: Work) -> Iterator[bytes]:
+    """Yield the lines that are not blank, from blocks out of which long gaps are taken at once."""
+    rest = b""
+    # One that is too long is the last: whoever gets it refuses it.
+    while len(rest) <= LONGEST_LINE and (block := file.read(_BLOCK)):
+        work.add(TEXT_WORK * len(block), read=len(block))
+        lines, _, rest = (rest + block).rpartition(b"\n")
+        rest = rest.lstrip()
+        yield from filter(None, _BLANK_LINES.sub(b"\n", lines.strip()).split(b"\n"))
+    if rest:
+        yield rest
 
 
 def _line_batches(
@@ -232,18 +272,39 @@ def _line_batches(
             found = _object(line, row - 1)
             for name, append in appends:
                 append(found.get(name))
-            # A byte of text becomes up to some twenty of objects.
-            size += len(line)
+            # A byte of text becomes up to some twenty of objects, and a cell takes eight.
+            size += len(line) + len(chosen)
             if size > _TEXT_BYTES:
                 break
         if row == first:
             return
         columns = [
-            column_of(column, name=name, first_row=first)
+            column_of(_checked_cells(column, name, first), name=name, first_row=first)
             for name, column in zip(chosen, values, strict=True)
         ]
         yield pa.record_batch(columns, names=list(chosen))
         first = row
+
+
+def _checked_cells(cells: list[Any], name: str, first_row: int) -> list[Any]:
+    """Return the cells of a column, each a scalar or a list of texts.
+
+    Of records Arrow would make a cell for every row and every key in any of them, and of lists
+    in lists as many levels as there are.
+    """
+    if set(map(type, cells)) <= _SCALARS:
+        return cells
+    for row, cell in enumerate(cells, start=first_row):
+        texts = isinstance(cell, list) and set(map(type, cell)) <= {str}
+        if not (texts or type(cell) in _SCALARS):
+            raise InvalidTable(
+                "text, a number, true, false, null or a list of texts",
+                "something else",
+                column=name,
+                row=row,
+                hint="write a list of the flags that hold, or a column for each flag",
+            )
+    return cells
 
 
 def _object(line: bytes, row: int) -> dict[str, Any]:
