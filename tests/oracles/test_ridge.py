@@ -172,6 +172,31 @@ def test_many_copies_at_large_epsilons(
         assert found is None or not judge.ball_complaint(Bracket(0.0, found.upper), truth)
 
 
+@pytest.mark.parametrize("digits", [10, 34, 63])
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.999])
+@pytest.mark.parametrize("decoys", [0, 5])
+def test_flips_next_to_one_half_keep_their_digits(digits: int, share: float, decoys: int) -> None:
+    flip = Fraction(1, 2) - Fraction(1, 2**digits)
+    mechanism = privacy.FlippedBits(users=150, flip_probability=flip, decoys=decoys)
+    epsilon = share * mechanism.local_epsilon
+    found = ridden(mechanism, epsilon, 1e-9)
+    assert found is not None
+    assert found.upper - found.lower <= 1e-9 * found.upper
+    truth = balls.worst_bits_delta(150, flip, epsilon, 1, decoys)
+    assert not judge.ball_complaint(found, truth)
+
+
+def test_flips_next_to_one_half_in_a_large_crowd_are_followed_along_the_ridge() -> None:
+    flip = Fraction(4503599627026373, 2**53)
+    mechanism = privacy.FlippedBits(users=3440, flip_probability=flip, decoys=100)
+    found = ridden(mechanism, 0.0, 1e-9)
+    assert found == mechanism.delta(0.0)
+    assert found is not None
+    assert found.lower == pytest.approx(1.0246173e-12)
+    twice = privacy.compose(mechanism, times=2).delta(0.0)
+    assert found.lower <= twice.upper <= 2 * found.upper
+
+
 def copies_complaint(source: random.Random) -> str | None:
     """Return what is wrong with many copies at large epsilons, beside one crowd in balls."""
     flip = settings.draw_flip(source)

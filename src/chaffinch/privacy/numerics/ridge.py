@@ -166,11 +166,17 @@ class _Ridge:
             slope = _decimal(self.w1) - _decimal(self.w0)
             self.g0 = _wide(self.log_u - self.log_v + slope * self.depth_digits)
             self.ratio = _wide(self.growth * (copies * (self.log_u - self.log_v)).exp())
+            # T over v(r), of one copy: flips near ½ make it far smaller than either of its parts.
+            start, rise = self.p - self.growth * self.q, (self.growth * self.p - self.q) * exact
+            self.rise = _wide(rise / self.log_v.exp())
+            self.gap = _wide((start - rise) / self.log_v.exp())
         q, p = wide(self.crowds.flip), wide(1 - self.crowds.flip)
         self.c1, self.c0 = p * r / (q + p * r), q * r / (p + q * r)
 
         variance = bits * max(float(c * (1 - c)) for c in (self.c1, self.c0)) * (1 + 1e-9)
-        size = 1.0 + float(self.ratio)
+        self.size = 1.0 + float(self.ratio)
+        if copies == 1:
+            self.size = float(abs(self.gap) + 2 * self.rise) * (1 + 1e-9)
         # How far a threshold in the strip may be from the mean of the tilted sum: affine in A.
         away = max(abs(self.strip[0]), abs(self.strip[1])) + 0.01 + copies
         away += bits * max(abs(float(self.c1 - self.w1)), abs(float(self.c0 - self.w0)))
@@ -189,11 +195,11 @@ class _Ridge:
         # Aliases stand N apart. r^s·P[S ≤ s] is a sum of tilted masses, each with a power of r.
         far = math.exp(-float(self.kappa) * (self.points - reach) * (1 - 1e-9))
         below = 1.0 - math.exp(-float(self.kappa) * self.points * (1 - 1e-9))
-        self.alias = 1.01 * size * (tail(reach) + far) / below
-        self.alias_of_steps = 1.01 * size * tail(self.points)
-        self._cut_points(depth, size)
+        self.alias = 1.01 * self.size * (tail(reach) + far) / below
+        self.alias_of_steps = 1.01 * self.size * tail(self.points)
+        self._cut_points(depth)
 
-    def _cut_points(self, depth: float, size: float) -> None:
+    def _cut_points(self, depth: float) -> None:
         """Keep the points up to where |φ| falls below e^−depth, and bound what the rest adds."""
         half = (self.points - 1) // 2
         rates = [float(4 * c * (1 - c)) for c in (self.c1, self.c0)]
@@ -210,7 +216,7 @@ class _Ridge:
         self.kept = bisect_whole(lambda point: log_phi(point) < -depth, good=half, bad=0)
         theta, r = 2.0 * math.pi * self.kept / self.points, float(self.r)
         apart = math.hypot(1.0 - r + 2.0 * r * math.sin(theta / 2) ** 2, r * math.sin(theta))
-        self.cut_of_steps = 1.01 * size * math.exp(log_phi(self.kept) * (1 - 1e-9))
+        self.cut_of_steps = 1.01 * self.size * math.exp(log_phi(self.kept) * (1 - 1e-9))
         self.cut = self.cut_of_steps / apart
 
     def _place_nodes(self) -> None:
@@ -232,15 +238,24 @@ class _Ridge:
             (self.argument_u - self.c1 * theta) - (self.argument_v - self.c0 * theta) + line * theta
         )
         self.weight = np.where(points == 0, Wide(1), Wide(2)) / Wide(self.points)
+        apart = (1 - self.r) + 2 * self.r * half - 1j * (self.r * sine)
+        self.steps, self.steps_slack = self._steps(half, sine)
+        self.kernel = self.steps / apart
+        self.kernel_slack = self.steps_slack / np.abs(apart)
+
+    def _steps(self, half: WideArray, sine: WideArray) -> tuple[WideArray, WideArray]:
+        """Return T over v(r)^k at every point, and how far rounding may have moved it."""
         k = self.crowds.copies
+        if k == 1:
+            # T(z) = T(r) + (e·p − q)·(r − z): nothing cancels, however close u and v are.
+            steps = self.gap + self.rise * (2 * half - 1j * sine)
+            parts = np.abs(self.gap) + self.rise * (2 * half + self.theta)
+            return steps, 32 * ROUNDOFF * parts
         zero = _polar(k * self.modulus_v, k * self.argument_v)
         one = _polar(k * self.modulus_u, k * self.argument_u)
-        # T over v(r)^k. Both parts have modulus about 1: their rounding is charged as such.
-        self.steps = zero - self.ratio * one
-        apart = (1 - self.r) + 2 * self.r * half - 1j * (self.r * sine)
-        self.kernel = self.steps / apart
-        self.steps_slack = (1 + self.ratio) * (32 + 8 * k) * ROUNDOFF * np.ones_like(theta)
-        self.kernel_slack = self.steps_slack / np.abs(apart)
+        # Both parts have modulus about 1: their rounding is charged as such.
+        slack = (1 + self.ratio) * (32 + 8 * k) * ROUNDOFF * np.ones_like(self.theta)
+        return zero - self.ratio * one, slack
 
     def log_scale(self, ones: int) -> Any:
         """Return the logarithm of u(r)^A·v(r)^(M−A+k)·r^−μ(A), which the sums are in units of."""
