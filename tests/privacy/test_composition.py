@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -289,3 +290,72 @@ def test_outputs_that_one_value_never_sends_compose_in_bounded_memory(
     found = two.delta(1.0)
     assert found.upper >= one.delta(1.0).lower
     assert 0 <= found.lower <= found.upper <= 1
+
+
+RARE = [
+    [["0.5", "0.499999", "0.000001"], ["0.5", "0.49999999", "0.00000001"]],
+    [
+        ["0.5", "0.499999999", "0.000000001"],
+        ["0.5", "0.499999999999999", "0.000000000000001"],
+    ],
+]
+
+
+@pytest.mark.parametrize("table", RARE, ids=["rare", "very rare"])
+@pytest.mark.parametrize("resolution", [None, 1e-9, 1e-2])
+def test_rounds_of_rare_outputs_are_never_more_than_the_parts_one_by_one(
+    table: list[list[str]], resolution: float | None
+) -> None:
+    one = privacy.amplification.ShuffledTable(table, users=1)
+    two = privacy.compose(one, times=2, resolution=resolution)
+    for epsilon in (0.0, 0.1, 1.0, 4.0, 5.0, 20.0):
+        parts = 2 * one.delta(epsilon / 2).upper
+        found = two.delta(epsilon)
+        assert found.upper <= parts * (1 + 1e-9)
+        assert two.delta_bound(epsilon) <= parts * (1 + 1e-3)
+        assert one.delta(epsilon).lower <= found.upper
+    rarest = float(table[0][2])
+    for delta in (rarest, 1.9 * rarest):
+        assert two.epsilon(delta).upper <= 2 * one.epsilon(delta / 2).upper * (1 + 1e-9)
+
+
+def test_two_rounds_of_rare_outputs_are_known_closely() -> None:
+    one = privacy.amplification.ShuffledTable(RARE[0], users=1)
+    found = privacy.compose(one, times=2).delta(1.0)
+    # One rare output in either round, in floats: two of them are rarer than the width.
+    assert found.lower == pytest.approx(2 * 9.728171e-7, rel=1e-4)
+    assert found.upper == pytest.approx(2 * 9.728171e-7, rel=1e-4)
+
+
+def test_chances_of_infinite_losses_are_multiplied_not_added() -> None:
+    parts = [
+        privacy.DecoyedValues(values=4, users=users, decoy_rate=Fraction(9, 10)) for users in (3, 1)
+    ]
+    kept = math.prod(1 - part.delta(0.0).lower for part in parts)
+    found = privacy.compose(parts).delta(0.0)
+    assert found.lower == pytest.approx(1 - kept, rel=1e-5)
+    assert found.upper == pytest.approx(1 - kept, rel=1e-8)
+    alone = privacy.DecoyedValues(decoys=2, values=2)
+    assert privacy.compose(alone, times=8).delta(3.0).upper < 1 - (1 - alone.delta(0.0).lower) ** 8
+
+
+def test_small_compositions_take_small_grids() -> None:
+    parts = [
+        privacy.DecoyedValues(values=4, users=users, decoy_rate=Fraction(9, 10)) for users in (3, 1)
+    ]
+    composed = privacy.compose(parts)
+    tracemalloc.start()
+    composed.delta(0.0)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 300 << 20
+
+
+@pytest.mark.parametrize("times", [1, 3, 1000])
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0])
+def test_parts_one_by_one_in_floats_and_in_rationals(times: int, epsilon: float) -> None:
+    deltas = [(1e-9 * (1 + epsilon), times), (0.25, 2), (0.0, 7)]
+    exact = 1 - math.prod((1 - Fraction(delta)) ** count for delta, count in deltas)
+    joined = composition._joined  # noqa: SLF001 - what the proof rests on
+    assert exact <= Fraction(joined(deltas)) <= exact * (1 + Fraction(1, 10**12))
+    assert joined([(1.0, 1)]) == 1.0

@@ -138,3 +138,34 @@ def test_a_finer_grid_that_holds_the_coarser_one_is_never_looser() -> None:
     for coarse, fine in itertools.pairwise(grids):
         for epsilon in (0.0, 0.3, 1.1):
             assert hockey_stick(fine, epsilon) <= hockey_stick(coarse, epsilon) * (1 + 1e-11)
+
+
+def test_every_second_point_of_a_grid_holds_a_pair_that_dominates() -> None:
+    epsilons = np.linspace(0.0, 3.0, 60)
+    deltas = np.array([gaussian(float(e), 0.5, 1e-4) for e in epsilons])
+    fine = Kinks.of_profile(epsilons, deltas).on_grid(3.0 / 2**9)
+    coarse = fine.coarser
+    assert coarse.step == 2 * fine.step
+    assert coarse.infinite == fine.infinite
+    assert coarse.mass.sum() == pytest.approx(fine.mass.sum(), abs=1e-12)
+    others = [(loss.mass * np.exp(-loss.losses)).sum() for loss in (coarse, fine)]
+    assert others[0] == pytest.approx(others[1], abs=1e-12)
+    for epsilon in np.linspace(0.0, 3.0, 100):
+        exact, above = hockey_stick(fine, float(epsilon)), hockey_stick(coarse, float(epsilon))
+        assert exact <= above <= exact * 1.01 + 1e-9
+
+
+@pytest.mark.parametrize("rarity", [1e-3, 1e-9, 1e-15])
+@pytest.mark.parametrize("loss", [1.0, 5.0, 30.0])
+def test_the_tilt_is_found_however_rare_large_losses_are(rarity: float, loss: float) -> None:
+    places = np.array([-64, 0, 64])
+    masses = np.array([rarity * math.exp(-loss), 1 - rarity * (1 + math.exp(-loss)), rarity])
+    rounds = Rounds(((GridLoss(loss / 64, places, masses), 2),))
+    for epsilon in (0.1 * loss, 0.9 * loss, 1.5 * loss, 2 * loss, 3 * loss):
+        totals = np.add.outer(places, places).ravel() * (loss / 64)
+        chances = np.multiply.outer(masses, masses).ravel()
+        above = totals > epsilon * (1 + 1e-12)
+        truth = float((chances[above] * -np.expm1(epsilon - totals[above])).sum())
+        value, doubt = rounds.delta(epsilon)
+        assert abs(value - truth) <= doubt
+        assert doubt <= truth + 1e-28

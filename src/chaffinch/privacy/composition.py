@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -24,6 +24,8 @@ _STEPS = 32.0
 """So many steps of the grid make one standard deviation of the narrowest losses of a round."""
 _FINER = 32.0
 """How much finer the grid of the lower end is, where it stays small enough."""
+_COARSER = (1, 2**4, 2**8, 2**12)
+"""How much coarser it is made where losses lie too far apart for it."""
 _FEW_GRID, _MOST_GRID = 2**14, 2**19
 """A grid of fewer points costs next to nothing, one of more takes long."""
 _LEAST_STEP = 1e-9
@@ -40,6 +42,10 @@ _LACKING = 1e-18
 _LAW_ERROR = 1e-12
 """How far the masses of one crowd, and the logarithms of their ratios, are off at most."""
 _MANY_NODES = 100
+_Profile = tuple[Floats, Floats]
+"""Epsilons from 0 on, and upper ends of delta there."""
+_NEARLY = 0.9
+"""A delta that is so near to what the parts come to one by one may be above it."""
 _MOSTLY = 4.0
 """A delta below so many times the infinite losses is mostly these, and a plain sum may be less."""
 _SHARED = 1e-12
@@ -141,20 +147,40 @@ class Composition(Mechanism):
         if len(self.parts) == 1 and self.parts[0][1] == 1:
             return self.parts[0][0].delta(epsilon)
         upper = self._upper_delta(epsilon)
-        if upper <= _MOSTLY * self._infinite:
+        if upper >= _NEARLY * self._plain_delta(epsilon, self._profiles):
             upper = min(upper, self.summed_delta(epsilon))
         return Bracket(min(self._lower_delta(epsilon), upper), upper)
 
     def summed_delta(self, epsilon: float) -> float:
-        """Return the plain sum of the parts' deltas, each at its share of ``epsilon``.
+        """Return what the parts' deltas come to one by one, each at its share of ``epsilon``.
 
         A composition that is followed down to some delta only says no more below it; the parts
         themselves may be followed farther. Any shares that add up to ``epsilon`` are right.
         """
         shares = [*zip(self.parts, self._reach, strict=True)]
         each = epsilon * (1 - _SHARED) / sum(count * reach for (_, count), reach in shares)
-        ends = (count * part.delta(each * reach).upper for (part, count), reach in shares)
-        return min(up(math.fsum(ends)), 1.0)
+        ends = ((part.delta(each * reach).upper, count) for (part, count), reach in shares)
+        return _joined(ends)
+
+    def _plain_delta(self, epsilon: float, profiles: Sequence[_Profile]) -> float:
+        """Return the same from profiles at hand: chords of what is convex in e^ε lie above it."""
+        counts = [count for _, count in self._rounds]
+        rounds = [*zip(profiles, counts, strict=True)]
+        each = epsilon * (1 - _SHARED) / sum(count * float(p[0][-1]) for p, count in rounds)
+        # Behind its last node a profile is flat.
+        ends = (
+            (_between(nodes, upper, min(each, 1.0) * float(nodes[-1])), count)
+            for (nodes, upper), count in rounds
+        )
+        return min(up(_joined(ends) * (1 + 1e-9) + cutting_cost(self._distance, epsilon)), 1.0)
+
+    @cached_property
+    def _profiles(self) -> list[_Profile]:
+        return [_profile(mechanism) for mechanism, _ in self._rounds]
+
+    @cached_property
+    def _quick_profiles(self) -> list[_Profile]:
+        return [_quick_profile(mechanism) for mechanism, _ in self._rounds]
 
     def summed_epsilon(self, delta: float) -> float:
         """Return the plain sum of the parts' epsilons, each at an equal share of ``delta``."""
@@ -227,7 +253,7 @@ class Composition(Mechanism):
         reached = up(_delta_of(self._quick, epsilon) + cutting_cost(self._distance, epsilon))
         if reached <= _MOSTLY * self._quick.infinite:
             reached = min(reached, self.summed_delta(epsilon))
-        return min(reached, 1.0)
+        return min(reached, self._plain_delta(epsilon, self._quick_profiles))
 
     @cached_property
     def _rounds(self) -> tuple[tuple[Mechanism, int], ...]:
@@ -247,7 +273,7 @@ class Composition(Mechanism):
         of the other; the rounds between, and those of other parts, take the worse of both.
         """
         counts = [count for _, count in self._rounds]
-        kinks = [Kinks.of_profile(*_profile(mechanism)) for mechanism, _ in self._rounds]
+        kinks = [Kinks.of_profile(*profile) for profile in self._profiles]
         step = _grid_step(kinks, counts, wanted=self.resolution)
         pairs = [(k.on_grid(step), c) for k, c in zip(kinks, counts, strict=True)]
         most = max(range(len(pairs)), key=lambda i: counts[i] * kinks[i].variance)
@@ -266,7 +292,7 @@ class Composition(Mechanism):
     @cached_property
     def _quick(self) -> Rounds:
         counts = [count for _, count in self._rounds]
-        kinks = [Kinks.of_profile(*_quick_profile(mechanism)) for mechanism, _ in self._rounds]
+        kinks = [Kinks.of_profile(*profile) for profile in self._quick_profiles]
         step = _grid_step(kinks, counts, wanted=self.resolution)
         return Rounds(tuple((k.on_grid(step), c) for k, c in zip(kinks, counts, strict=True)))
 
@@ -276,11 +302,15 @@ class Composition(Mechanism):
         return max(rounds.infinite for rounds in self._upper)
 
     @cached_property
-    def _crowds(self) -> list[tuple[Rounds, float]]:
+    def _crowds(self) -> dict[int, list[tuple[Rounds, float]]]:
+        """Return compositions of crowds that exist, by how much coarser their grid was made."""
+        return {}
+
+    def _crowds_on(self, coarser: int) -> list[tuple[Rounds, float]]:
         """Return compositions of crowds that exist: rounds, and how far they are off the grid."""
-        kinks = [Kinks.of_profile(*_profile(mechanism)) for mechanism, _ in self._rounds]
+        kinks = [Kinks.of_profile(*profile) for profile in self._profiles]
         counts = [count for _, count in self._rounds]
-        step = _grid_step(kinks, counts, finer=_FINER)
+        step = _grid_step(kinks, counts, finer=_FINER) * coarser
         found = []
         for direction in (1, -1):
             parts, shift = [], 0.0
@@ -304,7 +334,7 @@ class Composition(Mechanism):
             for local, rest in self._without_largest
             if local < epsilon
         )
-        return min(up(whole), 1.0, *apart)
+        return min(up(whole), self._plain_delta(epsilon, self._profiles), *apart)
 
     @cached_property
     def _without_largest(self) -> list[tuple[float, Composition]]:
@@ -337,12 +367,17 @@ class Composition(Mechanism):
         that are off by rounds·2r: a delta at an epsilon larger by that much is reached.
         """
         best, cut = 0.0, cutting_cost(self._distance, epsilon)
-        try:
-            for rounds, shift in self._crowds:
-                value, doubt = rounds.delta(epsilon + shift)
-                best = max(best, down(value - doubt - cut))
-        except TooFineGrid:
-            best = 0.0
+        for coarser in _COARSER:
+            crowds = self._crowds
+            if coarser not in crowds:
+                crowds[coarser] = self._crowds_on(coarser)
+            try:
+                for rounds, shift in crowds[coarser]:
+                    value, doubt = rounds.delta(epsilon + shift)
+                    best = max(best, down(value - doubt - cut))
+                break
+            except TooFineGrid:
+                continue
         return best or max(mechanism.delta(epsilon).lower for mechanism, _ in self.parts)
 
 
@@ -396,15 +431,36 @@ def _sides(mechanism: Mechanism) -> Kinks | None:
 
 def _delta_of(rounds: Rounds, epsilon: float) -> float:
     """Return the safe end of delta of composed losses; it may be above 1."""
-    try:
-        value, doubt = rounds.delta(epsilon)
-    except TooFineGrid:
-        return 1.0
-    return up((value + doubt) * (1 + 1e-12) + rounds.infinite)
+    while True:
+        try:
+            value, doubt = rounds.delta(epsilon)
+        except TooFineGrid:
+            rounds = rounds.coarser
+        else:
+            return up((value + doubt) * (1 + 1e-12) + rounds.infinite)
+
+
+def _joined(deltas: Iterable[tuple[float, int]]) -> float:
+    """Return 1 − Π(1 − δ)^count, rounded up: what parts with these deltas come to at most.
+
+    Of every part the measure min(P, e^ε·Q) has the mass 1 − δ or more. The product of these
+    is below the product of all P, and below that of all Q times e^Σε.
+    """
+    total = 0.0
+    for delta, count in deltas:
+        if not delta < 1:
+            return 1.0
+        total += count * math.log1p(-delta)
+    return min(up(-math.expm1(total) * (1 + 1e-14)), 1.0)
+
+
+def _between(nodes: Floats, upper: Floats, epsilon: float) -> float:
+    """Return the chord of a profile, in e^ε, at one epsilon up to its last node."""
+    return float(np.interp(math.expm1(epsilon), np.expm1(nodes), upper))
 
 
 @lru_cache(maxsize=64)
-def _quick_profile(mechanism: Mechanism) -> tuple[Floats, Floats]:
+def _quick_profile(mechanism: Mechanism) -> _Profile:
     """Return nodes and upper ends of a profile that was searched only shortly."""
     nodes = mechanism.nodes()
     # Every second node of many: delta comes out up to 2 % larger, epsilon about 0.1 %.
@@ -417,7 +473,7 @@ def _quick_profile(mechanism: Mechanism) -> tuple[Floats, Floats]:
 
 
 @lru_cache(maxsize=256)
-def _profile(mechanism: Mechanism) -> tuple[Floats, Floats]:
+def _profile(mechanism: Mechanism) -> _Profile:
     """Return nodes and proven upper ends of the worst-crowd profile of one mechanism.
 
     Nodes reach up to the profile's floor, behind which a loss counts as infinite;

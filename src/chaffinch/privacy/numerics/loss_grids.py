@@ -33,7 +33,8 @@ _PER_STEP = 8
 """Outcomes are merged this much finer than the grid before they are brought to it."""
 _ON_GRID = 1e-9
 """A loss this close to the grid, in steps, is on it."""
-_LARGEST_TRANSFORM = 2**24
+_LARGEST_TRANSFORM = 2**21
+"""A longer one takes seconds and gigabytes."""
 
 
 class TooFineGrid(ArithmeticError):
@@ -63,6 +64,20 @@ class GridLoss:
     def logs(self) -> Floats:
         """Return the logarithms of the masses."""
         return np.log(self.mass)
+
+    @property
+    def coarser(self) -> GridLoss:
+        """Return a pair on every second point of the grid that dominates this one.
+
+        A mass between two of these is split, so that both laws keep theirs (see `Side.on_grid`).
+        """
+        odd = self.places % 2
+        share = odd / (1.0 + math.exp(-self.step))
+        # 1e-14 of each mass that is split covers the rounding of its share.
+        parts = [self.mass * (1 - share), self.mass * (share + 1e-14 * odd)]
+        places = np.concatenate([self.places - odd, self.places + odd]) // 2
+        found = _added(places, np.concatenate(parts))
+        return GridLoss(2 * self.step, *found, self.infinite)
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,11 +302,33 @@ class Rounds:
         """Return the common grid step."""
         return self.parts[0][0].step
 
-    @property
+    @cached_property
     def infinite(self) -> float:
-        """Return an upper end of the chance that some round has infinite loss."""
-        # Union bound: it is enough that one round has infinite loss.
-        return min(1.0, sum(count * loss.infinite for loss, count in self.parts))
+        """Return an upper end of the chance that some round has infinite loss.
+
+        Of laws with total masses Tᵢ, infinite ones Iᵢ among them, that is ΠTᵢ − Π(Tᵢ − Iᵢ): a
+        little more than 1 − Π(1 − Iᵢ) where rounding has made a total larger than 1.
+        """
+        excess = left = 0.0
+        for loss, count in self.parts:
+            total = max(loss.infinite + float(loss.mass.sum()), 1.0) * (1 + 4e-15)
+            if loss.infinite >= total:
+                return 1.0
+            excess += count * math.log(total)
+            left += count * math.log1p(-loss.infinite / total)
+        return min(1.0, math.exp(excess) * -math.expm1(left) * (1 + 1e-14))
+
+    @cached_property
+    def coarser(self) -> Rounds:
+        """Return rounds that dominate these, on every second point of the grid."""
+        return Rounds(tuple((loss.coarser, count) for loss, count in self.parts))
+
+    @cached_property
+    def ends(self) -> tuple[int, int]:
+        """Return the smallest and the largest place that a total of finite losses can have."""
+        lowest = sum(count * int(loss.places[0]) for loss, count in self.parts)
+        highest = sum(count * int(loss.places[-1]) for loss, count in self.parts)
+        return lowest, highest
 
     def tilted_log_moment(self, tilt: float) -> float:
         """Return ln E[e^(tilt·total)] over the finite losses."""
@@ -305,6 +342,8 @@ class Rounds:
                    middle, so that the error of the transform is relative to it.
         """
         if any(len(loss.places) == 0 for loss, _ in self.parts):
+            return 0.0, 0.0
+        if epsilon * (1 - 1e-15) >= self.step * self.ends[1]:
             return 0.0, 0.0
         tilt, log_moment, low, total, (most, root) = self._transformed(epsilon)
         # In the untilted law a total above epsilon weighs at most e^(Λ(t) − t·ε) times that.
@@ -342,11 +381,16 @@ class Rounds:
         if self._mean(0.0) >= epsilon:
             return 0.0
         spread = sum(c * _variance(loss, 0.0) for loss, c in self.parts)
-        low, high = 0.0, max((epsilon - self._mean(0.0)) / max(spread, 1e-300), 1e-9)
+        high = max((epsilon - self._mean(0.0)) / max(spread, 1e-300), 1e-9)
+        # Rare losses make the guess too large by many powers of two, others too small by a few.
+        while high > 1e-9 and self._mean(high / 2) >= epsilon:
+            high /= 2
         while self._mean(high) < epsilon and high < 1e12:
-            low, high = high, 2.0 * high
-        # Any tilt is right; a thousandth of the interval is near enough to be quick.
-        return bisect_real(lambda tilt: self._mean(tilt) >= epsilon, good=high, bad=low, steps=10)
+            high *= 2
+        # Any tilt is right; a thousandth of itself is near enough to be quick.
+        return bisect_real(
+            lambda tilt: self._mean(tilt) >= epsilon, good=high, bad=high / 2, steps=10
+        )
 
     def _mean(self, tilt: float) -> float:
         total = 0.0
@@ -372,7 +416,8 @@ class Rounds:
                 reach = min(reach, (moment - math.log(_FAR)) / share)
             ends.append(sign * max(reach, sign * mean + 2 * self.step))
         low, high = math.floor(ends[0] / self.step) - 1, math.ceil(ends[1] / self.step) + 1
-        return low, high, spread
+        # Few rounds cannot reach as far as that.
+        return max(low, self.ends[0]), min(high, self.ends[1]), spread
 
     def _total(self, tilt: float, low: int, high: int) -> tuple[Floats, tuple[float, float]]:
         """Return the tilted total's masses from ``low`` on, and how far they may be off.
