@@ -131,7 +131,7 @@ if moment == "before the record":
     record.Record.claim = die
 elif moment == "after the record":
     claim = record.Record.claim
-    record.Record.claim = lambda *words: (claim(*words), die())
+    record.Record.claim = lambda *words, **more: (claim(*words, **more), die())
 elif moment == "before the name":
     files.give_name = die
 else:
@@ -241,8 +241,21 @@ def test_a_record_that_lost_a_row_is_refused(folder: Path) -> None:
     shuffle(folder, "a")
     with sqlite3.connect(folder / "record") as connection:
         connection.execute("DELETE FROM inputs")
-    with pytest.raises(StorageFault, match="damaged"):
+    with pytest.raises(StorageFault, match="damaged") as caught:
         shuffle(folder, "a", out="t")
+    assert "two batches" in caught.value.hint, "it is said what is lost"
+    assert "--record" not in caught.value.hint, "another record would shuffle people twice"
+
+
+def test_a_batch_of_other_files_is_not_replaced(folder: Path) -> None:
+    shuffle(folder, "a")
+    before = (folder / "s").read_bytes()
+    for content in (before, before[:4] + before[8:]):  # a damaged one is somebody's, too
+        (folder / "s").write_bytes(content)
+        with pytest.raises(InvalidInput, match="another batch"):
+            shuffle(folder, "b")
+        assert (folder / "s").read_bytes() == content
+    shuffle(folder, "b", out="t")
 
 
 def test_the_record_is_not_overwritten(folder: Path) -> None:
@@ -255,7 +268,7 @@ def test_the_record_is_not_overwritten(folder: Path) -> None:
 
 def test_a_record_that_cannot_be_written_shuffles_nothing(folder: Path) -> None:
     (folder / "file").write_bytes(b"")
-    with pytest.raises(StorageFault, match=r"--record"):
+    with pytest.raises(StorageFault, match="within reach"):
         shuffle(folder, "a", record="file/record")
     assert not (folder / "s").exists()
 

@@ -16,7 +16,8 @@ import numpy as np
 from chaffinch import checks
 from chaffinch.analysis.tally import check_tally
 from chaffinch.encoding.bulk import answer_batches, encode_batch, find_columns
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.outputs.protected import Kind, kind_of
 from chaffinch.parallel import Progress, cores, mapped
 from chaffinch.planning.plan import Plan
 from chaffinch.sampling import secure_words
@@ -26,7 +27,7 @@ from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import AnyPath
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.batches import BatchFacts, Codes, digest_of
-from chaffinch.wire.message_reader import Messages
+from chaffinch.wire.message_reader import MessageReader, Messages
 from chaffinch.wire.message_writer import MessageWriter
 from chaffinch.wire.messages import Origin, Reports, Rows, Tally
 
@@ -104,7 +105,8 @@ class Local:
 
         Nothing is written to the target before everything is read and proven whole, the crowd
         is counted, and the inputs are in the ``record`` of this shuffler (by default one for
-        the user and the plan), which refuses them a second time.
+        the user and the plan), which refuses them a second time. A batch that stands where
+        this one is to go stays, unless it is the same one, made by a shuffle that was cut short.
         """
         tell = progress or _ignore_progress
         messages = Messages(sources, plan, "encoded")
@@ -123,6 +125,7 @@ class Local:
                 list(messages.digests),
                 messages.origin.facts("shuffled", messages.reports, messages.name),
                 messages.counts,
+                instead_of=_standing_batch(target),
             )
             with (
                 _writer(target, messages.origin, "shuffled", made.name) as writer,
@@ -181,6 +184,18 @@ def _writer(target: Any, origin: Origin, stage: str, name: str | None = None) ->
         round=origin.round,
         name=name,
     )
+
+
+def _standing_batch(target: Any) -> str | None:
+    """Return the name of the batch that a target would replace; empty if it is damaged."""
+    if not isinstance(target, (str, os.PathLike)) or kind_of(target) is not Kind.BATCH:
+        return None
+    try:
+        reader = MessageReader(target)
+    except InvalidFile:
+        return ""
+    reader.close()
+    return reader.start.name
 
 
 def _check_apart(sources: Sequence[Any], target: Any) -> None:

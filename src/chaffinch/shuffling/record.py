@@ -32,7 +32,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from chaffinch.errors import BatchRepeated, InvalidFile, Reason, StorageFault
+from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.storage.databases import (
     BATCH_RECORD,
     creating,
@@ -74,16 +74,26 @@ class Record:
     def __init__(self, path: AnyPath) -> None:
         self._path = Path(path).absolute()
 
-    def claim(self, names: Sequence[str], facts: BatchFacts, counts: CodeCounts) -> BatchFacts:
+    def claim(
+        self,
+        names: Sequence[str],
+        facts: BatchFacts,
+        counts: CodeCounts,
+        *,
+        instead_of: str | None = None,
+    ) -> BatchFacts:
         """Take names for a batch, durably, and return its facts with its name.
 
         ``facts`` and ``counts`` are those of the batch that is to be written. Names that were
         taken before are refused, unless they are exactly those of a batch that was not
-        finished: then it is that batch again.
+        finished: then it is that batch again. Only that one may replace the batch of the name
+        ``instead_of``, which stands where it is to go.
         """
         with self._writing() as connection:
             taken = self._taken(connection, names)
             batches = set(taken.values())
+            if instead_of is not None and batches != {instead_of}:
+                raise _other_batch()
             if not batches:
                 return self._insert(connection, names, facts, counts)
             if len(batches) > 1 or len(taken) < len(names):
@@ -163,7 +173,10 @@ class Record:
             got = "a damaged file" if isinstance(error, UnicodeError) else error
             raise StorageFault(
                 f"The record of the shuffler must be whole and within reach. Got: {got}.",
-                hint="nothing was shuffled; name a file for it that can be written to (--record)",
+                hint="nothing was shuffled; if it cannot be reached, change that; if it is "
+                "damaged, nobody knows which reports were shuffled, and another record would let "
+                "the same people into two batches: restore it as it was after the last shuffle, "
+                "or collect new reports",
             ) from None
 
     def _create(self) -> None:
@@ -194,6 +207,15 @@ def _repeated(taken: int, given: int) -> BatchRepeated:
         f"{taken} of {given} that went into an earlier shuffle",
         hint="use the batch that was made then, and make one of the new files alone; a shuffle "
         "that was cut short may be run again with exactly the files it had",
+    )
+
+
+def _other_batch() -> InvalidInput:
+    return InvalidInput(
+        "target",
+        "another file than that of another batch",
+        "one with the batch of other message files",
+        hint="name another file: a batch cannot be made again",
     )
 
 
