@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -70,8 +69,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     reach.encode(folder / "ids.csv", audience, publisher="daily", key=key).save(
         folder / "daily.filter"
     )
-    assert key.record is not None
-    shutil.copy(key.record, folder / "campaign.key.record")
     cap = Target(3, 1e-2)
     Ledger.create(folder / "ledger", role="analyzer", cap=cap, mark=folder / "mark")
     return folder
@@ -263,4 +260,10 @@ def test_shuffle_replaces_no_batch_but_one_that_was_cut_short(
     with sqlite3.connect(folder / "shuffler.record") as connection:
         connection.execute("UPDATE batches SET finished = 0")
     words = ("--plan", plan_file, "--record", folder / "shuffler.record", "-o", shuffled)
+    # It may have been seen, and is whole: only its own shuffle makes it again.
+    done = cli("shuffle", folder / "m", *words)
+    assert (done.code, "another file than that of another batch" in done.err) == (2, True)
+    assert shuffled.read_bytes() == before
     assert cli("shuffle", folder / "encoded.parquet", *words).code == 0
+    elsewhere = (*words[:-1], folder / "second.parquet")
+    assert cli("shuffle", folder / "m", *elsewhere).code == 0, "what was refused is not recorded"

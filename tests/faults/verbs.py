@@ -124,6 +124,7 @@ _REACH_ENCODE = (
     "reach encode {0}/ids.csv --plan {0}/reach.plan.json --key {0}/campaign.key "
     "--publisher daily -o {0}/daily.filter"
 )
+_RECORDS = ("state", "state/*", "campaign.key.record")
 _PAID = " --ledger {0}/analyzer.ledger --mark {0}/analyzer.mark"
 _PAID_BY_CLIENT = _PAID.replace("analyzer", "client")
 _RUN = "run {0}/survey.plan.json --data {0}/people.csv -o {0}/out"
@@ -192,14 +193,14 @@ VERBS: dict[str, Verb] = {
         _REACH_ENCODE,
         {"daily.filter": whole_filter},
         pays="record",
-        kept=("state", "state/*"),
+        kept=_RECORDS,
         finished=2,
     ),
     "reach encode, paid": Verb(
         _REACH_ENCODE + _PAID_BY_CLIENT,
         {"daily.filter": whole_filter},
         pays="client",
-        kept=("state", "state/*"),
+        kept=_RECORDS,
         finished=2,
     ),
     "reach analyze": Verb(_REACH_ANALYZE, REACH_RELEASE),
@@ -207,7 +208,9 @@ VERBS: dict[str, Verb] = {
     "reach figures": Verb("reach figures -o {0}/out", into("out", _FIGURES), private=False),
     "demo": Verb("demo -o {0}/out", into("out", _DEMO)),
     "reach demo": Verb(
-        "reach demo -o {0}/out", into("out", _REACH_DEMO), kept=("state", "state/*")
+        "reach demo -o {0}/out",
+        into("out", _REACH_DEMO),
+        kept=("state", "state/*", "out/campaign.key.record"),
     ),
     "privacy": Verb(
         f"privacy {_BITS} --plot {{0}}/new.svg", {"new.svg": whole_picture}, private=False

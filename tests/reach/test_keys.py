@@ -6,22 +6,25 @@ import hashlib
 import hmac
 import json
 import os
+import pwd
 import shutil
 import stat
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from chaffinch.encoding.publisher import campaign_key
 from chaffinch.encoding.publisher.campaign_key import CampaignKey, load_key, new_key
 from chaffinch.encoding.publisher.filters import encode as publishers_encode
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
 from chaffinch.privacy import Target
-from chaffinch.storage.locks import wait_for_lock
+from chaffinch.storage.leftovers import alone_in
+from chaffinch.wire.filter_files import Filter
 from tests.reach.publishing import KEY, SECRET, small_plan
 
 PLAN, OTHER = "a" * 64, "b" * 64
@@ -167,11 +170,11 @@ def test_a_key_makes_one_filter_for_each_publisher(tmp_path: Path) -> None:
     for name in ("campaign.key", "link"):
         with pytest.raises(InvalidInput, match="made no filter of 'daily'"):
             encode(["a"], plan, publisher="daily", key=load_key(tmp_path / name))
-    record = load_key(tmp_path / "campaign.key").record
-    assert record is not None
-    assert stat.S_IMODE(record.stat().st_mode) == 0o600
-    assert SECRET.hex() not in record.read_text()
-    assert SECRET.hex()[:8] not in str(record)
+    usual, beside = load_key(tmp_path / "campaign.key").records
+    for record in (usual, beside):
+        assert stat.S_IMODE(record.stat().st_mode) == 0o600
+        assert SECRET.hex() not in record.read_text()
+        assert SECRET.hex()[:8] not in str(record)
 
 
 def _rename(key: Path) -> Path:
@@ -214,14 +217,13 @@ def test_a_key_is_known_wherever_its_file_goes(
     encode(["a"], plan, publisher="radio", key=key)
 
 
-def test_a_record_beside_the_key_counts_as_well(tmp_path: Path) -> None:
-    """Earlier versions kept it there."""
+@pytest.mark.parametrize("lost", [0, 1])
+def test_either_record_forbids_a_second_filter(lost: int, tmp_path: Path) -> None:
     path, plan = tmp_path / "campaign.key", small_plan()
     new_key().save(path)
     key = load_key(path)
     made = encode(["a"], plan, publisher="daily", key=key)
-    assert key.record is not None
-    shutil.move(key.record, tmp_path / "campaign.key.record")
+    key.records[lost].unlink()
     with pytest.raises(InvalidInput, match="made no filter of 'daily'"):
         encode(["a"], plan, publisher="daily", key=load_key(path))
     with pytest.raises(InvalidInput, match="made no filter of 'daily'"):
@@ -230,37 +232,102 @@ def test_a_record_beside_the_key_counts_as_well(tmp_path: Path) -> None:
     assert load_key(path).made_for("radio") is not None
 
 
-def test_who_waited_for_a_folder_that_is_gone_takes_the_new_one(
+def test_another_state_folder_knows_the_key_by_what_is_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, opened = [], threading.Event()
+    """A job that runs at night often has other variables than its owner."""
+    path, plan = tmp_path / "campaign.key", small_plan()
+    new_key().save(path)
+    encode(["a"], plan, publisher="daily", key=load_key(path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    with pytest.raises(InvalidInput, match="made no filter of 'daily'"):
+        encode(["a"], plan, publisher="daily", key=load_key(path))
 
-    def wait(number: int) -> None:
-        asked.append(os.fstat(number).st_ino)
-        opened.set()
-        wait_for_lock(number)
 
+def test_a_saved_key_is_recorded_from_then_on(tmp_path: Path) -> None:
+    path, plan, key = tmp_path / "campaign.key", small_plan(), new_key()
+    key.save(path)
+    encode(["a"], plan, publisher="daily", key=key)
+    with pytest.raises(InvalidInput, match="made no filter of 'daily'"):
+        encode(["a"], plan, publisher="daily", key=load_key(path))
+
+
+def test_a_key_that_cannot_be_saved_leaves_no_record(tmp_path: Path) -> None:
+    path, key = tmp_path / "campaign.key", new_key()
+    encode(["a"], small_plan(), publisher="daily", key=key)
+    path.write_text("another key")
+    with pytest.raises(StorageFault, match="exists already"):
+        key.save(path)
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_key_on_a_disk_that_cannot_be_written_to_is_recorded_in_the_state_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, plan = tmp_path / "campaign.key", small_plan()
+    new_key().save(path)
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda one, mode: one != tmp_path and real(one, mode))
+    encode(["a"], plan, publisher="daily", key=load_key(path))
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    with pytest.raises(InvalidInput, match="made no filter of 'daily'"):
+        encode(["a"], plan, publisher="daily", key=load_key(path))
+
+
+@pytest.mark.parametrize("home", ["here", None])
+def test_a_key_is_not_used_where_its_record_would_not_be_found_again(
+    home: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_key().save(tmp_path / "campaign.key")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XDG_STATE_HOME")
+    if home is None:
+        monkeypatch.delenv("HOME", raising=False)
+        monkeypatch.setattr(pwd, "getpwuid", dict[int, Any]().__getitem__)  # an unknown user
+    else:
+        monkeypatch.setenv("HOME", home)
+    with pytest.raises(StorageFault, match="home folder must be an absolute path"):
+        encode(["a"], small_plan(), publisher="daily", key=load_key("campaign.key"))
+    assert [one.name for one in tmp_path.iterdir()] == ["campaign.key"]
+
+
+def test_two_that_record_at_once_take_turns(tmp_path: Path) -> None:
+    """The second one waits for the first, and then finds what it has recorded."""
     path = tmp_path / "campaign.key"
     new_key().save(path)
-    key, other = load_key(path), load_key(path)
     made = encode(["a"], small_plan(), publisher="daily", key=new_key())
-    assert key.record is not None
-    folder = key.record.parent
-    folder.mkdir(parents=True)
-    held = os.open(folder, os.O_RDONLY)
-    wait_for_lock(held)
-    monkeypatch.setattr(campaign_key, "wait_for_lock", wait)
-    waiting = threading.Thread(target=key.remember, args=(made,))
-    waiting.start()
-    assert opened.wait(60)
-    folder.rename(folder.with_name("gone"))
-    other.remember(made)
-    os.close(held)
+    other = replace(made, batch="0" * 32)
+    refused: list[InvalidInput] = []
+
+    def second() -> None:
+        try:
+            load_key(path).remember(other)
+        except InvalidInput as error:
+            refused.append(error)
+
+    waiting = threading.Thread(target=second)
+    with alone_in(tmp_path, "keys"):
+        waiting.start()
+        time.sleep(0.2)
+        assert waiting.is_alive()
+        record = tmp_path / "campaign.key.record"
+        # What the first one writes while it is alone.
+        aside = tmp_path / "aside" / "campaign.key"
+        aside.parent.mkdir()
+        shutil.copy(path, aside)
+        record.write_bytes(_recorded_beside(aside, made))
     waiting.join(30)
-    gone, new = folder.with_name("gone"), folder
-    assert asked == [gone.stat().st_ino, new.stat().st_ino, new.stat().st_ino]
-    assert not list(gone.iterdir())
-    assert len(json.loads(key.record.read_bytes())["filters"]) == 1
+    assert len(refused) == 1
+    assert len(json.loads(record.read_bytes())["filters"]) == 1
+
+
+def _recorded_beside(path: Path, made: Filter) -> bytes:
+    """Return the record of a key, beside its file, after it has made a filter."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(path.parent))
+        key = load_key(path)
+        key.remember(made)
+        return key.records[1].read_bytes()
 
 
 def test_a_saved_key_takes_along_what_it_has_made(tmp_path: Path) -> None:
@@ -289,8 +356,7 @@ def test_a_refused_table_leaves_the_key_unused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kept", ["usual", "beside"])
 def test_a_damaged_record_is_refused(text: str, kept: str, tmp_path: Path) -> None:
     new_key().save(tmp_path / "campaign.key")
-    usual = load_key(tmp_path / "campaign.key").record
-    assert usual is not None
+    usual = load_key(tmp_path / "campaign.key").records[0]
     place = usual if kept == "usual" else tmp_path / "campaign.key.record"
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text)
@@ -301,9 +367,9 @@ def test_a_damaged_record_is_refused(text: str, kept: str, tmp_path: Path) -> No
 def test_no_letter_of_a_record_can_change(tmp_path: Path) -> None:
     """Whatever single byte is another, the key does not forget what it has made."""
     new_key().save(tmp_path / "campaign.key")
-    plan, place = small_plan(), load_key(tmp_path / "campaign.key").record
-    assert place is not None
+    plan, (place, other) = small_plan(), load_key(tmp_path / "campaign.key").records
     made = encode(["a"], plan, publisher="daily", key=load_key(tmp_path / "campaign.key"))
+    other.unlink()
     content = place.read_bytes()
     for number, byte in enumerate(content):
         place.write_bytes(content[:number] + bytes([byte ^ 1]) + content[number + 1 :])

@@ -58,6 +58,7 @@ def analyze(
         made.account,
         lambda account: made.bill(account, tally, found),
         check=lambda: release_files(targets, inputs),
+        output=output,
     )
     for path in targets:
         output.say(f"wrote {path}")

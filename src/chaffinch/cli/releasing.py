@@ -104,17 +104,18 @@ def hand_out_release(
     account: Account | None,
     bill: Callable[[Account], Bill],
     check: Callable[[], object],
+    output: Output,
 ) -> Charged | None:
     """Put the files of a release in place, paid for first if there is a ledger.
 
     ``check`` refuses a file that must not be replaced. Returns the charge.
     """
     if account is None:
-        hand_out_files(files, check=check)
+        hand_out_files(files, check=check, tell=output.say)
         return None
     asked = bill(account)
     before = asked.paid()
-    hand_out_files(files, asked, check=check)
+    hand_out_files(files, asked, check=check, tell=output.say)
     return Charged(account, asked.key, before)
 
 
@@ -124,7 +125,7 @@ def finish_release(
     output: Output,
     *,
     inputs: Sequence[str | Path],
-    request: Callable[[], str] | None = None,
+    request: str | None = None,
 ) -> list[Waiting]:
     """Put in place what an earlier command has paid for and could not hand out any more.
 
@@ -136,12 +137,13 @@ def finish_release(
         if account is None or waiting.payer != account.ledger.id:
             return None
         charged = account.ledger.is_charged(waiting.key, waiting.subject)
-        if charged and request is not None and waiting.request != request():
+        if charged and request is not None and waiting.request != request:
             raise InvalidInput(
                 "output",
                 "another one than that of a paid release that waits to be finished",
                 paths.Plainly("one that other data, another plan or other options have paid for"),
-                hint=waiting.finish,
+                hint=f"{waiting.finish}; if its data is gone or was changed since, add --finish to "
+                "take the release as it was paid for",
             )
         return charged
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,9 +26,11 @@ from chaffinch.cli.releasing import (
     refuse_to_replace,
     show_release,
 )
+from chaffinch.errors import InvalidInput
 from chaffinch.outputs.protected import Kind, refuse_to_overwrite
 from chaffinch.outputs.waiting import Waiting, Writer
 from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.leftovers import alone_in
 
 if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan
@@ -48,6 +53,7 @@ def run(  # noqa: PLR0913 - one for each option
     format: str | None = None,  # noqa: A002
     round: int | None = None,  # noqa: A002
     replace: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    finish: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     wanted: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
@@ -74,47 +80,71 @@ def run(  # noqa: PLR0913 - one for each option
         Which round this is, for a plan of several.
     replace
         Overwrite a release of another plan that is in the folder.
+    finish
+        Read no table: put the release in place that an earlier run has paid for before it was
+        stopped, as it is, also if its table or its options were others.
     """
     from chaffinch.tables.read import open_table
 
     released = wanted.prepare()
+    targets = _targets(out)
+    inputs: list[str | Path] = [survey, data]
+    if finish:
+        found = finish_release(targets, released.account, output, inputs=inputs)
+        _show_finished(found, out, released, output)
+        return
     asked = _open_collection(survey)
-    targets = [paths.require_name(out) / name for name in (_PLAN, *RELEASES)]
+    state = _TableState.of(data) if released.account is not None else None
     table = open_table(paths.input_source(data, "answers"), format=format)
     named = asked.columns | paths.answer_columns(asked.names, column, map or [])
     with paths.explaining_columns(asked.names, named):
         _check_table(table, asked, named)
     plan = asked.plan or asked.make_plan(output)
-    inputs: list[str | Path] = [survey, data]
 
     def check() -> None:
         if not replace:
             _refuse_other_results(out, plan)
         _refuse_outputs(out, plan, inputs)
 
-    def request() -> str:
-        return _request(released, plan, data, [round, format, named])
-
+    how = [plan.id, released.level, released.adjustment, released.key, round, format, named]
+    request = "" if state is None else state.request(how)
     check()
-    finished = finish_release(targets, released.account, output, inputs=inputs, request=request)
-    if finished:
-        release, charge = _load_finished(out, finished, data, released, output)
-    else:
-        asked_for = request() if released.account is not None else ""
-        with paths.fill_folder(out) as folder:
-            tally = tally_table(table, plan, folder, output, columns=named, round=round)
-            with output.thinking("intervals"):
-                release = released.release(tally, plan)
-            charge = hand_out_release(
-                _release_writers(out, plan, release),
-                released.account,
-                lambda account: released.bill(account, tally, plan, asked_for),
-                check,
-            )
-    files = [str(path) for path in targets]
+    with paths.fill_folder(out) as folder, _only_run(out):
+        finished = finish_release(targets, released.account, output, inputs=inputs, request=request)
+        if finished:
+            if not Path(data).is_file():
+                refuse_to_replace(finished, "")  # nobody knows whether a pipe carries the same
+            _show_finished(finished, out, released, output)
+            return
+        tally = tally_table(table, plan, folder, output, columns=named, round=round)
+        if state is not None:
+            state.check()
+        with output.thinking("intervals"):
+            release = released.release(tally, plan)
+        charge = hand_out_release(
+            _release_writers(out, plan, release),
+            released.account,
+            lambda account: released.bill(account, tally, plan, request),
+            check,
+            output,
+        )
+    _show(release, charge, out, output)
+
+
+def _targets(out: Path) -> list[Path]:
+    return [paths.require_name(out) / name for name in (_PLAN, *RELEASES)]
+
+
+def _show(release: Release, charge: Charged | None, out: Path, output: Output) -> None:
+    files = [str(path) for path in _targets(out)]
     show_release(release, charge, output, files=files)
     if not output.json:
         output.say("\nwrote " + "\n      ".join(files))
+
+
+def _only_run(out: Path) -> AbstractContextManager[None]:
+    """Refuse to fill a folder while another run does: both would pay, and one release be lost."""
+    return alone_in(out, "run", patience=0.0)
 
 
 def _release_writers(out: Path, plan: Plan, release: Release) -> dict[Path, Writer]:
@@ -125,35 +155,64 @@ def _release_writers(out: Path, plan: Plan, release: Release) -> dict[Path, Writ
     return files
 
 
-def _request(released: Releasing, plan: Plan, data: str, options: Sequence[Any]) -> str:
-    """Return the digest of all that a release follows from; of a pipe, that it is one."""
-    how = [plan.id, released.level, released.adjustment, released.key, *options]
-    found = hashlib.sha256(json.dumps(how, sort_keys=True).encode())
-    if Path(data).is_file():
+@dataclass(frozen=True)
+class _TableState:
+    """What a table held at a moment: a digest of its bytes, and when its file was changed."""
+
+    path: Path
+    digest: str
+    changed: tuple[int, ...]
+
+    @classmethod
+    def of(cls, data: str) -> _TableState:
+        """Return the state of a table now; of a pipe, that it is one."""
+        path = Path(data)
+        if not path.is_file():
+            return cls(path, "", ())
         try:
-            with Path(data).open("rb") as file:
-                found.update(hashlib.file_digest(file, "sha256").digest())
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                found = os.fstat(file.fileno())
         except OSError as error:
-            raise storage_fault(Path(data).name, error, verb="read") from None
-    return found.hexdigest()
+            raise storage_fault(path.name, error, verb="read") from None
+        # A file that was changed and changed back has the same bytes, but not the same time.
+        return cls(path, digest, (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns))
+
+    def request(self, how: Sequence[Any]) -> str:
+        """Return the digest of all that a release follows from: the table, and ``how``."""
+        asked = json.dumps([self.digest, *how], sort_keys=True)
+        return hashlib.sha256(asked.encode()).hexdigest()
+
+    def check(self) -> None:
+        """Refuse a table that has changed since: nobody knows what was read of it."""
+        if self.of(str(self.path)) != self:
+            raise InvalidInput(
+                "table",
+                "the same from the beginning to the end of a run",
+                paths.Plainly("one that was changed meanwhile"),
+                hint="nothing was charged: run the same command again when it is complete",
+            )
 
 
-def _load_finished(
-    out: Path, finished: Sequence[Waiting], data: str, released: Releasing, output: Output
-) -> tuple[Release, Charged | None]:
-    """Return the release that an earlier run has paid for, which is in its place now."""
+def _show_finished(
+    finished: Sequence[Waiting], out: Path, released: Releasing, output: Output
+) -> None:
+    """Show the release that an earlier run has paid for, which is in its place now."""
     from chaffinch import load_release
 
-    if not Path(data).is_file():
-        refuse_to_replace(finished, "")  # nobody knows whether a pipe carries the same answers
+    if not finished or released.account is None:
+        raise InvalidInput(
+            "release to finish",
+            "one that the ledger has paid for and that waits in the folder",
+            paths.Plainly("none"),
+            hint="without --finish the command makes a new one",
+        )
     output.say(
         "finished an earlier run that was stopped after it had paid: this is its release; "
         "run the command again for a new one"
     )
-    charge = None
-    if released.account is not None:
-        charge = Charged(released.account, finished[0].key, before=True)
-    return load_release(out / "release.json"), charge
+    charge = Charged(released.account, finished[0].key, before=True)
+    _show(load_release(out / "release.json"), charge, out, output)
 
 
 def _refuse_outputs(out: Path, plan: Plan, inputs: Sequence[str | Path]) -> None:
@@ -237,8 +296,6 @@ def _open_collection(path: Path) -> _Collection:
 
 def _refuse_other_results(out: Path, plan: Plan) -> None:
     """Refuse a folder with the plan or the release of something else, which would be lost."""
-    from chaffinch.errors import InvalidInput
-
     for name, key in ((_PLAN, "id"), ("release.json", "plan")):
         try:
             document = json.loads((out / name).read_bytes())

@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,8 +36,7 @@ from chaffinch.outputs.waiting import (
     write_note,
 )
 from chaffinch.storage.files import AnyPath, is_special
-from chaffinch.storage.leftovers import remove_leftovers
-from chaffinch.storage.locks import wait_for_lock
+from chaffinch.storage.leftovers import alone_in, remove_leftovers
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,7 @@ def hand_out_files(
     *,
     new: bool = False,
     check: Callable[[], object] = lambda: None,
+    tell: Callable[[str], object] = lambda _: None,
 ) -> None:
     """Write files durably, pay for them, and put them in place.
 
@@ -85,6 +85,7 @@ def hand_out_files(
     files still appear together. With ``new`` a file that exists is not replaced. ``check``
     raises where a file must not go; it is asked when nobody else can name files there. When it
     is not known whether the bill was paid, the files are kept waiting and the error passed on.
+    ``tell`` is told if another command has to be waited for.
     """
     # Through a link, the file it points to is replaced, and the link stays.
     targets = {path: Path(os.path.realpath(path)) for path in files}
@@ -94,7 +95,7 @@ def hand_out_files(
         target.parent for path, target in targets.items() if path not in special
     )
     noted = {} if bill is None else bill.noted()
-    with held_folders(folders) as places:
+    with held_folders(folders) as places, ExitStack() as alone:
         try:
             written = {
                 place: [
@@ -104,11 +105,9 @@ def hand_out_files(
                 ]
                 for folder, place in places.items()
             }
-            with _alone_in(folders):
-                check()
-                waiting = [
-                    write_note(place, made, noted, new=new) for place, made in written.items()
-                ]
+            alone.enter_context(_alone_in(folders, tell))
+            check()
+            waiting = [write_note(place, made, noted, new=new) for place, made in written.items()]
         except BaseException:
             remove_folders(places.values())
             raise
@@ -173,38 +172,35 @@ def finish_waiting(
                     shutil.rmtree(place, ignore_errors=True)
                 elif tell is not None:
                     tell(str(waiting))
-        for one in finished:
-            one.check_places(inputs)
-        for one in finished:  # one by one: two of them may be for one place
-            _put_in_place([one])
+        with _alone_in((one.folder.parent for one in finished), tell or (lambda _: None)):
+            for one in finished:
+                one.check_places(inputs)
+            for one in finished:  # one by one: two of them may be for one place
+                _put_in_place([one])
     return finished
 
 
 def _put_in_place(waiting: Sequence[Waiting]) -> None:
-    """Give files their names, if every place is as it was noted."""
-    with _alone_in(one.folder.parent for one in waiting):
-        for one in waiting:
-            one.check_places()
-        for one in waiting:
-            one.put_in_place()
+    """Give files their names, if every place is as it was noted; nobody else does meanwhile."""
+    for one in waiting:
+        one.check_places()
+    for one in waiting:
+        one.put_in_place()
 
 
 @contextmanager
-def _alone_in(folders: Iterable[Path]) -> Iterator[None]:
-    """Let one process at a time note what stands in some folders, or name files there.
+def _alone_in(folders: Iterable[Path], tell: Callable[[str], object]) -> Iterator[None]:
+    """Let one process at a time note what stands in some folders, pay, and name files there.
 
     A folder is locked once, whatever leads to it, and all processes lock in the same order.
     """
+    found = {}
+    for folder in folders:
+        status = folder.stat()
+        found[status.st_dev, status.st_ino] = folder
     with ExitStack() as held:
-        with suppress(OSError):  # a disk without locks
-            numbers = {}
-            for folder in folders:
-                number = os.open(folder, os.O_RDONLY)
-                held.callback(os.close, number)
-                status = os.fstat(number)
-                numbers[status.st_dev, status.st_ino] = number
-            for _, number in sorted(numbers.items()):
-                wait_for_lock(number)
+        for _, folder in sorted(found.items()):
+            held.enter_context(alone_in(folder, "naming", tell=tell))
         yield
 
 

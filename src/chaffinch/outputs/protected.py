@@ -55,9 +55,9 @@ _HEAD = OWNER_AT + 4
 def kind_of(path: AnyPath) -> Kind | None:
     """Return what a file is if it must not be lost; links are followed."""
     try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            return None  # opening a pipe would wait for its other end
         with Path(path).open("rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return None
             head = file.read(_HEAD)
             for start, kind in _STARTS.items():
                 if head.startswith(start):

@@ -3,8 +3,8 @@
 They are in a folder for their owner only, with their first bytes turned round, so that nothing
 there can be taken for the real thing. A note beside them tells who pays, for what, and what
 stood in each place. A place that holds something else by the time the files are named, a key or
-another release, is not theirs any more: then none is named, and all of them keep waiting. One
-process at a time notes what stands in a folder, or names files there.
+another release, is not theirs any more: then none is named, and all of them keep waiting. An
+empty place is free. One process at a time notes what stands in a folder, pays, and names files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ Writer = Callable[[Path], object]
 _WAITING = re.compile(r"\.chaffinch-[0-9a-f]{16}\.waiting")
 _NOTE = "waiting.json"
 _NOTED = ("payer", "plan", "key", "subject", "command", "request")
-_LOOK = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_LONGEST_NOTE = 1 << 20
+_AS_IT_IS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Neither follow a link nor wait for the other end of a pipe."""
+_LOOK = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _AS_IT_IS
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class Waiting:
             found = _standing(target)
             if found == file.digest:
                 continue
-            if found != file.before or any(_is_same(target, one) for one in inputs):
+            if found not in {"", file.before} or any(_is_same(target, one) for one in inputs):
                 taken.append(file.becomes)
             elif not (self.folder / file.name).exists():
                 raise StorageFault(
@@ -106,7 +109,12 @@ class Waiting:
 
     def put_in_place(self) -> None:
         """Give every file its first bytes and its name; their places were checked."""
-        waiting = [file for file in self.files if (self.folder / file.name).exists()]
+        # What is in its place already was put there by a process that was stopped then.
+        waiting = [
+            file
+            for file in self.files
+            if _standing(self.folder.parent / file.becomes) != file.digest
+        ]
         for file in waiting:
             _turn_back(self.folder / file.name, file.digest)
         for file in waiting:
@@ -127,19 +135,22 @@ class Waiting:
         part, target = self.folder / file.name, self.folder.parent / file.becomes
         with suppress(FileNotFoundError):
             keep_private(part, target, stat.S_IMODE(part.stat().st_mode))
-        give_name(part, target, overwrite=not self.new)
+        # An empty file holds nothing, and may be one that only took the name.
+        give_name(part, target, overwrite=not self.new or _is_empty(target))
 
     @property
     def finish(self) -> str:
         """Return how the files get into their place."""
-        return f"finish with: {self.command}" if self.command else "its command finishes it"
+        if not self.command:
+            return "its command finishes it"
+        return f"finish with: {_printable(self.command)}"
 
     def __str__(self) -> str:
         """Return what somebody else's waiting files are, and how they get into their place."""
-        names = ", ".join(file.becomes for file in self.files)
+        names = ", ".join(_printable(file.becomes) for file in self.files)
         return (
-            f"left alone: {names} in {self.folder}, which another ledger or key may have paid "
-            f"for; {self.finish}"
+            f"left alone: {names} in {_printable(str(self.folder))}, which another ledger or key "
+            f"may have paid for; {self.finish}"
         )
 
 
@@ -157,9 +168,10 @@ def find_waiting(place: Path) -> Iterator[Waiting | None]:
         return
     try:
         found = None
-        if try_lock(number) is True and has_name(number, place):
+        # Nobody else can have made it for us; what a stranger wrote is not even read.
+        if _is_own(number) and try_lock(number) is True and has_name(number, place):
             try:
-                found = _waiting(place, json.loads((place / _NOTE).read_bytes()))
+                found = _waiting(place, _read_note(place / _NOTE))
             except FileNotFoundError:
                 shutil.rmtree(place, ignore_errors=True)
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -215,9 +227,10 @@ def write_note(
     """
     files = []
     for name, becomes, digest in written:
-        before = "" if new else _standing(place.parent / becomes)
-        if before is None:
-            raise storage_fault(becomes, OSError(errno.EISDIR, ""), verb="write")
+        before = _standing(place.parent / becomes)
+        if before is None or (new and before):
+            fault = errno.EISDIR if before is None else errno.EEXIST
+            raise storage_fault(becomes, OSError(fault, ""), verb="write")
         files.append((name, becomes, digest, before))
     note = {**dict.fromkeys(_NOTED, ""), **noted, "files": files, "new": new}
     with atomic(place / _NOTE, permissions=stat.S_IRUSR | stat.S_IWUSR) as file:
@@ -240,6 +253,33 @@ def remove_folders(places: Iterable[Path]) -> None:
     """Remove waiting folders of files that nobody has paid for."""
     for place in places:
         remove_folder(place)
+
+
+def _read_note(path: Path) -> Any:
+    """Return a note; ValueError if it is no small file of this user."""
+    number = os.open(path, os.O_RDONLY | _AS_IT_IS)
+    with open(number, "rb") as file:  # noqa: PTH123 - a handle, not a path
+        if not (_is_own(number) and stat.S_ISREG(os.fstat(number).st_mode)):
+            raise ValueError("somebody else's, or no file")
+        content = file.read(_LONGEST_NOTE + 1)
+    if len(content) > _LONGEST_NOTE:
+        raise ValueError("too long")
+    return json.loads(content)
+
+
+def _is_own(number: int) -> bool:
+    return os.fstat(number).st_uid == getattr(os, "geteuid", int)()
+
+
+def _printable(text: str) -> str:
+    r"""Return text in which nothing can move a cursor or change a terminal.
+
+    >>> print(_printable("a file\x1b[2J"))
+    a file\x1b[2J
+    """
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
 
 
 def _new_waiting(folder: Path) -> Path:
@@ -267,14 +307,25 @@ def _waiting(place: Path, note: Mapping[str, Any]) -> Waiting:
 
 
 def _standing(target: Path) -> str | None:
-    """Return the SHA-256 of the file in a place: empty if nothing is there, None if no file."""
+    """Return the SHA-256 of the file in a place: empty if it holds nothing, None if no file."""
     try:
         kind = target.lstat().st_mode
     except FileNotFoundError:
         return ""
     except OSError as error:
         raise storage_fault(target.name, error, verb="write") from None
+    if _is_empty(target):
+        return ""
     return _digest(target) if stat.S_ISREG(kind) else None
+
+
+def _is_empty(target: Path) -> bool:
+    """Return whether a file is there that holds nothing."""
+    try:
+        found = target.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and not found.st_size
 
 
 def _is_same(target: Path, other: AnyPath) -> bool:

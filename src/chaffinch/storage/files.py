@@ -18,11 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self, TextIO, overload
 
-from chaffinch.errors import InvalidFile
+from chaffinch.errors import InvalidFile, StorageFault
 from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.leftovers import new_part, remove_leftovers
+from chaffinch.storage.leftovers import NEW, new_part, remove_leftovers
 
 AnyPath = str | os.PathLike[str]
+
+_WITHOUT_LINKS = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 TURNED = 64
 """How many bytes at the start of a file are turned round while it waits for its name."""
@@ -201,11 +203,17 @@ def give_name(part: Path, target: Path, *, overwrite: bool) -> None:
     if overwrite:
         part.replace(target)
         return
-    # A link, unlike a renaming, fails where another file came first. A process that was killed
-    # right after it has left both names to the one file.
-    if not (target.exists() and part.samefile(target)):
+    # A link, unlike a renaming, fails where another file came first. On a disk without links an
+    # empty file takes the name, and is replaced: a process killed in between leaves it.
+    try:
         os.link(part, target)
-    part.unlink()
+    except OSError as error:
+        if error.errno not in _WITHOUT_LINKS:
+            raise
+        os.close(os.open(target, NEW, stat.S_IRUSR | stat.S_IWUSR))
+        part.replace(target)
+    else:
+        part.unlink()
 
 
 def keep_private(part: Path, target: Path, permissions: int) -> None:
@@ -268,5 +276,16 @@ def read_small(path: str | Path, *, most: int, must_be: str) -> bytes:
 def state_folder() -> Path:
     """Return where records of this user are kept, whatever the working folder."""
     state = os.environ.get("XDG_STATE_HOME", "")
-    home = Path(state) if Path(state).is_absolute() else Path("~/.local/state").expanduser()
-    return home / "chaffinch"
+    if Path(state).is_absolute():
+        return Path(state) / "chaffinch"
+    try:
+        home = Path.home()
+    except RuntimeError:  # no HOME, and a user whom the system does not know
+        home = Path()
+    if not home.is_absolute():
+        # Another folder each time would forget what the one before knew.
+        raise StorageFault(
+            "The user's home folder must be an absolute path. Got none.",
+            hint="records are kept there: set HOME or XDG_STATE_HOME to a folder that stays",
+        )
+    return home / ".local" / "state" / "chaffinch"

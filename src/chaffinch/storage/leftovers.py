@@ -11,14 +11,22 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from chaffinch.storage.locks import holds_new, make_locked_folder, try_lock
+from chaffinch.errors import StorageFault
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.locks import (
+    PATIENCE,
+    holds_new,
+    lock_file,
+    make_locked_folder,
+    try_lock,
+)
 
 _LEFTOVER = re.compile(r"\..{1,100}\.[0-9a-f]{16}\.part")
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -54,11 +62,48 @@ def new_part(target: Path, permissions: int) -> tuple[Path, int]:
     # Another run may take a new file for a leftover before it is locked, but not every time.
     for _ in range(100):
         part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
-        number = os.open(part, _NEW, permissions)
+        number = os.open(part, NEW, permissions)
         if holds_new(number, part):
             return part, number
         os.close(number)
     raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+
+@contextmanager
+def alone_in(
+    folder: Path,
+    purpose: str,
+    *,
+    patience: float = PATIENCE,
+    tell: Callable[[str], object] = lambda _: None,
+) -> Iterator[None]:
+    """Let one process of this user at a time do something in a folder.
+
+    The lock is on a file of our own: whoever may read a folder can lock that, and keep us
+    waiting. Somebody else is waited for within bounds; ``tell`` is told so.
+    """
+    user = getattr(os, "getuid", int)()
+    path = folder / f".chaffinch-{purpose}.{user:016x}.part"
+    name = folder.name or str(folder)
+    try:
+        number = lock_file(
+            path,
+            patience=patience,
+            tell=lambda: tell(f"waiting for another command to end that writes to {name!r}"),
+        )
+    except BlockingIOError:
+        raise StorageFault(
+            f"The folder {name!r} must be free for this command. Got one in use.",
+            hint="nothing was changed: run the same command again when the other one has ended",
+        ) from None
+    except OSError as error:
+        raise storage_fault(name, error, verb="write") from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink()
+        os.close(number)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,12 @@ try:
     import fcntl
 except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
+
+PATIENCE = 10.0
+"""Seconds to wait for somebody else's lock; after _LONG of them people are told."""
+_LONG = 2.0
+_PAUSE = 0.05
+_OWN = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def try_lock(number: int) -> bool | None:
@@ -23,12 +30,6 @@ def try_lock(number: int) -> bool | None:
     except OSError as error:
         return False if error.errno in {errno.EAGAIN, errno.EACCES} else None
     return True
-
-
-def wait_for_lock(number: int) -> None:
-    """Lock an open file as soon as nobody else has the lock; OSError where a disk has none."""
-    if fcntl is not None:
-        fcntl.flock(number, fcntl.LOCK_EX)
 
 
 def holds_new(number: int, path: Path) -> bool:
@@ -45,6 +46,31 @@ def has_name(number: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(number), path.lstat())
     except OSError:
         return False
+
+
+def lock_file(
+    path: Path, *, patience: float = PATIENCE, tell: Callable[[], object] = lambda: None
+) -> int:
+    """Make a file for its owner only, or open it, and return its handle, which is locked.
+
+    When somebody else has had the lock for so many seconds of ``patience``, BlockingIOError is
+    raised; ``tell`` is called once if it takes long. Whoever waited may have locked a file that
+    was removed meanwhile: then there is a new one.
+    """
+    start, told = time.monotonic(), False
+    while True:
+        number = os.open(path, _OWN, 0o600)
+        free = try_lock(number) is not False
+        if free and has_name(number, path):
+            return number
+        os.close(number)
+        waited = time.monotonic() - start
+        if not free and waited >= patience:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        if waited >= _LONG and not told:
+            told = True
+            tell()
+        time.sleep(0 if free else _PAUSE)
 
 
 def make_locked_folder(new_name: Callable[[], Path]) -> tuple[Path, int]:

@@ -106,6 +106,7 @@ def analyze(
         account,
         lambda account: _bill(found, release, account),
         check=lambda: release_files(targets, inputs),
+        output=output,
     )
     for path in targets:
         output.say(f"wrote {path}")

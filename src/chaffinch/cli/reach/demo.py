@@ -64,7 +64,8 @@ def demo(
             release.save(folder / one)
     truth = {group.name: made_up.truth(group) for group in usual_groups(audience)}
     inputs = [f"{name}.{kind}" for name in names for kind in ("csv", "filter")]
-    written = ("campaign.plan.json", "campaign.key", *inputs, *_RELEASES)
+    key_files = ("campaign.key", "campaign.key.record")
+    written = ("campaign.plan.json", *key_files, *inputs, *_RELEASES)
     files = [str(out / name) for name in written]
     if output.json:
         output.document({"release": release.document(), "made_up_truth": truth, "files": files})

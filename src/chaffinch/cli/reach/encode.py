@@ -60,7 +60,8 @@ def encode(
 
     The plan is verified first. What comes out holds no id and does not say how many there are.
     The same key never makes a second filter of a publisher: what it has made is recorded beside
-    it. With a ledger the filter is charged before it is there.
+    its file and in $XDG_STATE_HOME/chaffinch (~/.local/state/chaffinch), and either forbids it.
+    With a ledger the filter is charged before it is there.
 
     Parameters
     ----------

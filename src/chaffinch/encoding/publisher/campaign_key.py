@@ -8,10 +8,11 @@ one key, without showing the key.
 
 A key makes one filter for each publisher. Flips are drawn afresh for every filter, so two
 filters of one list under one key would show the same columns twice and average the flips away.
-What a key has made is remembered with it in memory, and for a key from a file in a record in the
-user's state folder, under a name that follows from the key. So it is found again when the file was
-renamed, moved, linked or copied. A record that an earlier version has left beside the file counts
-as well. Publishers have copies of the key on other machines, each with a record of its own.
+What a key has made is remembered with it in memory, and for a key with a file in two records:
+in the user's state folder, under a name that follows from the key, so that it is found when the
+file was renamed, moved, linked or copied; and beside the file, for whoever has another state
+folder. Either of them forbids a second filter. Publishers have copies of the key on other machines,
+each with records of its own.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from chaffinch.errors import InvalidFile, InvalidInput, RandomnessUnavailable
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import atomic, read_small, state_folder
-from chaffinch.storage.locks import has_name, wait_for_lock
+from chaffinch.storage.leftovers import alone_in
 from chaffinch.wire.filter_files import Filter
 
 _SIZE = 32
@@ -60,10 +61,8 @@ class CampaignKey:
     """
 
     secret: bytes = field(repr=False)
-    record: Path | None = field(default=None, repr=False, compare=False)
-    """Where it is kept what the key has made; in memory alone if there is no file."""
-    beside: Path | None = field(default=None, repr=False, compare=False)
-    """Where an earlier version has kept it: beside the key file. It is read, never written."""
+    _files: list[Path] = field(default_factory=list, init=False, repr=False, compare=False)
+    """Where the key is kept; a key in memory alone has no records."""
     _made: dict[str, dict[str, str]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -91,12 +90,15 @@ class CampaignKey:
         return HKDF(algorithm=SHA256(), length=length, salt=None, info=info).derive(self.secret)
 
     def save(self, path: str | Path) -> None:
-        """Write the key to a new file that only its owner can read, and record what it has made."""
-        if self._made:
-            with _locked_record(self._usual_record) as entries:
-                entries.extend(one for one in self._made.values() if one not in entries)
+        """Write the key to a new file that only its owner can read.
+
+        What it has made is recorded before the file is there, and what it makes from now on.
+        """
         with atomic(path, overwrite=False, permissions=_OWNER_ONLY) as file:
             file.write(f"{_FORM}{self.secret.hex()}-{self._check_digits}\n".encode())
+            self._files.append(Path(os.path.realpath(path)))
+            for entry in list(self._made.values()):
+                self._record(entry)
 
     @property
     def _check_digits(self) -> str:
@@ -109,14 +111,18 @@ class CampaignKey:
         return self._derived("record", "", 16).hex()
 
     @property
-    def _usual_record(self) -> Path:
-        """Return where this user's record of the key is, wherever its file is."""
-        return state_folder() / "keys" / f"{self._name}.record"
+    def records(self) -> list[Path]:
+        """Return where it is recorded what the key has made: this user's record, then others."""
+        if not self._files:
+            return []
+        usual = state_folder() / "keys" / f"{self._name}.record"
+        return [usual, *(one.with_name(f"{one.name}.record") for one in self._files)]
 
     @property
     def payer(self) -> str:
         """Return a name of this key with its record: other users have other records."""
-        return hashlib.sha256(f"{self._name} {self.record or ''}".encode()).hexdigest()[:32]
+        kept = "".join(map(str, self.records[:1]))
+        return hashlib.sha256(f"{self._name} {kept}".encode()).hexdigest()[:32]
 
     # ------------------------------------------------------------------ what it has made
 
@@ -124,8 +130,7 @@ class CampaignKey:
         """Return what is recorded of the filter that the key has made for a publisher."""
         if publisher in self._made:
             return self._made[publisher]
-        records = (one for one in (self.record, self.beside) if one is not None)
-        entries = (entry for record in records for entry in _read_record(record))
+        entries = (entry for record in self.records for entry in _read_record(record))
         return next((one for one in entries if self._is_of(one, publisher)), None)
 
     def refuse_second(self, publisher: str) -> None:
@@ -136,28 +141,37 @@ class CampaignKey:
                 "campaign key",
                 f"one that has made no filter of {publisher!r} yet",
                 "one that has",
-                hint=f"send the filter made then (batch {before['batch'][:8]}…), or start anew: "
+                hint=f"send the filter made then (SHA-256 {before['sha256'][:8]}…), or start anew: "
                 "all publishers need a new key",
             )
 
     def remember(self, made: Filter) -> None:
         """Record a filter durably, before anybody gets it; refuse any but the first."""
-        entry = {
-            "key": self._name,
-            "plan": made.plan_id,
-            "publisher": made.publisher,
-            "batch": made.batch,
-            "sha256": made.digest,
-        }
-        if self.record is None:
-            if self._made.setdefault(made.publisher, entry) != entry:
-                self.refuse_second(made.publisher)
-            return
-        with _locked_record(self.record) as entries:
-            if self.made_for(made.publisher) not in (None, entry):
-                self.refuse_second(made.publisher)
-            if entry not in entries:
-                entries.append(entry)
+        self.take(made.publisher, made.plan_id, made.digest, made.batch)
+
+    def take(self, publisher: str, plan_id: str, digest: str, batch: str = "") -> None:
+        """Use the key up for the filter of a publisher that has this digest, and no other."""
+        self._record(
+            {
+                "key": self._name,
+                "plan": plan_id,
+                "publisher": publisher,
+                "batch": batch,
+                "sha256": digest,
+            }
+        )
+
+    def _record(self, entry: dict[str, str]) -> None:
+        # A key on a disk that cannot be written to is recorded in the state folder alone.
+        beside = [one for one in self.records[1:] if os.access(one.parent, os.W_OK)]
+        with _locked_records(self.records[:1] + beside) as records:
+            before = self.made_for(entry["publisher"])
+            if before is not None and before["sha256"] != entry["sha256"]:
+                self.refuse_second(entry["publisher"])
+            kept = self._made.setdefault(entry["publisher"], before or entry)
+            for entries in records:
+                if not any(self._is_of(one, entry["publisher"]) for one in entries):
+                    entries.append(kept)
 
     def _is_of(self, entry: dict[str, str], publisher: str) -> bool:
         return (entry["key"], entry["publisher"]) == (self._name, publisher)
@@ -174,7 +188,7 @@ def new_key() -> CampaignKey:
 def load_key(path: str | Path) -> CampaignKey:
     """Return the key in a file; refuse one that others on this machine can read.
 
-    What it encodes is recorded in the user's state folder, whatever the file is called.
+    What it encodes is recorded in the user's state folder, and beside the file.
     """
     text = read_small(path, most=1024, must_be=_RULE).decode("ascii", errors="replace").strip()
     name = f"file {Path(path).name}"
@@ -191,9 +205,8 @@ def load_key(path: str | Path) -> CampaignKey:
         raise InvalidFile(
             name, "readable by its owner only", ["open to others"], hint="chmod 600 on that file"
         )
-    place = Path(os.path.realpath(path))
-    beside = place.with_name(f"{place.name}.record")
-    return replace(key, record=key._usual_record, beside=beside)  # noqa: SLF001 - its other half
+    key._files.append(Path(os.path.realpath(path)))  # noqa: SLF001 - its other half
+    return key
 
 
 # ----------------------------------------------------------------------------
@@ -233,39 +246,28 @@ def _record_document(entries: list[dict[str, str]]) -> dict[str, Any]:
 
 
 @contextmanager
-def _locked_record(path: Path) -> Iterator[list[dict[str, str]]]:
-    """Yield the entries of a record; what was added is on the disk when the block ends."""
-    with _locked_folder(path):
-        entries = _read_record(path)
-        before = len(entries)
-        yield entries
-        if len(entries) == before:
-            return
-        text = json.dumps(_record_document(entries), indent=1)
-        with atomic(path, permissions=_OWNER_ONLY) as file:
-            file.write(text.encode() + b"\n")
+def _locked_records(paths: list[Path]) -> Iterator[list[list[dict[str, str]]]]:
+    """Yield the entries of some records; what was added is on the disk when the block ends.
 
-
-@contextmanager
-def _locked_folder(path: Path) -> Iterator[None]:
-    """Let one process at a time use the records of a folder, by a lock on the folder.
-
-    Who waited may have locked a folder that another has taken the place of: then it is that one.
+    One process at a time does so. All of them lock folders in the same order.
     """
-    while True:
-        number = _open_folder(path)
-        try:
-            wait_for_lock(number)
-            if has_name(number, Path(os.path.realpath(path.parent))):
-                yield
-                return
-        finally:
-            os.close(number)
+    with ExitStack() as held:
+        for folder in sorted({_made_folder(path) for path in paths}):
+            held.enter_context(alone_in(folder, "keys"))
+        records = [_read_record(path) for path in paths]
+        before = [len(entries) for entries in records]
+        yield records
+        for path, entries, known in zip(paths, records, before, strict=True):
+            if len(entries) > known:
+                text = json.dumps(_record_document(entries), indent=1)
+                with atomic(path, permissions=_OWNER_ONLY) as file:
+                    file.write(text.encode() + b"\n")
 
 
-def _open_folder(path: Path) -> int:
+def _made_folder(path: Path) -> Path:
+    """Return the folder of a record, which is made if it is not there."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(path.parent, os.O_RDONLY)
     except OSError as error:
         raise storage_fault(path.name, error, verb="write") from None
+    return Path(os.path.realpath(path.parent))

@@ -122,6 +122,8 @@ def finish_publishing(
             # It was recorded by a command without this ledger, and is to be charged as well now.
             ledger.of("client").charge(Charge.of(plan), occasion, subject=waiting.subject)
         if before is not None or charged:
+            # Before it has its name: whoever finds it there finds it recorded.
+            key.take(publisher, plan.id, waiting.subject)
             return True
         if waiting.payer not in {_payer(one, key) for one in (None, ledger)}:
             raise InvalidInput(
@@ -133,11 +135,7 @@ def finish_publishing(
         return False
 
     occasion = _occasion(key.fingerprint(plan.id), publisher)
-    if not finish_waiting([target], paid, tell):
-        return None
-    made = load_filter(target)
-    key.remember(made)
-    return made
+    return load_filter(target) if finish_waiting([target], paid, tell) else None
 
 
 def _payer(ledger: Ledger | None, key: CampaignKey) -> str:

@@ -68,7 +68,7 @@ def encode(  # noqa: PLR0913
     that promises less than ``within`` is refused. ``hand_out`` charges a filter to a ledger.
     ``progress`` is told the rows that are done, and of how many, if that is known; ``told``
     what went in, which is for the publisher alone. A key makes one filter for each publisher:
-    the filter is recorded with the key, beside its file if it has one, and another is refused.
+    the filter is recorded with the key, on the disk if it has a file, and another is refused.
     """
     if isinstance(key, CampaignKey):
         key.refuse_second(publisher)
