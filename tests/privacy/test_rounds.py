@@ -16,6 +16,7 @@ from chaffinch.privacy.numerics.loss_grids import (
     GridLoss,
     Kinks,
     Rounds,
+    convex_profiles,
     dominated_loss,
     dominating_loss,
 )
@@ -169,3 +170,14 @@ def test_the_tilt_is_found_however_rare_large_losses_are(rarity: float, loss: fl
         value, doubt = rounds.delta(epsilon)
         assert abs(value - truth) <= doubt
         assert doubt <= truth + 1e-28
+
+
+def test_profiles_of_losses_near_the_end_of_the_floats_are_convex() -> None:
+    epsilons = 600.0 * np.linspace(0.0, 1.0, 65) ** 2
+    ends = np.full(65, 0.25)
+    (_, one), (_, two) = convex_profiles(epsilons, ends, np.minimum(ends, 0.125))
+    assert one[0] == two[0] == 0.125
+    ends[0] = 1.0
+    (_, one), _ = convex_profiles(epsilons, ends, ends)
+    rise = math.expm1(float(epsilons[1]))
+    assert one[0] == pytest.approx((rise + 2 * 0.25) / (rise + 2))

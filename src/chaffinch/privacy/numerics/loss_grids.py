@@ -200,11 +200,10 @@ def convex_profiles(epsilons: Floats, deltas: Floats, other: Floats) -> list[tup
     one, two = (np.minimum.accumulate(np.minimum(ends, 1.0)) for ends in (deltas, other))
     # The other order is h(1/x) = 1 − (1 − h(x))/x, and at x = 1 h lies below every chord between a
     # node of the one and a node of the other. With the lowest of these the whole is convex.
-    rises = np.expm1(epsilons[1:])
-    here, there = rises[:, None], rises[None, :]
-    chords = (here * there + one[1:, None] * there + two[None, 1:] * here) / (
-        here + there + here * there
-    )
+    # Both sides are divided by the product of the two rises, which may leave the floats.
+    falls = 1.0 / np.expm1(epsilons[1:])
+    here, there = falls[:, None], falls[None, :]
+    chords = (1.0 + one[1:, None] * here + two[None, 1:] * there) / (1.0 + here + there)
     lowest = float(chords.min(initial=1.0)) * (1 + 8 * _ROUNDOFF)
     one[0] = two[0] = min(one[0], two[0], lowest)
     found = []
