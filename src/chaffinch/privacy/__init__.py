@@ -11,6 +11,7 @@ from chaffinch.privacy.mechanisms.decoys import DecoyedValues
 from chaffinch.privacy.mechanisms.filters import FlippedFilters
 from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
 from chaffinch.privacy.mechanisms.records import FlippedVectors
+from chaffinch.privacy.mechanisms.signed import SignedDecoys
 from chaffinch.privacy.mechanisms.values import FlippedValues
 from chaffinch.privacy.shortened_reports import Shortened
 from chaffinch.privacy.tradeoff import TradeOff
@@ -28,6 +29,7 @@ __all__ = [
     "Guarantee",
     "Mechanism",
     "Shortened",
+    "SignedDecoys",
     "Target",
     "TradeOff",
     "amplification",

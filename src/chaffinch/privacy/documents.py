@@ -25,6 +25,7 @@ from chaffinch.privacy.mechanisms.decoys import DecoyedValues
 from chaffinch.privacy.mechanisms.filters import FlippedFilters
 from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
 from chaffinch.privacy.mechanisms.records import FlippedVectors
+from chaffinch.privacy.mechanisms.signed import SignedDecoys
 from chaffinch.privacy.mechanisms.values import FlippedValues
 from chaffinch.privacy.numerics.precision import GRAIN
 from chaffinch.privacy.shortened_reports import Shortened
@@ -158,6 +159,29 @@ def _read_decoyed(fields: dict[str, Any]) -> DecoyedValues:
     return DecoyedValues(**{name: _read_field(name, value) for name, value in fields.items()})
 
 
+def _write_signed(mechanism: SignedDecoys) -> dict[str, Any]:
+    fields: dict[str, Any] = {"question": mechanism.question}
+    for name in ("plus_ratio", "minus_ratio"):
+        fields[name] = fraction_text(name, getattr(mechanism, name))
+    fields["flood"] = [fraction_text("flood", rate) for rate in mechanism.flood]
+    fields["steps"] = mechanism.steps
+    fields["share"] = fraction_text("share", mechanism.share)
+    return fields
+
+
+def _read_signed(fields: dict[str, Any]) -> SignedDecoys:
+    names = ("question", "plus_ratio", "minus_ratio", "flood", "steps", "share")
+    _check_names("SignedDecoys", fields, names)
+    if not isinstance(fields["flood"], (list, tuple)):
+        raise InvalidInput("flood", "a list of rates", fields["flood"])
+    flood = [fraction_from("flood", rate) for rate in fields.pop("flood")]
+    ratios = {
+        name: fraction_from(name, fields.pop(name)) for name in names if name.endswith("ratio")
+    }
+    share = fraction_from("share", fields.pop("share"))
+    return SignedDecoys(**fields, **ratios, flood=flood, share=share)
+
+
 def _write_shortened(mechanism: Shortened) -> dict[str, Any]:
     distance = fraction_text("distance", mechanism.distance)
     return {"distance": distance, "inner": mechanism_document(mechanism.inner)}
@@ -221,6 +245,7 @@ _FORMS = {
     "flipped-audiences": _plain_form(
         FlippedAudiences, "filters", "bits", "hashes", "flip_probability"
     ),
+    "signed-decoys": _Form(SignedDecoys, _write_signed, _read_signed),
     "shortened": _Form(Shortened, _write_shortened, _read_shortened),
     "composition": _Form(Composition, _write_composition, _read_composition),
 }

@@ -92,19 +92,26 @@ def power_gap(base: Fraction, other: Fraction, power: int, epsilon: float) -> An
     return wide(Fraction(max(gap, decimal.Decimal(0))))
 
 
-def wide_exponential(powers: list[tuple[int, Fraction]]) -> Any:
+def wide_exponential(powers: list[tuple[int | Fraction, Fraction]]) -> Any:
     """Return the product of base^power over ``powers``, off by at most four roundoffs.
 
     With 60 digits and exponents below 10¹² the logarithm keeps 40 digits behind the point.
     """
     total = decimal.Decimal(0)
     for power, base in powers:
-        numerator, denominator = base.as_integer_ratio()
-        logarithm = _DIGITS.ln(
-            _DIGITS.divide(decimal.Decimal(numerator), decimal.Decimal(denominator))
-        )
-        total = _DIGITS.add(total, _DIGITS.multiply(decimal.Decimal(power), logarithm))
+        logarithm = _DIGITS.ln(_decimal(base))
+        total = _DIGITS.add(total, _DIGITS.multiply(_decimal(power), logarithm))
     return wide(Fraction(_DIGITS.exp(total)))
+
+
+def wide_exp(power: Fraction) -> Any:
+    """Return e^power of a rational of at most 10¹² in size, off by at most four roundoffs."""
+    return wide(Fraction(_DIGITS.exp(_decimal(power))))
+
+
+def _decimal(value: int | Fraction) -> decimal.Decimal:
+    numerator, denominator = value.as_integer_ratio()
+    return _DIGITS.divide(decimal.Decimal(numerator), decimal.Decimal(denominator))
 
 
 @lru_cache(maxsize=256)
