@@ -174,12 +174,10 @@ def _read_signed(fields: dict[str, Any]) -> SignedDecoys:
     _check_names("SignedDecoys", fields, names)
     if not isinstance(fields["flood"], (list, tuple)):
         raise InvalidInput("flood", "a list of rates", fields["flood"])
-    flood = [fraction_from("flood", rate) for rate in fields.pop("flood")]
-    ratios = {
-        name: fraction_from(name, fields.pop(name)) for name in names if name.endswith("ratio")
-    }
-    share = fraction_from("share", fields.pop("share"))
-    return SignedDecoys(**fields, **ratios, flood=flood, share=share)
+    ratios = ("plus_ratio", "minus_ratio", "share")
+    exact = {name: fraction_from(name, fields[name]) for name in ratios}
+    flood = [fraction_from("flood", rate) for rate in fields["flood"]]
+    return SignedDecoys(**{**fields, **exact, "flood": flood})
 
 
 def _write_shortened(mechanism: Shortened) -> dict[str, Any]:
