@@ -11,15 +11,14 @@ from chaffinch import checks
 from chaffinch.analysis import adjust
 from chaffinch.analysis.intervals import intervals, simultaneous
 from chaffinch.analysis.numbers import Scale, mean, survival
-from chaffinch.analysis.tally import cap_counts, check_tally, tally
+from chaffinch.analysis.tally import check_tally, tally
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.planning.plan import Part, Plan, require_plan
-from chaffinch.protocols.base import number_protocol, number_question
+from chaffinch.protocols.base import Reading, number_question
 from chaffinch.protocols.noise import Floats
 from chaffinch.release.surveys import Answer, Release, Summary
 from chaffinch.release.treatment import CONSERVATIVE_MEAN, treatment_notes
-from chaffinch.wire.batches import Counts
 from chaffinch.wire.messages import Shuffled, Tally
 
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -108,18 +107,18 @@ class _Asked:
 
 def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
     part, first = plan.parts[index], plan.offsets[index]
-    counts = found.counts[first : first + len(part.labels)]
+    counts = found.counts[first : first + part.codes]
+    reading = part.protocol.read(part.question, counts, found.reports)
     if part.question.shape == "number":
-        return _number(part, counts, found.reports, asked)
-    noise = part.protocol.noise(part.question)
-    counts, lowered = cap_counts(counts, noise.largest(found.reports))
+        return _number(part, reading, found.reports, asked)
+    noise, counts = reading.noise, reading.tallies
     estimates = noise.estimate(counts, found.reports)
     errors = np.broadcast_to(noise.standard_error(found.reports, estimates), estimates.shape)
     low, high = intervals(noise, counts, found.reports, asked.level)
     low_all, high_all = simultaneous(noise, counts, found.reports, asked.level)
     estimates, moved = _adjusted(asked.adjustment, part, estimates, found.reports)
     notes = treatment_notes(part.question) + moved
-    if lowered:
+    if reading.lowered:
         notes.append("Some codes were sent more often than honest reports can; they were lowered.")
     return Answer(
         question=part.name,
@@ -151,21 +150,20 @@ def _adjusted(
     return moved, [said]
 
 
-def _number(part: Part, counts: Counts, reports: int, asked: _Asked) -> Answer:
-    protocol, question = number_protocol(part.protocol), number_question(part.question)
-    scale = Scale(question.low, question.high, protocol.resolution, protocol.flip_probability)
-    each = protocol.resolution if protocol.together else 1
-    counts, lowered = cap_counts(counts, reports * each)
+def _number(part: Part, reading: Reading, reports: int, asked: _Asked) -> Answer:
+    question, steps = number_question(part.question), part.protocol.thermometer
+    counts = reading.tallies
+    scale = Scale(question.low, question.high, steps.resolution, steps.noise)
     found = mean(scale, counts, reports, asked.level)
     notes = [*treatment_notes(question), CONSERVATIVE_MEAN]
-    if lowered:
+    if reading.lowered:
         notes.append("Some codes were sent too often; they were lowered.")
     spread: tuple[tuple[float, float, float, float], ...] = ()
-    if not protocol.together:
-        steps = survival(scale, counts, reports, asked.level)
-        ends = [end.tolist() for end in steps.quantiles(asked.quantiles)]
+    if not steps.together:
+        shares = survival(scale, counts, reports, asked.level)
+        ends = [end.tolist() for end in shares.quantiles(asked.quantiles)]
         spread = tuple(zip(asked.quantiles, *ends, strict=True))
-        notes.append(f"Quantiles: {steps.said}")
+        notes.append(f"Quantiles: {shares.said}")
     one = np.array([found.estimate])
     return Answer(
         question=part.name,

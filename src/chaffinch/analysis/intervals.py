@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,9 +30,10 @@ from scipy import special
 from chaffinch.checks import real, whole
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.numerics import laws
+from chaffinch.privacy.numerics.floods import negative_binomial
 from chaffinch.privacy.numerics.laws import Law
 from chaffinch.privacy.numerics.precision import Wide, gamma
-from chaffinch.protocols.noise import MOST_REPORTS, Floats, Noise
+from chaffinch.protocols.noise import MOST_REPORTS, Floats, Noise, SignedNoise, TallyNoise
 from chaffinch.wire.batches import Counts
 
 SHARPNESS = 0.02
@@ -49,12 +51,15 @@ _ROUGH_WORK = 1e7
 _OVERHEAD = 15_000
 """What one law costs besides its masses, in masses."""
 
+_MOST_POINTS = 8_000
+"""A law of more masses than this is rounded to a lattice before it is convolved."""
+
 _ROUNDS = 40
 """A limit that is not met in practice: after a few rounds there is nothing left to try."""
 
 
 def intervals(
-    noise: Noise, tallies: ArrayLike, reports: int, level: float
+    noise: TallyNoise, tallies: ArrayLike, reports: int, level: float
 ) -> tuple[Counts, Counts]:
     """Return the ends of one confidence interval per tally.
 
@@ -72,7 +77,12 @@ def intervals(
 
 
 def simultaneous(
-    noise: Noise, tallies: ArrayLike, reports: int, level: float, *, comparisons: int | None = None
+    noise: TallyNoise,
+    tallies: ArrayLike,
+    reports: int,
+    level: float,
+    *,
+    comparisons: int | None = None,
 ) -> tuple[Counts, Counts]:
     """Return intervals that cover all true counts at once with probability at least ``level``.
 
@@ -94,10 +104,14 @@ def miss_chance(level: float) -> float:
 
 
 def two_sided(
-    noise: Noise, tallies: ArrayLike, reports: int, alpha: float
+    noise: TallyNoise, tallies: ArrayLike, reports: int, alpha: float
 ) -> tuple[Counts, Counts]:
     """Return the ends where each side may miss with half of ``alpha``."""
     reports = whole("reports", reports, least=1, most=MOST_REPORTS)
+    if isinstance(noise, SignedNoise):
+        return _around_tallies(noise, tallies, reports, 0.5 * alpha * (1 - 1e-12))
+    if not isinstance(noise, Noise):
+        raise InvalidInput("noise", "that of bits, or signed", type(noise).__name__)
     largest = noise.largest(reports)
     seen = _whole_tallies(tallies, largest)
     distinct, where = np.unique(seen, return_inverse=True)
@@ -344,3 +358,43 @@ def _by_normal(noise: Noise, seen: Floats, reports: int, tail: float) -> Floats:
     spread = np.sqrt(noise.tally_variance(np.maximum(held, 0.0), reports))
     sound = seen - base - slope * held >= quantile * spread
     return np.where(sound & (held >= 0.0), held, -1.0)
+
+
+# ----------------------------------------------------------------------------
+# Signed noise does not depend on the count: one critical value serves every tally.
+
+
+def _around_tallies(
+    noise: SignedNoise, tallies: ArrayLike, reports: int, tail: float
+) -> tuple[Counts, Counts]:
+    """Return the counts that a tally does not reject, where tally = base + slope·count + D."""
+    seen = np.asarray(tallies)
+    if seen.size and seen.dtype.kind not in "iu":
+        raise InvalidInput("tallies", "whole numbers", seen.dtype)
+    critical = _critical_difference(noise.ratio, noise.exponent(reports), tail)
+    centre, gain = seen.astype(np.int64) - int(noise.base(reports)), noise.gain
+    # A count h is rejected if tally − base − gain·h ≥ critical, or ≤ −critical: D is symmetric.
+    low = (centre - critical) // gain + 1
+    high = -((-centre - critical) // gain) - 1
+    low, high = np.clip(low, 0, reports), np.clip(high, 0, reports)
+    return np.minimum(low, high), np.maximum(low, high)
+
+
+@lru_cache(maxsize=64)
+def _critical_difference(ratio: Fraction, exponent: Fraction, tail: float) -> int:
+    """Return the least c, or one a little above it, with P[D ≥ c] ≤ ``tail``.
+
+    D = Z − Z′, both negative binomial. Z is short of a window with a chance that is added to
+    the tail; a long one is rounded up to a lattice, and Z′ down, which moves c up only.
+    """
+    law = negative_binomial(ratio, exponent, Wide(tail) * Wide(1e-4))
+    step = max(1, math.ceil(len(law.mass) / _MOST_POINTS))
+    # The same blocks stand at their tops for Z and at their bottoms for Z′.
+    blocks = _rounded_up(law, step)
+    total = np.convolve(blocks.mass, blocks.mass[::-1])
+    offset = (step - 1) - step * (len(blocks.mass) - 1)
+    above = np.cumsum(total[::-1])[::-1]
+    error = 2 * blocks.relative + gamma(2.0 * len(total) + 8.0)
+    above = above * (1 + 2 * error) + 2 * law.missing
+    first = int(np.count_nonzero(above > Wide(tail)))
+    return offset + step * (first - 1) + 1

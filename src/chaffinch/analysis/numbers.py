@@ -21,7 +21,7 @@ from scipy import special
 from chaffinch import checks
 from chaffinch.analysis.intervals import miss_chance, simultaneous, two_sided
 from chaffinch.errors import InvalidInput
-from chaffinch.protocols.noise import Floats, Noise
+from chaffinch.protocols.noise import Floats, TallyNoise
 from chaffinch.wire.batches import Counts
 
 _ROUNDING_SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -35,7 +35,7 @@ class Scale:
     low: float
     high: float
     resolution: int
-    flip: Fraction
+    noise: TallyNoise
 
     def __post_init__(self) -> None:
         low = checks.real("low end", self.low, least=-math.inf)
@@ -43,12 +43,6 @@ class Scale:
         if not low < high:
             raise InvalidInput("high end", f"above the low end {low:g}", high)
         checks.whole("resolution", self.resolution, least=1, most=1000)
-        checks.flip_probability(self.flip)
-
-    @property
-    def noise(self) -> Noise:
-        """Return the noise of one bit."""
-        return Noise.flips(self.flip)
 
     def place(self, share: ArrayLike) -> Floats:
         """Return where ``share`` of the way from low to high is."""
@@ -87,7 +81,8 @@ def mean(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> Mean:
 
     Examples
     --------
-    >>> answer = mean(Scale(0.0, 10.0, 4, Fraction(1, 20)), 2000, 1000, 0.95)
+    >>> from chaffinch.protocols.noise import Noise
+    >>> answer = mean(Scale(0.0, 10.0, 4, Noise.flips(Fraction(1, 20))), 2000, 1000, 0.95)
     >>> round(answer.estimate, 9), round(answer.low, 2), round(answer.high, 2)
     (5.0, 4.8, 5.2)
     """

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from chaffinch import checks
-from chaffinch.errors import InvalidInput, PlanMismatch
-from chaffinch.planning.plan import Plan
-from chaffinch.wire.batches import Counts
+from chaffinch.errors import InvalidFile, InvalidInput, PlanMismatch
+from chaffinch.planning.plan import Part, Plan
 from chaffinch.wire.messages import Origin, Shuffled, Tally
 
 
@@ -26,12 +25,19 @@ def check_tally(found: Tally, plan: Plan) -> Tally:
         raise InvalidInput("tally", f"one of {plan.codes} codes", len(found.counts))
     checks.whole("round of a tally", found.round, least=1, most=plan.rounds)
     Origin.of(plan, found.round).check_crowd(found.reports, int(np.sum(found.counts)))
+    for part, first in zip(plan.parts, plan.offsets, strict=True):
+        _check_noise(part, int(np.sum(found.counts[first : first + part.codes])), found, plan)
     return found
 
 
-def cap_counts(counts: Counts, most: int) -> tuple[Counts, bool]:
-    """Return counts that honest reports can add up to, and whether any had to be lowered.
-
-    A sender who breaks the rules can fill every slot with one code; an answer is still due.
-    """
-    return np.minimum(counts, most), bool((counts > most).any())
+def _check_noise(part: Part, messages: int, found: Tally, plan: Plan) -> None:
+    """Refuse a batch with improbably little noise: somebody has taken some of it away."""
+    least = part.protocol.least_messages(part.question, plan.crowd, found.reports)
+    if messages < least:
+        raise InvalidFile(
+            "batch",
+            f"one with the noise that {plan.crowd} honest users send "
+            f"(at least {least} messages for {part.name!r})",
+            [f"{messages} messages in {found.reports} reports"],
+            hint="messages were dropped before they were shuffled: release nothing of this batch",
+        )

@@ -76,8 +76,8 @@ class Candidate:
 
     @property
     def analyzer_operations(self) -> int:
-        """Return the public-key operations per report at the analyzer: one per slot."""
-        return self.slots
+        """Return the public-key operations per report at the analyzer: one per sealed message."""
+        return sum(part.sealed_messages for part in self.parts)
 
     @property
     def error(self) -> float:
@@ -97,7 +97,7 @@ def candidate(
         delta=promise[1],
         standard_errors=tuple(part.standard_error(task.reports) for part in parts),
         local_epsilon=total_of(parts, crowd, task.rounds).local_epsilon,
-        too_many_messages=sum(part.slots for part in parts) > task.max_messages,
+        too_many_messages=sum(part.sealed_messages for part in parts) > task.max_messages,
     )
 
 
@@ -106,11 +106,13 @@ def tuned_parts(
 ) -> tuple[Part, ...]:
     """Return the parts that variants give at one strength."""
     epsilon, delta = promise
-    cutting = delta * float(SHARE_FOR_CUTTING) / task.exposures
-    return tuple(
-        Part(name, question, variant.make(Setting(question, crowd, epsilon, cutting), strength))
-        for variant, (name, question) in zip(chosen, task.questions, strict=True)
-    )
+    share = delta / task.exposures
+    cutting = share * float(SHARE_FOR_CUTTING)
+    parts = []
+    for variant, (name, question) in zip(chosen, task.questions, strict=True):
+        setting = Setting(question, crowd, epsilon, cutting, share)
+        parts.append(Part(name, question, variant.make(setting, strength)))
+    return tuple(parts)
 
 
 def for_target(

@@ -64,13 +64,23 @@ class Part:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Return a name for each code of this question."""
+        """Return a name for everything that is counted of this question."""
         return self.protocol.labels(self.question)
+
+    @cached_property
+    def codes(self) -> int:
+        """Return how many different messages this question has."""
+        return self.protocol.codes(self.question)
 
     @property
     def slots(self) -> int:
         """Return how many slots of a report belong to this question."""
         return self.protocol.report_slots(self.question)
+
+    @property
+    def sealed_messages(self) -> int:
+        """Return for how many messages of this question a report costs public-key work."""
+        return self.protocol.sealed_messages(self.question)
 
     def standard_error(self, reports: int) -> float:
         """Return the standard error of a count, in people, or of a sum in units of its range."""
@@ -143,7 +153,7 @@ class Plan:
     @property
     def codes(self) -> int:
         """Return how many different messages there are."""
-        return sum(len(part.labels) for part in self.parts)
+        return sum(part.codes for part in self.parts)
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
@@ -151,7 +161,7 @@ class Plan:
         starts, total = [], 0
         for part in self.parts:
             starts.append(total)
-            total += len(part.labels)
+            total += part.codes
         return tuple(starts)
 
     def part(self, name: str | None = None) -> Part:

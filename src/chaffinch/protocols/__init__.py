@@ -5,6 +5,7 @@ Flips              every bit of the answer flipped, ``copies`` times over
 Decoys             the answer in clear, and decoy slots filled by chance with uniform values
 FlippedDecoys      the answer and whole decoy records, every bit of all of them flipped
 Encoded            a number as a thermometer of bits, every bit flipped
+Signed             the answer in clear, among pluses and minuses that cancel but for noise
 =================  ==========================================================================
 
 A new protocol is one file with a subclass of ``Protocol``, and one line in ``PROTOCOLS``:
@@ -15,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chaffinch.protocols.base import NumberProtocol, Protocol, Variant
+from chaffinch.protocols.base import Protocol, Variant
 from chaffinch.protocols.decoys import Decoys
 from chaffinch.protocols.encoded import Encoded
 from chaffinch.protocols.flipped_decoys import FlippedDecoys
 from chaffinch.protocols.flips import Flips
+from chaffinch.protocols.signed import Signed
 from chaffinch.questions import Question
 
 __all__ = [
@@ -28,8 +30,8 @@ __all__ = [
     "Encoded",
     "FlippedDecoys",
     "Flips",
-    "NumberProtocol",
     "Protocol",
+    "Signed",
     "Variant",
     "local_variant",
     "protocol_variants",
@@ -40,6 +42,7 @@ PROTOCOLS: tuple[type[Protocol], ...] = (
     Decoys,
     FlippedDecoys,
     Encoded,
+    Signed,
 )
 
 

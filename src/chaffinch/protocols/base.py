@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from chaffinch import checks, privacy
 from chaffinch.errors import InvalidInput
-from chaffinch.protocols.noise import Draws, Noise, Places, Truth
+from chaffinch.protocols.noise import Draws, Noise, Places, TallyNoise, Truth
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from chaffinch.sampling import Words
 from chaffinch.wire.batches import Codes, Counts
@@ -41,6 +41,26 @@ class Coded:
     """Answers with many set bits, which are smaller as packed bits than as codes."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """What the analyzer makes of the counts of all codes: a tally for each label, and its law."""
+
+    tallies: Counts
+    noise: TallyNoise
+    lowered: bool = False
+    """Whether a code was sent more often than honest reports can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thermometer:
+    """How a number became messages: in so many steps, each of which has this noise."""
+
+    resolution: int
+    together: bool
+    """Whether only the total of the steps is seen, or each position by itself."""
+    noise: TallyNoise
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What a protocol has to be tuned for."""
@@ -51,6 +71,8 @@ class Setting:
     """The epsilon of the whole plan, at which cut messages are charged."""
     cutting: float
     """How much of delta cut messages may cost here."""
+    delta: float
+    """The part of the plan's delta that one answer may take, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +118,24 @@ class Protocol(ABC):
             )
 
     def labels(self, question: Question) -> tuple[str, ...]:
-        """Return a name for each code."""
+        """Return a name for everything that is counted."""
         return answer_labels(question)
+
+    def codes(self, question: Question) -> int:
+        """Return how many different messages there are: one for each label, or more."""
+        return len(self.labels(question))
 
     @abstractmethod
     def report_slots(self, question: Question) -> int:
         """Return how many slots a report has."""
+
+    def sealed_messages(self, question: Question) -> int:
+        """Return for how many messages a report costs public-key work.
+
+        Empty slots are sealed like full ones where their number is fixed. Where the number of
+        messages follows the noise alone, what is left of a report is padding and costs nothing.
+        """
+        return self.report_slots(question)
 
     @abstractmethod
     def expected_messages(self, question: Question) -> float:
@@ -134,8 +168,28 @@ class Protocol(ABC):
         """Return what the view of so many honest users is, for the accountant."""
 
     @abstractmethod
-    def noise(self, question: Question) -> Noise:
-        """Return the law of a tally given how many people hold what its code stands for."""
+    def noise(self, question: Question) -> TallyNoise:
+        """Return the law of a tally given how many people hold what it stands for."""
+
+    def read(self, question: Question, counts: Counts, reports: int) -> Reading:
+        """Return the tallies in the counts of all codes (in the last axis), and their law.
+
+        A sender who breaks the rules can fill every slot with one code; an answer is still due.
+        """
+        noise = self.noise(question)
+        if not isinstance(noise, Noise):
+            raise InvalidInput("noise", "that of one code", type(noise).__name__)
+        most = noise.largest(reports)
+        return Reading(np.minimum(counts, most), noise, bool((counts > most).any()))
+
+    @property
+    def thermometer(self) -> Thermometer:
+        """Return how a number is sent, or refuse a protocol that sends none."""
+        raise InvalidInput("protocol", "one for numbers", self.kind)
+
+    def least_messages(self, question: Question, users: int, reports: int) -> int:  # noqa: ARG002
+        """Return how many messages an honest batch has at the least, but for a chance of 1e-9."""
+        return 0
 
     def standard_error(self, question: Question, reports: int) -> float:
         """Return the largest standard error of a count, in people."""
@@ -145,7 +199,9 @@ class Protocol(ABC):
     def draw_tallies(
         self, question: Question, truth: Truth, runs: int, draws: Draws, places: Places
     ) -> Counts:
-        """Return tallies drawn from their exact joint law, a row for each run.
+        """Return the counts of the codes of some labels, from their exact joint law.
+
+        A row for each run; the codes of one label stand side by side.
 
         What it leaves out is cutting: messages that do not fit into the slots of a report.
         """
@@ -182,23 +238,6 @@ class Protocol(ABC):
             if value is not None
         }
         return {"kind": self.kind, **fields}
-
-
-@dataclass(frozen=True)
-class NumberProtocol(Protocol):
-    """A protocol whose tallies are read as a mean: a number in ``resolution`` flipped bits."""
-
-    flip_probability: Fraction
-    resolution: int
-    together: bool
-    """Whether only the total of the bits is seen, or each position by itself."""
-
-
-def number_protocol(protocol: Protocol) -> NumberProtocol:
-    """Return a protocol for numbers as one, or refuse it."""
-    if not isinstance(protocol, NumberProtocol):
-        raise InvalidInput("protocol", "one for numbers", protocol.kind)
-    return protocol
 
 
 def number_question(question: Question) -> Number:

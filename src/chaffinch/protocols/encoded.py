@@ -19,9 +19,10 @@ from chaffinch.errors import InvalidInput
 from chaffinch.protocols.base import (
     GRAIN,
     Coded,
-    NumberProtocol,
+    Protocol,
     ProtocolModel,
     Setting,
+    Thermometer,
     Variant,
     check_chance,
     numerator,
@@ -53,12 +54,16 @@ class EncodedModel(ProtocolModel):
 
 
 @dataclass(frozen=True)
-class Encoded(NumberProtocol):
+class Encoded(Protocol):
     """A number as a thermometer of ``resolution`` bits, every bit flipped.
 
     ``together``: the bits carry no position, and only their total is seen. Otherwise each
     position has its own code, and the spread can be read too.
     """
+
+    flip_probability: Fraction
+    resolution: int
+    together: bool
 
     kind: ClassVar[str] = "encoded"
     shapes: ClassVar[tuple[str, ...]] = ("number",)
@@ -150,6 +155,11 @@ class Encoded(NumberProtocol):
         bits = self.resolution
         flips = float(Noise.flips(self.flip_probability).standard_error(reports * bits)) / bits
         return math.hypot(flips, math.sqrt(reports) / (2.0 * bits))
+
+    @property
+    def thermometer(self) -> Thermometer:
+        """Return the bits as steps, each with the noise of its flip."""
+        return Thermometer(self.resolution, self.together, Noise.flips(self.flip_probability))
 
     def draw_tallies(
         self,

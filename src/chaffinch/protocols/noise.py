@@ -1,14 +1,19 @@
-"""One law for every protocol: how a tally scatters around the count it stands for.
+"""How a tally scatters around the count it stands for.
 
-The tally at one value, when h of n reports hold it, is a sum of independent bits,
+``Noise`` is the law of flips and uniform decoys. The tally at one value, when h of n reports
+hold it, is a sum of independent bits,
 
     S = Bin(copies·h, hit) + Bin(copies·(n − h), miss) + Bin(cover_slots·n, cover),
 
-where the last part is what decoys add. Protocols differ only in these five numbers.
+where the last part is what decoys add. Those protocols differ only in these five numbers.
+
+``SignedNoise`` is the law of signed decoys: plus minus minus is the count plus a noise that
+does not depend on it, the difference of two negative binomials.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -29,8 +34,57 @@ MOST_REPORTS = 10**12
 """Bits of numbers are counted as reports too, so this is above the largest crowd."""
 
 
+class TallyNoise(ABC):
+    """The law of a tally given how many reports hold what it stands for.
+
+    Its mean is ``base`` + ``slope``·held.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def slope(self) -> Fraction:
+        """Return by how much the mean tally grows per report that holds the value."""
+
+    @abstractmethod
+    def base(self, reports: int) -> Fraction:
+        """Return the mean tally of a value that nobody holds."""
+
+    @abstractmethod
+    def tally_variance(self, held: ArrayLike, reports: int) -> Floats:
+        """Return the variance of the tally when ``held`` of ``reports`` hold the value."""
+
+    @abstractmethod
+    def fourth_cumulant(self, held: ArrayLike, reports: int) -> Floats:
+        """Return the fourth cumulant of the tally, which says how far its variance scatters."""
+
+    def estimate(self, tallies: ArrayLike, reports: int) -> Floats:
+        """Return unbiased estimates of the counts; they may lie below 0 or above ``reports``."""
+        reports = whole("reports", reports, least=1, most=MOST_REPORTS)
+        seen = np.asarray(tallies, dtype=np.float64)
+        return np.asarray((seen - float(self.base(reports))) / float(self.slope))
+
+    def variance(self, held: ArrayLike, reports: int) -> Floats:
+        """Return the exact variance of the estimates of the true counts ``held``."""
+        reports = whole("reports", reports, least=1, most=MOST_REPORTS)
+        return np.asarray(self.tally_variance(held, reports) / float(self.slope) ** 2)
+
+    def standard_error(self, reports: int, estimates: ArrayLike | None = None) -> Floats:
+        """Return standard deviations of estimates.
+
+        For flipped or clear reports they are exact: free of the true count. Otherwise
+        the estimate, clipped to what is possible, stands in for the count; without
+        estimates the largest standard deviation over all counts is returned.
+        """
+        if estimates is None:
+            return np.asarray(np.sqrt(self.variance([0, reports], reports).max()))
+        held = np.clip(np.asarray(estimates, dtype=np.float64), 0.0, float(reports))
+        return np.sqrt(self.variance(held, reports))
+
+
 @dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(TallyNoise):
     """The chances that turn a true count into a tally.
 
     Examples
@@ -109,28 +163,63 @@ class Noise:
         decoys = float(reports * self.cover_slots * self.cover * (1 - self.cover))
         return np.asarray(count * yes + (reports - count) * no + decoys)
 
-    def estimate(self, tallies: ArrayLike, reports: int) -> Floats:
-        """Return unbiased estimates of the counts; they may lie below 0 or above ``reports``."""
-        reports = whole("reports", reports, least=1, most=MOST_REPORTS)
-        seen = np.asarray(tallies, dtype=np.float64)
-        return np.asarray((seen - float(self.base(reports))) / float(self.slope))
+    def fourth_cumulant(self, held: ArrayLike, reports: int) -> Floats:
+        """Return Σ v·(1 − 6v) over all bits, v the variance of each."""
+        count = np.asarray(held, dtype=np.float64)
+        bits = (
+            (self.copies * count, float(self.hit)),
+            (self.copies * (reports - count), float(self.miss)),
+            (reports * float(self.cover_slots), float(self.cover)),
+        )
+        return np.asarray(sum(bits_fourth_cumulant(*some) for some in bits))
 
-    def variance(self, held: ArrayLike, reports: int) -> Floats:
-        """Return the exact variance of the estimates of the true counts ``held``."""
-        reports = whole("reports", reports, least=1, most=MOST_REPORTS)
-        return np.asarray(self.tally_variance(held, reports) / float(self.slope) ** 2)
 
-    def standard_error(self, reports: int, estimates: ArrayLike | None = None) -> Floats:
-        """Return standard deviations of estimates.
+@dataclass(frozen=True, slots=True)
+class SignedNoise(TallyNoise):
+    """Plus minus minus: ``gain`` for each report that holds the value, and noise of both signs.
 
-        For flipped or clear reports they are exact: free of the true count. Otherwise
-        the estimate, clipped to what is possible, stands in for the count; without
-        estimates the largest standard deviation over all counts is returned.
-        """
-        if estimates is None:
-            return np.asarray(np.sqrt(self.variance([0, reports], reports).max()))
-        held = np.clip(np.asarray(estimates, dtype=np.float64), 0.0, float(reports))
-        return np.sqrt(self.variance(held, reports))
+    The noise is the difference of two negative binomials with the ratio ``ratio`` and the
+    exponent reports/``cut_for``. Where every report says yes or no, a no counts −1, so that
+    ``gain`` is 2 and the tally of nobody is minus the number of reports.
+
+    >>> noise = SignedNoise(Fraction(1, 2), 100, gain=2)
+    >>> noise.estimate([-100, 40], reports=100)
+    array([ 0., 70.])
+    """
+
+    ratio: Fraction
+    cut_for: int
+    gain: int = 1
+
+    @property
+    def slope(self) -> Fraction:
+        """Return what one report that holds the value adds."""
+        return Fraction(self.gain)
+
+    def base(self, reports: int) -> Fraction:
+        """Return the mean tally of a value that nobody holds."""
+        return Fraction(reports * (1 - self.gain))
+
+    def exponent(self, reports: int) -> Fraction:
+        """Return the exponent of the negative binomials."""
+        return Fraction(reports, self.cut_for)
+
+    def tally_variance(self, held: ArrayLike, reports: int) -> Floats:
+        """Return 2·g·a/(1 − a)², whatever the count is."""
+        part = 2.0 * float(self.exponent(reports) * self.ratio / (1 - self.ratio) ** 2)
+        return np.full(np.shape(held), part)
+
+    def fourth_cumulant(self, held: ArrayLike, reports: int) -> Floats:
+        """Return 2·g·a·(1 + 4a + a²)/(1 − a)⁴."""
+        a = self.ratio
+        part = 2.0 * float(self.exponent(reports) * a * (1 + 4 * a + a * a) / (1 - a) ** 4)
+        return np.full(np.shape(held), part)
+
+
+def bits_fourth_cumulant(count: Any, chance: Any) -> Any:
+    """Return the fourth cumulant of ``count`` independent bits."""
+    spread = chance * (1.0 - chance)
+    return count * spread * (1.0 - 6.0 * spread)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,9 +14,12 @@ from chaffinch.sampling.digests import digest_again, digest_columns, digest_ids,
 from chaffinch.sampling.flips import flip, flip_mask
 from chaffinch.sampling.gaps import position_chunks, positions
 from chaffinch.sampling.one_hot import flip_one_hot, flip_packed
+from chaffinch.sampling.tables import SCALE, ChanceTable
 from chaffinch.sampling.words import SecureWords, Words, secure_words
 
 __all__ = [
+    "SCALE",
+    "ChanceTable",
     "SecureWords",
     "Words",
     "backend",

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Part
 from chaffinch.protocols.noise import Floats, Noise, Truth
 from chaffinch.questions import Flags, Number
@@ -62,7 +63,10 @@ class Attack:
     @cached_property
     def noise(self) -> Noise:
         """Return the law of one tally."""
-        return self.part.protocol.noise(self.part.question)
+        noise = self.part.protocol.noise(self.part.question)
+        if not isinstance(noise, Noise):
+            raise InvalidInput("protocol", "one whose codes are counted one by one", self.part.name)
+        return noise
 
     def numbers(self, world: int) -> NDArray[Any]:
         """Return everybody's answer as the encoder takes it, the target first."""

@@ -15,8 +15,8 @@ from chaffinch.analysis.intervals import miss_chance, two_sided
 from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.protocols.base import number_protocol, number_question
-from chaffinch.protocols.noise import Floats, Noise, Truth
+from chaffinch.protocols.base import number_question
+from chaffinch.protocols.noise import Floats, Truth, bits_fourth_cumulant
 from chaffinch.simulate import judging
 from chaffinch.simulate.populations import Population, draw_tallies
 from chaffinch.simulate.seeded import chosen, generator
@@ -120,7 +120,7 @@ def simulate(
     for place, (part, sender, truth) in enumerate(
         zip(plan.parts, sent.parts, population.truths, strict=True)
     ):
-        if part.labels != sender.labels:
+        if (part.labels, part.codes) != (sender.labels, sender.codes):
             raise InvalidInput("devices", "a plan with the same codes", sender.labels)
         measure = _Numbers if part.question.shape == "number" else _Counts
         draw = partial(draw_tallies, sender, truth, draws=generator(root, "tallies", place))
@@ -241,16 +241,11 @@ class _Counts:
     """Counts of values or flags."""
 
     def __init__(self, part: Part, truth: Truth) -> None:
-        self.noise: Noise = part.protocol.noise(part.question)
-        self.people, self.codes = truth.people, len(part.labels)
+        self.part, self.noise = part, part.protocol.noise(part.question)
+        self.people, self.codes = truth.people, part.codes
         self.held = truth.held(len(part.labels))
         variance = self.noise.tally_variance(self.held, self.people)
-        copies, rest = self.noise.copies, self.people - self.held
-        fourth = _fourth(
-            (copies * self.held, float(self.noise.hit)),
-            (copies * rest, float(self.noise.miss)),
-            (self.people * self.noise.cover_slots, float(self.noise.cover)),
-        )
+        fourth = self.noise.fourth_cumulant(self.held, self.people)
         self.expected = _Expected(
             name=part.name,
             labels=part.labels,
@@ -261,14 +256,17 @@ class _Counts:
         )
 
     def estimates(self, seen: Counts) -> Floats:
-        return self.noise.estimate(seen, self.people)
+        return self.noise.estimate(self._tallies(seen), self.people)
+
+    def _tallies(self, seen: Counts) -> Counts:
+        return self.part.protocol.read(self.part.question, seen, self.people).tallies
 
     def covers(self, seen: Counts, level: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        alpha = miss_chance(level)
+        alpha, tallies = miss_chance(level), self._tallies(seen)
         return tuple(  # type: ignore[return-value]
             (low <= self.held) & (self.held <= high)
             for low, high in (
-                two_sided(self.noise, seen, self.people, share)
+                two_sided(self.noise, tallies, self.people, share)
                 for share in (alpha, alpha / len(self.held))
             )
         )
@@ -278,40 +276,38 @@ class _Numbers:
     """The mean of a number."""
 
     def __init__(self, part: Part, truth: Truth) -> None:
-        protocol, question = number_protocol(part.protocol), number_question(part.question)
-        bits, flip = protocol.resolution, float(protocol.flip_probability)
-        self.scale = Scale(question.low, question.high, bits, protocol.flip_probability)
-        self.people, self.trials = truth.people, bits * truth.people
-        self.codes = len(part.labels)
-        _, chances = truth.rounding(bits)
-        lean = (1.0 - 2.0 * flip) ** 2
+        question, steps = number_question(part.question), part.protocol.thermometer
+        self.scale = Scale(question.low, question.high, steps.resolution, steps.noise)
+        self.part, self.people = part, truth.people
+        self.trials = steps.resolution * truth.people
+        self.codes = part.codes
+        _, chances = truth.rounding(steps.resolution)
+        # The noise of a step is the same whether it holds or not; rounding comes on top of it.
+        slope, none = float(steps.noise.slope), np.zeros(1)
         rounding = float(truth.counts @ (chances * (1.0 - chances)))
-        variance = np.array([self.trials * flip * (1.0 - flip) + lean * rounding])
-        fourth = _fourth((self.trials, flip)) + lean**2 * _fourth((truth.counts, chances)).sum()
+        variance = steps.noise.tally_variance(none, self.trials) + slope**2 * rounding
+        fourth = steps.noise.fourth_cumulant(none, self.trials)
+        fourth = fourth + slope**4 * bits_fourth_cumulant(truth.counts, chances).sum()
         mean = truth.mean
         self.expected = _Expected(
             name=part.name,
             labels=("mean",),
             truth=self.scale.place([mean]),
-            unit=(question.high - question.low) / (self.trials * (1.0 - 2.0 * flip)),
+            unit=(question.high - question.low) / (self.trials * slope),
             tally_variance=variance,
             excess=np.asarray(fourth / variance**2),
         )
 
     def estimates(self, seen: Counts) -> Floats:
-        total = seen.sum(axis=1, keepdims=True)
-        return self.scale.place(self.scale.noise.estimate(total, self.trials) / self.trials)
+        return self.scale.place(
+            self.scale.noise.estimate(self._totals(seen), self.trials) / self.trials
+        )
+
+    def _totals(self, seen: Counts) -> Counts:
+        tallies = self.part.protocol.read(self.part.question, seen, self.people).tallies
+        return np.asarray(tallies.sum(axis=-1, keepdims=True))
 
     def covers(self, seen: Counts, level: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        low, high = mean_ends(self.scale, seen.sum(axis=1, keepdims=True), self.people, level)
+        low, high = mean_ends(self.scale, self._totals(seen), self.people, level)
         inside = (low <= self.expected.truth) & (self.expected.truth <= high)
         return inside, inside
-
-
-def _fourth(*bits: tuple[Any, Any]) -> Floats:
-    """Return the fourth cumulant of independent bits, given as (how many, chance)."""
-    total: Any = 0.0
-    for count, chance in bits:
-        spread = chance * (1.0 - chance)
-        total = total + count * spread * (1.0 - 6.0 * spread)
-    return np.asarray(total)

@@ -27,7 +27,7 @@ from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
-from chaffinch.privacy.numerics.floods import Flood
+from chaffinch.privacy.numerics.floods import Flood, negative_binomial_masses
 from chaffinch.privacy.numerics.laws import Law
 from chaffinch.privacy.numerics.positive_parts import LARGEST_RATIO, PositiveParts
 from chaffinch.privacy.numerics.precision import (
@@ -42,7 +42,6 @@ from chaffinch.privacy.numerics.precision import (
     log_of,
     up,
     wide,
-    wide_exponential,
 )
 
 QUESTIONS = ("bit", "choice", "number")
@@ -401,8 +400,8 @@ def _joint_law(
 ) -> tuple[WideArray, Any, Any]:
     flood, relative = mechanism._cover.bursts(window)  # noqa: SLF001 - its other half
     size = reach + window + 1
-    plus, error = _negative_binomial(mechanism.plus_ratio, mechanism.share, size)
-    minus, _ = _negative_binomial(mechanism.minus_ratio, mechanism.share, size)
+    plus, error = negative_binomial_masses(mechanism.plus_ratio, mechanism.share, size)
+    minus, _ = negative_binomial_masses(mechanism.minus_ratio, mechanism.share, size)
     short = min(reach, window)
     joint = np.empty((2 * reach + 1, window), dtype=Wide)
     for place in range(-reach, reach + 1):
@@ -412,13 +411,3 @@ def _joint_law(
     # Z± above the reach, min(Z±) above it, and W beyond the window.
     missing = 4 * Wide(tail)
     return joint, relative + 2 * error + gamma(short + 4.0), missing
-
-
-def _negative_binomial(ratio: Fraction, share: Fraction, size: int) -> tuple[WideArray, Any]:
-    """Return P[Z = k] = (1 − r)^g·r^k·Π_{i<k}(i + g)/k! and its relative error."""
-    places = np.arange(1, size, dtype=Wide)
-    part = wide(share)
-    steps = wide(ratio) * ((places - 1) + part) / places
-    first = wide_exponential([(share, 1 - ratio)])
-    mass = first * np.concatenate([np.ones(1, dtype=Wide), np.cumprod(steps)])
-    return mass, gamma(8.0 * size + 16.0)

@@ -19,7 +19,15 @@ from typing import Any
 import numpy as np
 
 from chaffinch.privacy.numerics.laws import Law
-from chaffinch.privacy.numerics.precision import Floats, Wide, WideArray, gamma, wide, wide_exp
+from chaffinch.privacy.numerics.precision import (
+    Floats,
+    Wide,
+    WideArray,
+    gamma,
+    wide,
+    wide_exp,
+    wide_exponential,
+)
 
 _TILTS = 400
 
@@ -91,3 +99,101 @@ def _masses(flood: Flood, size: int) -> tuple[WideArray, Any]:
         mass[place] = ratio * before + rest * mass[place]
     mass.setflags(write=False)
     return mass, relative + gamma(8.0 * (size + 1))
+
+
+def negative_binomial_masses(
+    ratio: Fraction, exponent: Fraction, size: int
+) -> tuple[WideArray, Any]:
+    """Return P[Z = k] = (1 − r)^g·r^k·Π_{i<k}(i + g)/k! and its relative error."""
+    places = np.arange(1, size, dtype=Wide)
+    steps = wide(ratio) * ((places - 1) + wide(exponent)) / places
+    first = wide_exponential([(exponent, 1 - ratio)])
+    mass = first * np.concatenate([np.ones(1, dtype=Wide), np.cumprod(steps)])
+    return mass, gamma(8.0 * size + 16.0)
+
+
+def negative_binomial(ratio: Fraction, exponent: Fraction, tail: Any) -> Law:
+    """Return the law of Z up to a window that leaves out at most ``tail``, by Chernoff."""
+    most = -math.log(float(ratio))
+    tilts = np.geomspace(1e-7, 1.0, _TILTS)[:-1] * most
+    moments = float(exponent) * (math.log1p(-float(ratio)) - np.log(-np.expm1(tilts - most)))
+    places = (moments - float(np.log(Wide(tail)))) / tilts
+    size = math.ceil(float(places.min()) * (1 + 1e-6)) + 2
+    mass, relative = negative_binomial_masses(ratio, exponent, size)
+    return Law(0, mass, relative, Wide(tail))
+
+
+@dataclass(frozen=True)
+class NoiseMessages:
+    """The law of how many messages of noise there are: bursts of one sign, and bursts of pairs.
+
+    ``scale`` times over: both signs negative binomial with ``ratio`` and exponent ``scale``, and
+    bursts of k pairs, 2k messages, at the rates ``scale``·``flood[k − 1]``. Doubles are enough:
+    all sums are of positive terms, and ends are moved by far more than they lose.
+    """
+
+    ratio: float
+    flood: tuple[float, ...]
+    scale: float
+
+    @property
+    def mean(self) -> float:
+        """Return the expected number."""
+        pairs = sum(k * rate for k, rate in enumerate(self.flood, start=1))
+        return self.scale * (2.0 * self.ratio / (1.0 - self.ratio) + 2.0 * pairs)
+
+    def times(self, reports: int) -> NoiseMessages:
+        """Return the law of so many reports together."""
+        return NoiseMessages(self.ratio, self.flood, self.scale * reports)
+
+    def tail(self, first: int) -> float:
+        """Return an upper end of the chance of ``first`` messages or more."""
+        return float(self._tails(first)[first])
+
+    def size_within(self, chance: float) -> int:
+        """Return the least number that is exceeded with at most this chance."""
+        size = 64
+        while True:
+            tails = self._tails(size)
+            if tails[size] <= chance:
+                return int(np.flatnonzero(tails <= chance)[0]) - 1
+            size *= 2
+
+    def least(self, chance: float) -> int:
+        """Return a number that is not reached with at most this chance (Chernoff)."""
+        tilts = -np.geomspace(1e-6, 20.0, _TILTS)
+        # P[N ≤ m] ≤ E[z^N]/z^m for z = e^tilt < 1.
+        places = (self._log_moment(tilts) - math.log(chance)) / tilts
+        return max(0, math.floor(float(places.max()) * (1 - 1e-9) - 1e-9))
+
+    def _tails(self, size: int) -> Floats:
+        """Return upper ends of P[N ≥ k] for k up to ``size``, by Panjer's recursion."""
+        window = max(2 * size, 64)
+        mass = np.zeros(window)
+        mass[0] = math.exp(float(self._log_moment(np.array([-700.0]))[0]))
+        steps = self._steps(window)
+        for place in range(1, window):
+            mass[place] = (steps[:place] @ mass[:place][::-1]) / place
+        beyond = self._chernoff(window)
+        tails = np.cumsum(mass[::-1])[::-1][: size + 1] + beyond
+        return np.minimum(tails * (1 + 1e-9), 1.0)
+
+    def _steps(self, size: int) -> Floats:
+        """Return k times the rate of bursts of k messages, from k = 1 on."""
+        steps = 2.0 * self.scale * self.ratio ** np.arange(1.0, size)
+        for k, rate in enumerate(self.flood[: (size - 1) // 2], start=1):
+            steps[2 * k - 1] += 2.0 * k * self.scale * rate
+        return steps
+
+    def _chernoff(self, first: int) -> float:
+        top = -math.log(self.ratio)
+        most = min(top, 300.0 / max(2 * len(self.flood), 1))
+        tilts = np.geomspace(1e-6, 1.0, _TILTS)[:-1] * most
+        return float(np.exp(np.min(self._log_moment(tilts) - tilts * first)) * (1 + 1e-9))
+
+    def _log_moment(self, tilts: Floats) -> Floats:
+        """Return ln E[e^(tilt·N)] for tilts below −ln(ratio)."""
+        signs = 2.0 * (math.log1p(-self.ratio) - np.log1p(-self.ratio * np.exp(tilts)))
+        sizes = np.arange(1.0, len(self.flood) + 1)
+        pairs = np.expm1(2.0 * np.outer(tilts, sizes)) @ np.array(self.flood, dtype=np.float64)
+        return np.asarray(self.scale * (signs + pairs))
