@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chaffinch.planning.plan import Part, total_of
 from chaffinch.privacy.mechanism import Mechanism
@@ -19,6 +19,10 @@ from chaffinch.rounding import rounded_up
 _BYTES_PER_MESSAGE = 4
 _WORTH = 1.15
 """An error this much above the best is worth having for better protection or fewer messages."""
+_LARGEST_LOCAL = 4.0
+"""A local epsilon above this protects nobody and counts as none: 99 of 100 guesses are right."""
+_WORTH_LOCAL = 2.0
+"""An error this much above the best is worth having for a local epsilon that protects."""
 _LEAST_EPSILON = 0.1
 """An error so loose that it allows less than this gets a plan near it, and a smaller error."""
 _LEAST_MU, _MOST_MU = 1e-6, 1e3
@@ -33,6 +37,10 @@ class Task:
     reports: int
     rounds: int
     max_messages: int
+    local_epsilon: float = math.inf
+    """The most that may be left if shuffler and analyzer collude."""
+    influence: float = math.inf
+    """The most that one dishonest report may move a count, in people."""
 
     @property
     def exposures(self) -> int:
@@ -83,6 +91,19 @@ class Candidate:
     def error(self) -> float:
         """Return the largest standard error among the questions."""
         return max(self.standard_errors)
+
+    @property
+    def influence(self) -> float:
+        """Return the most that one dishonest report can move a count, in people."""
+        return max(part.influence for part in self.parts)
+
+    def grants(self, task: Task) -> bool:
+        """Return whether a report is short enough and the other wishes are met."""
+        return (
+            not self.too_many_messages
+            and self.local_epsilon <= task.local_epsilon
+            and self.influence <= task.influence
+        )
 
 
 def candidate(
@@ -141,6 +162,14 @@ def for_target(
     )
     if mu is None:
         return None
+
+    def local_excess(strength: float) -> float:
+        local = total_at(strength).local_epsilon
+        return math.log(local / task.local_epsilon) if local > 0 else -800.0
+
+    if task.local_epsilon < total_at(mu).local_epsilon < math.inf:
+        # More noise than the promise needs: as much as the wish for the single report does.
+        mu = find_largest(local_excess, mu, least=_LEAST_MU, most=mu, tolerance=5e-4) or mu
     parts = tuned_parts(chosen, mu, promise, task.users, task)
     return candidate(name, parts, task.users, promise, task)
 
@@ -202,11 +231,20 @@ def smallest_epsilon(
 def best(candidates: Sequence[Candidate]) -> Candidate:
     """Return the choice: near the smallest error, the best protected, then the shortest report.
 
-    Protection is what is left when shuffler and analyzer collude.
+    Protection is what is left when shuffler and analyzer collude. It counts as none where the
+    local epsilon is above 4, and is worth up to twice the error where it is not.
     """
     least = min(one.error for one in candidates)
-    near = [one for one in candidates if one.error <= _WORTH * least]
-    return min(near, key=lambda one: (one.local_epsilon, one.slots, one.error))
+    kept = [one for one in candidates if one.local_epsilon <= _LARGEST_LOCAL]
+    if kept and min(one.error for one in kept) <= _WORTH_LOCAL * least:
+        near = _near(kept)
+        return min(near, key=lambda one: (one.local_epsilon, one.slots, one.error))
+    return min(_near(candidates), key=lambda one: (one.analyzer_operations, one.slots, one.error))
+
+
+def _near(candidates: Sequence[Candidate]) -> list[Candidate]:
+    least = min(one.error for one in candidates)
+    return [one for one in candidates if one.error <= _WORTH * least]
 
 
 def most_private(candidates: Sequence[Candidate]) -> Candidate:
@@ -221,13 +259,13 @@ def choose_variants(task: Task, promise: tuple[float, float]) -> list[Variant]:
     share = max(1, task.max_messages // len(task.questions))
     chosen = []
     for name, question in task.questions:
-        alone = Task(((name, question),), task.users, task.reports, 1, share)
+        alone = replace(task, questions=((name, question),), rounds=1, max_messages=share)
         weighed = {}
         for variant in protocol_variants(question, share):
             parts = tuned_parts([variant], mu, promise, task.users, alone)
             one = candidate(variant.name, parts, task.users, promise, alone)
             weighed[variant.name] = (one, variant)
-        within = [one for one, _ in weighed.values() if not one.too_many_messages]
+        within = [one for one, _ in weighed.values() if one.grants(alone)]
         picked = best(within or [one for one, _ in weighed.values()])
         chosen.append(weighed[picked.name][1])
     return chosen

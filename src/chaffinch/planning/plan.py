@@ -78,6 +78,11 @@ class Part:
         return self.protocol.report_slots(self.question)
 
     @property
+    def influence(self) -> float:
+        """Return the most that one report can move a count, in people (ranges, for numbers)."""
+        return self.protocol.influence(self.question)
+
+    @property
     def sealed_messages(self) -> int:
         """Return for how many messages of this question a report costs public-key work."""
         return self.protocol.sealed_messages(self.question)

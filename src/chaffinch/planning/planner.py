@@ -66,6 +66,8 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     rounds: int = 1,
     max_messages: int = MOST_MESSAGES,
     honest: float = 1.0,
+    local_epsilon: float | None = None,
+    influence: float | None = None,
     title: str = "",
     progress: Callable[[str], None] | None = None,
 ) -> Plan:
@@ -74,15 +76,22 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     ``users`` is the number of honest people who are sure to answer. With ``honest`` below 1
     the release waits for ``users / honest`` reports. The target covers everything one person
     sends: all questions of a survey, in all ``rounds``. An ``error`` so loose that it allows
-    an epsilon below 0.1 gets a plan near 0.1, which is more exact than asked for. ``progress``
-    is told the name of each protocol before it is calibrated.
+    an epsilon below 0.1 gets a plan near 0.1, which is more exact than asked for.
+    ``local_epsilon`` is the most that may be left if shuffler and analyzer collude: protocols
+    that send answers in clear are then no candidates. ``influence`` is the most that one
+    dishonest report may move a count, in people. ``progress`` is told the name of each protocol
+    before it is calibrated.
 
     >>> from chaffinch.questions import Bit
     >>> one = plan(Bit(), users=10_000, target=Target(1.0, 1e-6), max_messages=1)
     >>> one.guarantee.epsilon, one.guarantee.neighbours
     (1.0, 'replace-one')
     """
-    task = _task(question, users, rounds, max_messages, honest)
+    task = replace(
+        _task(question, users, rounds, max_messages, honest),
+        local_epsilon=_wish("local epsilon", local_epsilon),
+        influence=_wish("influence", influence),
+    )
     tell = progress or _silent
     if (target is None) == (error is None):
         raise InvalidInput("target", "given, or an error, but not both", target)
@@ -95,9 +104,9 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     else:
         allowed = default_delta(task.users) if delta is None else checks.delta(delta)
         found = _meeting_error(task, _error(error), allowed, tell)
-    within = [one for one in found if not one.too_many_messages and one.crowd > 1]
+    within = [one for one in found if one.grants(task) and one.crowd > 1]
     if not within and task.users == 1:
-        within = [one for one in found if not one.too_many_messages]
+        within = [one for one in found if one.grants(task)]
     if not within:
         raise _nothing(task, target, error, found)
     chosen = best(within) if target is not None else most_private(within)
@@ -248,7 +257,7 @@ def _works(task: Task, target: Target | None, error: Error | None) -> bool:
     else:
         assert error is not None  # noqa: S101 - one of the two is always given
         found = _meeting_error(task, error, default_delta(task.users), _silent)
-    return any(not one.too_many_messages and one.crowd > 1 for one in found)
+    return any(one.grants(task) and one.crowd > 1 for one in found)
 
 
 def _with_more_users(task: Task, target: Target | None, error: Error | None) -> str:
@@ -288,6 +297,10 @@ def _error(error: object) -> Error:
     if not isinstance(error, Error):
         raise InvalidInput("error", "an Error(share, confidence)", error)
     return error
+
+
+def _wish(parameter: str, value: object) -> float:
+    return math.inf if value is None else checks.real(parameter, value, least=1e-9)
 
 
 def _silent(_: str) -> None:

@@ -145,6 +145,13 @@ class Protocol(ABC):
         """Return a bound on the chance that a record has more messages than slots."""
         return 0.0
 
+    def influence(self, question: Question) -> float:
+        """Return by how much one report can move an estimate that breaks the rules.
+
+        It can fill all its slots with one code: nobody sees what is in one report.
+        """
+        return self.report_slots(question) / float(self.noise(question).slope)
+
     @property
     def records(self) -> int:
         """Return how many records a report holds, decoys included."""

@@ -156,6 +156,11 @@ class Encoded(Protocol):
         flips = float(Noise.flips(self.flip_probability).standard_error(reports * bits)) / bits
         return math.hypot(flips, math.sqrt(reports) / (2.0 * bits))
 
+    def influence(self, question: Question) -> float:
+        """Return how many ranges one report can move the sum by."""
+        steps = self.thermometer
+        return self.report_slots(question) / float(steps.noise.slope) / steps.resolution
+
     @property
     def thermometer(self) -> Thermometer:
         """Return the bits as steps, each with the noise of its flip."""

@@ -46,7 +46,6 @@ from chaffinch.wire.documents import Exact, exact_text
 _NEVER = Decimal("1e-55")
 _SPLITS = (0.6, 0.75, 0.83, 0.9)
 """Which part of epsilon goes to the noise of the count; the rest goes to the flood."""
-_STEPS = (4, 8, 16, 32, 48)
 _MOST_ROOM = 200
 """A report has room for at most so many messages of noise, if that can be: a few kilobytes."""
 _LITTLE_NOISE = 1e-9
@@ -136,6 +135,10 @@ class Signed(Protocol):
     def sealed_messages(self, question: Question) -> int:
         """Return the mean number of messages, rounded up: the room is padding."""
         return math.ceil(self.expected_messages(question))
+
+    def influence(self, question: Question) -> float:
+        """Return by how much one report can move a count, or how many ranges a sum."""
+        return self.report_slots(question) / float(self.noise(question).slope) / self.resolution
 
     def overflow(self, question: Question) -> float:
         """Return how far the noise of one report can be from its law: cut off, or rounded."""
@@ -279,14 +282,13 @@ class Signed(Protocol):
     # -------------------------------------------------------------------- for planner and people
 
     @classmethod
-    def variants(cls, question: Question, most_messages: int) -> Sequence[Variant]:
-        """Return ways to part epsilon between the count and the flood."""
-        if getattr(question, "quantiles", False):
-            return []
-        if question.shape == "number":
-            fitting = [steps for steps in _STEPS if steps < most_messages]
-            return [_variant(split, steps) for steps in fitting for split in _SPLITS]
-        return [_variant(split, None) for split in _SPLITS]
+    def variants(cls, question: Question, most_messages: int) -> Sequence[Variant]:  # noqa: ARG003
+        """Return ways to part epsilon between the count and the flood.
+
+        None for numbers: noise of many steps, now and then from one device, makes reports long.
+        """
+        splits = {"bit": _SPLITS, "choice": _SPLITS, "flags": _SPLITS[-2:-1]}
+        return [_variant(split) for split in splits.get(question.shape, ())]
 
     @property
     def name(self) -> str:
@@ -311,25 +313,21 @@ def _name(steps: int | None) -> str:
     return "signed decoys" if steps is None else f"signed decoys, {steps} steps"
 
 
-def _variant(split: float, steps: int | None) -> Variant:
+def _variant(split: float) -> Variant:
     """Return signed decoys with so much of epsilon for the count."""
 
     def make(setting: Setting, mu: float) -> Signed:
-        values = (
-            1
-            if setting.question.shape in {"bit", "number"}
-            else len(answer_labels(setting.question))
-        )
-        shape = "bit" if setting.question.shape == "flags" else setting.question.shape
-        goal = SignedGoal(shape, split, mu, setting.delta, steps or 1)
+        shape = setting.question.shape
+        values = 1 if shape == "bit" else len(answer_labels(setting.question))
+        goal = SignedGoal(split, mu, setting.delta)
         # What does not fit costs (1 + e^epsilon) times its chance, for every user.
         allowed = setting.cutting / (1.0 + math.exp(min(setting.epsilon, 700.0))) / setting.crowd
         ratio, flood = tune_signed(goal, values / setting.crowd, _MOST_ROOM, allowed / 2)
-        found = Signed(ratio, flood, setting.crowd, 0, steps)
+        found = Signed(ratio, flood, setting.crowd, 0)
         room = _messages(found, values).size_within(allowed / 2)
-        return Signed(ratio, flood, setting.crowd, room, steps)
+        return Signed(ratio, flood, setting.crowd, room)
 
-    return Variant(f"{_name(steps)}, {split:.0%} of epsilon for the count", make)
+    return Variant(f"{_name(None)}, {split:.0%} of epsilon for the count", make)
 
 
 # ----------------------------------------------------------------------------

@@ -75,17 +75,17 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 _BURSTS = (1, 2, 4, 8, 16, 32, 64)
 _MOST_FLOOD = 500.0
+_LEAST_SHARE = 0.5
+"""The smallest share of honest users with which a plan still promises something."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignedGoal:
     """What signed decoys are tuned for: a share ``split`` of epsilon goes to the count."""
 
-    shape: str
     split: float
     mu: float
     delta: float
-    steps: int
 
     @property
     def epsilon(self) -> float:
@@ -94,13 +94,13 @@ class SignedGoal:
 
     @property
     def ratio(self) -> float:
-        """Return e^(−split·epsilon/2), shared out over the steps of a number."""
-        return math.exp(-0.5 * self.split * self.epsilon / self.steps)
+        """Return e^(−split·epsilon/2)."""
+        return math.exp(-0.5 * self.split * self.epsilon)
 
     @property
     def growth(self) -> float:
         """Return how much a mass of the cover may exceed the one before it."""
-        return math.exp((1.0 - self.split) * self.epsilon / self.steps)
+        return math.exp((1.0 - self.split) * self.epsilon)
 
 
 def tune_signed(
@@ -112,9 +112,7 @@ def tune_signed(
     may be too small with the chance ``cutting``. The flood has the rates s·g^k/k for bursts of
     k = 1 … K pairs, and g = c·e^(2.7/K), which was found to be near the best for every K tried.
     """
-    rough = SignedGoal(
-        goal.shape, goal.split, _two_digits(goal.mu), _two_digits(goal.delta), goal.steps
-    )
+    rough = SignedGoal(goal.split, _two_digits(goal.mu), _two_digits(goal.delta))
     longest = _longest_burst(rough, _two_digits(scale), spare, _two_digits(cutting))
     flood = _flood(goal, longest)
     ratio = Fraction(min(math.ceil(goal.ratio * GRAIN), GRAIN - 1), GRAIN)
@@ -148,40 +146,33 @@ def _flood(goal: SignedGoal, longest: int) -> NDArray[np.float64]:
     inverse = find_largest(
         spare, 1.0 / 20.0, least=1.0 / _MOST_FLOOD, most=1.0, tolerance=1e-3, slope=20.0
     )
-    return shape * (_MOST_FLOOD if inverse is None else 1.0 / inverse)
+    total = _MOST_FLOOD if inverse is None else 1.0 / inverse
+    return shape * max(total, _least_flood(goal))
+
+
+def _least_flood(goal: SignedGoal) -> float:
+    """Return the total rate without which delta is not kept by a small share of honest users.
+
+    With a share g the view has no noise at all with chance ((1 − ratio)·e^(−total))^g, about, and
+    then it shows the answer, whatever epsilon is.
+    """
+    return math.log(1.25 / goal.delta) / _LEAST_SHARE + math.log1p(-goal.ratio)
 
 
 def _rough_delta(goal: SignedGoal, flood: NDArray[np.float64]) -> float:
     """Return about the delta of signed decoys with this flood, in doubles."""
-    ratio, growth, steps = goal.ratio, goal.growth, goal.steps
+    ratio, growth = goal.ratio, goal.growth
     sizes = np.arange(1.0, len(flood) + 1)
     mean, spread = float(sizes @ flood), float(sizes**2 @ flood)
-    long = mean + 9.0 * math.sqrt(spread) + 40.0 / (1.0 - ratio**2) + steps + 20.0
+    long = mean + 9.0 * math.sqrt(spread) + 40.0 / (1.0 - ratio**2) + 20.0
     size = 1 << math.ceil(math.log2(long))
     # The transform of bursts and geometric pairs is known in closed form.
     turns = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
     bursts = np.polynomial.polynomial.polyval(turns, np.concatenate([[0.0], flood])) - flood.sum()
     cover = np.fft.irfft(np.exp(bursts) * (1.0 - ratio**2) / (1.0 - ratio**2 * turns), size)
     cover = np.maximum(cover, 0.0)
-    if steps == 1:
-        moved = cover - growth * np.concatenate([[0.0], cover[:-1]])
-        return float(np.maximum(moved, 0.0).sum()) / (1.0 + ratio)
-    return _rough_delta_of_steps(cover, goal)
-
-
-def _rough_delta_of_steps(cover: NDArray[np.float64], goal: SignedGoal) -> float:
-    """Return about the delta of a number that changes from one end to the other."""
-    ratio, steps = goal.ratio, goal.steps
-    total, top = 0.0, (1 - ratio) / (1 + ratio)
-    for place in range(-steps, steps + 1):
-        weight = top * ratio ** (steps - place) / ((1 - ratio) if abs(place) == steps else 1.0)
-        odds = math.exp(goal.epsilon) * ratio ** (2 * place)
-        if place > 0:
-            other = np.concatenate([np.zeros(place), cover[:-place]])
-        else:
-            other = np.concatenate([cover[-place:], np.zeros(-place)])
-        total += weight * float(np.maximum(cover - odds * other, 0.0).sum())
-    return total
+    moved = cover - growth * np.concatenate([[0.0], cover[:-1]])
+    return float(np.maximum(moved, 0.0).sum()) / (1.0 + ratio)
 
 
 def _two_digits(value: float) -> float:
