@@ -263,7 +263,7 @@ def test_a_file_too_large_or_not_there_is_refused(
 ) -> None:
     with pytest.raises(StorageFault, match=r"'none' must be possible to read\. Got no such file"):
         load(tmp_path / "none")
-    monkeypatch.setattr(sys.modules[load.__module__], "LARGEST_FILE", 10)
+    monkeypatch.setattr(sys.modules[load.__module__], "_LARGEST_FILE", 10)
     (tmp_path / "large").write_bytes(b"x" * 11)
     with pytest.raises(InvalidFile, match="too large"):
         load(tmp_path / "large")

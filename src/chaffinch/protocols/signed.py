@@ -324,7 +324,7 @@ def _variant(split: float) -> Variant:
         allowed = setting.cutting / (1.0 + math.exp(min(setting.epsilon, 700.0))) / setting.crowd
         ratio, flood = tune_signed(goal, values / setting.crowd, _MOST_ROOM, allowed / 2)
         found = Signed(ratio, flood, setting.crowd, 0)
-        room = _messages(found, values).size_within(allowed / 2)
+        room = _messages(found, values).size_within(allowed / 2, most=2 * _MOST_ROOM)
         return Signed(ratio, flood, setting.crowd, room)
 
     return Variant(f"{_name(None)}, {split:.0%} of epsilon for the count", make)
@@ -373,7 +373,7 @@ def _table(protocol: Signed, values: int) -> _BurstTable:
         total = exact.add(total, rate)
     kinds = [*single, *single, *pairs]
     mean = exact.divide(exact.multiply(total, Decimal(values)), Decimal(protocol.cut_for))
-    none = exact.exp(-mean)
+    none = exact.exp(exact.minus(mean))
     some = exact.subtract(Decimal(1), none)
     any_burst = min(int(exact.multiply(some, Decimal(GRAIN))) + 1, GRAIN)
     chances: list[Decimal] = []

@@ -75,6 +75,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 _BURSTS = (1, 2, 4, 8, 16, 32, 64)
 _MOST_FLOOD = 500.0
+_LONGEST_COVER = 1 << 17
+"""Where a flood has more pairs than this it is no candidate."""
 _LEAST_SHARE = 0.5
 """The smallest share of honest users with which a plan still promises something."""
 
@@ -98,9 +100,9 @@ class SignedGoal:
         return math.exp(-0.5 * self.split * self.epsilon)
 
     @property
-    def growth(self) -> float:
-        """Return how much a mass of the cover may exceed the one before it."""
-        return math.exp((1.0 - self.split) * self.epsilon)
+    def log_growth(self) -> float:
+        """Return by how much the logarithm of a mass of the cover may exceed the one before."""
+        return min((1.0 - self.split) * self.epsilon, 300.0)
 
 
 def tune_signed(
@@ -125,7 +127,7 @@ def _longest_burst(goal: SignedGoal, scale: float, spare: int, cutting: float) -
     best = (math.inf, math.inf, 1)
     for longest in _BURSTS:
         law = NoiseMessages(goal.ratio, tuple(_flood(goal, longest)), scale)
-        over = max(law.size_within(cutting) - spare, 0)
+        over = max(law.size_within(cutting, most=2 * spare) - spare, 0)
         best = min(best, (over, law.mean, longest))
     return best[2]
 
@@ -133,7 +135,8 @@ def _longest_burst(goal: SignedGoal, scale: float, spare: int, cutting: float) -
 def _flood(goal: SignedGoal, longest: int) -> NDArray[np.float64]:
     """Return the rates of the smallest flood of this shape that reaches delta, about."""
     sizes = np.arange(1.0, longest + 1)
-    shape = (goal.growth * math.exp(2.7 / longest)) ** sizes / sizes
+    # Relative to the largest, which keeps the powers in the range of floats.
+    shape = np.exp((sizes - longest) * (goal.log_growth + 2.7 / longest)) / sizes
     shape /= shape.sum()
 
     def excess(total: float) -> float:
@@ -161,10 +164,12 @@ def _least_flood(goal: SignedGoal) -> float:
 
 def _rough_delta(goal: SignedGoal, flood: NDArray[np.float64]) -> float:
     """Return about the delta of signed decoys with this flood, in doubles."""
-    ratio, growth = goal.ratio, goal.growth
+    ratio, growth = goal.ratio, math.exp(goal.log_growth)
     sizes = np.arange(1.0, len(flood) + 1)
     mean, spread = float(sizes @ flood), float(sizes**2 @ flood)
     long = mean + 9.0 * math.sqrt(spread) + 40.0 / (1.0 - ratio**2) + 20.0
+    if long > _LONGEST_COVER:
+        return 1.0
     size = 1 << math.ceil(math.log2(long))
     # The transform of bursts and geometric pairs is known in closed form.
     turns = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)

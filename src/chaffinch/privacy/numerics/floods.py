@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy.numerics.laws import Law
 from chaffinch.privacy.numerics.precision import (
     Floats,
@@ -30,6 +31,8 @@ from chaffinch.privacy.numerics.precision import (
 )
 
 _TILTS = 400
+_LONGEST = 1_000_000
+"""A law of more masses than this is not worked out: it would take minutes."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,10 @@ class Flood:
         pairs = math.log1p(-ratio) - np.log(-np.expm1(tilts - least))
         places = (bursts + pairs - float(np.log(Wide(tail)))) / tilts
         # A millionth more than asked covers the rounding of these logarithms.
-        return math.ceil(float(places.min()) * (1 + 1e-6)) + 2
+        size = math.ceil(float(places.min()) * (1 + 1e-6)) + 2
+        if size > _LONGEST:
+            raise GuaranteeNotProven("delta", asked=float(tail), lower=0.0, upper=1.0)
+        return size
 
     def law(self, tail: Any, *, beyond: int = 0) -> Law:
         """Return the law of W up to a window of ``tail``, and ``beyond`` masses after it.
@@ -150,13 +156,16 @@ class NoiseMessages:
         """Return an upper end of the chance of ``first`` messages or more."""
         return float(self._tails(first)[first])
 
-    def size_within(self, chance: float) -> int:
-        """Return the least number that is exceeded with at most this chance."""
+    def size_within(self, chance: float, *, most: int) -> int:
+        """Return the least number that is exceeded with at most this chance, or ``most``."""
         size = 64
         while True:
+            size = min(size, most + 1)
             tails = self._tails(size)
             if tails[size] <= chance:
                 return int(np.flatnonzero(tails <= chance)[0]) - 1
+            if size > most:
+                return most
             size *= 2
 
     def least(self, chance: float) -> int:
