@@ -58,6 +58,10 @@ class _Asked:
     """How often the same people are asked."""
     max_messages: int = 64
     """How many messages one report may hold."""
+    local_epsilon: str | None = None
+    """The most that may be left if shuffler and analyzer collude, or none: nothing need be left."""
+    influence: float | None = None
+    """The most that one dishonest report may move a count, in people."""
     honest: str = "100%"
     """The share of all reports that are expected to be honest."""
     title: Annotated[str, Parameter(show_default=False)] = ""
@@ -165,7 +169,20 @@ def _single(asked: _Asked) -> SurveyFile:
         rounds=asked.rounds,
         honest=share_of(asked.honest),
         max_messages=asked.max_messages,
+        local_epsilon=_local_wish(asked.local_epsilon),
+        influence=asked.influence,
     )
+
+
+def _local_wish(text: str | None) -> float | None:
+    from chaffinch.errors import InvalidInput
+
+    if text is None or text == "none":
+        return None if text is None else math.inf
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput("local epsilon", "a number above 0, or none", text) from None
 
 
 def _question(asked: _Asked) -> Question:

@@ -19,10 +19,6 @@ from chaffinch.rounding import rounded_up
 _BYTES_PER_MESSAGE = 4
 _WORTH = 1.15
 """An error this much above the best is worth having for better protection or fewer messages."""
-_LARGEST_LOCAL = 4.0
-"""A local epsilon above this protects nobody and counts as none: 99 of 100 guesses are right."""
-_WORTH_LOCAL = 2.0
-"""An error this much above the best is worth having for a local epsilon that protects."""
 _LEAST_EPSILON = 0.1
 """An error so loose that it allows less than this gets a plan near it, and a smaller error."""
 _LEAST_MU, _MOST_MU = 1e-6, 1e3
@@ -37,10 +33,14 @@ class Task:
     reports: int
     rounds: int
     max_messages: int
-    local_epsilon: float = math.inf
-    """The most that may be left if shuffler and analyzer collude."""
+    local_epsilon: float | None = None
+    """The most that may be left if they collude, infinity for anything, or None: the least."""
     influence: float = math.inf
     """The most that one dishonest report may move a count, in people."""
+
+    def variants(self, question: Question, most_messages: int) -> list[Variant]:
+        """Return the ways to protect a question that are weighed."""
+        return protocol_variants(question, most_messages, clear=self.local_epsilon == math.inf)
 
     @property
     def exposures(self) -> int:
@@ -101,7 +101,7 @@ class Candidate:
         """Return whether a report is short enough and the other wishes are met."""
         return (
             not self.too_many_messages
-            and self.local_epsilon <= task.local_epsilon
+            and (task.local_epsilon is None or self.local_epsilon <= task.local_epsilon)
             and self.influence <= task.influence
         )
 
@@ -163,11 +163,13 @@ def for_target(
     if mu is None:
         return None
 
+    most_local = math.inf if task.local_epsilon is None else task.local_epsilon
+
     def local_excess(strength: float) -> float:
         local = total_at(strength).local_epsilon
-        return math.log(local / task.local_epsilon) if local > 0 else -800.0
+        return math.log(local / most_local) if local > 0 else -800.0
 
-    if task.local_epsilon < total_at(mu).local_epsilon < math.inf:
+    if most_local < total_at(mu).local_epsilon < math.inf:
         # More noise than the promise needs: as much as the wish for the single report does.
         mu = find_largest(local_excess, mu, least=_LEAST_MU, most=mu, tolerance=5e-4) or mu
     parts = tuned_parts(chosen, mu, promise, task.users, task)
@@ -228,29 +230,23 @@ def smallest_epsilon(
     return min(rounded_up(1.0 / inverse), rounded_up(mechanism.local_epsilon))
 
 
-def best(candidates: Sequence[Candidate]) -> Candidate:
+def best(candidates: Sequence[Candidate], task: Task) -> Candidate:
     """Return the choice: near the smallest error, the best protected, then the shortest report.
 
-    Protection is what is left when shuffler and analyzer collude. It counts as none where the
-    local epsilon is above 4, and is worth up to twice the error where it is not.
+    Protection is what is left when shuffler and analyzer collude. Where the task says how much
+    of that is enough, no more is sought: near the smallest error, the fewest sealed messages.
     """
     least = min(one.error for one in candidates)
-    kept = [one for one in candidates if one.local_epsilon <= _LARGEST_LOCAL]
-    if kept and min(one.error for one in kept) <= _WORTH_LOCAL * least:
-        near = _near(kept)
-        return min(near, key=lambda one: (one.local_epsilon, one.slots, one.error))
-    return min(_near(candidates), key=lambda one: (one.analyzer_operations, one.slots, one.error))
+    near = [one for one in candidates if one.error <= _WORTH * least]
+    if task.local_epsilon is not None:
+        return min(near, key=lambda one: (one.analyzer_operations, one.slots, one.error))
+    return min(near, key=lambda one: (one.local_epsilon, one.slots, one.error))
 
 
-def _near(candidates: Sequence[Candidate]) -> list[Candidate]:
-    least = min(one.error for one in candidates)
-    return [one for one in candidates if one.error <= _WORTH * least]
-
-
-def most_private(candidates: Sequence[Candidate]) -> Candidate:
+def most_private(candidates: Sequence[Candidate], task: Task) -> Candidate:
     """Return the choice where an error led: near the smallest epsilon, chosen like any other."""
     least = min(one.epsilon for one in candidates)
-    return best([one for one in candidates if one.epsilon <= _WORTH * least])
+    return best([one for one in candidates if one.epsilon <= _WORTH * least], task)
 
 
 def choose_variants(task: Task, promise: tuple[float, float]) -> list[Variant]:
@@ -261,11 +257,11 @@ def choose_variants(task: Task, promise: tuple[float, float]) -> list[Variant]:
     for name, question in task.questions:
         alone = replace(task, questions=((name, question),), rounds=1, max_messages=share)
         weighed = {}
-        for variant in protocol_variants(question, share):
+        for variant in task.variants(question, share):
             parts = tuned_parts([variant], mu, promise, task.users, alone)
             one = candidate(variant.name, parts, task.users, promise, alone)
             weighed[variant.name] = (one, variant)
         within = [one for one, _ in weighed.values() if one.grants(alone)]
-        picked = best(within or [one for one, _ in weighed.values()])
+        picked = best(within or [one for one, _ in weighed.values()], alone)
         chosen.append(weighed[picked.name][1])
     return chosen

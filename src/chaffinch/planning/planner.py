@@ -25,7 +25,6 @@ from chaffinch.planning.candidates import (
 )
 from chaffinch.planning.plan import HONEST_SHARES, Plan
 from chaffinch.privacy import Target
-from chaffinch.protocols import protocol_variants
 from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import Bit, Choice, Flags, Number, Question, Survey
 
@@ -78,8 +77,10 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     sends: all questions of a survey, in all ``rounds``. An ``error`` so loose that it allows
     an epsilon below 0.1 gets a plan near 0.1, which is more exact than asked for.
     ``local_epsilon`` is the most that may be left if shuffler and analyzer collude: protocols
-    that send answers in clear are then no candidates. ``influence`` is the most that one
-    dishonest report may move a count, in people. ``progress`` is told the name of each protocol
+    that send answers in clear are then no candidates. With ``math.inf`` nothing need be left,
+    and signed decoys are weighed too, which are nearly as exact as a trusted centre. Without
+    the wish the best protected of the exact protocols is taken. ``influence`` is the most that
+    one dishonest report may move a count, in people. ``progress`` is told the name of each protocol
     before it is calibrated.
 
     >>> from chaffinch.questions import Bit
@@ -89,8 +90,8 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     """
     task = replace(
         _task(question, users, rounds, max_messages, honest),
-        local_epsilon=_wish("local epsilon", local_epsilon),
-        influence=_wish("influence", influence),
+        local_epsilon=None if local_epsilon is None else _wish("local epsilon", local_epsilon),
+        influence=math.inf if influence is None else _wish("influence", influence),
     )
     tell = progress or _silent
     if (target is None) == (error is None):
@@ -109,7 +110,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
         within = [one for one in found if one.grants(task)]
     if not within:
         raise _nothing(task, target, error, found)
-    chosen = best(within) if target is not None else most_private(within)
+    chosen = best(within, task) if target is not None else most_private(within, task)
     name = title or (question.title if isinstance(question, Survey) else "")
     tell("honest shares")
     return _plan(chosen, task, found, name)
@@ -147,7 +148,7 @@ def _meeting_target(
     """Return every candidate that keeps the promise."""
     found: list[Candidate | None] = []
     if len(task.questions) == 1:
-        for variant in protocol_variants(task.questions[0][1], task.max_messages):
+        for variant in task.variants(task.questions[0][1], task.max_messages):
             tell(variant.name)
             found.append(for_target(variant.name, [variant], promise, task))
     else:
@@ -165,7 +166,7 @@ def _meeting_error(
     """Return every candidate with so small an error."""
     needed = error.standard_error(task.reports)
     if len(task.questions) == 1:
-        choices = [[one] for one in protocol_variants(task.questions[0][1], task.max_messages)]
+        choices = [[one] for one in task.variants(task.questions[0][1], task.max_messages)]
     else:
         choices = [choose_variants(task, (1.0, delta))]
     found = []
@@ -300,7 +301,7 @@ def _error(error: object) -> Error:
 
 
 def _wish(parameter: str, value: object) -> float:
-    return math.inf if value is None else checks.real(parameter, value, least=1e-9)
+    return math.inf if value == math.inf else checks.real(parameter, value, least=1e-9)
 
 
 def _silent(_: str) -> None:

@@ -6,11 +6,12 @@ All faults of a file are reported at once, each with its place; unknown keys are
 from __future__ import annotations
 
 import difflib
+import math
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
@@ -47,6 +48,9 @@ delta = 1e-8
 # rounds = 1            # how often the same people are asked
 # honest = 1.0          # the share of all reports that you expect to be honest
 # max_messages = 64     # how many messages one report may hold
+# local_epsilon = 4     # the most that may be left if shuffler and analyzer collude; "none":
+                        # nothing need be left, and the count is nearly as exact as a centre's
+# influence = 2         # the most that one dishonest report may move a count, in people
 
 [questions.browser]
 kind = "choice"
@@ -116,6 +120,8 @@ class _File(Strict):
     rounds: Annotated[int, Field(ge=1)] = 1
     honest: _Share = 1.0
     max_messages: Annotated[int, Field(ge=1)] = MOST_MESSAGES
+    local_epsilon: Annotated[float, Field(gt=0)] | Literal["none"] | None = None
+    influence: Annotated[float, Field(gt=0)] | None = None
     questions: Annotated[dict[str, Any], Field(min_length=1)]
 
 
@@ -131,6 +137,8 @@ class SurveyFile:
     rounds: int = 1
     honest: float = 1.0
     max_messages: int = MOST_MESSAGES
+    local_epsilon: float | None = None
+    influence: float | None = None
     columns: dict[str, str] = field(default_factory=dict)
     """The column that answers a question, where it has another name."""
 
@@ -145,6 +153,8 @@ class SurveyFile:
             rounds=self.rounds,
             honest=self.honest,
             max_messages=self.max_messages,
+            local_epsilon=self.local_epsilon,
+            influence=self.influence,
             progress=progress,
         )
 
@@ -273,6 +283,8 @@ def _built(head: _File, questions: dict[str, Question], columns: dict[str, str])
         rounds=head.rounds,
         honest=share_of(head.honest),
         max_messages=head.max_messages,
+        local_epsilon=math.inf if head.local_epsilon == "none" else head.local_epsilon,
+        influence=head.influence,
         columns=columns,
     )
 

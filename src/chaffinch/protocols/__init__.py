@@ -14,8 +14,6 @@ planner, plan files, encoders, simulations and explanations all ask this list.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from chaffinch.protocols.base import Protocol, Variant
 from chaffinch.protocols.decoys import Decoys
 from chaffinch.protocols.encoded import Encoded
@@ -46,12 +44,17 @@ PROTOCOLS: tuple[type[Protocol], ...] = (
 )
 
 
-def protocol_variants(question: Question, most_messages: int) -> Sequence[Variant]:
-    """Return every way to protect a question within a number of messages per report."""
+def protocol_variants(
+    question: Question, most_messages: int, *, clear: bool = False
+) -> list[Variant]:
+    """Return every way to protect a question within a number of messages per report.
+
+    ``clear``: also those that are weighed only where no local protection is wished for.
+    """
     return [
         variant
         for protocol in PROTOCOLS
-        if question.shape in protocol.shapes
+        if question.shape in protocol.shapes and (clear or not protocol.only_by_wish)
         for variant in protocol.variants(question, most_messages)
     ]
 

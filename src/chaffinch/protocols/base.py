@@ -105,6 +105,8 @@ class Protocol(ABC):
     kind: ClassVar[str]
     shapes: ClassVar[tuple[str, ...]]
     model: ClassVar[type[ProtocolModel]]
+    only_by_wish: ClassVar[bool] = False
+    """Whether the planner weighs it only where no local protection is wished for."""
 
     # -------------------------------------------------------------------- what is sent
 

@@ -87,6 +87,7 @@ class Signed(Protocol):
     kind: ClassVar[str] = "signed-decoys"
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice", "flags", "number")
     model: ClassVar[type[ProtocolModel]] = SignedModel
+    only_by_wish: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_chance("ratio", self.ratio, below=Fraction(1))

@@ -150,7 +150,7 @@ def _flood(goal: SignedGoal, longest: int) -> NDArray[np.float64]:
         spare, 1.0 / 20.0, least=1.0 / _MOST_FLOOD, most=1.0, tolerance=1e-3, slope=20.0
     )
     total = _MOST_FLOOD if inverse is None else 1.0 / inverse
-    return shape * max(total, _least_flood(goal))
+    return np.asarray(shape * max(total, _least_flood(goal)))
 
 
 def _least_flood(goal: SignedGoal) -> float:
