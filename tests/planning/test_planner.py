@@ -257,13 +257,20 @@ def test_a_range_beyond_any_count_makes_no_plan(choice_plan: Plan, first: int) -
         plan_from(json.dumps(document))
 
 
-@pytest.mark.parametrize("load", [cf.load_plan, load_survey, load_release])
+@pytest.mark.parametrize(
+    ("load", "bound"),
+    [
+        (cf.load_plan, "LARGEST_FILE"),
+        (load_survey, "_LARGEST_FILE"),
+        (load_release, "_LARGEST_FILE"),
+    ],
+)
 def test_a_file_too_large_or_not_there_is_refused(
-    load: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    load: Callable[[Path], object], bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(StorageFault, match=r"'none' must be possible to read\. Got no such file"):
         load(tmp_path / "none")
-    monkeypatch.setattr(sys.modules[load.__module__], "_LARGEST_FILE", 10)
+    monkeypatch.setattr(sys.modules[load.__module__], bound, 10)
     (tmp_path / "large").write_bytes(b"x" * 11)
     with pytest.raises(InvalidFile, match="too large"):
         load(tmp_path / "large")
