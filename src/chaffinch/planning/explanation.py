@@ -101,8 +101,15 @@ def _sending(plan: Plan, part: Part) -> str:
         useless = " Beware: that is a large part of the crowd; the answer will say little."
     return (
         f"{part.name}: {part.protocol.sentence()}; a report has {slots} for it. "
-        f"With {plan.reports} reports {exact}.{useless}"
+        f"With {plan.reports} reports {exact}. {_influence(part)}{useless}"
     )
+
+
+def _influence(part: Part) -> str:
+    """Return how much harm one report can do to the answer."""
+    if part.question.shape == "number":
+        return f"One dishonest report moves the sum by at most {part.influence:.3g} ranges."
+    return f"One dishonest report moves a count by at most {part.influence:.3g} people."
 
 
 def _choice(plan: Plan) -> str:
