@@ -46,11 +46,12 @@ def roundings(people: list[Fraction], steps: int) -> dict[tuple[int, ...], Fract
 @pytest.mark.parametrize("people", CROWDS, ids=str)
 @pytest.mark.parametrize("steps", [1, 2, 4])
 def test_the_mean_is_unbiased_and_covered(people: list[Fraction], steps: int) -> None:
-    scale, reports = Scale(-1.0, 3.0, steps, Noise.flips(Fraction(1, 10))), len(people)
+    noise, reports = Noise.flips(Fraction(1, 10)), len(people)
+    scale = Scale(-1.0, 3.0, steps, noise)
     truth = -1 + 4 * sum(people) / reports
     masses = [Fraction(0)] * (steps * reports + 1)
     for slots, chance in roundings(people, steps).items():
-        for s, mass in enumerate(exact.law(scale.noise, sum(slots), steps * reports)):
+        for s, mass in enumerate(exact.law(noise, sum(slots), steps * reports)):
             masses[s] += chance * mass
     for level in LEVELS:
         answers = [mean(scale, s, reports, level) for s in range(len(masses))]
@@ -113,9 +114,10 @@ def quantile(people: list[Fraction], probability: float) -> Fraction:
 def test_all_quantiles_are_covered_together(
     people: list[Fraction], steps: int, flip: Fraction
 ) -> None:
-    scale, reports, level = Scale(0.0, 1.0, steps, Noise.flips(flip)), len(people), 0.8
+    noise, reports, level = Noise.flips(flip), len(people), 0.8
+    scale = Scale(0.0, 1.0, steps, noise)
     truth = np.array([float(quantile(people, chance)) for chance in PROBABILITIES])
-    slot = [exact.law(scale.noise, held, reports) for held in range(reports + 1)]
+    slot = [exact.law(noise, held, reports) for held in range(reports + 1)]
     chances = roundings(people, steps)
     covered = Fraction(0)
     for seen in product(range(reports + 1), repeat=steps):

@@ -19,7 +19,7 @@ from chaffinch.sampling import Words, below, bernoulli
 from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate import Pipeline, SeededWords
 from chaffinch.wire.batches import Codes
-from chaffinch.wire.messages import Origin, Report, Reports, Shuffled
+from chaffinch.wire.messages import EMPTY, Origin, Report, Reports, Shuffled
 from tests.simulate.settings import changed
 
 Answers = list[NDArray[Any]]
@@ -198,3 +198,86 @@ def first_half_kept() -> Pipeline:
         return np.concatenate([messages[:middle], mixed])
 
     return reordered(order)
+
+
+# ----------------------------------------------------------------------------
+# Signed decoys: a bit sends plus for yes and minus for no.
+
+
+def other_noise(**fields: Any) -> Pipeline:
+    """Draw the noise of signed decoys with other parameters than the plan has."""
+
+    @lru_cache
+    def other(plan: Plan) -> Plan:
+        protocols: list[Any] = [part.protocol for part in plan.parts]
+        parts = zip(plan.parts, protocols, strict=True)
+        return replace(
+            plan,
+            parts=tuple(replace(part, protocol=replace(how, **fields)) for part, how in parts),
+        )
+
+    def encode(plan: Plan, numbers: Answers, count: int, words: Words) -> Reports:
+        return replace(encode_numbers(other(plan), numbers, count, words), origin=Origin.of(plan))
+
+    return Pipeline(encode=encode)
+
+
+def recoded(change: Callable[[Codes, NDArray[Any], int], Codes]) -> Pipeline:
+    """Change the messages of each question, whose codes start at 0, after they were drawn."""
+
+    def encode(plan: Plan, numbers: Answers, count: int, words: Words) -> Reports:
+        found = []
+        for part, first, answers in zip(plan.parts, plan.offsets, numbers, strict=True):
+            codes = part.protocol.encode_many(part.question, answers, words).codes
+            changed_codes = change(codes, answers, part.slots)
+            found.append(np.where(changed_codes == EMPTY, EMPTY, changed_codes + first))
+        return Reports(Origin.of(plan), count, np.concatenate(found).astype(np.uint32))
+
+    return Pipeline(encode=encode)
+
+
+def swapped_signs() -> Pipeline:
+    """Take plus for minus and minus for plus."""
+    return recoded(lambda codes, _, __: codes ^ np.uint32(1))
+
+
+def without_no(codes: Codes, answers: NDArray[Any]) -> Codes:
+    """Return the messages without those of a no; codes are sorted, and a minus is the larger."""
+    return codes[: len(codes) - int(np.count_nonzero(answers == 0))]
+
+
+def silent_no() -> Pipeline:
+    """Send nothing for a no."""
+    return recoded(lambda codes, answers, _: without_no(codes, answers))
+
+
+def with_dummies(codes: Codes, count: int) -> Codes:
+    return np.concatenate([codes, np.full(count, EMPTY, np.uint32)])
+
+
+def dummy_no() -> Pipeline:
+    """Send a dummy for a no."""
+    return recoded(
+        lambda codes, answers, _: with_dummies(
+            without_no(codes, answers), int(np.count_nonzero(answers == 0))
+        )
+    )
+
+
+def dummies_pass() -> Pipeline:
+    """Let the empty slots of every report through to the analyzer."""
+    return recoded(
+        lambda codes, answers, slots: with_dummies(codes, len(answers) * slots - len(codes))
+    )
+
+
+def size_follows_answer() -> Pipeline:
+    """Forget the noise of a device whose answer is no."""
+
+    def device(answer: object, plan: Plan, words: Words) -> Report:
+        report = encode_with(answer, plan, words)
+        if answer is True:
+            return report
+        return replace(report, codes=(1, *[EMPTY] * (len(report.codes) - 1)))
+
+    return Pipeline(device=device)

@@ -17,16 +17,18 @@ from chaffinch.encoding.device import encode_with
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Part
 from chaffinch.protocols import Decoys, Flips
+from chaffinch.protocols.likelihoods import law
 from chaffinch.protocols.noise import Noise
 from chaffinch.questions import Bit
 from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate import SeededWords, audit
-from chaffinch.simulate.attacks import Attack, crowds, law, worst_attack
+from chaffinch.simulate.attacks import Attack, crowds, worst_attack
 from chaffinch.simulate.audits import Audit, Finding, claim, lower_bound
 from chaffinch.simulate.pipeline import Pipeline, collect, disorder, likeness, survey
 from tests.simulate.settings import SMALL, chance, choice, planned
 
 BIT = Part("bit", Bit(), Flips(chance(0.2)))
+NOISE = Noise.flips(chance(0.2))
 
 
 def part_of(name: str) -> Part:
@@ -110,7 +112,7 @@ def test_the_worst_crowd_of_a_choice_leaks_what_is_claimed() -> None:
 
 def test_scores_are_likelihood_ratios() -> None:
     attack = Attack(BIT, 3, 1, 1)
-    worlds = [law(attack.noise, 1 + world, 3)[1] for world in (0, 1)]
+    worlds = [law(NOISE, 1 + world, 3)[1] for world in (0, 1)]
     scores = attack.score(np.arange(4)[:, None])
     assert scores.tolist() == pytest.approx(np.log(worlds[1] / worlds[0]).tolist())
 
@@ -246,7 +248,7 @@ def test_batches_make_collections_of_their_own() -> None:
     attack = Attack(BIT, 5, 2, 2)
     seen = collect(attack, 1, 3000, Pipeline(), 1)
     assert seen.tallies.shape == (3000, 1)
-    start, mass = law(attack.noise, 3, 5)
+    start, mass = law(NOISE, 3, 5)
     expected = 3000 * mass
     counts = np.bincount(seen.tallies[:, 0] - start, minlength=6)
     # Six standard deviations in each cell.

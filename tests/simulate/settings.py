@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
+from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol, Signed
 from chaffinch.protocols.base import GRAIN
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 
@@ -25,15 +25,39 @@ def planned(users: int, *asked: tuple[Question, Protocol]) -> Plan:
 
 
 def changed(plan: Plan, factor: float) -> Plan:
-    """Return the plan of devices whose flip probability or decoy rate is off by a factor."""
+    """Return the plan of devices whose chances (flip, decoy rate, ratio) are off by a factor."""
     return replace(plan, parts=tuple(_changed(part, factor) for part in plan.parts))
 
 
 def _changed(part: Part, factor: float) -> Part:
     protocol: Any = part.protocol
-    name = "decoy_rate" if isinstance(protocol, Decoys) else "flip_probability"
+    name = NOISE[type(protocol)]
     wrong = chance(float(getattr(protocol, name)) * factor)
     return replace(part, protocol=replace(protocol, **{name: wrong}))
+
+
+def reflooded(plan: Plan, factor: float) -> Plan:
+    """Return the plan of devices whose floods of signed decoys are off by a factor."""
+
+    def other(part: Part) -> Part:
+        assert isinstance(part.protocol, Signed)
+        flood = tuple(chance(float(rate) * factor) for rate in part.protocol.flood)
+        return replace(part, protocol=replace(part.protocol, flood=flood))
+
+    return replace(plan, parts=tuple(other(part) for part in plan.parts))
+
+
+NOISE: dict[type[Protocol], str] = {
+    Decoys: "decoy_rate",
+    Encoded: "flip_probability",
+    FlippedDecoys: "flip_probability",
+    Flips: "flip_probability",
+    Signed: "ratio",
+}
+
+
+def signed(users: int, *flood: float, ratio: float = 0.6, steps: int | None = None) -> Signed:
+    return Signed(chance(ratio), tuple(chance(rate) for rate in flood), users, 60, steps)
 
 
 def choice(size: int) -> Choice:
@@ -52,6 +76,10 @@ SMALL: dict[str, tuple[Question, Protocol]] = {
     "flags": (Flags(["a", "b", "c"]), Flips(chance(0.2))),
     "number together": (Number(0, 10), Encoded(chance(0.2), 5, together=True)),
     "number separate": (Number(0, 10), Encoded(chance(0.2), 5, together=False)),
+    "bit signed": (Bit(), signed(20, 3.0, 1.5)),
+    "choice signed": (choice(4), signed(20, 3.0, 1.5)),
+    "flags signed": (Flags(["a", "b"]), signed(20, 3.0, 1.5)),
+    "number signed": (Number(0, 10), signed(20, 2.0, 2.0, 1.0, ratio=0.8, steps=3)),
 }
 """At 20 people, where thousands of real collections can be made."""
 
@@ -65,5 +93,10 @@ LARGE: dict[str, tuple[Question, Protocol]] = {
     "flags": (Flags(["a", "b", "c"]), Flips(chance(0.05))),
     "number together": (Number(0, 10), Encoded(chance(0.05), 8, together=True)),
     "number separate": (Number(0, 10), Encoded(chance(0.05), 8, together=False)),
+    "bit signed": (Bit(), signed(20_000, 2.0, 1.5, 1.0)),
+    "choice signed": (choice(6), signed(20_000, 2.0, 1.5, 1.0)),
+    "flags signed": (Flags(["a", "b", "c"]), signed(20_000, 2.0, 1.5, 1.0)),
+    # As many steps as the numbers have: without any rounding the noise is all there is.
+    "number signed": (Number(0, 10), signed(20_000, 2.0, 1.5, 1.0, ratio=0.85, steps=200)),
 }
 """At 20 000 people, where only tallies are drawn."""

@@ -9,9 +9,10 @@ planner tunes it, and how files and people call it. Nothing outside its file kno
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -20,7 +21,8 @@ from numpy.typing import NDArray
 
 from chaffinch import checks, privacy
 from chaffinch.errors import InvalidInput
-from chaffinch.protocols.noise import Draws, Noise, Places, TallyNoise, Truth
+from chaffinch.protocols.likelihoods import Likelihood, TallyLikelihood
+from chaffinch.protocols.noise import Draws, MessageNoise, Noise, Places, TallyNoise, Truth
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from chaffinch.sampling import Words
 from chaffinch.wire.batches import Codes, Counts
@@ -30,6 +32,8 @@ from chaffinch.wire.messages import Rows
 GRAIN = 1 << 64
 """Every probability a device uses is a whole number of 1/GRAIN."""
 MOST_SLOTS = 10**6
+LITTLE_NOISE = 1e-9
+"""A batch whose noise is so improbably little is refused: somebody has taken it away."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,13 +135,19 @@ class Protocol(ABC):
     def report_slots(self, question: Question) -> int:
         """Return how many slots a report has."""
 
+    def answer_messages(self, question: Question) -> int | None:  # noqa: ARG002
+        """Return how many messages every answer has; None if that depends on the answer."""
+        return None
+
     def sealed_messages(self, question: Question) -> int:
         """Return for how many messages a report costs public-key work.
 
-        Empty slots are sealed like full ones where their number is fixed. Where the number of
-        messages follows the noise alone, what is left of a report is padding and costs nothing.
+        Where the number of messages depends on the answer, empty slots are sealed like full
+        ones. Where it follows the noise alone, the rest of a report is padding and costs nothing.
         """
-        return self.report_slots(question)
+        if self.answer_messages(question) is None:
+            return self.report_slots(question)
+        return math.ceil(self.expected_messages(question))
 
     @abstractmethod
     def expected_messages(self, question: Question) -> float:
@@ -185,16 +195,31 @@ class Protocol(ABC):
 
         A sender who breaks the rules can fill every slot with one code; an answer is still due.
         """
+        noise = self._noise_of_bits(question)
+        most = noise.largest(reports)
+        return Reading(np.minimum(counts, most), noise, bool((counts > most).any()))
+
+    def likelihood(self, question: Question, held: int, people: int) -> Likelihood:
+        """Return what a label's codes tell of one more than ``held`` people who hold it.
+
+        Of a number: who is at its upper end and not at its lower one. It is for attacks.
+        """
+        return TallyLikelihood(self._noise_of_bits(question), held, people)
+
+    def _noise_of_bits(self, question: Question) -> Noise:
         noise = self.noise(question)
         if not isinstance(noise, Noise):
             raise InvalidInput("noise", "that of one code", type(noise).__name__)
-        most = noise.largest(reports)
-        return Reading(np.minimum(counts, most), noise, bool((counts > most).any()))
+        return noise
 
     @property
     def thermometer(self) -> Thermometer:
         """Return how a number is sent, or refuse a protocol that sends none."""
         raise InvalidInput("protocol", "one for numbers", self.kind)
+
+    def messages_of_all(self, question: Question, people: int) -> MessageNoise | None:  # noqa: ARG002
+        """Return how many messages so many people send; None if that depends on their answers."""
+        return None
 
     def least_messages(self, question: Question, users: int, reports: int) -> int:  # noqa: ARG002
         """Return how many messages an honest batch has at the least, but for a chance of 1e-9."""
@@ -241,12 +266,13 @@ class Protocol(ABC):
 
     def document(self) -> dict[str, Any]:
         """Return the protocol as it stands in a plan file."""
-        fields = {
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        written = {
             name: exact_text(value) if isinstance(value, Fraction) else value
-            for name, value in vars(self).items()
+            for name, value in values.items()
             if value is not None
         }
-        return {"kind": self.kind, **fields}
+        return {"kind": self.kind, **written}
 
 
 def number_question(question: Question) -> Number:

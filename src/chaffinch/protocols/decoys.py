@@ -13,10 +13,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from chaffinch import checks, privacy
+from chaffinch.privacy.numerics.roots import bisect_whole
 from chaffinch.protocols.base import (
     GRAIN,
+    LITTLE_NOISE,
     MOST_SLOTS,
     Coded,
     Protocol,
@@ -27,7 +30,7 @@ from chaffinch.protocols.base import (
     check_chance,
     numerator,
 )
-from chaffinch.protocols.noise import Draws, Noise, Places, Truth, scatter_evenly
+from chaffinch.protocols.noise import Draws, MessageNoise, Noise, Places, Truth, scatter_evenly
 from chaffinch.questions import Question
 from chaffinch.sampling import Words, below, bernoulli, positions
 from chaffinch.wire.batches import Counts
@@ -67,6 +70,10 @@ class Decoys(Protocol):
         """Return one slot for the answer and the decoy slots."""
         return 1 + self.decoy_slots
 
+    def answer_messages(self, question: Question) -> int:  # noqa: ARG002
+        """Return one: the answer."""
+        return 1
+
     def expected_messages(self, question: Question) -> float:  # noqa: ARG002
         """Return 1 + slots·rate."""
         return float(1 + self.decoy_slots * self.decoy_rate)
@@ -100,6 +107,26 @@ class Decoys(Protocol):
             rate=self.decoy_rate,
             values=len(answer_labels(question)),
         )
+
+    def messages_of_all(self, question: Question, people: int) -> MessageNoise:  # noqa: ARG002
+        """Return n + Bin(n·slots, rate)."""
+        slots, rate = people * self.decoy_slots, float(self.decoy_rate)
+        return MessageNoise(people + slots * rate, slots * rate * (1 - rate), 1.0 / 3.0)
+
+    def least_messages(self, question: Question, users: int, reports: int) -> int:  # noqa: ARG002
+        """Return the reports and the least number of decoys that so many users send, by Chernoff.
+
+        P[Bin(N, p) ≤ k] ≤ exp(−N·KL(k/N, p)) for k < N·p, so fewer than k + 1 are refused.
+        """
+        slots, rate = users * self.decoy_slots, float(self.decoy_rate)
+
+        def rare(count: int) -> bool:
+            held = count / slots
+            far = special.rel_entr(held, rate) + special.rel_entr(1.0 - held, 1.0 - rate)
+            # A millionth of the exponent covers the rounding of these logarithms.
+            return count < 0 or slots * float(far) * (1 - 1e-6) >= -math.log(LITTLE_NOISE)
+
+        return reports + bisect_whole(rare, good=-1, bad=math.ceil(slots * rate)) + 1
 
     def draw_tallies(
         self, question: Question, truth: Truth, runs: int, draws: Draws, places: Places

@@ -55,6 +55,11 @@ class TallyNoise(ABC):
     def tally_variance(self, held: ArrayLike, reports: int) -> Floats:
         """Return the variance of the tally when ``held`` of ``reports`` hold the value."""
 
+    @property
+    @abstractmethod
+    def grain(self) -> float:
+        """Return Bernstein's constant c of the tally: P[|S − mean| ≥ t] ≤ 2e^(−t²/2(V + ct))."""
+
     @abstractmethod
     def fourth_cumulant(self, held: ArrayLike, reports: int) -> Floats:
         """Return the fourth cumulant of the tally, which says how far its variance scatters."""
@@ -142,6 +147,11 @@ class Noise(TallyNoise):
         """Return by how much the mean tally grows per report that holds the value."""
         return self.copies * (self.hit - self.miss)
 
+    @property
+    def grain(self) -> float:
+        """Return 1/3: no bit is further from its mean than 1."""
+        return 1.0 / 3.0
+
     def base(self, reports: int) -> Fraction:
         """Return the mean tally of a value that nobody holds."""
         return reports * (self.copies * self.miss + self.cover_slots * self.cover)
@@ -196,6 +206,15 @@ class SignedNoise(TallyNoise):
         """Return what one report that holds the value adds."""
         return Fraction(self.gain)
 
+    @property
+    def grain(self) -> float:
+        """Return 1/(1 − a), at least the 2/3 of a step that rounding moves.
+
+        A negative binomial is a sum of bursts, of k at the rate g·a^k/k. Its m-th cumulant is
+        g·Σk^(m−1)·a^k ≤ (m − 1)!·g·a/(1 − a)^m, which is at most m!/2·V·c^(m−2) with this c.
+        """
+        return 1.0 / float(1 - self.ratio)
+
     def base(self, reports: int) -> Fraction:
         """Return the mean tally of a value that nobody holds."""
         return Fraction(reports * (1 - self.gain))
@@ -214,6 +233,16 @@ class SignedNoise(TallyNoise):
         a = self.ratio
         part = 2.0 * float(self.exponent(reports) * a * (1 + 4 * a + a * a) / (1 - a) ** 4)
         return np.full(np.shape(held), part)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageNoise:
+    """How many messages a collection has where that does not depend on the answers."""
+
+    mean: float
+    variance: float
+    grain: float
+    """Bernstein's constant, as that of a tally."""
 
 
 def bits_fourth_cumulant(count: Any, chance: Any) -> Any:

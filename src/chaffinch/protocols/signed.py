@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.protocols.base import (
     GRAIN,
+    LITTLE_NOISE,
     MOST_SLOTS,
     Coded,
     Protocol,
@@ -36,7 +37,15 @@ from chaffinch.protocols.base import (
     answer_labels,
     check_chance,
 )
-from chaffinch.protocols.noise import Draws, Places, SignedNoise, Truth, draw_thermometer
+from chaffinch.protocols.likelihoods import SignedLikelihood
+from chaffinch.protocols.noise import (
+    Draws,
+    MessageNoise,
+    Places,
+    SignedNoise,
+    Truth,
+    draw_thermometer,
+)
 from chaffinch.protocols.tuning import SignedGoal, tune_signed
 from chaffinch.questions import Question
 from chaffinch.sampling import SCALE, ChanceTable, Words, below, bernoulli, positions
@@ -48,8 +57,6 @@ _SPLITS = (0.6, 0.75, 0.83, 0.9)
 """Which part of epsilon goes to the noise of the count; the rest goes to the flood."""
 _MOST_ROOM = 200
 """A report has room for at most so many messages of noise, if that can be: a few kilobytes."""
-_LITTLE_NOISE = 1e-9
-"""A batch whose noise is so improbably little is refused: somebody has taken it away."""
 
 
 class SignedModel(ProtocolModel):
@@ -133,17 +140,13 @@ class Signed(Protocol):
         """Return the messages of the answer and the mean of the noise."""
         return self.answer_messages(question) + self._bursts(question).mean
 
-    def sealed_messages(self, question: Question) -> int:
-        """Return the mean number of messages, rounded up: the room is padding."""
-        return math.ceil(self.expected_messages(question))
-
     def influence(self, question: Question) -> float:
         """Return by how much one report can move a count, or how many ranges a sum."""
         return self.report_slots(question) / float(self.noise(question).slope) / self.resolution
 
     def overflow(self, question: Question) -> float:
         """Return how far the noise of one report can be from its law: cut off, or rounded."""
-        noise = _table(self, len(self.labels(question)))
+        noise = self._table(len(self.labels(question)))
         return self._bursts(question).tail(self.room + 1) + noise.rounding
 
     def encode_one(self, question: Question, answer: Any, words: Words) -> NDArray[np.int64]:
@@ -185,7 +188,7 @@ class Signed(Protocol):
     def _noise_codes(self, question: Question, reports: int, words: Words) -> NDArray[np.int64]:
         """Return the codes of the noise of so many reports."""
         values = len(self.labels(question))
-        table = _table(self, values)
+        table = self._table(values)
         senders = (
             len(positions(words, table.any_burst, reports))
             if reports > 1
@@ -204,6 +207,16 @@ class Signed(Protocol):
         fits = sizes[owner] <= self.room
         plus, minus, places = plus[fits], minus[fits], places[fits]
         return np.concatenate([np.repeat(2 * places, plus), np.repeat(2 * places + 1, minus)])
+
+    def _table(self, values: int) -> _BurstTable:
+        if values not in self._tables:
+            self._tables[values] = _burst_table(self, values)
+        return self._tables[values]
+
+    @cached_property
+    def _tables(self) -> dict[int, _BurstTable]:
+        """Return the tables that are made already: a device looks one up for every answer."""
+        return {}
 
     def _bursts(self, question: Question) -> NoiseMessages:
         """Return the law of the number of noise messages of one report."""
@@ -255,9 +268,32 @@ class Signed(Protocol):
         """Return plus minus minus of every value."""
         return Reading(counts[..., ::2] - counts[..., 1::2], self.noise(question))
 
+    def likelihood(self, question: Question, held: int, people: int) -> SignedLikelihood:
+        """Return what pluses and minuses tell of one more person who holds the value."""
+
+        def sent(count: int) -> tuple[int, int]:
+            others = 0 if question.shape == "choice" else people - count
+            return count * self.resolution, others * self.resolution
+
+        share = Fraction(people, self.cut_for)
+        return SignedLikelihood(self.ratio, self.flood, share, (sent(held), sent(held + 1)))
+
+    def messages_of_all(self, question: Question, people: int) -> MessageNoise:
+        """Return the messages of the answers, and those of bursts of one sign and of pairs."""
+        values = len(self.labels(question))
+        share, a = values * people / self.cut_for, float(self.ratio)
+        pairs = 2.0 * np.arange(1, len(self.flood) + 1)
+        rates = np.array([float(rate) for rate in self.flood])
+        return MessageNoise(
+            people * self.answer_messages(question) + share * (2 * a / (1 - a) + pairs @ rates),
+            share * (2 * a / (1 - a) ** 2 + pairs**2 @ rates),
+            # Bursts of at most 2K messages, or of any number that grows rare like a^k.
+            max(1 / (1 - a), 2 * len(self.flood) / 3),
+        )
+
     def least_messages(self, question: Question, users: int, reports: int) -> int:
         """Return how many messages a batch must have: fewer would mean that noise is missing."""
-        noise = self._bursts(question).times(users).least(_LITTLE_NOISE)
+        noise = self._bursts(question).times(users).least(LITTLE_NOISE)
         return reports * self.answer_messages(question) + noise
 
     def draw_tallies(
@@ -355,8 +391,7 @@ def _messages(protocol: Signed, values: int) -> NoiseMessages:
     return NoiseMessages(float(protocol.ratio), flood, values / protocol.cut_for)
 
 
-@lru_cache(maxsize=64)
-def _table(protocol: Signed, values: int) -> _BurstTable:
+def _burst_table(protocol: Signed, values: int) -> _BurstTable:
     """Return the tables of one report's noise among so many values.
 
     The noise of one report is a Poisson number of bursts, each of a uniform value and one of

@@ -48,10 +48,13 @@ class ChanceTable:
         """Return ``count`` independent outcomes; two words each."""
         edges, upper = self._edges
         drawn = words.take(2 * count)
+        if not edges:
+            return np.zeros(count, np.int64)
         first, second = drawn[:count], drawn[count:]
         found = np.searchsorted(upper, first, side="right").astype(np.int64)
-        # Where the first word equals that of an edge the second one decides.
-        for row in np.flatnonzero(np.isin(first, upper)):
+        # Where the first word equals that of an edge the second one decides. A word below all
+        # edges is compared with the last of them, which it cannot equal.
+        for row in np.flatnonzero(upper[found - 1] == first):
             number = int(first[row]) << _WORD | int(second[row])
             found[row] = _place(edges, number)
         return found

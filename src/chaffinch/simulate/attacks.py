@@ -16,19 +16,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Part
-from chaffinch.protocols.noise import Floats, Noise, Truth
+from chaffinch.protocols.likelihoods import LONGEST, Likelihood
+from chaffinch.protocols.noise import Floats, Truth
 from chaffinch.questions import Flags, Number
 from chaffinch.wire.batches import Counts
 
-_LONGEST = 1 << 14
-"""Laws over more outcomes than this are close to normal: the score is linear there."""
 _LONGEST_PAIR = 1 << 10
-_REACH = 12.0
-_SURE = 60.0
 _GRID = 21
 """How many crowds are tried along each axis."""
 
@@ -37,8 +32,9 @@ _GRID = 21
 class Attack:
     """Two worlds that differ in the target's answer, and a score that tells them apart.
 
-    In world 1 the target holds ``codes`` of sign +1, in world 0 those of sign −1. Of the
-    others, ``joined`` hold the same as the target in world 1 and ``opposed`` as in world 0.
+    In world 1 the target holds the first of ``places``, or all of them; in world 0 the second,
+    or none. Of the others, ``joined`` hold the same as the target in world 1 and ``opposed`` as
+    in world 0.
     """
 
     part: Part
@@ -48,7 +44,13 @@ class Attack:
 
     @property
     def codes(self) -> NDArray[np.intp]:
-        """Return the codes whose tallies depend on the target's answer."""
+        """Return the codes whose tallies depend on the target's answer, label by label."""
+        each = self.part.codes // len(self.part.labels)
+        return (self.places[:, None] * each + np.arange(each)).ravel()
+
+    @property
+    def places(self) -> NDArray[np.intp]:
+        """Return the labels whose counts depend on the target's answer."""
         labels = len(self.part.labels)
         if not self.is_pair:
             return np.arange(labels)
@@ -61,12 +63,13 @@ class Attack:
         return self.part.question.shape in {"bit", "choice"} and len(self.part.labels) > 1
 
     @cached_property
-    def noise(self) -> Noise:
-        """Return the law of one tally."""
-        noise = self.part.protocol.noise(self.part.question)
-        if not isinstance(noise, Noise):
-            raise InvalidInput("protocol", "one whose codes are counted one by one", self.part.name)
-        return noise
+    def _likelihoods(self) -> tuple[tuple[int, Likelihood], ...]:
+        """Return what each place tells, and on which side a rising count is."""
+        protocol, question = self.part.protocol, self.part.question
+        rising = protocol.likelihood(question, self.joined, self.crowd)
+        if not self.is_pair:
+            return ((1, rising),) * len(self.part.labels)
+        return (1, rising), (-1, protocol.likelihood(question, self.opposed, self.crowd))
 
     def numbers(self, world: int) -> NDArray[Any]:
         """Return everybody's answer as the encoder takes it, the target first."""
@@ -109,80 +112,29 @@ class Attack:
 
     def score(self, tallies: Counts) -> Floats:
         """Return the log of the likelihood ratio, world 1 over world 0, for each row."""
-        total = np.zeros(len(tallies))
-        for column, table in zip(tallies.T, self._tables, strict=True):
-            total += table.of(column)
-        return total
+        columns = np.split(tallies, len(self.places), axis=1)
+        scores = [
+            sign * likelihood.score(some)
+            for some, (sign, likelihood) in zip(columns, self._likelihoods, strict=True)
+        ]
+        return np.asarray(np.sum(scores, axis=0))
 
-    @cached_property
-    def _tables(self) -> tuple[_Table, ...]:
-        if not self.is_pair:
-            return (_Table.made(self.noise, self.joined, self.crowd),) * len(self.part.labels)
-        falling = _Table.made(self.noise, self.opposed, self.crowd)
-        rising = _Table.made(self.noise, self.joined, self.crowd)
-        return rising, _Table(falling.start, -falling.values, -falling.slope)
+    @property
+    def outcomes(self) -> float:
+        """Return how long the laws of a tally are."""
+        return self._likelihoods[0][1].outcomes
 
     def leak(self, epsilon: float) -> float:
         """Return delta at ``epsilon`` for this crowd, the worse direction, near enough to rank."""
-        worlds = [self._laws(self.joined + held) for held in (0, 1)]
-        zero, one = (_aligned(worlds, place) for place in (0, 1))
+        zero, one = self._likelihoods[0][1].laws()
         if self.is_pair:
-            others = [self._laws(self.opposed + held) for held in (0, 1)]
-            away, there = (_aligned(others, place) for place in (0, 1))
+            away, there = self._likelihoods[1][1].laws()
             zero, one = np.outer(zero, there), np.outer(one, away)
         grown = math.exp(min(epsilon, 300.0))
         return max(
             float(np.maximum(one - grown * zero, 0.0).sum()),
             float(np.maximum(zero - grown * one, 0.0).sum()),
         )
-
-    def _laws(self, held: int) -> tuple[int, Floats]:
-        return law(self.noise, held, self.crowd)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Table:
-    """What a tally adds to the score: looked up, and linear where there is no table."""
-
-    start: int
-    values: Floats
-    slope: float
-
-    @classmethod
-    def made(cls, noise: Noise, held: int, people: int) -> _Table:
-        """Return log P[S | held + 1] − log P[S | held]."""
-        spread = float(noise.tally_variance(held, people))
-        if _outcomes(noise, held, people) > _LONGEST:
-            mean = float(noise.base(people) + noise.slope * held)
-            return cls(0, np.array([-float(noise.slope) * mean / spread]), 1.0 / spread)
-        laws = [law(noise, held + more, people) for more in (0, 1)]
-        without, with_one = (_aligned(laws, place) for place in (0, 1))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.log(with_one) - np.log(without)
-        ratio = np.clip(np.nan_to_num(ratio, nan=0.0, posinf=_SURE, neginf=-_SURE), -_SURE, _SURE)
-        return cls(min(start for start, _ in laws), ratio, 0.0)
-
-    def of(self, tallies: Counts) -> Floats:
-        """Return what each tally adds."""
-        if self.slope:
-            return np.asarray(self.values[0] + self.slope * tallies)
-        places = np.clip(tallies - self.start, 0, len(self.values) - 1)
-        return np.asarray(self.values[places])
-
-
-def law(noise: Noise, held: int, people: int) -> tuple[int, Floats]:
-    """Return the first outcome and the masses of a tally, but for what is never seen.
-
-    >>> from fractions import Fraction
-    >>> start, mass = law(Noise.flips(Fraction(1, 4)), 1, 2)
-    >>> start, mass.round(4).tolist()
-    (0, [0.1875, 0.625, 0.1875])
-    """
-    start, mass = 0, np.ones(1)
-    for trials, chance in _bits(noise, held, people):
-        first, part = _binomial(trials, chance)
-        start, mass = start + first, np.convolve(mass, part)
-    return start, mass
 
 
 def crowds(part: Part, crowd: int) -> Iterator[Attack]:
@@ -199,48 +151,9 @@ def crowds(part: Part, crowd: int) -> Iterator[Attack]:
 def worst_attack(part: Part, crowd: int, epsilon: float) -> Attack:
     """Return the attack that leaks most at ``epsilon``, or the usual worst in a large crowd."""
     found = list(crowds(part, crowd))
-    most = _LONGEST_PAIR if found[0].is_pair else _LONGEST
-    if max(_outcomes(attack.noise, attack.joined, crowd) for attack in found) > most:
-        # All others where the target is in world 1; in a large crowd it hardly matters.
+    most = _LONGEST_PAIR if found[0].is_pair else LONGEST
+    if max(attack.outcomes for attack in found) > most:
+        # All others where the target is in world 1; in a large crowd it hardly matters, and
+        # noise that does not depend on the answers makes all crowds alike.
         return max(found, key=lambda attack: attack.joined)
     return max(found, key=lambda attack: attack.leak(epsilon))
-
-
-def _bits(noise: Noise, held: int, people: int) -> list[tuple[int, float]]:
-    return [
-        (noise.copies * held, float(noise.hit)),
-        (noise.copies * (people - held), float(noise.miss)),
-        (noise.cover_slots * people, float(noise.cover)),
-    ]
-
-
-def _outcomes(noise: Noise, held: int, people: int) -> float:
-    reach = sum(
-        min(trials, 2 * _REACH * math.sqrt(trials * chance * (1 - chance)) + 60.0)
-        for trials, chance in _bits(noise, held, people)
-        if 0 < chance < 1
-    )
-    return reach + 1.0
-
-
-def _binomial(trials: int, chance: float) -> tuple[int, Floats]:
-    if trials == 0 or chance in {0.0, 1.0}:
-        return round(trials * chance), np.ones(1)
-    reach = _REACH * math.sqrt(trials * chance * (1 - chance)) + 30.0
-    low = max(0, math.floor(trials * chance - reach))
-    high = min(trials, math.ceil(trials * chance + reach))
-    k = np.arange(low, high + 1, dtype=np.float64)
-    logs = special.gammaln(trials + 1.0) - special.gammaln(k + 1.0)
-    logs -= special.gammaln(trials - k + 1.0)
-    logs += special.xlogy(k, chance) + special.xlog1py(trials - k, -chance)
-    return low, np.exp(logs)
-
-
-def _aligned(laws: list[tuple[int, Floats]], place: int) -> Floats:
-    """Return one of several laws on the outcomes of all of them."""
-    low = min(start for start, _ in laws)
-    high = max(start + len(mass) for start, mass in laws)
-    start, mass = laws[place]
-    found = np.zeros(high - low)
-    found[start - low : start - low + len(mass)] = mass
-    return found

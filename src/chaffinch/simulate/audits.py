@@ -21,7 +21,7 @@ from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols.noise import Floats
 from chaffinch.rounding import promise_text
 from chaffinch.simulate.attacks import Attack, worst_attack
-from chaffinch.simulate.judging import clopper_pearson, same_law
+from chaffinch.simulate.judging import clopper_pearson, same_law, two_samples
 from chaffinch.simulate.pipeline import Pipeline, Seen, collect, collect_alone
 from chaffinch.simulate.populations import draw_tallies
 from chaffinch.simulate.seeded import chosen, generator
@@ -78,12 +78,17 @@ class Audit:
     """A p-value: that the tallies of the real path have the law that was proven private."""
     promise: str = ""
     """What the plan itself promises, for its own crowd and delta, in words."""
+    sizes: float = 1.0
+    """A p-value: that the number of messages of a report does not depend on the answer."""
+    dummies: int = 0
+    """How many messages that stand for nothing reached the analyzer."""
 
     @property
     def ok(self) -> bool:
         """Return whether nothing was found to be broken."""
-        watched = max(self.order, self.repeats) <= _LIMIT and self.law >= _UNLIKELY
-        return watched and all(one.ok for one in self.findings)
+        alike = max(self.order, self.repeats) <= _LIMIT and not self.dummies
+        lawful = min(self.law, self.sizes) >= _UNLIKELY
+        return alike and lawful and all(one.ok for one in self.findings)
 
     @property
     def sharpest(self) -> Finding | None:
@@ -110,10 +115,14 @@ class Audit:
     @property
     def verdict(self) -> str:
         """Return the result in a few sentences."""
-        if self.order > _LIMIT:
-            return "Broken: the order of the shuffled messages is not uniform."
-        if self.repeats > _LIMIT:
-            return "Broken: different collections share their noise."
+        for wrong, what in (
+            (self.dummies, "dummies reached the analyzer: their number tells of the noise"),
+            (self.sizes < _UNLIKELY, "the number of messages of a report depends on the answer"),
+            (self.order > _LIMIT, "the order of the shuffled messages is not uniform"),
+            (self.repeats > _LIMIT, "different collections share their noise"),
+        ):
+            if wrong:
+                return f"Broken: {what}."
         best = self.sharpest
         if self.law < _UNLIKELY and (best is None or best.ok):
             return "Broken: the tallies do not have the law that the guarantee is about."
@@ -166,7 +175,8 @@ def audit(
     randomizer, at the audit's ``delta``, which is not the plan's. ``trials`` collections are
     made of each world on the real path, and many more by the sampler. What an attack on
     tallies cannot see is watched too: that the order of messages is uniform, that no noise is
-    used twice, and that the tallies have the law that was proven private.
+    used twice, that the tallies have the law that was proven private, that the number of messages
+    of a report does not depend on the answer, and that no dummy reaches the analyzer.
     ``broken`` replaces a step of the pipeline, to see that the audit notices.
     """
     trials = checks.whole("number of trials", trials, least=1000, most=10**9)
@@ -182,12 +192,13 @@ def audit(
     # Two directions, and two ends of a bound in each.
     alpha = (1 - confidence) / (4 * len(jobs))
     pipeline = broken or Pipeline()
-    findings, watched, laws = [], [Seen(np.empty((0, 0), np.int64))], [1.0]
+    findings, watched, laws, sizes_alike = [], [Seen(np.empty((0, 0), np.int64))], [1.0], [1.0]
     for place, (part, size) in enumerate(jobs):
         claimed = claim(part, size, delta)
         attack = worst_attack(part, size, min(claimed, 300.0))
         path, worlds = _worlds(attack, trials, pipeline, (root, place))
         watched.extend(worlds)
+        sizes_alike.append(_sizes_alike(part, worlds))
         if path != "sampler" and _uncut(part, size):
             laws.extend(
                 _law(attack, world, seen, (root, place)) for world, seen in enumerate(worlds)
@@ -207,7 +218,9 @@ def audit(
         findings=tuple(findings),
         order=max(seen.order for seen in watched),
         repeats=max(seen.repeats for seen in watched),
-        law=min(1.0, len(laws) * min(laws)),
+        law=_union(laws),
+        sizes=_union(sizes_alike),
+        dummies=sum(seen.dummies for seen in watched),
         promise=(
             f"epsilon {promise_text(plan.epsilon, 6)} at delta {promise_text(plan.delta, 3)} "
             f"in a crowd of {plan.crowd:,}"
@@ -264,8 +277,21 @@ def _law(attack: Attack, world: int, seen: Seen, seed: tuple[int, int]) -> float
     draws = generator(root, "tallies", place, world)
     runs = 2 * len(seen.tallies)
     return same_law(
-        seen.tallies, draw_tallies(attack.part, attack.truth(world), runs, draws, attack.codes)
+        seen.tallies, draw_tallies(attack.part, attack.truth(world), runs, draws, attack.places)
     )
+
+
+def _sizes_alike(part: Part, worlds: list[Seen]) -> float:
+    """Return a p-value that the reports of both worlds have as many messages, where they must."""
+    zero, one = (seen.sizes for seen in worlds)
+    if zero is None or one is None or part.protocol.answer_messages(part.question) is None:
+        return 1.0
+    return two_samples(zero, one)
+
+
+def _union(values: list[float]) -> float:
+    """Return a p-value of all together."""
+    return min(1.0, len(values) * min(values))
 
 
 def _uncut(part: Part, crowd: int) -> bool:
@@ -284,7 +310,7 @@ def _worlds(
         for world in (0, 1):
             draws = generator(root, "other world", place, world)
             truth = attack.truth(world)
-            found = draw_tallies(attack.part, truth, _SAMPLED * trials, draws, attack.codes)
+            found = draw_tallies(attack.part, truth, _SAMPLED * trials, draws, attack.places)
             worlds.append(Seen(found))
         return "sampler", worlds
     alone = attack.crowd == 1

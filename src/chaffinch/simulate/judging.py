@@ -1,7 +1,8 @@
 """When is an observed number too far off? Thresholds with a stated chance of a false alarm.
 
-All tallies are sums of independent terms, each in an interval of length 1, so the bounds for
-the mean and for the share of misses hold for any number of runs. The one for the variance is
+All tallies are sums of independent terms, each in an interval of length 1 or with moments that
+grow no faster than those of a geometric law, so the bounds for the mean and for the share of
+misses hold for any number of runs. The one for the variance is
 the chi-square law with the degrees of freedom that the kurtosis of the tally leaves.
 """
 
@@ -22,14 +23,15 @@ _LEAST_CELL = 25.0
 _MOST_COLUMNS = 8
 
 
-def mean_room(variance: Floats, runs: int, alarm: float) -> Floats:
+def mean_room(variance: Any, runs: int, alarm: float, grain: float = 1.0 / 3.0) -> Floats:
     """Return how far the mean of ``runs`` sums may be off but for a chance of ``alarm``.
 
-    P[|Σ| ≥ t] ≤ 2·exp(−t²/(2(V + t/3))) for a sum of variance V [Bernstein 1927].
+    P[|Σ| ≥ t] ≤ 2·exp(−t²/(2(V + c·t))) for a sum of variance V [Bernstein 1927]; the ``grain``
+    c is 1/3 for terms in an interval of length 1.
     """
     log = math.log(2.0 / alarm)
-    total = runs * variance
-    return np.asarray((log / 3.0 + np.sqrt(log * log / 9.0 + 2.0 * total * log)) / runs)
+    step, total = grain * log, runs * variance
+    return np.asarray((step + np.sqrt(step * step + 2.0 * total * log)) / runs)
 
 
 def variance_ratios(excess: Floats, runs: int, alarm: float) -> tuple[Floats, Floats]:

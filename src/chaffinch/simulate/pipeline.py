@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,25 +48,32 @@ class Seen:
     """How far the order of messages is from uniform, in standard deviations."""
     repeats: float = 0.0
     """How alike the noise of one collection and of a later one is, in standard deviations."""
+    sizes: Counts | None = None
+    """How many messages each report of one device had."""
+    dummies: int = 0
+    """How many messages that stand for nothing reached the analyzer."""
 
 
 def collect(attack: Attack, world: int, trials: int, pipeline: Pipeline, seed: int) -> Seen:
     """Return what the analyzer sees in ``trials`` collections of one world."""
-    size = max(1, min(_BATCH, _MOST_CODES // len(attack.part.labels)))
+    size = max(1, min(_BATCH, _MOST_CODES // attack.part.codes))
     plan = survey(attack.part, attack.crowd, size)
     numbers = [attack.numbers(world)] * size
     encoding = SeededWords(branch(seed, "encode", world))
     shuffling = SeededWords(branch(seed, "shuffle", world))
-    found, orders = [], []
+    found, orders, dummies = [], [], 0
     for _ in range(-(-trials // size)):
         reports = pipeline.encode(plan, numbers, attack.crowd, encoding)
         shuffled = pipeline.shuffle(reports, shuffling)
         orders.append(disorder(reports.messages, shuffled.messages))
-        found.append(tally(shuffled).counts.reshape(size, -1)[:, attack.codes])
+        real = shuffled.messages < plan.codes
+        dummies += len(real) - int(real.sum())
+        counted = tally(replace(shuffled, messages=shuffled.messages[real]))
+        found.append(counted.counts.reshape(size, -1)[:, attack.codes])
     order = np.abs(np.sum(orders, axis=0)).max() / math.sqrt(len(orders))
     tallies = np.concatenate(found)
     repeats = max(likeness(tallies, lag) for lag in {1, size} if 2 * lag < len(tallies))
-    return Seen(tallies[:trials], float(order), repeats)
+    return Seen(tallies[:trials], float(order), repeats, dummies=dummies)
 
 
 def collect_alone(attack: Attack, world: int, trials: int, pipeline: Pipeline, seed: int) -> Seen:
@@ -78,7 +85,8 @@ def collect_alone(attack: Attack, world: int, trials: int, pipeline: Pipeline, s
     for row in found:
         codes = np.array(pipeline.device(answer, plan, words).codes, dtype=np.int64)
         row[:] = np.bincount(codes[codes != EMPTY], minlength=size)
-    return Seen(found[:, attack.codes], repeats=likeness(found[:, attack.codes], 1))
+    seen = found[:, attack.codes]
+    return Seen(seen, repeats=likeness(seen, 1), sizes=found.sum(axis=1))
 
 
 def survey(part: Part, crowd: int, size: int) -> Plan:

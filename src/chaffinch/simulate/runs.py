@@ -16,7 +16,7 @@ from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols.base import number_question
-from chaffinch.protocols.noise import Floats, Truth, bits_fourth_cumulant
+from chaffinch.protocols.noise import Floats, MessageNoise, Truth, bits_fourth_cumulant
 from chaffinch.simulate import judging
 from chaffinch.simulate.populations import Population, draw_tallies
 from chaffinch.simulate.seeded import chosen, generator
@@ -127,8 +127,9 @@ def simulate(
         studies.append(_study(measure(part, truth), draw, runs, level))
         if progress is not None:
             progress(place + 1)
-    # Per value: bias, variance, coverage; per question: coverage of all values together.
-    tests = sum(3 * len(study.truth) + 1 for study in studies)
+    # Per value: bias, variance, coverage; per question: coverage of all values together, and
+    # the number of messages.
+    tests = sum(3 * len(study.truth) + 2 for study in studies)
     faults = [fault for study in studies for fault in study.faults(alpha, _FALSE_ALARM / tests)]
     return Simulation(
         plan_id=plan.id,
@@ -154,7 +155,11 @@ class _Expected:
     """One more in the tally moves the estimate by so much."""
     tally_variance: Floats
     excess: Floats
-    """The excess kurtosis of the tally: the sum of v(1 − 6v) over its bits, by its variance²."""
+    """The excess kurtosis of the tally: its fourth cumulant by its variance²."""
+    grain: float
+    """Bernstein's constant of the tally."""
+    messages: MessageNoise | None
+    """How many messages a collection has, where the answers do not decide that."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,6 +171,8 @@ class _Study(_Expected):
     variance: Floats
     covered: Counts
     together: int
+    sent: float
+    """How many messages a collection had on average."""
 
     def rows(self) -> list[Row]:
         predicted = self.unit * np.sqrt(self.tally_variance)
@@ -185,7 +192,7 @@ class _Study(_Expected):
     def faults(self, alpha: float, alarm: float) -> list[str]:
         off = np.abs(self.mean - self.truth)
         # The last term is the rounding of the floats, far below anything that matters.
-        room = self.unit * judging.mean_room(self.tally_variance, self.runs, alarm)
+        room = self.unit * judging.mean_room(self.tally_variance, self.runs, alarm, self.grain)
         biased = off > room + 1e-9 * np.abs(self.truth)
         low, high = judging.variance_ratios(self.excess, self.runs, alarm)
         ratio = self.variance / np.maximum(self.unit**2 * self.tally_variance, 1e-300)
@@ -205,6 +212,11 @@ class _Study(_Expected):
         ]
         if self.runs - self.together > limit:
             found.append(f"the simultaneous coverage of {self.name!r}")
+        if self.messages is not None:
+            law = self.messages
+            room = judging.mean_room(law.variance, self.runs, alarm, law.grain)
+            if abs(self.sent - law.mean) > room + 1e-9 * law.mean:
+                found.append(f"the number of messages of {self.name!r}")
         return found
 
 
@@ -214,10 +226,11 @@ def _study(
     expected = measure.expected
     size = len(expected.truth)
     sums, squares = np.zeros(size), np.zeros(size)
-    covered, together = np.zeros(size, np.int64), 0
+    covered, together, sent = np.zeros(size, np.int64), 0, 0
     rows = max(1, _CELLS // measure.codes)
     for start in range(0, runs, rows):
         seen = draw(min(rows, runs - start))
+        sent += int(seen.sum())
         away = measure.estimates(seen) - expected.truth
         sums += away.sum(axis=0)
         squares += np.square(away).sum(axis=0)
@@ -234,6 +247,7 @@ def _study(
         variance=variance,
         covered=covered,
         together=together,
+        sent=sent / runs,
     )
 
 
@@ -253,6 +267,8 @@ class _Counts:
             unit=1.0 / float(self.noise.slope),
             tally_variance=variance,
             excess=fourth / np.maximum(variance, 1e-300) ** 2,
+            grain=self.noise.grain,
+            messages=part.protocol.messages_of_all(part.question, truth.people),
         )
 
     def estimates(self, seen: Counts) -> Floats:
@@ -296,6 +312,8 @@ class _Numbers:
             unit=(question.high - question.low) / (self.trials * slope),
             tally_variance=variance,
             excess=np.asarray(fourth / variance**2),
+            grain=steps.noise.grain,
+            messages=part.protocol.messages_of_all(part.question, truth.people),
         )
 
     def estimates(self, seen: Counts) -> Floats:

@@ -1,0 +1,183 @@
+"""What the codes of one label tell about one person: logs of likelihood ratios, for attacks.
+
+Everybody else is known. In one world the person holds the value, in the other not; the score of
+what is seen is the log of its chance in the first world over that in the second. No test of the
+view beats a threshold on it [Neyman and Pearson 1933]. Any other score would still give valid
+bounds, so doubles are enough, and what is next to never seen may be left out.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from scipy import special
+
+from chaffinch.errors import InvalidInput
+from chaffinch.privacy.numerics.floods import Flood, negative_binomial
+from chaffinch.protocols.noise import Floats, Noise
+from chaffinch.wire.batches import Counts
+
+LONGEST = 1 << 14
+"""Laws over more outcomes than this are close to normal: the score is linear there."""
+_REACH = 12.0
+_SURE = 60.0
+_NEVER_SEEN = 1e-30
+
+
+class Likelihood(ABC):
+    """The codes of one label, with one more report that holds it and without."""
+
+    @abstractmethod
+    def score(self, counts: Counts) -> Floats:
+        """Return the log of the likelihood ratio for each row of counts of the label's codes."""
+
+    @property
+    @abstractmethod
+    def outcomes(self) -> float:
+        """Return how long the laws are; infinity where no crowd is worse than another."""
+
+    def laws(self) -> tuple[Floats, Floats]:
+        """Return the law without the person and the law with it, on the same outcomes."""
+        raise InvalidInput("attack", "one that crowds make better or worse", type(self).__name__)
+
+
+@dataclass(frozen=True)
+class TallyLikelihood(Likelihood):
+    """One code whose tally is a sum of independent bits."""
+
+    noise: Noise
+    held: int
+    people: int
+
+    @property
+    def outcomes(self) -> float:
+        """Return about how long the law of the tally is."""
+        return 1.0 + sum(
+            min(trials, 2 * _REACH * math.sqrt(trials * chance * (1 - chance)) + 60.0)
+            for trials, chance in _bits(self.noise, self.held, self.people)
+            if 0 < chance < 1
+        )
+
+    def laws(self) -> tuple[Floats, Floats]:
+        """Return both laws of the tally."""
+        return self._aligned[1:]
+
+    @cached_property
+    def _aligned(self) -> tuple[int, Floats, Floats]:
+        found = [law(self.noise, self.held + more, self.people) for more in (0, 1)]
+        low = min(start for start, _ in found)
+        high = max(start + len(mass) for start, mass in found)
+        without, with_one = (
+            np.pad(mass, (start - low, high - start - len(mass))) for start, mass in found
+        )
+        return low, without, with_one
+
+    @cached_property
+    def _table(self) -> tuple[int, Floats]:
+        start, without, with_one = self._aligned
+        with np.errstate(divide="ignore"):
+            return start, log_ratio(np.log(with_one), np.log(without))
+
+    def score(self, counts: Counts) -> Floats:
+        """Look the ratio up, or take it to be linear where the law is long."""
+        tallies = counts[:, 0]
+        if self.outcomes > LONGEST:
+            spread = float(self.noise.tally_variance(self.held, self.people))
+            mean = float(self.noise.base(self.people) + self.noise.slope * self.held)
+            return np.asarray((tallies - float(self.noise.slope) * mean) / spread)
+        start, values = self._table
+        return np.asarray(values[np.clip(tallies - start, 0, len(values) - 1)])
+
+
+@dataclass(frozen=True)
+class SignedLikelihood(Likelihood):
+    """Pluses and minuses: what the answers send, and signed decoys.
+
+    The chance of x pluses and y minuses of noise is that of the difference x − y times that of
+    the cover min(x, y): exact where as many people send as the noise was cut for. With another
+    ``share`` of them the two depend on one another, and the product is only nearly right.
+    """
+
+    ratio: Fraction
+    flood: tuple[Fraction, ...]
+    share: Fraction
+    answers: tuple[tuple[int, int], tuple[int, int]]
+    """The pluses and minuses of all answers, without the person's value and with it."""
+
+    @property
+    def outcomes(self) -> float:
+        """Return infinity: the noise does not know what others hold."""
+        return math.inf
+
+    def score(self, counts: Counts) -> Floats:
+        """Return the difference of two logs of the chance of the noise that must have been."""
+        without, with_one = (self._log_chance(counts - np.array(sent)) for sent in self.answers)
+        return log_ratio(with_one, without)
+
+    def _log_chance(self, noise: Counts) -> Floats:
+        plus, minus = noise[:, 0], noise[:, 1]
+        difference, cover = self._difference, self._cover
+        middle, both = len(difference) // 2, np.minimum(plus, minus)
+        found = difference[np.clip(plus - minus + middle, 0, len(difference) - 1)]
+        found = found + cover[np.clip(both, 0, len(cover) - 1)]
+        return np.where(both < 0, -np.inf, found)
+
+    @cached_property
+    def _difference(self) -> Floats:
+        """Return the log of the law of plus − minus, from −window to window."""
+        mass = negative_binomial(self.ratio, self.share, _NEVER_SEEN).mass.astype(np.float64)
+        return np.log(np.convolve(mass, mass[::-1]))
+
+    @cached_property
+    def _cover(self) -> Floats:
+        rates = tuple(self.share * rate for rate in self.flood)
+        mass = Flood(rates, self.ratio**2).law(_NEVER_SEEN).mass
+        return np.asarray(np.log(mass), np.float64)
+
+
+def log_ratio(with_one: Floats, without: Floats) -> Floats:
+    """Return the difference of two logs; what only one world allows is sure enough."""
+    with np.errstate(invalid="ignore"):
+        ratio = np.nan_to_num(with_one - without, nan=0.0, posinf=_SURE, neginf=-_SURE)
+    return np.clip(ratio, -_SURE, _SURE)
+
+
+def law(noise: Noise, held: int, people: int) -> tuple[int, Floats]:
+    """Return the first outcome and the masses of a tally, but for what is never seen.
+
+    >>> start, mass = law(Noise.flips(Fraction(1, 4)), 1, 2)
+    >>> start, mass.round(4).tolist()
+    (0, [0.1875, 0.625, 0.1875])
+    """
+    start, mass = 0, np.ones(1)
+    for trials, chance in _bits(noise, held, people):
+        first, part = _binomial(trials, chance)
+        start, mass = start + first, np.convolve(mass, part)
+    return start, mass
+
+
+def _bits(noise: Noise, held: int, people: int) -> Sequence[tuple[int, float]]:
+    return [
+        (noise.copies * held, float(noise.hit)),
+        (noise.copies * (people - held), float(noise.miss)),
+        (noise.cover_slots * people, float(noise.cover)),
+    ]
+
+
+def _binomial(trials: int, chance: float) -> tuple[int, Floats]:
+    if trials == 0 or chance in {0.0, 1.0}:
+        return round(trials * chance), np.ones(1)
+    reach = _REACH * math.sqrt(trials * chance * (1 - chance)) + 30.0
+    low = max(0, math.floor(trials * chance - reach))
+    high = min(trials, math.ceil(trials * chance + reach))
+    k = np.arange(low, high + 1, dtype=np.float64)
+    logs = special.gammaln(trials + 1.0) - special.gammaln(k + 1.0)
+    logs -= special.gammaln(trials - k + 1.0)
+    logs += special.xlogy(k, chance) + special.xlog1py(trials - k, -chance)
+    return low, np.exp(logs)
