@@ -409,6 +409,7 @@ def _burst_table(protocol: Signed, values: int) -> _BurstTable:
         total = exact.add(total, rate)
     kinds = [*single, *single, *pairs]
     mean = exact.divide(exact.multiply(total, Decimal(values)), Decimal(protocol.cut_for))
+    # Not −mean: an operator would round to the digits of another context.
     none = exact.exp(exact.minus(mean))
     some = exact.subtract(Decimal(1), none)
     any_burst = min(int(exact.multiply(some, Decimal(GRAIN))) + 1, GRAIN)
