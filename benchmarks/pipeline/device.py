@@ -25,6 +25,12 @@ CASES: dict[str, tuple[Question, str, object]] = {
         "clear with decoys",
         42,
     ),
+    "one bit, signed decoys": (Bit(), "signed decoys, 75% of epsilon for the count", True),
+    "one of 100, signed decoys": (
+        Choice(range(100), missing="refuse"),
+        "signed decoys, 75% of epsilon for the count",
+        42,
+    ),
     "one of 1024, flips": (Choice(range(1024), missing="refuse"), "flips", 512),
     "number in 32 bits": (Number(0, 1), "number in 32 bits, total seen", 0.3),
 }

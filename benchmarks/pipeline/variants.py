@@ -13,7 +13,7 @@ def calibrated(
     question: Question, name: str, users: int, promise: tuple[float, float]
 ) -> Candidate:
     """Return the most accurate parameters of the variant of that name that keep a promise."""
-    (variant,) = (one for one in protocol_variants(question, MANY) if one.name == name)
+    (variant,) = (one for one in protocol_variants(question, MANY, clear=True) if one.name == name)
     task = Task((("answer", question),), users, users, 1, MANY)
     found = for_target(variant.name, [variant], promise, task)
     assert found is not None
