@@ -79,7 +79,7 @@ SMALL: dict[str, tuple[Question, Protocol]] = {
     "bit signed": (Bit(), signed(20, 3.0, 1.5)),
     "choice signed": (choice(4), signed(20, 3.0, 1.5)),
     "flags signed": (Flags(["a", "b"]), signed(20, 3.0, 1.5)),
-    "number signed": (Number(0, 10), signed(20, 2.0, 2.0, 1.0, ratio=0.8, steps=3)),
+    "number signed": (Number(0, 10), signed(20, 2.0, 2.0, 1.0, ratio=0.7, steps=3)),
 }
 """At 20 people, where thousands of real collections can be made."""
 

@@ -23,7 +23,7 @@ from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate import SeededWords, Truth, judging, uniform, zipf
 from chaffinch.simulate.populations import draw_tallies
 from chaffinch.simulate.seeded import generator
-from tests.simulate.settings import ALARM, SMALL, changed, planned
+from tests.simulate.settings import ALARM, SMALL, changed, planned, reflooded
 
 PEOPLE = 20
 REAL, DRAWN = 4000, 50_000
@@ -89,6 +89,15 @@ def test_one_device_has_the_law_of_the_sampler(name: str) -> None:
     real = one_path(plan, truth, 800, seed=22)
     assert same_law(real, drawn(plan, truth))
     assert not same_law(real, drawn(changed(plan, 1.25), truth))
+
+
+@pytest.mark.parametrize("name", [name for name in SMALL if name.endswith("signed")])
+def test_floods_that_are_off_do_not_have_the_law(name: str) -> None:
+    plan = planned(PEOPLE, SMALL[name])
+    truth = truth_of(plan)
+    real = many_path(plan, truth, REAL, seed=26)
+    assert not same_law(real, drawn(reflooded(plan, 1.15), truth))
+    assert not same_law(real, drawn(reflooded(plan, 0.85), truth))
 
 
 @pytest.mark.long

@@ -282,11 +282,11 @@ class Signed(Protocol):
         """Return the messages of the answers, and those of bursts of one sign and of pairs."""
         values = len(self.labels(question))
         share, a = values * people / self.cut_for, float(self.ratio)
-        pairs = 2.0 * np.arange(1, len(self.flood) + 1)
-        rates = np.array([float(rate) for rate in self.flood])
+        pairs = [(2.0 * k, float(rate)) for k, rate in enumerate(self.flood, start=1)]
         return MessageNoise(
-            people * self.answer_messages(question) + share * (2 * a / (1 - a) + pairs @ rates),
-            share * (2 * a / (1 - a) ** 2 + pairs**2 @ rates),
+            people * self.answer_messages(question)
+            + share * (2 * a / (1 - a) + sum(size * rate for size, rate in pairs)),
+            share * (2 * a / (1 - a) ** 2 + sum(size * size * rate for size, rate in pairs)),
             # Bursts of at most 2K messages, or of any number that grows rare like a^k.
             max(1 / (1 - a), 2 * len(self.flood) / 3),
         )
@@ -337,7 +337,8 @@ class Signed(Protocol):
         what = "the answer is sent" if self.steps is None else f"{self.steps} messages are sent"
         return (
             f"{what} in clear, among signed decoys of which every device sends a 1/{self.cut_for} "
-            "share"
+            "share (their number tells nothing of the answer and much of the noise: whoever opens "
+            "reports must not work with the analyzer)"
         )
 
     def document(self) -> dict[str, Any]:
