@@ -28,8 +28,7 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.numerics.floods import Flood, negative_binomial_masses
-from chaffinch.privacy.numerics.laws import Law
-from chaffinch.privacy.numerics.positive_parts import LARGEST_RATIO, PositiveParts
+from chaffinch.privacy.numerics.positive_parts import LARGEST_RATIO, Doubt, PositiveParts
 from chaffinch.privacy.numerics.precision import (
     LARGEST_EXPONENT,
     LEAST_TAIL,
@@ -49,7 +48,10 @@ MOST_STEPS = 1024
 _MOST_RATE = 600
 """Of all bursts together: e^−rate must stay a float."""
 _MOST_BURST = 10_000
-_MOST_CELLS = 30_000_000
+_LEAST_RATIO = Fraction(1, 2**64)
+"""Ratios lie so far from 0 and 1 at least: what a device can draw."""
+_MOST_CELLS = 3_000_000
+"""Outcomes of the two-dimensional law, or of all laws of a number together, that are kept."""
 _FIRST_TAIL, _FIRST_TAIL_OF_SHARE = Wide(1e-40), Wide(1e-22)
 
 
@@ -90,12 +92,11 @@ class SignedDecoys(Mechanism):
     ) -> None:
         kind = checks.choice("question", question, QUESTIONS)
         most = MOST_STEPS if kind == "number" else 1
-        below_one = Fraction(1)
         above_one = Fraction(1) + Fraction(1, 2**70)
         settled = {
             "question": kind,
-            "plus_ratio": checks.probability("plus ratio", plus_ratio, below=below_one),
-            "minus_ratio": checks.probability("minus ratio", minus_ratio, below=below_one),
+            "plus_ratio": _check_ratio("plus ratio", plus_ratio),
+            "minus_ratio": _check_ratio("minus ratio", minus_ratio),
             "flood": _check_flood(flood),
             "steps": checks.whole("number of steps", steps, least=1, most=most),
             "share": checks.probability(
@@ -123,33 +124,36 @@ class SignedDecoys(Mechanism):
     def delta(self, epsilon: float) -> Bracket:
         """Return the bracket of delta, both directions and every change of the answer.
 
-        Promises   relative width 1e-9 with 80-bit floats, except where epsilon is so close to
-                   the growth of the flood that nearly all outcomes are too close to call.
+        Promises   relative width 1e-9 with 80-bit floats; with fewer honest users, below an
+                   epsilon of 20. Beyond it the lower end is what an infinite epsilon leaves.
         """
         lower, upper = self.profile(np.array([checks.epsilon(epsilon)]))
         return Bracket(float(lower[0]), float(upper[0]))
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return both ends of delta at many epsilons."""
+        powers = _powers(np.asarray(epsilons, dtype=np.float64))
         tail = _FIRST_TAIL if self.share == 1 else _FIRST_TAIL_OF_SHARE
-        while True:
-            low, high = self._ends(np.asarray(epsilons, dtype=np.float64), tail)
-            least = high.min()
-            if tail <= LEAST_TAIL or tail < least * Wide(1e-13) or least < 1e-306:
-                break
+        low, high = self._ends(powers, tail)
+        while tail > LEAST_TAIL and (least := high.min()) * Wide(1e-13) < tail and least > 1e-306:
             tail = max(min(least * Wide(1e-14), tail * tail), LEAST_TAIL)
-        lower = np.array([min(down(value), 1.0) for value in low])
+            try:
+                low, high = self._ends(powers, tail)
+            except GuaranteeNotProven:
+                # A law too long to follow: what was found with a larger tail stands.
+                break
+        lower = np.array([max(down(value), self._always) for value in low])
         upper = np.array([min(up(value), 1.0) for value in high])
         return np.minimum(lower, upper), upper
 
-    def _ends(self, epsilons: Floats, tail: Any) -> tuple[WideArray, WideArray]:
+    def _ends(self, powers: _Powers, tail: Any) -> tuple[WideArray, WideArray]:
         if self.question == "choice":
-            return self._ends_of_choice(epsilons, tail)
+            return self._ends_of_choice(powers, tail)
         if self.share < 1:
-            return self._ends_of_share(epsilons, tail)
-        return self._ends_of_steps(epsilons, tail)
+            return self._ends_of_share(powers, tail)
+        return self._ends_of_steps(powers, tail)
 
-    def _ends_of_steps(self, epsilons: Floats, tail: Any) -> tuple[WideArray, WideArray]:
+    def _ends_of_steps(self, powers: _Powers, tail: Any) -> tuple[WideArray, WideArray]:
         """Return both ends for a bit or a number, by the place k = plus − minus.
 
         An answer that is s steps higher makes D = k − s instead of k + s, and W stands at t less
@@ -158,66 +162,50 @@ class SignedDecoys(Mechanism):
 
             δ = Σ_k P[D = k − s]·Σ_u (w(u) − x_k·w(u − k))₊,  x_k = e^ε·P[D = k + s]/P[D = k − s]
 
-        and the same with the two laws exchanged.
+        and the same with the two laws exchanged: then plus and minus exchange their parts.
         """
-        low = np.zeros((2, self.steps, len(epsilons)), dtype=Wide)
+        low = np.zeros((2, self.steps, len(powers[0])), dtype=Wide)
         high = np.zeros_like(low)
-        powers = _powers(epsilons)
         moved = np.arange(1, self.steps + 1)
-        # In the other direction plus and minus exchange their parts.
-        ratios = [(self.plus_ratio, self.minus_ratio), (self.minus_ratio, self.plus_ratio)]
-        for direction, (plus, minus) in enumerate(ratios):
-            for place in range(-self.steps, self.steps + 1):
-                among = moved >= max(abs(place), 1)
+        ratios = {(self.plus_ratio, self.minus_ratio), (self.minus_ratio, self.plus_ratio)}
+        for place in range(-self.steps, self.steps + 1):
+            among = moved >= max(abs(place), 1)
+            parts = _parts(self._cover, self.steps, place, tail)
+            for direction, (plus, minus) in enumerate(ratios):
                 weight, odds, doubt = _side(plus, minus, place, moved[among])
-                found = self._moved(place, odds[:, None] * powers, doubt, tail)
-                low[direction, among] += weight[:, None] * found[0]
-                high[direction, among] += weight[:, None] * found[1]
-        return low.max(axis=(0, 1)), high.max(axis=(0, 1)) * (1 + gamma(8.0 * self.steps))
+                found = parts.ends(*_around(odds[:, None], powers, doubt))
+                low[direction, among] += weight[:, None] * found[0] * (1 - doubt)
+                high[direction, among] += weight[:, None] * found[1] * (1 + doubt)
+        # Weights below the smallest float count as that.
+        lost = (2 * self.steps + 1) * np.finfo(Wide).tiny
+        return low.max(axis=(0, 1)), high.max(axis=(0, 1)) + lost
 
-    def _moved(self, place: int, odds: WideArray, doubt: Any, tail: Any) -> tuple[Any, Any]:
-        """Return both ends of Σ_u (w(u) − x·w(u − place))₊, where x is off by ``doubt``."""
-        least, most = _around(odds, doubt)
-        if place == 0:
-            return np.maximum(1 - most, 0) * (1 - doubt), np.maximum(1 - least, 0)
-        parts, law = _parts(self._cover, self.steps, place, tail)
-        low, high = parts.ends(least, most)
-        high = high + law.missing
-        # What is proven of all quotients w(u)/w(u − 1) settles what is too close to call.
-        if place > 0:
-            sure = least >= wide(self._cover.growth() ** place) * (1 + doubt)
-            lost = law.mass[:place].sum() * (1 + law.relative + gamma(place + 2.0))
-        else:
-            sure = least >= wide(self._cover.ratio**place) * (1 + doubt)
-            lost = Wide(0)
-        return low * (1 - doubt), np.where(sure, np.minimum(high, lost), high)
-
-    def _ends_of_choice(self, epsilons: Floats, tail: Any) -> tuple[WideArray, WideArray]:
+    def _ends_of_choice(self, powers: _Powers, tail: Any) -> tuple[WideArray, WideArray]:
         """Return both ends where one value gains an answer and another loses one.
 
         With G₁ and G₀ the view of one value with and without the answer the pair is G₁ × G₀
         against G₀ × G₁: Σ over the first value of G₁·h(e^ε·G₀/G₁), h the hockey-stick of G₀
         against G₁ at the second. It is the same in both directions.
         """
-        with_answer, without, relative, missing = self._view_of_value(tail)
-        losing = PositiveParts.of(without, with_answer, relative)
-        held = with_answer > 0
-        here, there = with_answer[held], without[held]
-        doubt = 2 * relative + gamma(12.0)
+        losing, here, odds = _parts_of_value(self, tail)
+        doubt = losing.doubt
+        total = doubt.relative + gamma(len(here) + 4.0)
         low, high = [], []
-        for power in _powers(epsilons):
-            least, most = _around(power * (there / here), doubt)
-            ends = losing.ends(least, most)
-            total = relative + gamma(len(here) + 4.0)
-            low.append((here * ends[0]).sum() * (1 - total))
-            high.append((here * np.minimum(ends[1] + missing, 1)).sum() * (1 + total) + missing)
+        for power in zip(*powers, strict=True):
+            least, most = losing.ends(*_around(odds, power, 2 * doubt.relative + gamma(12.0)))
+            low.append((here * least).sum() * (1 - total) - doubt.below(power[1]))
+            high.append((here * np.minimum(most, 1)).sum() * (1 + total) + doubt.above(power[0]))
         return np.array(low, dtype=Wide), np.array(high, dtype=Wide)
 
-    def _view_of_value(self, tail: Any) -> tuple[WideArray, WideArray, Any, Any]:
-        """Return the two laws of what is seen of one value, with and without an answer more."""
+    def _view_of_value(self, tail: Any) -> tuple[WideArray, WideArray, Doubt, tuple[Any, Any]]:
+        """Return the two laws of what is seen of one value, with and without an answer more.
+
+        And how far they are off, and a ratio of the second to the first beyond which only what
+        has no answer at all is left.
+        """
         if self.share < 1:
-            joint, relative, missing = self._joint(tail)
-            return *_shifted(joint, 1, 0), relative, missing
+            joint, doubt = self._joint(tail)
+            return *_shifted(joint, 1, 0), doubt, (0, 1)
         # All places with plus > minus share one ratio, whatever W is; at the others it is q or
         # b/p times the quotient of two neighbouring masses of W.
         plus, minus = self.plus_ratio, self.minus_ratio
@@ -227,35 +215,41 @@ class SignedDecoys(Mechanism):
         first = np.concatenate([np.zeros(1, dtype=Wide), law.mass[:-1]])
         with_answer = np.concatenate([[above], wide(minus) * below * first])
         without = np.concatenate([[wide(plus) * above], below * law.mass])
-        return with_answer, without, law.relative + gamma(10.0), law.missing
+        doubt = Doubt(law.relative + gamma(10.0), self._cover.noise(len(law.mass)), law.missing)
+        largest = wide(max(self._cover.growth() / minus, plus)) * (1 + gamma(4.0))
+        return with_answer, without, doubt, (largest, without[1] * (1 + doubt.relative))
 
     # -------------------------------------------------------------------- fewer honest users
 
-    def _ends_of_share(self, epsilons: Floats, tail: Any) -> tuple[WideArray, WideArray]:
+    def _ends_of_share(self, powers: _Powers, tail: Any) -> tuple[WideArray, WideArray]:
         """Return both ends from the two-dimensional law of D and W."""
-        missing = self._joint(tail)[2]
-        powers = _powers(epsilons)
-        least, most = _around(powers, gamma(8.0))
-        low, high = np.zeros(len(powers), dtype=Wide), np.zeros(len(powers), dtype=Wide)
+        least, most = _around(np.ones(1, dtype=Wide), powers, gamma(8.0))
+        low, high = np.zeros(len(least), dtype=Wide), np.zeros(len(least), dtype=Wide)
         for moved in range(1, self.steps + 1):
             for order in (1, -1):
                 found = _share_parts(self, moved, order, tail).ends(least, most)
-                # An outcome at the edge may lack all of its second mass.
-                low = np.maximum(low, found[0] - most * missing)
-                high = np.maximum(high, found[1] + missing)
+                low, high = np.maximum(low, found[0]), np.maximum(high, found[1])
         return low, high
 
-    def _joint(self, tail: Any) -> tuple[WideArray, Any, Any]:
-        """Return P[D = k, W = t] with rows k = −K … K, its relative error, and what it lacks."""
-        reach = max(
+    def _joint(self, tail: Any) -> tuple[WideArray, Doubt]:
+        """Return P[D = k, W = t] with rows k = −K … K, and how far it is off.
+
+        An answer moves rows by at most ``steps``, and a place by as much.
+        """
+        reach = self.steps + max(
             math.ceil(float(np.log(Wide(tail))) / log_of(ratio)[1]) + 2
             for ratio in (self.plus_ratio, self.minus_ratio)
         )
         window = self._cover.window(tail) + self.steps
-        if (2 * reach + 1) * window > _MOST_CELLS:
-            if tail < _FIRST_TAIL_OF_SHARE:
-                return self._joint(min(tail * Wide(1e10), _FIRST_TAIL_OF_SHARE))
-            raise GuaranteeNotProven("delta", asked=float(tail), lower=0.0, upper=1.0)
+        cells = (2 * reach + 1) * window
+        if cells > _MOST_CELLS:
+            raise GuaranteeNotProven(
+                "delta",
+                asked=1.0,
+                upper=1.0,
+                hint=f"the noise of a share of the users has {cells} outcomes, and at most "
+                f"{_MOST_CELLS} are followed; take ratios farther from 1, or a smaller flood",
+            )
         return _joint_law(self, reach, window, tail)
 
     # -------------------------------------------------------------------- epsilon and instances
@@ -275,8 +269,18 @@ class SignedDecoys(Mechanism):
 
     @cached_property
     def _always(self) -> float:
-        """Return a lower end of delta at an infinite epsilon."""
-        return self.delta(LARGEST_EXPONENT / 8).lower
+        """Return a lower end of delta at an infinite epsilon: what only one answer can show.
+
+        Fewer than s minuses are never seen after an answer that is s steps lower; and no plus
+        at a value never after an answer of that value.
+        """
+        flood, relative = self._cover.bursts(self.steps)
+        found = []
+        for ratio in (self.plus_ratio, self.minus_ratio)[: 1 if self.question == "choice" else 2]:
+            mass, error = negative_binomial_masses(ratio, self.share, self.steps)
+            few = (mass * np.cumsum(flood)[::-1]).sum()
+            found.append(down(few * (1 - relative - error - gamma(2.0 * self.steps + 4.0))))
+        return max(found)
 
     def instance(self) -> tuple[Floats, Floats] | None:
         """Return the two laws of the view: of a bit, or of the largest change of a number."""
@@ -299,11 +303,19 @@ class SignedDecoys(Mechanism):
             np.concatenate(there).astype(np.float64),
         )
 
-    @property
+    @cached_property
     def _cover(self) -> Flood:
         """Return what covers the number of messages."""
         rates = tuple(rate * self.share for rate in self.flood)
         return Flood(rates, self.plus_ratio * self.minus_ratio)
+
+
+def _check_ratio(name: str, value: object) -> Fraction:
+    rule = "at least 2^-64 and at most 1 - 2^-64"
+    ratio = checks.probability(name, value, below=Fraction(1), rule=rule)
+    if not _LEAST_RATIO <= ratio <= 1 - _LEAST_RATIO:
+        raise InvalidInput(name, rule, value)
+    return ratio
 
 
 def _check_flood(flood: object) -> tuple[Fraction, ...]:
@@ -321,15 +333,26 @@ def _check_flood(flood: object) -> tuple[Fraction, ...]:
     return tuple(rates)
 
 
-def _powers(epsilons: Floats) -> WideArray:
-    """Return e^epsilon, off by a few roundoffs, never above what floats hold."""
-    capped = np.minimum(epsilons, LARGEST_EXPONENT / 8)
-    return np.array([exp_minus_one(float(one)) + 1 for one in capped], dtype=Wide)
+_Powers = tuple[WideArray, WideArray]
+"""Both ends of e^epsilon."""
 
 
-def _around(odds: WideArray, doubt: Any) -> tuple[WideArray, WideArray]:
-    capped = np.minimum(odds, LARGEST_RATIO)
-    return capped * (1 - doubt), capped * (1 + doubt)
+def _powers(epsilons: Floats) -> _Powers:
+    """Return e^epsilon, off by a few roundoffs; above what floats hold, anything up to infinity."""
+    largest = LARGEST_EXPONENT / 8
+    capped = np.minimum(epsilons, largest)
+    least = np.array([exp_minus_one(float(one)) + 1 for one in capped], dtype=Wide)
+    return least, np.where(epsilons <= largest, least, np.inf)
+
+
+def _around(odds: WideArray, powers: _Powers, doubt: Any) -> _Powers:
+    """Return both ends of e^epsilon·odds, where odds may have become 0, infinite or neither."""
+    odds = np.where(odds >= 0, odds, Wide(0))
+    lost = odds < np.finfo(Wide).tiny
+    with np.errstate(over="ignore", under="ignore"):
+        least = np.minimum(odds * powers[0], LARGEST_RATIO) * (1 - doubt)
+        most = np.where(lost, np.inf, odds) * powers[1] * (1 + doubt)
+    return least, most
 
 
 def _side(
@@ -339,30 +362,59 @@ def _side(
 
     For every s in ``moved``; at k = ±s all k beyond are taken together.
     """
-    size = abs(place)
     top = wide((1 - plus) * (1 - minus) / (1 - plus * minus))
     high, low = wide(plus), wide(minus)
-    # P[D = d] is top·plus^d above 0 and top·minus^−d below.
-    weight = top * low ** (moved - place)
-    odds = high ** (moved + place) / low ** (moved - place)
-    if size:
-        edge = moved == size
-        rest = top / wide(1 - plus) if place > 0 else top / wide(1 - minus)
-        weight = np.where(edge, rest * low ** (moved - place), weight)
-    return weight, odds, gamma(16.0 * int(moved.max()) + 24.0)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        # P[D = d] is top·plus^d above 0 and top·minus^−d below.
+        weight = top * low ** (moved - place)
+        # plus^(s + k)/minus^(s − k), without what both powers share.
+        odds = (high if place > 0 else 1 / low) ** (2 * abs(place))
+        odds = odds * wide(plus / minus) ** (moved - abs(place))
+    rest = 1 - (plus if place > 0 else minus)
+    weight = np.where((moved == abs(place)) & (place != 0), weight / wide(rest), weight)
+    return weight, odds, gamma(16.0 * int(moved.max()) + 32.0)
+
+
+def _parts(cover: Flood, beyond: int, place: int, tail: Any) -> PositiveParts:
+    """Return the outcomes u of W with the masses w(u) and w(u − place)."""
+    if place == 0:
+        one = np.ones(1, dtype=Wide)
+        return PositiveParts.of(one, one, Doubt(Wide(0)), settled=(1, 0))
+    few = (2 * beyond + 1) * cover.window(tail) <= _MOST_CELLS
+    return (_kept_parts if few else _kept_parts.__wrapped__)(cover, beyond, place, tail)
 
 
 @lru_cache(maxsize=160)
-def _parts(cover: Flood, beyond: int, place: int, tail: Any) -> tuple[PositiveParts, Law]:
-    """Return the outcomes u of W with the masses w(u) and w(u − place)."""
+def _kept_parts(cover: Flood, beyond: int, place: int, tail: Any) -> PositiveParts:
     law = cover.law(tail, beyond=beyond)
     size = len(law.mass) - beyond
     first = law.mass[:size]
+    doubt = Doubt(law.relative, cover.noise(len(law.mass)), law.missing)
+    error = 1 + law.relative + gamma(16.0 * beyond + 16.0)
+    # What is proven of all quotients w(u)/w(u − 1) settles what is too close to call.
     if place > 0:
         second = np.concatenate([np.zeros(place, dtype=Wide), law.mass[: size - place]])[:size]
+        left = law.mass[:place].sum() * error + doubt.noise
+        settled = (wide(cover.growth()) ** place * error, left)
     else:
         second = law.mass[-place : size - place]
-    return PositiveParts.of(first, second, law.relative), law
+        settled = ((1 / wide(cover.ratio)) ** -place * error, Wide(0))
+    return PositiveParts.of(first, second, doubt, settled=settled)
+
+
+@lru_cache(maxsize=4)
+def _parts_of_value(
+    mechanism: SignedDecoys, tail: Any
+) -> tuple[PositiveParts, WideArray, WideArray]:
+    """Return the value that loses an answer, and the masses and ratios of the one that gains."""
+    with_answer, without, doubt, settled = mechanism._view_of_value(tail)  # noqa: SLF001 - its half
+    held = with_answer > 0
+    here = with_answer[held]
+    return (
+        PositiveParts.of(without, with_answer, doubt, settled=settled),
+        here,
+        without[held] / here,
+    )
 
 
 def _shifted(joint: WideArray, one: int, other: int) -> tuple[WideArray, WideArray]:
@@ -389,25 +441,28 @@ def _shifted(joint: WideArray, one: int, other: int) -> tuple[WideArray, WideArr
 @lru_cache(maxsize=8)
 def _share_parts(mechanism: SignedDecoys, moved: int, order: int, tail: Any) -> PositiveParts:
     """Return what is seen of two answers, one ``moved`` steps above the other, in either order."""
-    joint, relative, _ = mechanism._joint(tail)  # noqa: SLF001 - its other half
+    joint, doubt = mechanism._joint(tail)  # noqa: SLF001 - its other half
     views = _shifted(joint, moved, -moved)[::order]
-    return PositiveParts.of(views[0], views[1], relative)
+    return PositiveParts.of(views[0], views[1], doubt)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def _joint_law(
     mechanism: SignedDecoys, reach: int, window: int, tail: Any
-) -> tuple[WideArray, Any, Any]:
-    flood, relative = mechanism._cover.bursts(window)  # noqa: SLF001 - its other half
-    size = reach + window + 1
-    plus, error = negative_binomial_masses(mechanism.plus_ratio, mechanism.share, size)
-    minus, _ = negative_binomial_masses(mechanism.minus_ratio, mechanism.share, size)
+) -> tuple[WideArray, Doubt]:
+    cover = mechanism._cover  # noqa: SLF001 - its other half
+    flood, relative = cover.bursts(window)
     short = min(reach, window)
+    plus, error = negative_binomial_masses(mechanism.plus_ratio, mechanism.share, reach + short)
+    minus, _ = negative_binomial_masses(mechanism.minus_ratio, mechanism.share, reach + short)
     joint = np.empty((2 * reach + 1, window), dtype=Wide)
     for place in range(-reach, reach + 1):
         up_by, down_by = max(place, 0), max(-place, 0)
         pairs = plus[up_by : up_by + short] * minus[down_by : down_by + short]
         joint[place + reach] = np.convolve(pairs, flood)[:window]
-    # Z± above the reach, min(Z±) above it, and W beyond the window.
+    # One tail each for Z⁺ and Z⁻ above the reach, min(Z⁺, Z⁻) above it, W beyond the window.
     missing = 4 * Wide(tail)
-    return joint, relative + 2 * error + gamma(short + 4.0), missing
+    # Masses that underflow are off by a smallest float for every factor that they have.
+    lost = joint.size * Wide(short) * (4 * (reach + short)) * np.finfo(Wide).smallest_subnormal
+    relative = relative + 2 * error + gamma(short + 4.0)
+    return joint, Doubt(relative, cover.noise(window) + lost, missing, lacking=missing)

@@ -30,9 +30,10 @@ from chaffinch.privacy.numerics.precision import (
     wide_exponential,
 )
 
+MOST_PLACES = 200_000
+"""A law with more masses than that is refused."""
 _TILTS = 400
-_LONGEST = 1_000_000
-"""A law of more masses than this is not worked out: it would take minutes."""
+_KEPT_BITS = 256
 
 
 @dataclass(frozen=True)
@@ -43,34 +44,29 @@ class Flood:
     ratio: Fraction
 
     def growth(self) -> Fraction:
-        """Return a c with w(u) ≤ c·w(u − 1) for every u ≥ 1, exactly.
+        """Return a c with w(u) ≤ c·w(u − 1) for every u ≥ 1, rounded up at the 70th digit.
 
         With θ_k = (k·λ_k + b^k)/c^k the masses v(u) = w(u)/c^u obey u·v(u) = Σ θ_k·v(u − k).
         If θ₁ ≤ 1 and no θ_k is larger than the one before, the line for u minus the line for
         u − 1 gives u·v(u) − (u − 1)·v(u − 1) ≤ v(u − 1): v never rises. The smallest such c
         is the largest of these quotients.
         """
-        weights = [k * rate + self.ratio**k for k, rate in enumerate(self.rates, start=1)]
-        weights = [Fraction(1), *weights, self.ratio ** (len(weights) + 1)]
-        pairs = zip(weights[1:], weights[:-1], strict=True)
-        return max(self.ratio, *(after / before for after, before in pairs))
+        return _growth(self)
 
     def window(self, tail: Any) -> int:
         """Return a T with P[W ≥ T] ≤ tail, by Chernoff's bound."""
         rates, sizes = self._floats()
-        least = math.log(1 / float(self.ratio))
+        # Near 1 the ratio has no digits left that a float could show; 1 − b has all of them.
+        rest = float(1 - self.ratio)
+        least = -math.log1p(-rest) if rest < 0.5 else -math.log(float(self.ratio))
         # Any tilt gives a bound; e^(tilt·K) must stay a float.
         most = min(least, 300.0 / len(sizes)) if len(sizes) else least
         tilts = np.geomspace(1e-7, 1.0, _TILTS)[:-1] * most
         bursts = np.expm1(np.outer(tilts, sizes)) @ rates
-        ratio = float(self.ratio)
-        pairs = math.log1p(-ratio) - np.log(-np.expm1(tilts - least))
+        pairs = math.log(rest) - np.log(-np.expm1(tilts - least))
         places = (bursts + pairs - float(np.log(Wide(tail)))) / tilts
         # A millionth more than asked covers the rounding of these logarithms.
-        size = math.ceil(float(places.min()) * (1 + 1e-6)) + 2
-        if size > _LONGEST:
-            raise GuaranteeNotProven("delta", asked=float(tail), lower=0.0, upper=1.0)
-        return size
+        return math.ceil(float(places.min()) * (1 + 1e-6)) + 2
 
     def law(self, tail: Any, *, beyond: int = 0) -> Law:
         """Return the law of W up to a window of ``tail``, and ``beyond`` masses after it.
@@ -86,13 +82,56 @@ class Flood:
 
     def bursts(self, size: int) -> tuple[WideArray, Any]:
         """Return the law of F alone and its relative error."""
+        if size > MOST_PLACES:
+            raise GuaranteeNotProven(
+                "delta",
+                asked=1.0,
+                upper=1.0,
+                hint=f"the law of the noise has {size} places, and at most {MOST_PLACES} are "
+                f"followed; take ratios farther from 1, or a smaller flood",
+            )
         steps = np.array([wide(k * rate) for k, rate in enumerate(self.rates, start=1)], dtype=Wide)
+        backwards = steps[::-1]
         mass = np.zeros(size, dtype=Wide)
         mass[0] = wide_exp(-sum(self.rates, Fraction(0)))
         for place in range(1, size):
-            known = mass[max(place - len(steps), 0) : place][::-1]
-            mass[place] = (steps[: len(known)] * known).sum() / place
+            known = mass[max(place - len(steps), 0) : place]
+            mass[place] = (backwards[len(steps) - len(known) :] * known).sum() / place
         return mass, gamma((len(steps) + 6.0) * (size + 1))
+
+    def noise(self, size: int) -> Any:
+        """Return how far ``size`` masses together are off because floats have a smallest one.
+
+        A product that underflows is off by at most the smallest float. The line for u has at
+        most 2K + 4 of them, and what it is off by reaches all later masses together e^Λ times
+        at most, Λ the sum of the rates: the recursion's answer to a 1 at place u is below its
+        answer to a 1 at place 0, moved, and that is P[F = ·]·e^Λ. The geometric part passes an
+        error on at most ``size`` times.
+        """
+        lines = Wide(size) * (2 * len(self.rates) + 4 + 2 * size)
+        smallest = np.finfo(Wide).smallest_subnormal
+        return 2 * lines * smallest / wide_exp(-sum(self.rates, Fraction(0)))
+
+
+@lru_cache(maxsize=64)
+def _growth(flood: Flood) -> Fraction:
+    """Return the largest quotient of neighbours, their upper end over the lower one before."""
+    rates = [k * rate for k, rate in enumerate(flood.rates, start=1)]
+    powers = (Fraction(1), Fraction(1))
+    found, before = flood.ratio, Fraction(1)
+    for rate in [*rates, Fraction(0)]:
+        # Powers of b are kept between two short numbers: exact ones would get long.
+        powers = _cut(powers[0] * flood.ratio), -_cut(-powers[1] * flood.ratio)
+        found = max(found, (rate + powers[1]) / before)
+        before = rate + powers[0]
+    return found
+
+
+def _cut(value: Fraction) -> Fraction:
+    """Return the number with so many leading bits that is nearest from below."""
+    shift = _KEPT_BITS + value.denominator.bit_length() - abs(value.numerator).bit_length()
+    scale = Fraction(2) ** shift
+    return math.floor(value * scale) / scale
 
 
 @lru_cache(maxsize=16)

@@ -15,7 +15,35 @@ import numpy as np
 from chaffinch.privacy.numerics.precision import Wide, WideArray, gamma
 
 LARGEST_RATIO = np.finfo(Wide).max ** Wide(0.25)
-"""Ratios are capped here, so that products of a few of them stay finite."""
+"""Lower ends of ratios are capped here, so that products of a few of them stay finite."""
+_NOTHING = Wide(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """How far the masses of two laws are off, as far as a hockey-stick of them is concerned.
+
+    For every set S of outcomes and either law, m the masses,
+
+        (1 − relative)·m(S) − noise ≤ true mass ≤ (1 + relative)·m(S) + noise,
+
+    but that the second law may have ``lacking`` more; and outside of all outcomes the first law
+    has at most ``missing``.
+    """
+
+    relative: Any
+    noise: Any = _NOTHING
+    missing: Any = _NOTHING
+    lacking: Any = _NOTHING
+
+    def below(self, ratio: Any) -> Any:
+        """Return how far first − ratio·second may be below what its masses say, beside shares."""
+        off = self.noise + self.lacking
+        return self.noise + ratio * off if off > 0 else off
+
+    def above(self, ratio: Any) -> Any:
+        """Return how far first − ratio·second may be above what its masses say, beside shares."""
+        return self.missing + (1 + ratio) * self.noise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,23 +55,32 @@ class PositiveParts:
     first: WideArray
     second: WideArray
     """Sums of the masses of the first 0, 1, 2, … outcomes."""
-    relative: Any
-    """Every mass is within this share of itself."""
+    doubt: Doubt
+    settled: tuple[Any, Any]
+    """A ratio x and an upper end of the sum there that is known from elsewhere."""
 
     @classmethod
-    def of(cls, first: WideArray, second: WideArray, relative: Any) -> PositiveParts:
+    def of(
+        cls,
+        first: WideArray,
+        second: WideArray,
+        doubt: Doubt,
+        *,
+        settled: tuple[Any, Any] = (0, 1),
+    ) -> PositiveParts:
         """Sort outcomes; those that the first law does not have never count."""
         held = first > 0
         here, there = first[held], second[held]
         with np.errstate(divide="ignore", over="ignore"):
-            ratios = np.where(there > 0, here / np.where(there > 0, there, 1), np.inf)
+            ratios = here / there
         order = np.argsort(-ratios, kind="stable")
         zero = np.zeros(1, dtype=Wide)
         return cls(
             -ratios[order],
             np.concatenate([zero, np.cumsum(here[order])]),
             np.concatenate([zero, np.cumsum(there[order])]),
-            relative,
+            doubt,
+            settled,
         )
 
     def ends(self, least: WideArray, most: WideArray) -> tuple[WideArray, WideArray]:
@@ -51,13 +88,22 @@ class PositiveParts:
 
         Lower: the value of one set of outcomes, whichever it is. Upper: the set that was chosen
         is the best one but for outcomes whose ratio is too close to x to call, and each of them
-        changes the sum by at most four times its relative error of the first law's mass.
+        changes the sum by at most four times its relative error of the first law's mass. And
+        the sum falls with a slope of at most 1, the whole second law, so from a ratio where it
+        is settled it is known at every other.
         """
-        total = self.relative + gamma(len(self.first) + 4.0)
-        near = 4 * self.relative + gamma(16.0)
+        doubt = self.doubt
+        total = doubt.relative + gamma(len(self.first) + 4.0)
+        near = 4 * doubt.relative + gamma(16.0)
         chosen = np.searchsorted(self.ratios, -least, side="left")
         maybe = np.searchsorted(self.ratios, -least * (1 - near), side="right")
-        low = self.first[chosen] * (1 - total) - most * self.second[chosen] * (1 + total)
-        high = self.first[chosen] * (1 + total) - least * self.second[chosen] * (1 - total)
-        high = high + near * self.first[maybe] * (1 + total)
+        first, second = self.first[chosen], self.second[chosen]
+        # An infinite x takes nothing from outcomes that the second law does not have.
+        taken = np.multiply(most, second, out=np.zeros_like(most), where=second > 0)
+        low = first * (1 - total) - taken * (1 + total)
+        high = first * (1 + total) - least * second * (1 - total)
+        high += near * self.first[maybe] * (1 + total)
+        low, high = low - doubt.below(most), high + doubt.above(least)
+        ratio, value = self.settled
+        high = np.minimum(high, value + np.maximum(ratio - least, 0) * (1 + gamma(2.0)))
         return np.maximum(low, 0), np.maximum(high, 0)
