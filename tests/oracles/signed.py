@@ -93,13 +93,19 @@ def outside(view: Cells) -> arb:
     return 1 - sum(view.values(), NOTHING)
 
 
+def moved_delta(law: Noise, moved: int, epsilon: float) -> arb:
+    """Return the larger delta of both directions where the answer moves by so many steps."""
+    ratio = ball(epsilon).exp()
+    higher, lower = law.moved(moved, 0), law.moved(0, moved)
+    up = stick(higher, lower, ratio, outside(higher))
+    return up.max(stick(lower, higher, ratio, outside(lower)))
+
+
 def steps_delta(law: Noise, steps: int, epsilon: float) -> arb:
     """Return the largest delta of a number: every change of the answer, in both directions."""
-    ratio, worst = ball(epsilon).exp(), NOTHING
+    worst = NOTHING
     for moved in range(1, steps + 1):
-        higher, lower = law.moved(moved, 0), law.moved(0, moved)
-        worst = worst.max(stick(higher, lower, ratio, outside(higher)))
-        worst = worst.max(stick(lower, higher, ratio, outside(lower)))
+        worst = worst.max(moved_delta(law, moved, epsilon))
     return worst
 
 

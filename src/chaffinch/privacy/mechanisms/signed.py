@@ -45,7 +45,7 @@ from chaffinch.privacy.numerics.precision import (
 
 QUESTIONS = ("bit", "choice", "number")
 MOST_STEPS = 1024
-_MOST_RATE = 600
+_MOST_RATE = 700
 """Of all bursts together: e^−rate must stay a float."""
 _MOST_BURST = 10_000
 _LEAST_RATIO = Fraction(1, 2**64)
