@@ -70,6 +70,14 @@ def probability(
     return exact
 
 
+def rate(parameter: str, value: object, *, most: int) -> Fraction:
+    """Return an exact rate from 0 to ``most``, read as a probability is."""
+    exact = _exact(value)
+    if exact is None or not 0 <= exact <= most:
+        raise InvalidInput(parameter, f"at least 0 and at most {most}", value)
+    return exact
+
+
 def flip_probability(value: object) -> Fraction:
     """Return the chance that a reported bit differs from the true one: 0 < q < 1/2."""
     return probability(

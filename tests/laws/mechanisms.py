@@ -67,4 +67,20 @@ audiences = st.builds(
     hashes=st.integers(1, 3),
     flip_probability=flips,
 )
-any_mechanism = audiences | bits() | decoyed | flipped_values | numbers | rows
+ratios = st.fractions(Fraction(1, 100), Fraction(4, 5), max_denominator=100)
+signed = st.builds(
+    privacy.SignedDecoys,
+    question=st.sampled_from(["bit", "choice"]),
+    plus_ratio=ratios,
+    minus_ratio=ratios,
+    flood=st.lists(st.fractions(Fraction(0), Fraction(3), max_denominator=20), max_size=4),
+    share=st.sampled_from([Fraction(1), Fraction(1), Fraction(1, 2)]),
+) | st.builds(
+    privacy.SignedDecoys,
+    question=st.just("number"),
+    plus_ratio=ratios,
+    minus_ratio=ratios,
+    flood=st.lists(st.fractions(Fraction(0), Fraction(3), max_denominator=20), max_size=4),
+    steps=st.integers(1, 4),
+)
+any_mechanism = audiences | bits() | decoyed | flipped_values | numbers | rows | signed

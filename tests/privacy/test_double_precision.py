@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 PROGRAM = """
+import math
+from itertools import product
 import numpy as np
 np.longdouble = np.float64
 from fractions import Fraction
@@ -32,6 +34,32 @@ for power in range(1000):
     bracket = count_outcomes(([Fraction(1), Fraction(-9)], [rare, 1 - rare]), 10)
     # A sum is above 0 when all ten are rare.
     assert Fraction(bracket.lower) <= 10 * rare**10 <= Fraction(bracket.upper), (power, bracket)
+from tests.oracles import balls, signed
+floods = [[], ["1/2"], ["0", "3/10", "1e-30"], ["2", "1/1000"]]
+ratios = [("1/3", "1/4"), ("1/1000000", "1/5"), ("1/18446744073709551616", "1/5")]
+for flood, (plus, minus), share, steps in product(floods, ratios, ["1", "2/3"], [1, 3]):
+    exact = dict(plus=Fraction(plus), minus=Fraction(minus), share=Fraction(share))
+    rates = [Fraction(rate) for rate in flood]
+    with balls.precision(300):
+        law = signed.noise(flood=rates, size=30, **exact)
+    mechanism = privacy.SignedDecoys(
+        question="number", plus_ratio=plus, minus_ratio=minus, flood=flood, share=share, steps=steps
+    )
+    for epsilon in (0.0, 0.7, 2.0, 30.0, 200.0):
+        with balls.precision(300):
+            truth = signed.steps_delta(law, steps, epsilon)
+        bracket = mechanism.delta(epsilon)
+        found = judge.ball_complaint(bracket, truth)
+        assert not found, (flood, plus, minus, share, steps, epsilon, found)
+        narrow = epsilon > 80 or bracket.upper <= float(truth.upper()) * (1 + 1e-6)
+        assert narrow, (mechanism, epsilon, bracket)
+a = math.exp(-0.4)
+flat = [(math.exp(0.2 * k) - a ** (2 * k)) / k for k in range(1, 43)]
+deep = privacy.SignedDecoys(question="bit", plus_ratio=a, minus_ratio=a, flood=flat)
+with balls.precision(300):
+    rates, ratio = balls.ball(sum(deep.flood)), balls.ball(deep.plus_ratio)
+    truth = (1 - ratio) * (-rates).exp()
+assert not judge.ball_complaint(deep.delta(5.0), truth), deep.delta(5.0)
 print("sound")
 """
 

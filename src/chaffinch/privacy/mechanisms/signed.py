@@ -322,12 +322,7 @@ def _check_flood(flood: object) -> tuple[Fraction, ...]:
     rule = f"a list of at most {_MOST_BURST} rates of at least 0, together at most {_MOST_RATE}"
     if isinstance(flood, str) or not isinstance(flood, Sequence) or len(flood) > _MOST_BURST:
         raise InvalidInput("flood", rule, flood)
-    rates = []
-    for rate in flood:
-        exact = Fraction(0)
-        if rate != 0:
-            exact = checks.probability("rate of the flood", rate, below=Fraction(_MOST_RATE))
-        rates.append(exact)
+    rates = [checks.rate("rate of the flood", rate, most=_MOST_RATE) for rate in flood]
     if sum(rates) > _MOST_RATE:
         raise InvalidInput("flood", rule, f"a sum of {float(sum(rates)):.6g}")
     return tuple(rates)
@@ -394,11 +389,12 @@ def _kept_parts(cover: Flood, beyond: int, place: int, tail: Any) -> PositivePar
     # What is proven of all quotients w(u)/w(u − 1) settles what is too close to call.
     if place > 0:
         second = np.concatenate([np.zeros(place, dtype=Wide), law.mass[: size - place]])[:size]
-        left = law.mass[:place].sum() * error + doubt.noise
-        settled = (wide(cover.growth()) ** place * error, left)
+        quotient, left = wide(cover.growth()), law.mass[:place].sum() * error + doubt.noise
     else:
         second = law.mass[-place : size - place]
-        settled = ((1 / wide(cover.ratio)) ** -place * error, Wide(0))
+        quotient, left = 1 / wide(cover.ratio), Wide(0)
+    with np.errstate(over="ignore"):
+        settled = (quotient ** abs(place) * error, left)
     return PositiveParts.of(first, second, doubt, settled=settled)
 
 
