@@ -252,6 +252,19 @@ def test_delta_reaches_down_to_the_smallest_floats() -> None:
     assert bracket.upper == pytest.approx(1e-300, rel=1e-6)
 
 
+def test_an_epsilon_that_may_be_infinite_has_a_lower_end() -> None:
+    """The flood leaves 1e-6 but for the last digits of floats: nobody knows on which side."""
+    found = FLAT.epsilon(1e-6)
+    assert found.upper == math.inf
+    assert 0.999999 < found.lower < 1.1
+
+
+def test_an_infinite_loss_leaves_no_gaussian_parameter() -> None:
+    found = FLAT.gaussian_mu()
+    assert found.upper == math.inf
+    assert 3.2 < found.lower < 3.3
+
+
 def test_at_the_knife_edge_the_bracket_stays_narrow() -> None:
     for epsilon in (1.0, math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)):
         assert FLAT.delta(epsilon).relative_width < 1e-11
@@ -301,6 +314,49 @@ def test_what_cannot_be_followed_is_refused_at_once(fields: dict[str, Any]) -> N
 def test_a_law_that_is_too_long_is_refused_before_it_is_made() -> None:
     with pytest.raises(GuaranteeNotProven, match=str(MOST_PLACES)):
         FLAT._cover.bursts(MOST_PLACES + 1)  # noqa: SLF001 - the one place that refuses
+
+
+# ---------------------------------------------------------------- many rounds
+
+ROUNDS: dict[str, tuple[dict[str, Any], float]] = {
+    "bit": ({}, 1e-4),
+    "unlike ratios": ({"minus_ratio": 0.6}, 1e-4),
+    "choice": ({"question": "choice", "plus_ratio": A * A, "minus_ratio": A * A}, 1e-3),
+    "number": (
+        {
+            "question": "number",
+            "plus_ratio": 0.88,
+            "minus_ratio": 0.88,
+            "steps": 3,
+            "flood": [4] * 4,
+        },
+        0.1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "delta"), ROUNDS.values(), ids=ROUNDS)
+def test_rounds_are_narrow(fields: dict[str, Any], delta: float) -> None:
+    found = privacy.compose(changed(FLAT, **fields), times=10).epsilon(delta)
+    assert found.upper <= found.lower * 1.001
+
+
+@given(mechanism=signed, epsilon=epsilons)
+def test_the_instance_is_no_worse_than_the_mechanism(
+    mechanism: SignedDecoys, epsilon: float
+) -> None:
+    pair = mechanism.instance()
+    assume(pair is not None)
+    assert pair is not None
+    for first, second in (pair, pair[::-1]):
+        assert first.sum() == pytest.approx(1, abs=1e-12)
+        excess = np.maximum(first - math.exp(epsilon) * second, 0).sum()
+        assert excess <= mechanism.delta(epsilon).upper * (1 + 1e-11) + 1e-15
+
+
+def test_an_instance_that_is_too_long_is_none() -> None:
+    assert changed(FLAT, share="1/2").instance() is None
+    assert changed(FLAT, question="choice", plus_ratio=0.99, minus_ratio=0.99).instance() is None
 
 
 # ---------------------------------------------------------------- refusals

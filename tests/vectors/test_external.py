@@ -20,6 +20,7 @@ STORED: dict[str, dict[str, Any]] = {
 }
 ONE_ROUND = [row for row in STORED.values() if row["parameters"].get("rounds") == 1]
 TEN_ROUNDS = [row for row in STORED.values() if row["parameters"].get("rounds") == 10]
+SIGNED = [row for row in STORED.values() if row["parameters"].get("times") == 10]
 GRID = 1e-6
 """Another accountant's loss grid: rounding up costs at most this much in every round."""
 
@@ -76,6 +77,17 @@ def test_ten_rounds_cover_the_all_zero_crowd(row: dict[str, Any]) -> None:
     )
     bracket = privacy.compose(mechanism, times=10).epsilon(parameters["delta"])
     assert bracket.upper >= float(row["value"]) - 10 * GRID - half_unit(row["value"])
+
+
+@pytest.mark.parametrize("row", SIGNED, ids=names)
+def test_ten_rounds_of_signed_decoys(row: dict[str, Any]) -> None:
+    """The published figures enclose the pair that the lower end composes; the upper is near."""
+    parameters = dict(row["parameters"])
+    times, delta = parameters.pop("times"), parameters.pop("delta")
+    bracket = privacy.compose(privacy.SignedDecoys(**parameters), times=times).epsilon(delta)
+    low, high = float(row["low"]), float(row["high"])
+    assert low <= bracket.lower <= high
+    assert low <= bracket.upper <= high * 1.0002
 
 
 def test_clone_pair_lies_in_the_published_interval() -> None:

@@ -19,14 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
-from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
+from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.floods import Flood, negative_binomial_masses
 from chaffinch.privacy.numerics.positive_parts import LARGEST_RATIO, Doubt, PositiveParts
 from chaffinch.privacy.numerics.precision import (
@@ -42,6 +42,7 @@ from chaffinch.privacy.numerics.precision import (
     up,
     wide,
 )
+from chaffinch.privacy.numerics.roots import find_crossing
 
 QUESTIONS = ("bit", "choice", "number")
 MOST_STEPS = 1024
@@ -53,6 +54,8 @@ _LEAST_RATIO = Fraction(1, 2**64)
 _MOST_CELLS = 3_000_000
 """Outcomes of the two-dimensional law, or of all laws of a number together, that are kept."""
 _FIRST_TAIL, _FIRST_TAIL_OF_SHARE = Wide(1e-40), Wide(1e-22)
+_INSTANCE_TAIL, _INSTANCE_ERROR = Wide(1e-20), 1e-13
+"""What ``instance`` promises of its masses."""
 
 
 @dataclass(frozen=True, init=False)
@@ -79,6 +82,8 @@ class SignedDecoys(Mechanism):
 
     view = "messages"
     method: Method = "exact"
+    profile_nodes: ClassVar[int] = 1025
+    """A profile is cheap here, and its infinite loss makes it bend sharply."""
 
     def __init__(
         self,
@@ -262,10 +267,9 @@ class SignedDecoys(Mechanism):
         target = checks.delta(delta)
         if self._always >= target:
             return Bracket(math.inf, math.inf)
-        try:
-            return solve_epsilon(self.delta, target, most=math.inf)
-        except GuaranteeNotProven as wide_open:
-            return Bracket(wide_open.lower, wide_open.upper)
+        low = find_crossing(lambda e: self.delta(e).lower, target, top=math.inf, tolerance=1e-10)
+        high = find_crossing(lambda e: self.delta(e).upper, target, top=math.inf, tolerance=1e-10)
+        return Bracket(min(low[0], high[1]), high[1])
 
     @cached_property
     def _always(self) -> float:
@@ -283,25 +287,33 @@ class SignedDecoys(Mechanism):
         return max(found)
 
     def instance(self) -> tuple[Floats, Floats] | None:
-        """Return the two laws of the view: of a bit, or of the largest change of a number."""
-        if self.question == "choice" or self.share < 1:
+        """Return the two laws of the view, at the largest change that a number can have."""
+        window = self._cover.window(_INSTANCE_TAIL) + self.steps
+        size = (window + 1) ** 2 if self.question == "choice" else window * (2 * self.steps + 1)
+        if self.share < 1 or size > _MOST_CELLS:
             return None
-        law = self._cover.law(Wide(1e-20), beyond=2 * self.steps)
-        if len(law.mass) * (2 * self.steps + 1) > _MOST_CELLS // 10:
+        if self.question == "choice":
+            gains, loses, doubt, _ = self._view_of_value(_INSTANCE_TAIL)
+            here, there = np.outer(gains, loses).ravel(), np.outer(loses, gains).ravel()
+        else:
+            here, there, doubt = self._views_of_change(self.steps)
+        if 2 * doubt.relative > _INSTANCE_ERROR:
             return None
-        # The place of W is counted from the same end for both laws.
-        size, moved = len(law.mass) - self.steps, np.array([self.steps])
+        return here.astype(np.float64), there.astype(np.float64)
+
+    def _views_of_change(self, moved: int) -> tuple[WideArray, WideArray, Doubt]:
+        """Return what is seen after two answers that are so many steps apart."""
+        law = self._cover.law(_INSTANCE_TAIL, beyond=moved)
         here, there = [], []
-        for place in range(-self.steps, self.steps + 1):
-            weight, odds, _ = _side(self.plus_ratio, self.minus_ratio, place, moved)
-            behind = np.zeros(max(place, 0), dtype=Wide)
-            ahead = np.zeros(max(-place, 0), dtype=Wide)
-            here.append(weight[0] * np.concatenate([ahead, law.mass])[:size])
-            there.append(weight[0] * odds[0] * np.concatenate([behind, law.mass])[:size])
-        return (
-            np.concatenate(here).astype(np.float64),
-            np.concatenate(there).astype(np.float64),
-        )
+        for place in range(-moved, moved + 1):
+            weight, odds, _ = _side(self.plus_ratio, self.minus_ratio, place, np.array([moved]))
+            # The place of W is counted from the same end for both laws.
+            empty = np.zeros(abs(place), dtype=Wide)
+            ends = np.concatenate([empty, law.mass])[: len(law.mass)], law.mass
+            first, second = ends if place < 0 else ends[::-1]
+            here.append(weight[0] * first)
+            there.append(weight[0] * odds[0] * second)
+        return np.concatenate(here), np.concatenate(there), Doubt(law.relative)
 
     @cached_property
     def _cover(self) -> Flood:
