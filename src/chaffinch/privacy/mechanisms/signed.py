@@ -53,7 +53,7 @@ _LEAST_RATIO = Fraction(1, 2**64)
 """Ratios lie so far from 0 and 1 at least: what a device can draw."""
 _MOST_CELLS = 3_000_000
 """Outcomes of the two-dimensional law, or of all laws of a number together, that are kept."""
-_FIRST_TAIL, _FIRST_TAIL_OF_SHARE = Wide(1e-40), Wide(1e-22)
+_FIRST_TAIL, _FIRST_TAIL_OF_SHARE = Wide(1e-40), Wide(1e-12)
 _INSTANCE_TAIL, _INSTANCE_ERROR = Wide(1e-20), 1e-13
 """What ``instance`` promises of its masses."""
 
@@ -230,8 +230,10 @@ class SignedDecoys(Mechanism):
         """Return both ends from the two-dimensional law of D and W."""
         least, most = _around(np.ones(1, dtype=Wide), powers, gamma(8.0))
         low, high = np.zeros(len(least), dtype=Wide), np.zeros(len(least), dtype=Wide)
+        # With equal ratios the law is its own mirror image.
+        orders = (1,) if self.plus_ratio == self.minus_ratio else (1, -1)
         for moved in range(1, self.steps + 1):
-            for order in (1, -1):
+            for order in orders:
                 found = _share_parts(self, moved, order, tail).ends(least, most)
                 low, high = np.maximum(low, found[0]), np.maximum(high, found[1])
         return low, high
