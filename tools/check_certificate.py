@@ -21,6 +21,9 @@ standard library are used, so nothing is rounded that is not rounded on purpose,
   all crowds in the other.
 * Whoever changes from one value to another leaves one sum and joins another. Seen in the mirror,
   leaving is joining, so a choice shows two independent sums, each a collection of one bit.
+* Signed decoys: the difference D of two geometric numbers of messages is independent of the
+  smaller one [chaffinch, docs/concepts/signed-decoys.md], so the view of one changed answer is a
+  sum over D of hockey-sticks of one law W against W moved by a few places.
 * What holds for two laws that are below a convex profile holds, over several rounds, for the
   pair of laws that has just this profile [Zhu, Dong, Wang 2022, theorem 10].
 """
@@ -47,6 +50,10 @@ LARGEST_FILE = 16 << 20
 FINE = 160
 UNIT = 1 << FINE
 """Growth factors such as e^epsilon are whole numbers of 1/UNIT."""
+MOST_PLACES = 200_000
+"""How many masses the law of pairs of signed decoys may have."""
+MOST_BURSTS = 1_000
+"""Beside ten times their mean, how many bursts the table of a device knows at most."""
 MOST_WORK = 60_000_000
 """How many masses of up to 64 bits may be computed before a check is refused as too long."""
 LEAST_DELTA = Fraction(1, 10**300)
@@ -283,7 +290,86 @@ class Decoys:
         return [-(-total // (UNIT << precision.bits)) + missing for total in totals]
 
 
-Counted = list[tuple[Bits | Decoys, int]]
+class Signed:
+    """Clear answers among signed decoys: geometric noise of both signs, and bursts of pairs.
+
+    W is the smaller number of both signs, geometric with ratio², and ``flood[k - 1]`` bursts of
+    k pairs on average. Only places where plus is ahead count: elsewhere W moved by m places is
+    at least ratio^2m times W, and e^epsilon is at least 1.
+    """
+
+    def __init__(self, ratio: Fraction, flood: list[Fraction], steps: int, *, choice: bool) -> None:
+        self.ratio, self.flood, self.steps, self.choice = ratio, flood, steps, choice
+
+    def cover(self, precision: Precision) -> list[int]:
+        """Return lower ends of P[W = u], u = 0, 1, …, until they are small for good."""
+        # A unit lost at one place grows to at most e^rates units: so many more are needed.
+        rates = sum(self.flood, Fraction(0))
+        more = int(rates * 3 / 2) + 2 * FINE
+        one = precision.one << more
+        steps = [k * rate for k, rate in enumerate(self.flood, start=1)]
+        factors = [(rate.numerator << FINE) // rate.denominator for rate in steps]
+        bursts, masses = [one * UNIT // exponential_above(rates)], [0]
+        square = self.ratio**2
+        stay, leave = (
+            (part.numerator << FINE) // part.denominator for part in (square, 1 - square)
+        )
+        least, rest = one >> precision.keep, one
+        while rest > least and len(masses) <= MOST_PLACES:
+            Work.spend(1 + len(factors) // 4, precision.bits + more)
+            place = len(masses)
+            masses.append((stay * masses[-1] + leave * bursts[-1]) >> FINE)
+            rest -= masses[-1]
+            recent = bursts[: -len(factors) - 1 : -1]
+            total = sum(a * b for a, b in zip(factors, recent, strict=False))
+            bursts.append(total // (place << FINE))
+        return [mass >> more for mass in masses[1:]]
+
+    def profile(self, growths: list[int], precision: Precision) -> list[int]:
+        """Return upper ends of delta at each growth factor."""
+        law = self.cover(precision)
+        if self.choice:
+            return self.profile_of_choice(law, growths, precision)
+        # Where plus is k ahead, an answer moves W by k, and D has the odds ratio^2k.
+        places = [
+            (Pair((0, law), (k, law), precision.one), int(self.ratio ** (2 * k) * UNIT))
+            for k in range(1, self.steps + 1)
+        ]
+        found = []
+        for growth in growths:
+            Work.spend(2 * len(places), precision.bits)
+            sums = [pair.excess(growth * odds >> FINE) for pair, odds in places]
+            found.append(-(-self.worst(sums) // UNIT))
+        return found
+
+    def worst(self, sums: list[int]) -> int:
+        """Return the largest delta over all changes of the answer by 1, 2, … steps."""
+        ratio, before, worst = self.ratio, Fraction(0), Fraction(0)
+        for excess in sums:
+            # P[D = 0] is (1 - ratio)/(1 + ratio), and P[D >= 0] is 1/(1 + ratio).
+            worst = max(worst, (before * (1 - ratio) + excess) / (1 + ratio))
+            before = Fraction(int((before + excess) * ratio) + 1)
+        return int(worst) + 1
+
+    def profile_of_choice(
+        self, law: list[int], growths: list[int], precision: Precision
+    ) -> list[int]:
+        """Return the same for one value that gains an answer and one that loses it."""
+        # Places with plus ahead share one ratio; the others show W, moved by one with the answer.
+        share = 1 / (1 + self.ratio)
+        here = [int(share * precision.one), *(int(share * self.ratio * mass) for mass in [0, *law])]
+        there = [int(share * self.ratio * precision.one), *(int(share * mass) for mass in law), 0]
+        gains = Pair((0, here), (0, there), precision.one)
+        loses = Pair((0, there), (0, here), precision.one)
+        found = []
+        for growth in growths:
+            excess = gains.excess_with(loses, growth, precision.one)
+            found.append(-(-excess // (UNIT * precision.one)))
+        return found
+
+
+Mechanism = Bits | Decoys | Signed
+Counted = list[tuple[Mechanism, int]]
 """Mechanisms, and how often each is seen."""
 
 
@@ -419,6 +505,23 @@ def exponential(epsilon: Fraction) -> int:
     return total
 
 
+def exponential_above(power: Fraction) -> int:
+    """Return a whole number of 1/UNIT above e^power, the same way."""
+    halvings = (power.numerator // power.denominator).bit_length() + 8
+    # Squaring doubles the relative error: as many bits more are kept.
+    fine = FINE + 2 * halvings
+    x = -(-(power.numerator << fine) // (power.denominator << halvings))
+    total, term, k = 1 << fine, 1 << fine, 1
+    while term > 1:
+        term = -(-term * x // (k << fine))
+        total, k = total + term, k + 1
+    # Terms fall by more than one half: what is left out is below the last of them.
+    total += term + 1
+    for _ in range(halvings):
+        total = -(-total * total >> fine)
+    return -(-total >> (fine - FINE))
+
+
 def local_growth(parts: Counted, most: int) -> int | None:
     """Return the largest ratio that one person's own reports can have, or None if above ``most``.
 
@@ -426,7 +529,7 @@ def local_growth(parts: Counted, most: int) -> int | None:
     """
     total = UNIT
     for mechanism, times in parts:
-        if isinstance(mechanism, Decoys):
+        if isinstance(mechanism, Decoys | Signed):
             return None
         ratio = -(-(1 - mechanism.flip) * UNIT // mechanism.flip)
         for _ in range(mechanism.copies * times):
@@ -450,6 +553,40 @@ def cut_chance(
     start, masses = precision.binomial(values - 1, flip)
     kept = sum(masses[: max(slots - start, 0)])
     return min(Fraction(precision.one - kept, precision.one) * records, Fraction(1))
+
+
+def dropped_chance(noise: Signed, share: Fraction, room: int) -> Fraction:
+    """Return an upper end of how far the noise of one report may be from its law.
+
+    It is dropped where it does not fit: 1 minus lower ends of P[N = n], n = 0 … room, where N
+    counts messages. Bursts of k of one sign come at the rate share·ratio^k/k, twice, and bursts
+    of k pairs at share·flood[k - 1]; n·P(n) is the sum over bursts of size·rate·P(n - size).
+    And it is drawn from tables of whole numbers of 2^-128, with one entry for every number of
+    bursts and one for every kind of burst; each is rounded down by less than two units.
+    """
+    ratio, bits = noise.ratio, 2 * FINE
+    # -ln(1 - ratio) from above: terms of its series, and a geometric series for the others.
+    term, total, k = 1 << bits, 0, 0
+    while term >> 40:
+        Work.spend(1, bits)
+        k += 1
+        term = -(-term * ratio.numerator // ratio.denominator)
+        total += -(-term // k)
+        need(k < MOST_PLACES, "a ratio is too close to 1")
+    total += int(term / (1 - ratio)) + 1
+    mean = share * (2 * Fraction(total, 1 << bits) + sum(noise.flood))
+    steps = [2 * share * ratio**size for size in range(1, room + 1)]
+    for pairs, rate in enumerate(noise.flood[: room // 2], start=1):
+        steps[2 * pairs - 1] += 2 * pairs * share * rate
+    factors = [int(step * UNIT) for step in steps]
+    masses = [(UNIT << FINE) // exponential_above(mean)]
+    for place in range(1, room + 1):
+        Work.spend(1 + place // 4, 2 * FINE)
+        found = sum(a * b for a, b in zip(factors, reversed(masses), strict=False))
+        masses.append(found // (place << FINE))
+    kinds = 2 * room + len(noise.flood)
+    entries = MOST_BURSTS + int(mean) * 10 + kinds * (int(mean) + 1)
+    return Fraction(UNIT - sum(masses), UNIT) + Fraction(2 * entries + 1, 1 << 128)
 
 
 def reached_delta(
@@ -556,6 +693,15 @@ def chance(value: Any, name: str, most: Fraction) -> Fraction:
     return number
 
 
+def rates_of(value: Any) -> list[Fraction]:
+    """Return the rates of a flood, whole numbers of 2^-64."""
+    need(isinstance(value, list) and len(value) <= 10_000, "a flood is no list of rates")
+    found = [matching(one, "rate", r"(0|[1-9][0-9]{0,22})/2\^64") for one in value]
+    rates = [Fraction(int(one[1]), 1 << 64) for one in found]
+    need(sum(rates) <= 700, "a flood is too large")
+    return rates
+
+
 def flip_of(value: Any) -> Fraction:
     """Return a flip probability, which is below one half."""
     return chance(value, "flip probability", Fraction((1 << 63) - 1, 1 << 64))
@@ -571,7 +717,7 @@ class Part:
         self.shape = shape
         self.answers = whole(answers, "number of answers", 0, 10**6)
         self.users, self.smallest, self.cut = users, smallest, Fraction(0)
-        builders: dict[tuple[str, str], Callable[[list[list[int]]], tuple[Bits | Decoys, int]]] = {
+        builders: dict[tuple[str, str], Callable[[list[list[int]]], tuple[Mechanism, int]]] = {
             ("flips", "bit"): self.bits,
             ("flips", "flags"): self.bits,
             ("flips", "choice"): self.choice,
@@ -579,6 +725,10 @@ class Part:
             ("decoys", "bit"): self.clear,
             ("decoys", "choice"): self.clear,
             ("encoded", "number"): self.number,
+            ("signed-decoys", "bit"): self.signed,
+            ("signed-decoys", "flags"): self.signed,
+            ("signed-decoys", "choice"): self.signed,
+            ("signed-decoys", "number"): self.signed,
         }
         build = builders.get((str(kind), str(shape)))
         need(isinstance(runs, list) and len(runs) <= 10**5, "runs are no list")
@@ -641,6 +791,22 @@ class Part:
             last = resolution * (self.users - 1)
             return Bits(flip_of(flip), resolution, 1, last, runs), 1
         return Bits(flip_of(flip), 1, 1, self.users - 1, runs), resolution
+
+    def signed(self, runs: list[list[int]]) -> tuple[Signed, int]:
+        """Return signed decoys of one value, for as many rounds as there are flags."""
+        number = self.shape == "number"
+        names = ("ratio", "flood", "cut_for", "room", *(("steps",) if number else ()))
+        ratio, flood, cut_for, room, *steps = self.take(*names)
+        need(runs == [], "signed decoys have no crowds to cover")
+        share = Fraction(1, whole(cut_for, "number of users that noise is cut for", 1, self.users))
+        whole(room, "room for noise", 0, 10**4)
+        values = 1 if self.shape in ("bit", "number") else whole(self.answers, "answers", 1, 10**6)
+        # Farther from 1 than any noise that fits: a nearer ratio would only take long.
+        ratio = chance(ratio, "ratio", Fraction((1 << 20) - 1, 1 << 20))
+        count = whole(steps[0], "number of steps", 1, 1_000) if number else 1
+        found = Signed(ratio, rates_of(flood), count, choice=self.shape == "choice")
+        self.cut = min(dropped_chance(found, share * values, room) * self.users, Fraction(1))
+        return found, values if self.shape == "flags" else 1
 
 
 def check(document: Any) -> str:
@@ -726,7 +892,7 @@ def check_promise(plan: Any, certificate: Any) -> None:
     need(people == own, "the plan counts on another crowd in its words")
     need(method in ("exact", "upper-bound"), "the plan's method is not known here")
     if local != "infinite":
-        clear = any(part["protocol"] == "decoys" for part in parts)
+        clear = any(part["protocol"] in ("decoys", "signed-decoys") for part in parts)
         need(not clear, "the plan has clear values, and no local guarantee")
         least = sum((local_loss(part) for part in parts), Fraction(0)) * rounds
         need(real(local, "local epsilon") >= least, "the plan's local epsilon is too small")
@@ -758,11 +924,11 @@ def part_of(asked: Any) -> dict[str, Any]:
     name, question, protocol = take(asked, "a question", "name", "question", "protocol")
     shape, answers = shape_of(question)
     parameters = {key: value for key, value in protocol.items() if key != "kind"}
-    for key in ("flip_probability", "decoy_rate"):
+    for key in ("flip_probability", "decoy_rate", "ratio"):
         if key in parameters:
-            grains = exact(parameters[key], key) * (1 << 64)
-            need(grains.denominator == 1, f"the {key} is not a whole number of 2^-64")
-            parameters[key] = f"{grains}/2^64"
+            parameters[key] = in_grains(parameters[key], key)
+    if isinstance(parameters.get("flood"), list):
+        parameters["flood"] = [in_grains(rate, "rate of a flood") for rate in parameters["flood"]]
     return {
         "name": name,
         "question": shape,
@@ -770,6 +936,13 @@ def part_of(asked: Any) -> dict[str, Any]:
         "protocol": protocol["kind"],
         "parameters": parameters,
     }
+
+
+def in_grains(value: Any, name: str) -> str:
+    """Return a decimal of a plan as a certificate writes it, a whole number of 2^-64."""
+    grains = exact(value, name) * (1 << 64)
+    need(grains.denominator == 1, f"the {name} is not a whole number of 2^-64")
+    return f"{grains}/2^64"
 
 
 def exact(value: Any, name: str) -> Fraction:
@@ -831,6 +1004,10 @@ def messages_of(part: Any) -> tuple[int, int]:
         return own["resolution"], 1 if own["together"] else own["resolution"]
     if part["protocol"] == "decoys":
         return 1 + own["decoy_slots"], answers
+    if part["protocol"] == "signed-decoys":
+        values = answers if part["question"] in ("choice", "flags") else 1
+        sent = values if part["question"] == "flags" else own.get("steps", 1)
+        return sent + own["room"], 2 * values
     if part["question"] == "choice":
         return min(own["slots"], answers) * (1 + own.get("decoys", 0)), answers
     bits = 1 if part["question"] == "bit" else answers

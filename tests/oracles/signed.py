@@ -93,25 +93,23 @@ def outside(view: Cells) -> arb:
     return 1 - sum(view.values(), NOTHING)
 
 
-def moved_delta(law: Noise, moved: int, epsilon: float) -> arb:
+def moved_delta(law: Noise, moved: int, ratio: arb) -> arb:
     """Return the larger delta of both directions where the answer moves by so many steps."""
-    ratio = ball(epsilon).exp()
     higher, lower = law.moved(moved, 0), law.moved(0, moved)
     up = stick(higher, lower, ratio, outside(higher))
     return up.max(stick(lower, higher, ratio, outside(lower)))
 
 
-def steps_delta(law: Noise, steps: int, epsilon: float) -> arb:
+def steps_delta(law: Noise, steps: int, ratio: arb) -> arb:
     """Return the largest delta of a number: every change of the answer, in both directions."""
     worst = NOTHING
     for moved in range(1, steps + 1):
-        worst = worst.max(moved_delta(law, moved, epsilon))
+        worst = worst.max(moved_delta(law, moved, ratio))
     return worst
 
 
-def choice_delta(law: Noise, epsilon: float) -> arb:
+def choice_delta(law: Noise, ratio: arb) -> arb:
     """Return the delta of (one more plus here, none there) against the other way round."""
-    ratio = ball(epsilon).exp()
     held, free = law.moved(1, 0), law.cells
     places = [(held.get(seen, NOTHING), chance) for seen, chance in free.items()]
     total = NOTHING

@@ -55,9 +55,10 @@ class Setting:
     def truth(self) -> arb:
         with balls.precision(BITS):
             law = signed.noise(self.plus, self.minus, self.flood, self.share, self.size)
+            ratio = balls.ball(self.epsilon).exp()
             if self.question == "choice":
-                return signed.choice_delta(law, self.epsilon)
-            return signed.steps_delta(law, self.steps, self.epsilon)
+                return signed.choice_delta(law, ratio)
+            return signed.steps_delta(law, self.steps, ratio)
 
 
 def draw_ratio(source: random.Random, most: float) -> Fraction:

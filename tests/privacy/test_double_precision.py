@@ -47,7 +47,7 @@ for flood, (plus, minus), share, steps in product(floods, ratios, ["1", "2/3"], 
     )
     for epsilon in (0.0, 0.7, 2.0, 30.0, 200.0):
         with balls.precision(300):
-            truth = signed.steps_delta(law, steps, epsilon)
+            truth = signed.steps_delta(law, steps, balls.ball(epsilon).exp())
         bracket = mechanism.delta(epsilon)
         found = judge.ball_complaint(bracket, truth)
         assert not found, (flood, plus, minus, share, steps, epsilon, found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import chaffinch as cf
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.planning.certificate import _CERTIFICATE_FORMAT, Certificate, _part
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips
+from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Signed
 from chaffinch.wire.documents import identified
 from tests.cli.conftest import Done
 from tests.tools.checker import PATH, checker
@@ -30,7 +31,15 @@ def drawable(chance: float) -> Fraction:
     return Fraction(int(chance * 2**64), 2**64)
 
 
+def flat(ratio: Fraction, growth: float, bursts: int) -> tuple[Fraction, ...]:
+    """Return the flood of signed decoys whose masses never rise faster than ``growth``."""
+    rates = ((growth**k - float(ratio) ** (2 * k)) / k for k in range(1, bursts + 1))
+    return tuple(Fraction(math.ceil(rate * 2**40), 2**40) for rate in rates)
+
+
 FLIP = drawable(0.03)
+NEAR, FAR = drawable(0.67), drawable(0.9)
+SIGNED = Signed(NEAR, flat(NEAR, 1.2, 12), USERS, 60)
 PARTS = {
     "bit": Part("bit", cf.Bit(), Flips(FLIP)),
     "copies": Part("copies", cf.Bit(), Flips(FLIP, 3)),
@@ -45,6 +54,12 @@ PARTS = {
     ),
     "total": Part("total", cf.Number(0, 60), Encoded(FLIP, 4, together=True)),
     "steps": Part("steps", cf.Number(0, 60), Encoded(FLIP, 3, together=False)),
+    "signed": Part("signed", cf.Bit(), SIGNED),
+    "signed choice": Part("signed choice", cf.Choice(range(6)), SIGNED),
+    "signed flags": Part("signed flags", cf.Flags(["a", "b", "c"]), SIGNED),
+    "signed number": Part(
+        "signed number", cf.Number(0, 60), Signed(FAR, flat(FAR, 1.05, 25), USERS, 300, 4)
+    ),
 }
 
 
@@ -90,7 +105,13 @@ def test_every_protocol_and_question(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("names", "rounds"),
-    [(("bit",), 2), (("bit",), 5), (("clear", "bit"), 1), (("cut", "total", "clear bit"), 2)],
+    [
+        (("bit",), 2),
+        (("bit",), 5),
+        (("clear", "bit"), 1),
+        (("cut", "total", "clear bit"), 2),
+        (("signed", "bit"), 3),
+    ],
 )
 def test_several_questions_and_rounds(names: tuple[str, ...], rounds: int) -> None:
     plan, document = certified(*names, rounds=rounds)
@@ -114,7 +135,9 @@ def test_what_trusts_no_shuffler() -> None:
         assert verdict(document) == "proven"
 
 
-@pytest.mark.parametrize("name", ["bit", "cut", "clear", "flipped decoys", "total", "steps"])
+@pytest.mark.parametrize(
+    "name", ["bit", "cut", "clear", "flipped decoys", "total", "steps", "signed", "signed number"]
+)
 def test_a_smaller_promise_is_not_proven(name: str) -> None:
     _, document = certified(name)
 
@@ -216,6 +239,37 @@ def test_a_changed_certificate_does_not_match_its_id() -> None:
     changed = json.loads(json.dumps(document))
     changed["claim"]["rounds"] = 2
     assert "match its id" in verdict(changed)
+
+
+SIGNED_CHANGES: dict[str, tuple[str, Any, str]] = {
+    "less noise": ("ratio", f"{int(0.6 * 2**64)}/2^64", "only proven"),
+    "no noise": ("ratio", "0/2^64", "written"),
+    "noise without end": ("ratio", f"{2**64 - 1}/2^64", "large"),
+    "no flood": ("flood", [], "only proven"),
+    "a shorter flood": ("flood", [f"{2**63}/2^64"] * 11, "only proven"),
+    "a huge flood": ("flood", [f"{2 * 10**22}/2^64"], "large"),
+    "a flood of floats": ("flood", [1.5], "written"),
+    "a flood of nothing": ("flood", None, "list"),
+    "no room": ("room", 3, "only proven"),
+    "cut for more": ("cut_for", USERS + 1, "whole number"),
+    "cut for nobody": ("cut_for", 0, "whole number"),
+    "steps of a bit": ("steps", 4, "other fields"),
+}
+
+
+@pytest.mark.parametrize("name", SIGNED_CHANGES)
+def test_tampered_signed_decoys_prove_nothing(name: str) -> None:
+    field, value, reason = SIGNED_CHANGES[name]
+    change = _set("parts", 0, "parameters", field, to=value)
+    assert reason in tampered(certified("signed")[1], change)
+
+
+def test_other_changes_of_signed_decoys_prove_nothing() -> None:
+    _, document = certified("signed number")
+    assert "only proven" in tampered(document, _set("parts", 0, "parameters", "steps", to=8))
+    assert "crowds" in tampered(document, _set("parts", 0, "runs", to=[[0, USERS - 1]]))
+    fewer = _set("claim", "crowd", to=USERS - 1)
+    assert "cut for" in tampered(document, fewer)
 
 
 @pytest.mark.parametrize(

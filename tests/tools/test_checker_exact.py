@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from tests.oracles import exact, exact_views
+from tests.oracles import balls, exact, exact_views, signed
 from tests.tools.checker import checker
 
 UNIT: int = checker.UNIT
@@ -107,6 +107,49 @@ def test_decoys(decoys: int, values: int, rate: Fraction) -> None:
     for reached, growth in zip(found, GROWTHS, strict=True):
         truth = exact.decoyed_delta(decoys, values, below(growth), rate)
         assert_just_above(reached, precision, truth)
+
+
+FLOODS = [[], [Fraction(1, 2)], [Fraction(0), Fraction(3, 10)], [Fraction(2), Fraction(1, 9)]]
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_signed_decoys(flood: list[Fraction], steps: int) -> None:
+    """Against every outcome in balls; no steps stand for a choice."""
+    ratio, size = (Fraction(1, 3), 48) if steps else (Fraction(1, 50), 11)
+    flood = flood if steps else [rate / 50 for rate in flood]
+    precision = checker.Precision(Fraction(1, 10**15))
+    mechanism = checker.Signed(ratio, flood, max(steps, 1), choice=not steps)
+    found = mechanism.profile([units(growth) for growth in GROWTHS], precision)
+    with balls.precision(300):
+        law = signed.noise(ratio, ratio, flood, Fraction(1), size)
+        for reached, growth in zip(found, GROWTHS, strict=True):
+            times = balls.ball(below(growth))
+            truth = (
+                signed.steps_delta(law, steps, times) if steps else signed.choice_delta(law, times)
+            )
+            proven = balls.ball(Fraction(reached, precision.one))
+            assert not proven < truth
+            assert not proven > truth + balls.ball(CLOSE)
+
+
+def test_noise_that_does_not_fit() -> None:
+    """Messages of one report: the sum of both numbers of the noise of a share of the users."""
+    ratio, flood, share, room = Fraction(1, 3), [Fraction(1, 2), Fraction(1, 4)], Fraction(1, 7), 12
+    found = checker.dropped_chance(checker.Signed(ratio, flood, 1, choice=False), share, room)
+    with balls.precision(300):
+        law = signed.noise(ratio, ratio, flood, share, room + 1)
+        kept = sum(chance for (plus, minus), chance in law.cells.items() if plus + minus <= room)
+        assert not balls.ball(found) < 1 - kept
+        assert balls.ball(found) < (1 - kept) * (1 + balls.ball(Fraction(1, 10**9)))
+
+
+@pytest.mark.parametrize("power", ["1/1000", "1", "14", "699"])
+def test_the_exponential_from_above(power: str) -> None:
+    found = Fraction(checker.exponential_above(Fraction(power)), UNIT)
+    with balls.precision(2400):
+        truth = balls.ball(Fraction(power)).exp()
+        assert truth < balls.ball(found) < truth * (1 + balls.ball(Fraction(1, 10**40)))
 
 
 def test_a_run_is_at_least_as_bad_as_each_of_its_crowds() -> None:

@@ -63,7 +63,7 @@ class Row:
             ratio, share = Fraction(self.ratio), Fraction(self.share)
             law = signed.noise(ratio, ratio, flood, share, self.size)
             # The largest change is the worst one here; the package looks at all of them.
-            found = signed.moved_delta(law, self.steps, self.epsilon)
+            found = signed.moved_delta(law, self.steps, balls.ball(self.epsilon).exp())
             good = min(25, int(found.rel_accuracy_bits() / 3.33))
             return str(found.mid().str(good, radius=False))
 

@@ -122,8 +122,15 @@ def _part(part: Part) -> dict[str, Any]:
         "answers": len(answer_labels(part.question)) if named else 0,
         "protocol": part.protocol.kind,
         "parameters": {
-            name: fraction_text(name, value) if isinstance(value, Fraction) else value
+            name: _text(name, value)
             for name, value in vars(part.protocol).items()
             if value is not None
         },
     }
+
+
+def _text(name: str, value: Any) -> Any:
+    """Return a parameter as it stands in a certificate: rationals are texts."""
+    if isinstance(value, tuple):
+        return [_text(name, one) for one in value]
+    return fraction_text(name, value) if isinstance(value, Fraction) else value

@@ -43,6 +43,8 @@ _STEPS, _MOST_STEPS = 200, 4_000
 """The grid of losses: so many steps across the narrowest profile, at most so many across all."""
 _INFINITE = 1e-4
 """The share of delta that losses behind the last node of the grid may take."""
+_FARTHEST = 600.0
+"""At such an epsilon only infinite losses are left."""
 _EXCESSES = (0.02, 0.005, 0.001)
 """How far above a profile runs may be: fewer runs first, closer ones if that proves too little."""
 
@@ -194,7 +196,7 @@ def covering_pairs(crowds: BitCrowds, epsilon: float, delta: float) -> list[Run]
 def _cover_rounds(parts: Sequence[tuple[Mechanism, int]], epsilon: float, delta: float) -> Cover:
     """Return runs that stay near the profile of each mechanism, and a grid that is fine enough."""
     rounds = sum(times for _, times in parts)
-    reach = [unit.epsilon(delta * _INFINITE / rounds).upper for unit, _ in parts]
+    reach = [_reach(unit, delta * _INFINITE / rounds) for unit, _ in parts]
     step = max(min(reach) / _STEPS, max(reach) / _MOST_STEPS)
     growth = Fraction(math.exp(step)).limit_denominator(10**9)
     nodes = math.ceil(max(reach) / math.log(growth)) + 1
@@ -216,6 +218,15 @@ def _cover_rounds(parts: Sequence[tuple[Mechanism, int]], epsilon: float, delta:
     raise GuaranteeNotProven(
         f"delta at epsilon {epsilon:g} over {rounds} rounds", upper=reached, most=delta
     )
+
+
+def _reach(unit: Mechanism, least: float) -> float:
+    """Return an epsilon beyond which at most ``least`` is left, but for what always leaks."""
+    found = unit.epsilon(least).upper
+    if math.isinf(found):
+        always = unit.delta(_FARTHEST).upper
+        found = unit.epsilon(min(always * (1 + _INFINITE), 1.0)).upper
+    return found
 
 
 def _cover_profile(unit: Mechanism, epsilons: Floats, excess: float) -> tuple[list[Run], Floats]:

@@ -222,7 +222,8 @@ class SignedDecoys(Mechanism):
         without = np.concatenate([[wide(plus) * above], below * law.mass])
         doubt = Doubt(law.relative + gamma(10.0), self._cover.noise(len(law.mass)), law.missing)
         largest = wide(max(self._cover.growth() / minus, plus)) * (1 + gamma(4.0))
-        return with_answer, without, doubt, (largest, without[1] * (1 + doubt.relative))
+        left = without[1] * (1 + doubt.relative) + doubt.noise
+        return with_answer, without, doubt, (largest, left)
 
     # -------------------------------------------------------------------- fewer honest users
 
