@@ -173,9 +173,10 @@ class SignedDecoys(Mechanism):
         high = np.zeros_like(low)
         moved = np.arange(1, self.steps + 1)
         ratios = {(self.plus_ratio, self.minus_ratio), (self.minus_ratio, self.plus_ratio)}
+        few = self.steps == 1 or self._cover.window(tail) * (2 * self.steps + 1) <= _MOST_CELLS
         for place in range(-self.steps, self.steps + 1):
             among = moved >= max(abs(place), 1)
-            parts = _parts(self._cover, self.steps, place, tail)
+            parts = (_parts if few else _parts.__wrapped__)(self._cover, self.steps, place, tail)
             for direction, (plus, minus) in enumerate(ratios):
                 weight, odds, doubt = _side(plus, minus, place, moved[among])
                 found = parts.ends(*_around(odds[:, None], powers, doubt))
@@ -385,17 +386,12 @@ def _side(
     return weight, odds, gamma(16.0 * int(moved.max()) + 32.0)
 
 
+@lru_cache(maxsize=160)
 def _parts(cover: Flood, beyond: int, place: int, tail: Any) -> PositiveParts:
     """Return the outcomes u of W with the masses w(u) and w(u − place)."""
     if place == 0:
         one = np.ones(1, dtype=Wide)
         return PositiveParts.of(one, one, Doubt(Wide(0)), settled=(1, 0))
-    few = (2 * beyond + 1) * cover.window(tail) <= _MOST_CELLS
-    return (_kept_parts if few else _kept_parts.__wrapped__)(cover, beyond, place, tail)
-
-
-@lru_cache(maxsize=160)
-def _kept_parts(cover: Flood, beyond: int, place: int, tail: Any) -> PositiveParts:
     law = cover.law(tail, beyond=beyond)
     size = len(law.mass) - beyond
     first = law.mass[:size]
