@@ -121,11 +121,16 @@ def _ask_delta(epsilon: float) -> Callable[..., crowds.Ends]:
 
 
 def complaints(judged: Callable[[random.Random], str | None], seed: int, count: int) -> list[str]:
-    """Return every complaint among ``count`` settings; most of them must have been judged."""
+    """Return every complaint among ``count`` settings that were judged; no one may be rare."""
     source = random.Random(seed)
-    found = [judged(source) for _ in range(count)]
-    assert sum(one is not None for one in found) > count / 4
-    return [one for one in found if one]
+    found: list[str] = []
+    for _ in range(5 * count):
+        complaint = judged(source)
+        if complaint is not None:
+            found.append(complaint)
+        if len(found) == count:
+            return [one for one in found if one]
+    raise AssertionError("the ridge gave up on most settings")
 
 
 @pytest.mark.parametrize("judged", [rational_complaint, ball_complaint])
@@ -147,7 +152,7 @@ def test_every_crowd_and_threshold_often(judged: Callable[[random.Random], str |
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_beside_the_search_by_boxes_often() -> None:
-    assert complaints(search_complaint, 4, 1_500) == []
+    assert complaints(search_complaint, 4, 1_000) == []
 
 
 @pytest.mark.parametrize(
