@@ -9,6 +9,7 @@ import numpy as np
 from benchmarks.findings import Finding, Goal, Line, milliseconds, processor_seconds, ratio
 from benchmarks.pipeline.variants import calibrated
 from chaffinch.protocols import Protocol
+from chaffinch.protocols.base import answer_labels
 from chaffinch.questions import Bit, Choice, Question
 from chaffinch.sampling import secure_words
 
@@ -38,6 +39,6 @@ def findings() -> Iterator[Finding]:
 def _job(question: Question, variant: str) -> Callable[[], object]:
     (part,) = calibrated(question, variant, USERS, PROMISE).parts
     protocol: Protocol = part.protocol
-    values = 2 if question.shape == "bit" else len(question.labels)
+    values = 2 if question.shape == "bit" else len(answer_labels(question))
     answers = np.random.default_rng(1).integers(0, values, USERS).astype(np.uint32)
     return lambda: protocol.encode_many(question, answers, secure_words())
