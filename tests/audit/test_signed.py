@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from chaffinch.planning.plan import Part
 from chaffinch.simulate import Audit, Pipeline, audit
 from chaffinch.simulate.attacks import Attack, worst_attack
+from chaffinch.simulate.audits import claim
 from tests.audit import plants
 from tests.simulate.settings import SMALL, planned, signed
 
@@ -92,6 +93,14 @@ def test_no_crowd_is_worse_than_another() -> None:
     attack = worst_attack(part_of("choice signed"), 20, 1.0)
     assert (attack.joined, attack.opposed) == (19, 0)
     assert attack.codes.tolist() == [0, 1, 2, 3]
+
+
+def test_nothing_is_claimed_for_a_crowd_that_is_too_small() -> None:
+    """A tenth of the flood may all be missing: no epsilon holds, cut reports or not."""
+    part = part_of("bit signed")
+    assert part.protocol.overflow(part.question) > 0
+    assert claim(part, 2, 0.05) == math.inf
+    assert claim(part, 20, 0.05) < 5
 
 
 # ------------------------------------------------------------------------------- plants

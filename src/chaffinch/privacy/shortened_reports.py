@@ -104,7 +104,9 @@ class Shortened(Mechanism):
         """Return an epsilon that holds, from the inner one at a little less than ``target``."""
         for room in (1.0, 0.999, 0.99, 0.9, 0.5):
             upper = self.inner.epsilon(room * target).upper
-            if math.isfinite(upper) and self.delta(upper).upper <= target:
+            if math.isinf(upper):
+                break
+            if self.delta(upper).upper <= target:
                 return upper
         return solve_epsilon(self.delta, target, most=self.local_epsilon).upper
 
