@@ -40,7 +40,7 @@ def table(name, size):
 def work(name, size):
     plan = plans.flipped(size, values, Fraction(1, 32))
     local = Local(workers=2, memory=4 << 20)
-    encoded, shuffled = folder / "e.parquet", folder / "s.parquet"
+    encoded, shuffled = folder / f"{size}.e.parquet", folder / f"{size}.s.parquet"
     local.encode(table(name, size), plan, encoded)
     local.shuffle([encoded], plan, shuffled)
     return plan, int(local.tally([shuffled], plan).counts.sum())

@@ -90,7 +90,7 @@ def test_where_composition_proves_nothing_the_local_guarantee_counts(tmp_path: P
     wide = made.create(tmp_path / "wide", cap=privacy.Target(2 * both.local_epsilon, 1e-30))
     wide.charge(twice, "a")
     assert wide.spent().epsilon == both.local_epsilon
-    narrow = made.create(tmp_path / "narrow", cap=privacy.Target(0.9 * both.local_epsilon, 1e-30))
+    narrow = made.create(tmp_path / "narrow", cap=privacy.Target(0.2 * both.local_epsilon, 1e-30))
     with pytest.raises(BudgetExhausted):
         narrow.charge(twice, "a")
 

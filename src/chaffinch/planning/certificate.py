@@ -8,7 +8,7 @@ whole numbers alone; it imports nothing of this library, and the search proves n
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,9 +122,9 @@ def _part(part: Part) -> dict[str, Any]:
         "answers": len(answer_labels(part.question)) if named else 0,
         "protocol": part.protocol.kind,
         "parameters": {
-            name: _text(name, value)
-            for name, value in vars(part.protocol).items()
-            if value is not None
+            field.name: _text(field.name, getattr(part.protocol, field.name))
+            for field in fields(part.protocol)
+            if getattr(part.protocol, field.name) is not None
         },
     }
 
