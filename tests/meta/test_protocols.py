@@ -48,8 +48,8 @@ def test_the_rule_finds_names(tmp_path: Path) -> None:
 
 
 def test_every_protocol_is_in_the_registry() -> None:
-    known: set[type] = set()
-    fresh: set[type] = {Protocol}
+    known: set[type[Protocol]] = set()
+    fresh: set[type[Protocol]] = {Protocol}
     while fresh:
         known |= fresh
         fresh = {sub for one in fresh for sub in one.__subclasses__()}
