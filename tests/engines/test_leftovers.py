@@ -7,14 +7,18 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from chaffinch import reach
 from chaffinch.engines.local import Local
+from chaffinch.errors import StorageFault
+from chaffinch.storage import leftovers
 from chaffinch.storage.files import atomic
-from chaffinch.storage.leftovers import remove_leftovers, staging_folder
+from chaffinch.storage.leftovers import alone_in, remove_leftovers, staging_folder
+from chaffinch.storage.locks import try_lock
 from tests.engines import plans
 
 PLAN = plans.clear(20, 5)
@@ -112,6 +116,40 @@ def test_a_folder_that_is_removed_as_soon_as_it_is_made_is_made_again(tmp_path: 
         stop.set()
         thread.join()
     assert listing(tmp_path) == []
+
+
+def test_a_lock_excludes_others_while_leftovers_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who looks for leftovers opens the lock file of a first process and locks it too late."""
+    alone = partial(alone_in, tmp_path, "run", patience=0.0)
+    first, second = alone(), alone()
+    first.__enter__()
+
+    def lock_late(number: int) -> bool | None:
+        first.__exit__(None, None, None)
+        second.__enter__()
+        return try_lock(number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(leftovers, "try_lock", lock_late)
+        remove_leftovers(tmp_path)
+    with pytest.raises(StorageFault, match="in use"), alone():
+        pass
+    second.__exit__(None, None, None)
+    assert listing(tmp_path) == []
+
+
+def test_who_was_alone_removes_no_lock_but_its_own(tmp_path: Path) -> None:
+    alone = partial(alone_in, tmp_path, "run", patience=0.0)
+    with alone():
+        (lock,) = tmp_path.iterdir()
+        lock.unlink()
+        after = alone()
+        after.__enter__()
+    with pytest.raises(StorageFault, match="in use"), alone():
+        pass
+    after.__exit__(None, None, None)
 
 
 def test_only_names_of_our_own_are_removed(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from chaffinch.errors import StorageFault
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.locks import (
     PATIENCE,
+    has_name,
     holds_new,
     lock_file,
     make_locked_folder,
@@ -47,7 +48,8 @@ def _remove_unlocked(place: Path) -> None:
     number = os.open(place, _LOOK)
     try:
         kind = os.fstat(number).st_mode
-        if try_lock(number) is not True:
+        # The name may lead to another file by now, on which a living process has its lock.
+        if try_lock(number) is not True or not has_name(number, place):
             return
         if stat.S_ISDIR(kind):
             shutil.rmtree(place, ignore_errors=True)
@@ -102,7 +104,8 @@ def alone_in(
         yield
     finally:
         with suppress(OSError):
-            path.unlink()
+            if has_name(number, path):  # and not the lock of whoever came after a removal
+                path.unlink()
         os.close(number)
 
 
