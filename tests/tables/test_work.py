@@ -63,6 +63,25 @@ def test_blank_lines_are_skipped_quickly(case: str) -> None:
     assert rows == (2 if kind == "jsonl" else 1 + times * (b"x" in block))
 
 
+def test_rows_that_end_as_on_windows_take_little_longer() -> None:
+    """Two bytes that end a line are no gap between rows."""
+
+    def seconds(end: bytes) -> float:
+        content = b"a,b" + end + (b"1,0" + end) * 500_000
+        begun = time.process_time()
+        assert rows_of(content, "csv") == 500_000
+        return time.process_time() - begun
+
+    plain, longer = (min(seconds(end) for _ in range(3)) for end in (b"\n", b"\r\n"))
+    assert longer < 3 * plain
+
+
+@pytest.mark.parametrize("gap", [b"\n\n", b"\r\n\r\n", b"\r\n\n", b"\n\r\n", b"\r\r\n", b"\r\r"])
+def test_every_gap_is_found(gap: bytes) -> None:
+    content = b"a,b\n" + (b"1,0" + gap * 3) * 100_000
+    assert rows_of(content, "csv") == 100_000
+
+
 def test_many_keys_and_many_lines_are_opened_quickly() -> None:
     content = keys(9990) + b"{}\n" * 22_000
     begun = time.process_time()

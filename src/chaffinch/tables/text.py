@@ -30,6 +30,8 @@ _BLOCK = 1 << 20
 _TEXT_BYTES = 1 << 22
 """How much text of JSON lines is taken at a time, and how many cells."""
 _EMPTY_LINES = re.compile(rb"[\r\n]{2,}")
+_GAPS = (b"\n\n", b"\n\r", b"\r\r")
+"""One of them is wherever a line is empty, and not where lines end with both."""
 _BLANK_LINES = re.compile(rb"\n\s+")
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 _RAGGED = re.compile(r"Row #(\d+): Expected \d+ columns")
@@ -115,7 +117,8 @@ class _CheckedLines(io.RawIOBase):
         ends = lines.count(b"\n")
         self._line += ends
         # Counting is quick, a pattern is not; fewer empty lines than that are left to Arrow.
-        if self._gaps and 3 * (ends + lines.count(b"\r")) > len(lines):
+        many = self._gaps and 3 * (ends + lines.count(b"\r")) > len(lines)
+        if many and any(gap in lines for gap in _GAPS):
             return _EMPTY_LINES.sub(b"\n", lines)
         return lines
 
