@@ -32,7 +32,7 @@ flights: $(READY) $(FLIGHTS)  ## four questions about 336 776 real flights, with
 	$(VENV)/bin/chaffinch run examples/flights/survey.toml --data $(FLIGHTS) --out flights-output
 
 test: lint $(FLIGHTS)  ## everything a change must pass (what .ci/run calls)
-	$(PYTHON) -m pytest -n $(WORKERS)
+	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal
 
 test-long: $(READY) $(FLIGHTS)  ## the nightly tier: every test, many more examples
 	$(PYTHON) -m pytest -n $(WORKERS) -m "long or not long" --hypothesis-profile=long --timeout=7200

@@ -20,7 +20,7 @@ from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
 from chaffinch.privacy.numerics import crowds, ridge
 from tests.oracles import balls, exact, judge, settings
 
-SETTINGS = {False: 150, True: 5_000}
+SETTINGS = {False: 80, True: 5_000}
 
 
 def ridden(mechanism: privacy.FlippedBits, epsilon: float, width: float) -> Bracket | None:
@@ -139,7 +139,7 @@ def test_every_crowd_and_threshold(judged: Callable[[random.Random], str | None]
 
 
 def test_beside_the_search_by_boxes() -> None:
-    assert complaints(search_complaint, 2, 25) == []
+    assert complaints(search_complaint, 2, 12) == []
 
 
 @pytest.mark.long

@@ -47,7 +47,7 @@ def test_what_may_be_left_is_kept_even_where_the_promise_needs_less_noise(users:
 
 
 def test_protocols_without_local_protection_are_then_no_candidates() -> None:
-    plan = cf.plan(QUESTIONS["choice"], users=5_000, target=TARGET, local_epsilon=6.0)
+    plan = cf.plan(QUESTIONS["choice"], users=1_000, target=TARGET, local_epsilon=6.0)
     assert not isinstance(plan.parts[0].protocol, (Decoys, Signed))
 
 
@@ -62,8 +62,9 @@ def test_one_report_moves_no_count_further_than_wished() -> None:
 
 
 def test_impossible_wishes_are_no_plan() -> None:
-    with pytest.raises(NoPlanFound):
-        cf.plan(cf.Bit(), users=100, target=TARGET, influence=0.5)
+    with pytest.raises(NoPlanFound) as caught:
+        cf.plan(cf.Bit(), users=1_000, target=TARGET, influence=0.5, max_messages=1)
+    assert "an influence of 1.0" in caught.value.hint
 
 
 @pytest.mark.parametrize("wrong", [0, -1.0, math.nan, "none", True])

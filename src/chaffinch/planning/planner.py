@@ -27,6 +27,7 @@ from chaffinch.planning.plan import HONEST_SHARES, Plan
 from chaffinch.privacy import Target
 from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import Bit, Choice, Flags, Number, Question, Survey
+from chaffinch.rounding import rounded_up
 
 MOST_MESSAGES = 64
 """By default a report has at most so many slots: what a small device can seal in a blink."""
@@ -221,7 +222,7 @@ def _nothing(
         if target is not None
         else f"an error of {error.share:g} of the crowd"  # type: ignore[union-attr]
     )
-    hints = [
+    hints = _with_other_wishes(task, found) or [
         hint
         for hint in (
             _with_more_users(task, target, error),
@@ -259,6 +260,19 @@ def _works(task: Task, target: Target | None, error: Error | None) -> bool:
         assert error is not None  # noqa: S101 - one of the two is always given
         found = _meeting_error(task, error, default_delta(task.users), _silent)
     return any(one.grants(task) and one.crowd > 1 for one in found)
+
+
+def _with_other_wishes(task: Task, found: list[Candidate]) -> list[str]:
+    """Return what the other wishes would have to be, where nothing but they is in the way."""
+    short = [one for one in found if not one.too_many_messages and one.crowd > 1]
+    local = min((one.local_epsilon for one in short), default=math.inf)
+    influence = min((one.influence for one in short), default=math.inf)
+    hints = []
+    if task.local_epsilon is not None and task.local_epsilon < local < math.inf:
+        hints.append(f"a local epsilon of {rounded_up(local):g}")
+    if task.influence < influence < math.inf:
+        hints.append(f"an influence of {rounded_up(influence):g} people")
+    return hints
 
 
 def _with_more_users(task: Task, target: Target | None, error: Error | None) -> str:
