@@ -225,6 +225,43 @@ def test_shuffles_at_once_share_no_input(folder: Path) -> None:
     assert len({ENGINE.tally([path], PLAN).digest for path in made}) == 1
 
 
+def test_shuffles_at_once_to_one_name_lose_no_batch(folder: Path) -> None:
+    """The second one asks what stands there while the first is about to put its batch there."""
+    begun, go_on, refused = threading.Event(), threading.Event(), list[InvalidInput]()
+
+    def wait(_done: int, total: int | None) -> None:
+        if total is not None:
+            begun.set()
+            assert go_on.wait(60)
+
+    def run_second() -> None:
+        try:
+            shuffle(folder, "b")
+        except InvalidInput as error:
+            refused.append(error)
+
+    first = threading.Thread(
+        target=ENGINE.shuffle,
+        args=([folder / "a"], PLAN, folder / "s"),
+        kwargs={"record": folder / "record", "progress": wait},
+    )
+    second = threading.Thread(target=run_second)
+    first.start()
+    assert begun.wait(60)
+    second.start()
+    ENGINE.encode(["v1"] * 20, PLAN, folder / "c")
+    shuffle(folder, "c", out="t")  # another name is free meanwhile
+    second.join(0.3)
+    go_on.set()
+    first.join(60)
+    second.join(60)
+    assert len(refused) == 1
+    with closing(MessageReader(folder / "s")) as reader:
+        assert (reader.start.name, 1, 1) in known(folder)
+    shuffle(folder, "b", out="u")
+    assert not list(folder.glob(".chaffinch-*"))
+
+
 # ------------------------------------------------------------------------------ the file
 
 

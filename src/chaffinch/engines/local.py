@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,7 +25,8 @@ from chaffinch.sampling import secure_words
 from chaffinch.shuffling.on_disk import Buckets
 from chaffinch.shuffling.record import Record, usual_record
 from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import AnyPath
+from chaffinch.storage.files import AnyPath, is_special
+from chaffinch.storage.leftovers import alone_in
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.batches import BatchFacts, Codes, digest_of
 from chaffinch.wire.message_reader import MessageReader, Messages
@@ -121,23 +123,24 @@ class Local:
         ) as buckets:
             buckets.fill(messages.batches(), lambda done: tell(done, None))
             messages.check_crowd()
-            made = Record(kept).claim(
-                list(messages.digests),
-                messages.origin.facts("shuffled", messages.reports, messages.name),
-                messages.counts,
-                instead_of=_standing_batch(target),
-            )
-            with (
-                _writer(target, messages.origin, "shuffled", made.name) as writer,
-                closing(buckets.ordered()) as pieces,
-            ):
-                writer.write(_NO_CODES, messages.reports)
-                done = 0
-                for codes in pieces:
-                    writer.write(codes.astype(np.uint32), 0)
-                    done += len(codes)
-                    tell(done, len(buckets))
-                writer.expect(digest_of(made, messages.counts))
+            with _alone_at(target):
+                made = Record(kept).claim(
+                    list(messages.digests),
+                    messages.origin.facts("shuffled", messages.reports, messages.name),
+                    messages.counts,
+                    instead_of=_standing_batch(target),
+                )
+                with (
+                    _writer(target, messages.origin, "shuffled", made.name) as writer,
+                    closing(buckets.ordered()) as pieces,
+                ):
+                    writer.write(_NO_CODES, messages.reports)
+                    done = 0
+                    for codes in pieces:
+                        writer.write(codes.astype(np.uint32), 0)
+                        done += len(codes)
+                        tell(done, len(buckets))
+                    writer.expect(digest_of(made, messages.counts))
         Record(kept).finish(made.name)
         return writer.facts
 
@@ -184,6 +187,21 @@ def _writer(target: Any, origin: Origin, stage: str, name: str | None = None) ->
         round=origin.round,
         name=name,
     )
+
+
+def _alone_at(target: Any) -> AbstractContextManager[None]:
+    """Let one shuffle at a time ask what stands in a place, and put its batch there.
+
+    The lock is for the name and not for the folder: a large batch may take longer to write than
+    anybody waits who puts another file there.
+    """
+    if not isinstance(target, (str, os.PathLike)) or target == "-":
+        return nullcontext()
+    path = Path(os.path.realpath(target))
+    if is_special(path):
+        return nullcontext()
+    name = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]
+    return alone_in(path.parent, f"shuffle-{name}")
 
 
 def _standing_batch(target: Any) -> str | None:
