@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import shutil
@@ -13,11 +14,13 @@ import pytest
 
 from chaffinch import Ledger, Target, load_plan, load_release, reach
 from chaffinch.cli import run
-from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.engines import engine
 from chaffinch.ledger import Charge
 from chaffinch.outputs import handing_out
 from chaffinch.outputs.waiting import Waiting
+from chaffinch.storage import files
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.files import give_name
 from tests.faults.calls import call
 from tests.faults.verbs import USERS, VERBS, prepare
 
@@ -381,16 +384,20 @@ def test_linked_outputs_are_found(
 # A filter: the key makes no second one while a first may have been paid for.
 
 
+def unrecorded(part: Path, target: Path, *, overwrite: bool) -> None:
+    """Give a file its name; end where it is the record of a key."""
+    if target.suffix == ".record":
+        raise Killed
+    give_name(part, target, overwrite=overwrite)
+
+
 def test_a_filter_that_another_ledger_may_have_paid_for_blocks_its_key(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = VERBS["reach encode, paid"].line(folder)
 
-    def killed(*_: object) -> None:
-        raise Killed
-
     with monkeypatch.context() as patch:
-        patch.setattr(CampaignKey, "remember", killed)
+        patch.setattr(files, "give_name", unrecorded)
         with pytest.raises(Killed):
             call(words)
     assert (charges(folder, "client"), len(waiting(folder))) == (1, 1)
@@ -402,6 +409,30 @@ def test_a_filter_that_another_ledger_may_have_paid_for_blocks_its_key(
     assert waiting(folder) == []
     assert charges(folder, "client") == 1
     reach.load_filter(folder / "daily.filter")
+
+
+@pytest.mark.parametrize("fault", ["no state folder", "full disk"])
+def test_a_key_that_cannot_be_recorded_costs_nothing(
+    fault: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = VERBS["reach encode, paid"].line(folder)
+    real = files._Raw.write  # noqa: SLF001 - what all files are written by
+
+    def full(file: files._Raw, data: bytes) -> int:
+        if file.label == "campaign.key.record":
+            raise storage_fault(file.label, OSError(errno.ENOSPC, ""), verb="write")
+        return real(file, data)
+
+    with monkeypatch.context() as patch:
+        if fault == "full disk":
+            patch.setattr("chaffinch.storage.files._Raw.write", full)
+        else:
+            patch.setenv("XDG_STATE_HOME", str(folder / "ids.csv"))
+        done = call(words)
+    assert done.code == 5, done.err
+    assert (charges(folder, "client"), waiting(folder)) == (0, [])
+    assert call(words).code == 0
+    assert charges(folder, "client") == 1
 
 
 def test_a_key_moved_with_its_unpaid_filter_is_as_good_as_new(
@@ -446,11 +477,8 @@ def test_a_filter_is_recorded_before_it_has_its_name(
     """Whoever has the filter must find its key used up, however often all is stopped."""
     words = VERBS["reach encode, paid"].line(folder)
 
-    def killed(*_: object) -> None:
-        raise Killed
-
     with monkeypatch.context() as patch:
-        patch.setattr(CampaignKey, "_record", killed)
+        patch.setattr(files, "give_name", unrecorded)
         for _ in range(3):  # the first one pays, and the others finish
             with pytest.raises(Killed):
                 call(words)
@@ -478,11 +506,8 @@ def test_a_filter_is_never_seen_once_its_key_has_made_another(
 ) -> None:
     words = VERBS["reach encode, paid"].line(folder)
 
-    def killed(*_: object) -> None:
-        raise Killed
-
     with monkeypatch.context() as patch:
-        patch.setattr(CampaignKey, "remember", killed)
+        patch.setattr(files, "give_name", unrecorded)
         with pytest.raises(Killed):
             call(words)
     elsewhere = [*unpaid(words)[:-1], str(folder / "second.filter")]

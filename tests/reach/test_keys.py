@@ -274,6 +274,26 @@ def test_a_key_on_a_disk_that_cannot_be_written_to_is_recorded_in_the_state_fold
         encode(["a"], plan, publisher="daily", key=load_key(path))
 
 
+def test_a_key_from_a_pipe_has_nothing_beside_it(tmp_path: Path) -> None:
+    path, plan = tmp_path / "campaign.key", small_plan()
+    new_key().save(path)
+
+    def piped() -> CampaignKey:
+        reading, writing = os.pipe()
+        os.write(writing, path.read_bytes())
+        os.close(writing)
+        try:
+            return load_key(f"/dev/fd/{reading}")
+        finally:
+            os.close(reading)
+
+    encode(["a"], plan, publisher="daily", key=piped())
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    for key in (piped(), load_key(path)):
+        with pytest.raises(InvalidInput, match="made no filter of 'daily'"):
+            encode(["a"], plan, publisher="daily", key=key)
+
+
 @pytest.mark.parametrize("home", ["here", None])
 def test_a_key_is_not_used_where_its_record_would_not_be_found_again(
     home: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -24,7 +24,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,8 +61,9 @@ class CampaignKey:
     """
 
     secret: bytes = field(repr=False)
-    _files: list[Path] = field(default_factory=list, init=False, repr=False, compare=False)
-    """Where the key is kept; a key in memory alone has no records."""
+    _files: list[Path | None] = field(default_factory=list, init=False, repr=False, compare=False)
+    """Where the key is kept; None if it came through a pipe, which has nothing beside it. A key
+    in memory alone has no records."""
     _made: dict[str, dict[str, str]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -98,7 +99,8 @@ class CampaignKey:
             file.write(f"{_FORM}{self.secret.hex()}-{self._check_digits}\n".encode())
             self._files.append(Path(os.path.realpath(path)))
             for entry in list(self._made.values()):
-                self._record(entry)
+                with self._recorded(entry):
+                    pass
 
     @property
     def _check_digits(self) -> str:
@@ -116,7 +118,7 @@ class CampaignKey:
         if not self._files:
             return []
         usual = state_folder() / "keys" / f"{self._name}.record"
-        return [usual, *(one.with_name(f"{one.name}.record") for one in self._files)]
+        return [usual, *(one.with_name(f"{one.name}.record") for one in self._files if one)]
 
     @property
     def payer(self) -> str:
@@ -151,7 +153,18 @@ class CampaignKey:
 
     def take(self, publisher: str, plan_id: str, digest: str, batch: str = "") -> None:
         """Use the key up for the filter of a publisher that has this digest, and no other."""
-        self._record(
+        with self.taking(publisher, plan_id, digest, batch):
+            pass
+
+    def taking(
+        self, publisher: str, plan_id: str, digest: str, batch: str = ""
+    ) -> AbstractContextManager[None]:
+        """Use the key up as ``take`` does, if a block ends well.
+
+        The records are on the disk, as drafts, when the block begins, and have their names when
+        it has ended well: what is paid inside is not paid where it cannot be recorded.
+        """
+        return self._recorded(
             {
                 "key": self._name,
                 "plan": plan_id,
@@ -161,17 +174,23 @@ class CampaignKey:
             }
         )
 
-    def _record(self, entry: dict[str, str]) -> None:
+    @contextmanager
+    def _recorded(self, entry: dict[str, str]) -> Iterator[None]:
         # A key on a disk that cannot be written to is recorded in the state folder alone.
         beside = [one for one in self.records[1:] if os.access(one.parent, os.W_OK)]
-        with _locked_records(self.records[:1] + beside) as records:
-            before = self.made_for(entry["publisher"])
+        records = self.records[:1] + beside
+        publisher = entry["publisher"]
+        with _locked_folders(records), ExitStack() as drafts:
+            before = self.made_for(publisher)
             if before is not None and before["sha256"] != entry["sha256"]:
-                self.refuse_second(entry["publisher"])
-            kept = self._made.setdefault(entry["publisher"], before or entry)
-            for entries in records:
-                if not any(self._is_of(one, entry["publisher"]) for one in entries):
-                    entries.append(kept)
+                self.refuse_second(publisher)
+            kept = before or entry
+            for record in records:
+                entries = _read_record(record)
+                if not any(self._is_of(one, publisher) for one in entries):
+                    drafts.enter_context(_drafted_record(record, [*entries, kept]))
+            yield
+            self._made.setdefault(publisher, kept)
 
     def _is_of(self, entry: dict[str, str], publisher: str) -> bool:
         return (entry["key"], entry["publisher"]) == (self._name, publisher)
@@ -205,7 +224,8 @@ def load_key(path: str | Path) -> CampaignKey:
         raise InvalidFile(
             name, "readable by its owner only", ["open to others"], hint="chmod 600 on that file"
         )
-    key._files.append(Path(os.path.realpath(path)))  # noqa: SLF001 - its other half
+    place = Path(os.path.realpath(path))
+    key._files.append(place if place.is_file() else None)  # noqa: SLF001 - its other half
     return key
 
 
@@ -246,22 +266,25 @@ def _record_document(entries: list[dict[str, str]]) -> dict[str, Any]:
 
 
 @contextmanager
-def _locked_records(paths: list[Path]) -> Iterator[list[list[dict[str, str]]]]:
-    """Yield the entries of some records; what was added is on the disk when the block ends.
-
-    One process at a time does so. All of them lock folders in the same order.
-    """
+def _locked_folders(records: list[Path]) -> Iterator[None]:
+    """Let one process at a time change some records. All lock folders in the same order."""
     with ExitStack() as held:
-        for folder in sorted({_made_folder(path) for path in paths}):
+        for folder in sorted({_made_folder(record) for record in records}):
             held.enter_context(alone_in(folder, "keys"))
-        records = [_read_record(path) for path in paths]
-        before = [len(entries) for entries in records]
-        yield records
-        for path, entries, known in zip(paths, records, before, strict=True):
-            if len(entries) > known:
-                text = json.dumps(_record_document(entries), indent=1)
-                with atomic(path, permissions=_OWNER_ONLY) as file:
-                    file.write(text.encode() + b"\n")
+        yield
+
+
+@contextmanager
+def _drafted_record(path: Path, entries: list[dict[str, str]]) -> Iterator[None]:
+    """Write a record to the disk; it has its name when the block has ended well."""
+    with atomic(path, permissions=_OWNER_ONLY) as file:
+        file.write(json.dumps(_record_document(entries), indent=1).encode() + b"\n")
+        file.flush()
+        try:
+            os.fsync(file.fileno())
+        except OSError as error:
+            raise storage_fault(path.name, error, verb="write") from None
+        yield
 
 
 def _made_folder(path: Path) -> Path:

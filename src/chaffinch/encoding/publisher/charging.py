@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,12 +119,12 @@ def finish_publishing(
         if before is not None and before["sha256"] != waiting.subject:
             return False  # the key has made another one, so this one must never be seen
         charged = ledger is not None and ledger.is_charged(waiting.key, waiting.subject)
-        if before is not None and ledger is not None and not charged:
-            # It was recorded by a command without this ledger, and is to be charged as well now.
-            ledger.of("client").charge(Charge.of(plan), occasion, subject=waiting.subject)
         if before is not None or charged:
             # Before it has its name: whoever finds it there finds it recorded.
-            key.take(publisher, plan.id, waiting.subject)
+            with key.taking(publisher, plan.id, waiting.subject):
+                if ledger is not None and not charged:
+                    # It was recorded by a command without this ledger, and is charged now.
+                    ledger.of("client").charge(Charge.of(plan), occasion, subject=waiting.subject)
             return True
         if waiting.payer not in {_payer(one, key) for one in (None, ledger)}:
             raise InvalidInput(
@@ -150,12 +151,13 @@ def _bill(
     occasion = occasion_of(made)
 
     def pay() -> None:
-        # A filter's batch is new, so an occasion that was charged before is refused. The charge
-        # comes first: one that is refused must leave the key unused.
-        if ledger is not None:
-            ledger.of("client").charge(Charge.of(plan), occasion, subject=made.digest)
-        if key is not None:
-            key.remember(made)
+        # A filter's batch is new, so an occasion that was charged before is refused. A charge
+        # that is refused must leave the key unused, and a key that cannot be recorded must cost
+        # nothing: the record is written first, and has its name after the charge.
+        facts = (made.publisher, made.plan_id, made.digest, made.batch)
+        with nullcontext() if key is None else key.taking(*facts):
+            if ledger is not None:
+                ledger.of("client").charge(Charge.of(plan), occasion, subject=made.digest)
 
     def paid() -> bool:
         before = None if key is None else key.made_for(made.publisher)
