@@ -575,10 +575,13 @@ def dropped_chance(noise: Signed, share: Fraction, room: int) -> Fraction:
         need(k < MOST_PLACES, "a ratio is too close to 1")
     total += int(term / (1 - ratio)) + 1
     mean = share * (2 * Fraction(total, 1 << bits) + sum(noise.flood))
-    steps = [2 * share * ratio**size for size in range(1, room + 1)]
+    power, factors = UNIT, []
+    for _ in range(room):
+        Work.spend(1, 2 * FINE)
+        power = power * ratio.numerator // ratio.denominator
+        factors.append(2 * power * share.numerator // share.denominator)
     for pairs, rate in enumerate(noise.flood[: room // 2], start=1):
-        steps[2 * pairs - 1] += 2 * pairs * share * rate
-    factors = [int(step * UNIT) for step in steps]
+        factors[2 * pairs - 1] += int(2 * pairs * share * rate * UNIT)
     masses = [(UNIT << FINE) // exponential_above(mean)]
     for place in range(1, room + 1):
         Work.spend(1 + place // 4, 2 * FINE)

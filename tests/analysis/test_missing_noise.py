@@ -45,7 +45,7 @@ def noise_law(
 @pytest.mark.parametrize("values", [1, 5, 30])
 def test_honest_signed_decoys_are_refused_once_in_a_billion_at_most(values: int) -> None:
     question = Bit() if values == 1 else choice(values)
-    least = SIGNED.least_messages(question, USERS, 1200) - 1200
+    least = SIGNED.least_messages(question, USERS) - USERS
     law = noise_law(SIGNED, values, 1500 + 200 * values)
     below = np.cumsum(law)
     assert (below[least - 1] if least else 0.0) <= 1e-9
@@ -58,7 +58,7 @@ def test_honest_signed_decoys_are_refused_once_in_a_billion_at_most(values: int)
 @pytest.mark.parametrize("protocol", [DECOYS, Decoys(1, chance(0.01)), Decoys(50, Fraction(1))])
 @pytest.mark.parametrize("users", [10, 1000, 10**6])
 def test_honest_decoys_are_refused_once_in_a_billion_at_most(protocol: Decoys, users: int) -> None:
-    least = protocol.least_messages(MANY, users, users + 7) - users - 7
+    least = protocol.least_messages(MANY, users) - users
     slots, rate = users * protocol.decoy_slots, float(protocol.decoy_rate)
     assert stats.binom.cdf(least - 1, slots, rate) <= 1e-9
     assert least <= slots

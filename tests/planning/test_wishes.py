@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,20 @@ def test_one_report_moves_no_count_further_than_wished() -> None:
     plan = cf.plan(
         cf.Bit(), users=5_000, target=TARGET, local_epsilon=math.inf, influence=1.5, max_messages=8
     )
-    assert plan.parts[0].influence <= 1.5
+    assert plan.parts[0].influence(plan.slots) <= 1.5
     free = cf.plan(cf.Bit(), users=5_000, target=TARGET, local_epsilon=math.inf, max_messages=8)
-    assert free.parts[0].influence > 1.5
+    assert free.parts[0].influence(free.slots) > 1.5
     assert "moves a count by at most" in free.explain()
+
+
+@pytest.mark.parametrize(
+    ("slots", "gain", "expected"), [(40, 2, 20.5), (40, 1, 40.0)], ids=["bit", "choice"]
+)
+def test_a_report_of_pluses_also_takes_its_own_minus(
+    slots: int, gain: int, expected: float
+) -> None:
+    protocol = Signed(Fraction(1, 2), (Fraction(1),), 1000, 39)
+    assert protocol.influence(QUESTIONS["bit" if gain == 2 else "choice"], slots) == expected
 
 
 def test_impossible_wishes_are_no_plan() -> None:

@@ -51,6 +51,9 @@ _ROUGH_WORK = 1e7
 _OVERHEAD = 15_000
 """What one law costs besides its masses, in masses."""
 
+_MOST_EXPONENT = 600.0
+"""Where the chance of no noise at all is below e to minus this, a closed bound serves."""
+
 _MOST_POINTS = 8_000
 """A law of more masses than this is rounded to a lattice before it is convolved."""
 
@@ -387,6 +390,8 @@ def _critical_difference(ratio: Fraction, exponent: Fraction, tail: float) -> in
     D = Z − Z′, both negative binomial. Z is short of a window with a chance that is added to
     the tail; a long one is rounded up to a lattice, and Z′ down, which moves c up only.
     """
+    if -float(exponent) * math.log1p(-float(ratio)) > _MOST_EXPONENT:
+        return _chernoff_difference(float(ratio), float(exponent), tail)
     law = negative_binomial(ratio, exponent, Wide(tail) * Wide(1e-4))
     step = max(1, math.ceil(len(law.mass) / _MOST_POINTS))
     # The same blocks stand at their tops for Z and at their bottoms for Z′.
@@ -398,3 +403,13 @@ def _critical_difference(ratio: Fraction, exponent: Fraction, tail: float) -> in
     above = above * (1 + 2 * error) + 2 * law.missing
     first = int(np.count_nonzero(above > Wide(tail)))
     return offset + step * (first - 1) + 1
+
+
+def _chernoff_difference(ratio: float, exponent: float, tail: float) -> int:
+    """Return a c with P[D ≥ c] ≤ ``tail`` from the generating function of D (Chernoff)."""
+    tilts = np.geomspace(1e-6, 1.0, 2_000)[:-1] * -math.log(ratio)
+    moments = 2.0 * math.log1p(-ratio) - np.log1p(-ratio * np.exp(tilts))
+    moments = moments - np.log1p(-ratio * np.exp(-tilts))
+    places = (exponent * moments - math.log(tail)) / tilts
+    # Room for the rounding of the formulas: far more than they lose, far less than matters.
+    return math.ceil(float(places.min()) * (1 + 1e-9)) + 1

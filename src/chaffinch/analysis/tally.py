@@ -32,7 +32,7 @@ def check_tally(found: Tally, plan: Plan) -> Tally:
 
 def _check_noise(part: Part, messages: int, found: Tally, plan: Plan) -> None:
     """Refuse a batch with improbably little noise: somebody has taken some of it away."""
-    least = part.protocol.least_messages(part.question, plan.crowd, found.reports)
+    least = part.protocol.least_messages(part.question, plan.crowd)
     if messages < least:
         raise InvalidFile(
             "batch",

@@ -304,6 +304,7 @@ def _alternatives(plan: Plan) -> list[dict[str, Any]]:
             "delta": one.delta,
             "standard_error": one.error,
             "slots": one.slots,
+            "influence": one.influence,
             "messages": one.messages,
             "report_bytes": one.report_bytes,
             "shuffler_operations": one.shuffler_operations,

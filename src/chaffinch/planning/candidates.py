@@ -95,7 +95,7 @@ class Candidate:
     @property
     def influence(self) -> float:
         """Return the most that one dishonest report can move a count, in people."""
-        return max(part.influence for part in self.parts)
+        return max(part.influence(self.slots) for part in self.parts)
 
     def grants(self, task: Task) -> bool:
         """Return whether a report is short enough and the other wishes are met."""

@@ -86,6 +86,10 @@ def _unit(mechanism: privacy.Mechanism) -> tuple[privacy.Mechanism, int]:
     if isinstance(mechanism, privacy.Composition):
         ((mechanism, times),) = mechanism.parts
         return mechanism, times
+    if isinstance(mechanism, privacy.SignedDecoys) and mechanism.share < 1:
+        raise GuaranteeNotProven(
+            "delta with noise that was cut for more users", upper=1.0, most=0.0
+        )
     return mechanism, 1
 
 

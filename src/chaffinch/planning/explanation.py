@@ -101,15 +101,16 @@ def _sending(plan: Plan, part: Part) -> str:
         useless = " Beware: that is a large part of the crowd; the answer will say little."
     return (
         f"{part.name}: {part.protocol.sentence()}; a report has {slots} for it. "
-        f"With {plan.reports} reports {exact}. {_influence(part)}{useless}"
+        f"With {plan.reports} reports {exact}. {_influence(plan, part)}{useless}"
     )
 
 
-def _influence(part: Part) -> str:
+def _influence(plan: Plan, part: Part) -> str:
     """Return how much harm one report can do to the answer."""
+    most = rounded_up(part.influence(plan.slots))
     if part.question.shape == "number":
-        return f"One dishonest report moves the sum by at most {part.influence:.3g} ranges."
-    return f"One dishonest report moves a count by at most {part.influence:.3g} people."
+        return f"One dishonest report moves the sum by at most {most:g} ranges."
+    return f"One dishonest report moves a count by at most {most:g} people."
 
 
 def _choice(plan: Plan) -> str:
@@ -131,4 +132,5 @@ def _compared(one: Candidate, own: float, epsilon: float) -> str:
         reasons.append("no protection if shuffler and analyzer collude")
     elif one.crowd > 1:
         reasons.append(f"epsilon {rounded_up(one.local_epsilon):g} if they collude")
+    reasons.append(f"one report moves a count by {rounded_up(one.influence):g}")
     return f"- {one.name}: " + ", ".join(reasons)

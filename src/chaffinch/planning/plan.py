@@ -77,10 +77,9 @@ class Part:
         """Return how many slots of a report belong to this question."""
         return self.protocol.report_slots(self.question)
 
-    @property
-    def influence(self) -> float:
-        """Return the most that one report can move a count, in people (ranges, for numbers)."""
-        return self.protocol.influence(self.question)
+    def influence(self, slots: int) -> float:
+        """Return the most that a report of ``slots`` moves a count, in people (sums: ranges)."""
+        return self.protocol.influence(self.question, slots)
 
     @property
     def sealed_messages(self) -> int:

@@ -23,8 +23,8 @@ from chaffinch.planning.candidates import (
     smallest_epsilon,
     tuned_parts,
 )
-from chaffinch.planning.plan import HONEST_SHARES, Plan
-from chaffinch.privacy import Target
+from chaffinch.planning.plan import HONEST_SHARES, Plan, total_of
+from chaffinch.privacy import Composition, Mechanism, Shortened, SignedDecoys, Target
 from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import Bit, Choice, Flags, Number, Question, Survey
 from chaffinch.rounding import rounded_up
@@ -206,11 +206,27 @@ def _epsilons_of_shares(chosen: Candidate, rounds: int) -> tuple[tuple[Fraction,
     found, least = [], chosen.epsilon
     for share in HONEST_SHARES:
         crowd = max(1, math.floor(chosen.crowd * share))
+        if _is_slow(total_of(chosen.parts, crowd, rounds)):
+            found.append((share, math.inf))
+            continue
         guess = chosen.epsilon / math.sqrt(float(share))
         own = smallest_epsilon(chosen.parts, crowd, rounds, chosen.delta, guess)
         least = max(least, own)
         found.append((share, least))
     return tuple(found)
+
+
+def _is_slow(mechanism: Mechanism) -> bool:
+    """Return whether it takes minutes to say what several answers among fewer users leave.
+
+    The noise of signed decoys is then two-dimensional, and many rounds of that have no quick way.
+    """
+    if isinstance(mechanism, Shortened):
+        return _is_slow(mechanism.inner)
+    if isinstance(mechanism, Composition):
+        inner = [part.inner if isinstance(part, Shortened) else part for part, _ in mechanism.parts]
+        return any(isinstance(part, SignedDecoys) and part.share < 1 for part in inner)
+    return False
 
 
 def _nothing(

@@ -197,6 +197,8 @@ def _cover_rounds(parts: Sequence[tuple[Mechanism, int]], epsilon: float, delta:
     """Return runs that stay near the profile of each mechanism, and a grid that is fine enough."""
     rounds = sum(times for _, times in parts)
     reach = [_reach(unit, delta * _INFINITE / rounds) for unit, _ in parts]
+    if not min(reach) > 0:
+        raise GuaranteeNotProven("delta", upper=1.0, most=delta)
     step = max(min(reach) / _STEPS, max(reach) / _MOST_STEPS)
     growth = Fraction(math.exp(step)).limit_denominator(10**9)
     nodes = math.ceil(max(reach) / math.log(growth)) + 1

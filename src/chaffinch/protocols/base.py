@@ -157,12 +157,13 @@ class Protocol(ABC):
         """Return a bound on the chance that a record has more messages than slots."""
         return 0.0
 
-    def influence(self, question: Question) -> float:
-        """Return by how much one report can move an estimate that breaks the rules.
+    def influence(self, question: Question, slots: int) -> float:
+        """Return by how much one report of a plan with ``slots`` can move an estimate.
 
-        It can fill all its slots with one code: nobody sees what is in one report.
+        It can fill all of them, also those of other questions, with one code: nobody sees what
+        is in one report.
         """
-        return self.report_slots(question) / float(self.noise(question).slope)
+        return slots / float(self.noise(question).slope)
 
     @property
     def records(self) -> int:
@@ -221,7 +222,7 @@ class Protocol(ABC):
         """Return how many messages so many people send; None if that depends on their answers."""
         return None
 
-    def least_messages(self, question: Question, users: int, reports: int) -> int:  # noqa: ARG002
+    def least_messages(self, question: Question, users: int) -> int:  # noqa: ARG002
         """Return how many messages an honest batch has at the least, but for a chance of 1e-9."""
         return 0
 

@@ -113,8 +113,8 @@ class Decoys(Protocol):
         slots, rate = people * self.decoy_slots, float(self.decoy_rate)
         return MessageNoise(people + slots * rate, slots * rate * (1 - rate), 1.0 / 3.0)
 
-    def least_messages(self, question: Question, users: int, reports: int) -> int:  # noqa: ARG002
-        """Return the reports and the least number of decoys that so many users send, by Chernoff.
+    def least_messages(self, question: Question, users: int) -> int:  # noqa: ARG002
+        """Return the answers and the least number of decoys that so many users send, by Chernoff.
 
         P[Bin(N, p) ≤ k] ≤ exp(−N·KL(k/N, p)) for k < N·p, so fewer than k + 1 are refused.
         """
@@ -126,7 +126,7 @@ class Decoys(Protocol):
             # A millionth of the exponent covers the rounding of these logarithms.
             return count < 0 or slots * float(far) * (1 - 1e-6) >= -math.log(LITTLE_NOISE)
 
-        return reports + bisect_whole(rare, good=-1, bad=math.ceil(slots * rate)) + 1
+        return users + bisect_whole(rare, good=-1, bad=math.ceil(slots * rate)) + 1
 
     def draw_tallies(
         self, question: Question, truth: Truth, runs: int, draws: Draws, places: Places

@@ -156,10 +156,10 @@ class Encoded(Protocol):
         flips = float(Noise.flips(self.flip_probability).standard_error(reports * bits)) / bits
         return math.hypot(flips, math.sqrt(reports) / (2.0 * bits))
 
-    def influence(self, question: Question) -> float:
+    def influence(self, question: Question, slots: int) -> float:  # noqa: ARG002
         """Return how many ranges one report can move the sum by."""
         steps = self.thermometer
-        return self.report_slots(question) / float(steps.noise.slope) / steps.resolution
+        return slots / float(steps.noise.slope) / steps.resolution
 
     @property
     def thermometer(self) -> Thermometer:

@@ -26,7 +26,6 @@ from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.protocols.base import (
     GRAIN,
     LITTLE_NOISE,
-    MOST_SLOTS,
     Coded,
     Protocol,
     ProtocolModel,
@@ -55,6 +54,8 @@ from chaffinch.wire.documents import Exact, exact_text
 _NEVER = Decimal("1e-55")
 _SPLITS = (0.6, 0.75, 0.83, 0.9)
 """Which part of epsilon goes to the noise of the count; the rest goes to the flood."""
+_LARGEST_RATIO, _LARGEST_ROOM = Fraction((1 << 30) - 1, 1 << 30), 4096
+"""No useful plan comes near these; work and memory of its laws follow them."""
 _MOST_ROOM = 200
 """A report has room for at most so many messages of noise, if that can be: a few kilobytes."""
 
@@ -97,9 +98,9 @@ class Signed(Protocol):
     only_by_wish: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_chance("ratio", self.ratio, below=Fraction(1))
+        check_chance("ratio", self.ratio, below=_LARGEST_RATIO)
         checks.whole("number of users that noise is cut for", self.cut_for, least=1)
-        checks.whole("room for noise", self.room, most=MOST_SLOTS)
+        checks.whole("room for noise", self.room, most=_LARGEST_ROOM)
         if self.steps is not None:
             checks.whole("number of steps", self.steps, least=1, most=1000)
         for rate in self.flood:
@@ -140,14 +141,19 @@ class Signed(Protocol):
         """Return the messages of the answer and the mean of the noise."""
         return self.answer_messages(question) + self._bursts(question).mean
 
-    def influence(self, question: Question) -> float:
-        """Return by how much one report can move a count, or how many ranges a sum."""
-        return self.report_slots(question) / float(self.noise(question).slope) / self.resolution
+    def influence(self, question: Question, slots: int) -> float:
+        """Return by how much one report can move a count, or how many ranges a sum.
+
+        Where a no is a minus, a report of pluses alone also takes the minuses of an honest one.
+        """
+        gain = self.noise(question).gain
+        return (slots + self.resolution * (gain - 1)) / gain / self.resolution
 
     def overflow(self, question: Question) -> float:
         """Return how far the noise of one report can be from its law: cut off, or rounded."""
-        noise = self._table(len(self.labels(question)))
-        return self._bursts(question).tail(self.room + 1) + noise.rounding
+        chance = self._bursts(question).tail(self.room + 1)
+        # Tables of noise that does not fit anyway need not be made, and may be long.
+        return chance if chance == 1 else chance + self._table(len(self.labels(question))).rounding
 
     def encode_one(self, question: Question, answer: Any, words: Words) -> NDArray[np.int64]:
         """Send the answer and, now and then, bursts of noise, which know nothing of it."""
@@ -291,10 +297,11 @@ class Signed(Protocol):
             max(1 / (1 - a), 2 * len(self.flood) / 3),
         )
 
-    def least_messages(self, question: Question, users: int, reports: int) -> int:
+    def least_messages(self, question: Question, users: int) -> int:
         """Return how many messages a batch must have: fewer would mean that noise is missing."""
         noise = self._bursts(question).times(users).least(LITTLE_NOISE)
-        return reports * self.answer_messages(question) + noise
+        # Reports beyond the honest users may be empty: nobody promised that they are not.
+        return users * self.answer_messages(question) + noise
 
     def draw_tallies(
         self, question: Question, truth: Truth, runs: int, draws: Draws, places: Places

@@ -33,6 +33,7 @@ from chaffinch.privacy.numerics.precision import (
 MOST_PLACES = 200_000
 """A law with more masses than that is refused."""
 _TILTS = 400
+_LEAST_LOG = -600.0
 _KEPT_BITS = 256
 
 
@@ -218,7 +219,11 @@ class NoiseMessages:
         """Return upper ends of P[N ≥ k] for k up to ``size``, by Panjer's recursion."""
         window = max(2 * size, 64)
         mass = np.zeros(window)
-        mass[0] = math.exp(float(self._log_moment(np.array([-700.0]))[0]))
+        none = float(self._log_moment(np.array([-700.0]))[0])
+        if none < _LEAST_LOG:
+            # So much noise that its masses leave the range of doubles: nothing is claimed of it.
+            return np.ones(size + 1)
+        mass[0] = math.exp(none)
         steps = self._steps(window)
         for place in range(1, window):
             mass[place] = (steps[:place] @ mass[:place][::-1]) / place

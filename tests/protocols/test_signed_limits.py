@@ -1,0 +1,81 @@
+"""Plans of signed decoys that nobody should trust: much noise, little room, long laws."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import chaffinch as cf
+from chaffinch.analysis.intervals import two_sided
+from chaffinch.analysis.tally import check_tally, tally
+from chaffinch.encoding.bulk import encode_numbers
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.privacy.numerics.floods import NoiseMessages
+from chaffinch.protocols import Signed
+from chaffinch.protocols.noise import SignedNoise
+from chaffinch.shuffling.in_memory import shuffle_with
+from chaffinch.simulate.seeded import SeededWords
+from chaffinch.wire.messages import Origin, Reports
+
+RATIO = Fraction(math.ceil(math.exp(-0.4) * 2**64), 2**64)
+FLOOD = tuple(Fraction(rate) for rate in (2, 1, 1, 1, 2, 2))
+CHOICE = cf.Choice([f"v{i}" for i in range(500)], missing="refuse")
+
+
+def plan_of(question: cf.Bit | cf.Choice, protocol: Signed, users: int, reports: int = 0) -> Plan:
+    parts = (Part("answer", question, protocol),)
+    return Plan("", parts, users, reports or users, users, 1, 1.0, 1e-6)
+
+
+def test_noise_that_never_fits_is_not_proven() -> None:
+    """Masses of so much noise leave the floats, which once looked like a chance of nearly 0."""
+    mean = NoiseMessages(float(RATIO), tuple(map(float, FLOOD)), 500 / 10).mean
+    protocol = Signed(RATIO, FLOOD, 10, int(0.7 * mean))
+    assert protocol.overflow(CHOICE) == 1.0
+    with pytest.raises(GuaranteeNotProven):
+        plan_of(CHOICE, protocol, 10).verify()
+
+
+@pytest.mark.parametrize("room", [4097, 10**6])
+def test_a_room_that_takes_long_to_judge_is_refused(room: int) -> None:
+    with pytest.raises(InvalidInput, match="room for noise"):
+        Signed(RATIO, FLOOD, 1000, room)
+
+
+def test_a_ratio_next_to_one_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="ratio"):
+        Signed(1 - Fraction(1, 2**60), FLOOD, 1000, 40)
+
+
+def test_empty_reports_of_dishonest_users_block_nothing() -> None:
+    protocol = Signed(RATIO, FLOOD, 1000, 100)
+    plan = plan_of(cf.Bit(), protocol, 1000, reports=2000)
+    words = SeededWords(4)
+    honest = encode_numbers(plan, [np.arange(1000) % 2], 1000, words)
+    batch = Reports(Origin.of(plan), 2000, honest.messages)
+    check_tally(tally(shuffle_with(batch, words)), plan)
+
+
+@pytest.mark.parametrize("exponent", [10**3, 10**5, 10**7])
+def test_intervals_of_much_noise_are_as_wide_as_it_is(exponent: int) -> None:
+    noise = SignedNoise(Fraction(2, 3), 100)
+    reports = 100 * exponent
+    low, high = two_sided(noise, [reports // 2], reports, 0.05)
+    spread = float(np.sqrt(noise.tally_variance(0, reports)))
+    normal = float(stats.norm.isf(0.025))
+    assert 0.98 * normal < (high[0] - low[0]) / 2 / spread < 1.4 * normal
+
+
+def test_certificates_of_plans_that_cannot_be_certified_are_refused() -> None:
+    bare = Signed(RATIO, (), 1000, 60)
+    parts = (Part("answer", cf.Bit(), bare),)
+    with pytest.raises(GuaranteeNotProven):
+        Plan("", parts, 1000, 1000, 1000, 2, 2.0, 0.9).certificate()
+    wide = Signed(RATIO, FLOOD, 1001, 100)
+    with pytest.raises(GuaranteeNotProven):
+        plan_of(cf.Bit(), wide, 1000).certificate()
