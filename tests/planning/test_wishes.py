@@ -33,6 +33,15 @@ def test_where_nothing_need_be_left_the_count_is_nearly_as_exact_as_a_centre(kin
     assert all(math.isfinite(epsilon) for _, epsilon in plan.shares)
 
 
+def test_what_fewer_honest_users_leave_of_several_answers_is_not_claimed() -> None:
+    """It would take minutes to work out; no promise is the safe answer."""
+    survey = cf.Survey({"one": cf.Bit(), "two": cf.Bit()})
+    plan = cf.plan(survey, users=2_000, target=TARGET, local_epsilon=math.inf)
+    assert all(isinstance(part.protocol, Signed) for part in plan.parts)
+    assert all(math.isinf(epsilon) for _, epsilon in plan.shares)
+    plan.verify(shares=True)
+
+
 def test_signed_decoys_are_not_weighed_unasked() -> None:
     plan = cf.plan(cf.Bit(), users=5_000, target=TARGET, max_messages=1)
     weighed = [plan.parts, *(one.parts for one in plan.alternatives)]
