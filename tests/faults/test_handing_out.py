@@ -390,6 +390,24 @@ def test_another_command_is_waited_for_within_bounds(
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
+def test_a_lock_file_of_a_stranger_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with alone_in(tmp_path, "naming"):
+        (lock,) = tmp_path.iterdir()
+        with (
+            pytest.raises(StorageFault, match="Got one in use"),
+            alone_in(tmp_path, "naming", patience=0.0),
+        ):
+            pass
+        monkeypatch.setattr(os, "geteuid", partial(int, os.geteuid() + 1))
+        with (
+            pytest.raises(StorageFault, match=f"{lock.name}.*Got another's"),
+            alone_in(tmp_path, "naming", patience=0.0),
+        ):
+            pass
+
+
 # ----------------------------------------------------------------------------
 # Notes that this user did not write.
 
@@ -446,4 +464,17 @@ def test_the_note_of_a_stranger_is_not_ours(
     else:
         with pytest.raises(StorageFault, match="Got a damaged one"):
             finish_waiting([target], lambda _: True)
+    assert (folder.exists(), target.exists()) == (True, False)
+
+
+def test_a_waiting_folder_of_a_stranger_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, said = tmp_path / "release.json", list[str]()
+    folder = waiting_file(target, monkeypatch).parent
+    monkeypatch.setattr(os, "geteuid", partial(int, os.geteuid() + 1))
+    assert finish_waiting([target], lambda _: True, said.append) == []
+    assert said == [f"left alone: {folder}, which another user may have paid for"]
+    with pytest.raises(StorageFault, match=f"{folder.name}.*Got another's"):
+        finish_waiting([target], lambda _: True, refuse_strangers=True)
     assert (folder.exists(), target.exists()) == (True, False)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +205,21 @@ def test_a_run_gets_no_release_that_others_have_paid_for(
     assert sorted(folder.rglob("*")) == before
     assert call(words).code == 0
     assert (waiting(folder), charges(folder)) == ([], 1)
+
+
+def test_a_run_does_not_pay_again_for_what_another_user_left(
+    folder: Path, stop: Callable[[Sequence[str]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = VERBS["run, paid"].line(folder)
+    stop(words)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", partial(int, os.geteuid() + 1))
+        done = call(words)
+        assert (done.code, waiting(folder)[0].name in done.err) == (5, True), done.err
+        assert call(unpaid(words)).code == 0
+        done = call([*words, "--finish"])
+        assert (done.code, "which another user" in done.err) == (2, True), done.err
+    assert (charges(folder), len(waiting(folder))) == (1, 1)
 
 
 def test_a_paid_release_comes_into_a_place_that_was_cleared(

@@ -130,7 +130,8 @@ def finish_release(
     """Put in place what an earlier command has paid for and could not hand out any more.
 
     Only the ledger that was to pay knows whether it has, so what waits for another one stays.
-    With a ``request``, what was paid for another request stays, too, and the command is refused.
+    With a ``request``, what was paid for another request stays, too, and the command is refused;
+    so is what another user left, if there is a ledger.
     """
 
     def paid(waiting: Waiting) -> bool | None:
@@ -147,7 +148,9 @@ def finish_release(
             )
         return charged
 
-    return finish_waiting(targets, paid, output.say, inputs=inputs)
+    # Another request for the same batch costs nothing, but every run makes a batch of its own.
+    pays_anew = account is not None and request is not None
+    return finish_waiting(targets, paid, output.say, inputs=inputs, refuse_strangers=pays_anew)
 
 
 def refuse_to_replace(finished: Iterable[Waiting], subject: str) -> None:

@@ -144,6 +144,7 @@ def finish_waiting(
     tell: Callable[[str], None] | None = None,
     *,
     inputs: Sequence[AnyPath] = (),
+    refuse_strangers: bool = False,
 ) -> list[Waiting]:
     """Put in place what an ended process has paid for, and remove what it has not.
 
@@ -151,7 +152,8 @@ def finish_waiting(
     is which, and returns None for what another payer has to judge: that is left as it is, and
     ``tell`` is told so. Returns what was put in place. Folders of processes that still run
     are left alone. Where a place is not as it was, or is one of ``inputs``, nothing is put in
-    place.
+    place. What another user left is not read: ``tell`` is told of it, or it is refused, by whoever
+    would pay again for what may be paid for there.
     """
     names: dict[Path, set[str]] = {}
     for target in targets:
@@ -161,7 +163,7 @@ def finish_waiting(
     with ExitStack() as held:
         for folder, wanted in names.items():
             remove_leftovers(folder)
-            for place in waiting_folders(folder):
+            for place in waiting_folders(folder, tell, refuse_strangers=refuse_strangers):
                 waiting = held.enter_context(find_waiting(place))
                 if waiting is None or not {file.becomes for file in waiting.files} & wanted:
                     continue

@@ -240,13 +240,39 @@ def write_note(
     return _waiting(place, note)
 
 
-def waiting_folders(folder: Path) -> list[Path]:
-    """Return the waiting folders in a folder, whoever works there."""
+def waiting_folders(
+    folder: Path, tell: Callable[[str], object] | None, *, refuse_strangers: bool
+) -> list[Path]:
+    """Return this user's waiting folders in a folder; tell of those of others, or refuse them.
+
+    Nothing in them is read: the other user alone knows what was paid for.
+    """
     try:
         found = sorted(folder.iterdir())
     except OSError:
         return []
-    return [one for one in found if _WAITING.fullmatch(one.name) and not one.is_symlink()]
+    own = []
+    for place in found:
+        if not _WAITING.fullmatch(place.name) or place.is_symlink():
+            continue
+        if not _is_strange(place):
+            own.append(place)
+        elif refuse_strangers:
+            raise StorageFault(
+                f"The waiting folder {place.name!r} must be this user's. Got another's.",
+                hint="what waits there may be paid for: let that user run the command again, "
+                "move that folder elsewhere, or write to another folder",
+            )
+        elif tell is not None:
+            tell(f"left alone: {_printable(str(place))}, which another user may have paid for")
+    return own
+
+
+def _is_strange(place: Path) -> bool:
+    try:
+        return place.lstat().st_uid != getattr(os, "geteuid", int)()
+    except OSError:
+        return False  # it has been finished meanwhile
 
 
 def remove_folders(places: Iterable[Path]) -> None:

@@ -93,13 +93,8 @@ def alone_in(
             patience=patience,
             tell=lambda: tell(f"waiting for another command to end that writes to {name!r}"),
         )
-    except BlockingIOError:
-        raise StorageFault(
-            f"The folder {name!r} must be free for this command. Got one in use.",
-            hint="nothing was changed: run the same command again when the other one has ended",
-        ) from None
     except OSError as error:
-        raise storage_fault(name, error, verb="write") from None
+        raise _not_alone(path, name, error) from None
     try:
         yield
     finally:
@@ -107,6 +102,23 @@ def alone_in(
             if has_name(number, path):  # and not the lock of whoever came after a removal
                 path.unlink()
         os.close(number)
+
+
+def _not_alone(path: Path, folder: str, error: OSError) -> StorageFault:
+    """Return why a folder cannot be locked; a lock file that somebody else made is named."""
+    with suppress(OSError):
+        if path.lstat().st_uid != getattr(os, "geteuid", int)():
+            return StorageFault(
+                f"The lock file {path.name!r} in {folder!r} must be this user's. Got another's.",
+                hint="nothing was changed: if no command of yours is running there, remove that "
+                "file, or write to another folder",
+            )
+    if isinstance(error, BlockingIOError):
+        return StorageFault(
+            f"The folder {folder!r} must be free for this command. Got one in use.",
+            hint="nothing was changed: run the same command again when the other one has ended",
+        )
+    return storage_fault(folder, error, verb="write")
 
 
 @contextmanager
