@@ -1055,9 +1055,9 @@ def text_of(value: Fraction) -> str:
 
 def main(arguments: list[str]) -> int:
     """Check a certificate, and perhaps its plan; print one line."""
-    if len(arguments) not in (1, 2):
+    if arguments in (["--help"], ["-h"]) or len(arguments) not in (1, 2):
         print("usage: check_certificate.py CERTIFICATE [PLAN]")
-        return 1
+        return 0 if arguments[:1] in (["--help"], ["-h"]) else 1
     try:
         certificate = read(arguments[0])
         words = check(certificate)
