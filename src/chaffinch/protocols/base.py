@@ -296,6 +296,16 @@ def numerator(chance: Fraction) -> int:
     return chance.numerator * (GRAIN // chance.denominator)
 
 
+def round_by_chance(shares: NDArray[Any], steps: int, words: Words) -> NDArray[np.int64]:
+    """Return shares·steps as whole numbers: the one below, or by chance the next, a word each."""
+    height = shares * steps
+    full = np.minimum(height.astype(np.int64), steps)
+    # A float just below 1 times 2⁶⁴ may round to 2⁶⁴, which no 64-bit word holds.
+    chance = np.minimum((height - full) * float(GRAIN), np.nextafter(float(GRAIN), 0.0))
+    # Where all steps are full no share is left for one more.
+    return np.asarray(full + (words.take(len(shares)) < chance.astype(np.uint64)))
+
+
 def answer_labels(question: Question) -> tuple[str, ...]:
     """Return the names of the answers to a question that has named answers."""
     if not isinstance(question, (Bit, Choice, Flags)):

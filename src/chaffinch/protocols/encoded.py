@@ -26,6 +26,7 @@ from chaffinch.protocols.base import (
     Variant,
     check_chance,
     numerator,
+    round_by_chance,
 )
 from chaffinch.protocols.flipped_records import flip_row
 from chaffinch.protocols.noise import Draws, Noise, Places, Truth, draw_thermometer, flip_counts
@@ -120,12 +121,7 @@ class Encoded(Protocol):
     ) -> Coded:
         """Round all numbers at once, and flip their bits in one long row."""
         bits = self.resolution
-        height = answers * bits
-        full = np.minimum(height.astype(np.int64), bits)
-        # A float just below 1 times 2⁶⁴ may round to 2⁶⁴, which no 64-bit word holds.
-        chance = np.minimum((height - full) * float(GRAIN), np.nextafter(float(GRAIN), 0.0))
-        full += words.take(len(answers)) < chance.astype(np.uint64)
-        np.minimum(full, bits, out=full)
+        full = round_by_chance(answers, bits, words)
         held = (np.arange(bits) < full[:, None]).ravel()
         codes = flip_row(held, self.flip_probability, words, bits)
         return Coded(np.zeros_like(codes) if self.together else codes)

@@ -35,6 +35,7 @@ from chaffinch.protocols.base import (
     Variant,
     answer_labels,
     check_chance,
+    round_by_chance,
 )
 from chaffinch.protocols.likelihoods import SignedLikelihood
 from chaffinch.protocols.noise import (
@@ -165,7 +166,7 @@ class Signed(Protocol):
         """Draw which reports have any noise, and their bursts; count what is sent in all."""
         sent = np.zeros(self.codes(question), np.int64)
         if question.shape == "number":
-            pluses = int(_round_up(answers, self.resolution, words).sum())
+            pluses = int(round_by_chance(answers, self.resolution, words).sum())
             sent[:] = pluses, len(answers) * self.resolution - pluses
         elif question.shape == "choice":
             sent[::2] = np.bincount(np.asarray(answers, np.int64), minlength=len(sent) // 2)
@@ -181,7 +182,7 @@ class Signed(Protocol):
         self, question: Question, answer: NDArray[Any], words: Words
     ) -> NDArray[np.int64]:
         if question.shape == "number":
-            pluses = int(_round_up(answer.reshape(1), self.resolution, words)[0])
+            pluses = int(round_by_chance(answer.reshape(1), self.resolution, words)[0])
             return np.repeat(np.array([0, 1]), [pluses, self.resolution - pluses])
         if question.shape == "choice":
             return np.array([2 * int(answer)])
@@ -286,16 +287,11 @@ class Signed(Protocol):
 
     def messages_of_all(self, question: Question, people: int) -> MessageNoise:
         """Return the messages of the answers, and those of bursts of one sign and of pairs."""
-        values = len(self.labels(question))
-        share, a = values * people / self.cut_for, float(self.ratio)
-        pairs = [(2.0 * k, float(rate)) for k, rate in enumerate(self.flood, start=1)]
-        return MessageNoise(
-            people * self.answer_messages(question)
-            + share * (2 * a / (1 - a) + sum(size * rate for size, rate in pairs)),
-            share * (2 * a / (1 - a) ** 2 + sum(size * size * rate for size, rate in pairs)),
-            # Bursts of at most 2K messages, or of any number that grows rare like a^k.
-            max(1 / (1 - a), 2 * len(self.flood) / 3),
-        )
+        noise = self._bursts(question).times(people)
+        answers = people * self.answer_messages(question)
+        # Bursts of at most 2K messages, or of any number that grows rare like ratio^k.
+        longest = max(1.0 / float(1 - self.ratio), 2.0 * len(self.flood) / 3.0)
+        return MessageNoise(answers + noise.mean, noise.variance, longest)
 
     def least_messages(self, question: Question, users: int) -> int:
         """Return how many messages a batch must have: fewer would mean that noise is missing."""
@@ -446,13 +442,3 @@ def _weights(chances: Sequence[Decimal], exact: Context) -> tuple[int, ...]:
 
 def _decimal(value: Fraction, exact: Context) -> Decimal:
     return exact.divide(Decimal(value.numerator), Decimal(value.denominator))
-
-
-def _round_up(shares: NDArray[Any], steps: int, words: Words) -> NDArray[np.int64]:
-    """Return share·steps as a whole number, the next one by chance."""
-    height = shares * steps
-    full = np.minimum(height.astype(np.int64), steps)
-    # A float just below 1 times 2⁶⁴ may round to 2⁶⁴, which no 64-bit word holds.
-    chance = np.minimum((height - full) * float(GRAIN), np.nextafter(float(GRAIN), 0.0))
-    full += words.take(len(shares)) < chance.astype(np.uint64)
-    return np.minimum(full, steps)

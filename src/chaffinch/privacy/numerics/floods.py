@@ -34,6 +34,7 @@ MOST_PLACES = 200_000
 """A law with more masses than that is refused."""
 _TILTS = 400
 _LEAST_LOG = -600.0
+"""Below this a chance, and what is worked out from it, leaves the range of doubles."""
 _KEPT_BITS = 256
 
 
@@ -187,6 +188,12 @@ class NoiseMessages:
         """Return the expected number."""
         pairs = sum(k * rate for k, rate in enumerate(self.flood, start=1))
         return self.scale * (2.0 * self.ratio / (1.0 - self.ratio) + 2.0 * pairs)
+
+    @property
+    def variance(self) -> float:
+        """Return the variance of the number."""
+        pairs = sum(4.0 * k * k * rate for k, rate in enumerate(self.flood, start=1))
+        return self.scale * (2.0 * self.ratio / (1.0 - self.ratio) ** 2 + pairs)
 
     def times(self, reports: int) -> NoiseMessages:
         """Return the law of so many reports together."""
