@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan, load_plan
     from chaffinch.planning.planner import Error, plan
     from chaffinch.privacy import Target
+    from chaffinch.progress import show_progress
     from chaffinch.questions import Bit, Choice, Flags, Number, Survey
     from chaffinch.release.documents import load_release
     from chaffinch.release.surveys import Release
@@ -51,6 +52,7 @@ __all__ = [
     "plan",
     "privacy",
     "reach",
+    "show_progress",
     "shuffle",
     "simulate",
 ]
@@ -74,6 +76,7 @@ _NAMES = {
     "load_plan": "planning.plan",
     "load_release": "release.documents",
     "plan": "planning.planner",
+    "show_progress": "progress",
     "shuffle": "shuffling.in_memory",
 }
 

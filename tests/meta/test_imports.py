@@ -16,6 +16,7 @@ PRIVACY_MAY_IMPORT = (
     "chaffinch.checks",
     "chaffinch.errors",
     "chaffinch.privacy",
+    "chaffinch.progress",
     "flint",
     "numpy",
     "scipy.special",

@@ -123,8 +123,18 @@ class Output:
         from rich.console import Console
         from rich.text import Text
 
+        from chaffinch.progress import show_progress
+
         with Console(stderr=True).status(Text(f"{words} …")) as status:
-            yield lambda more: status.update(Text(f"{words}: {more} …"))
+            doing = words
+
+            def tell(step: str) -> None:
+                nonlocal doing
+                doing = f"{words}: {step}"
+                status.update(Text(f"{doing} …"))
+
+            with show_progress(lambda done: status.update(Text(f"{doing} ({done}) …"))):
+                yield tell
 
     @contextmanager
     def counting(self, words: str, unit: str) -> Iterator[Progress]:

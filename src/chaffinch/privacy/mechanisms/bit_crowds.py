@@ -31,6 +31,7 @@ from chaffinch.privacy.numerics.precision import (
 )
 from chaffinch.privacy.numerics.ridge import OffTheRidge, RidgeCrowds, is_placeable, worst_on_ridge
 from chaffinch.privacy.tradeoff import TradeOff, check_levels
+from chaffinch.progress import count_step
 
 Ask = Callable[[Knots, float], Ends]
 """A question to a pair (and a spread): the answer is both ends of one or several numbers."""
@@ -155,6 +156,7 @@ class BitCrowds:
 
         The ends are about ``width`` apart, as a share; below 1e-300 only the upper end is kept.
         """
+        count_step("points along the ridge")
         bits = self.last * self.step + self.fixed_zeros
         found = []
         for mirrored in self.directions:

@@ -36,6 +36,7 @@ from chaffinch.privacy.numerics.precision import (
     wide_exponential,
 )
 from chaffinch.privacy.numerics.sums import positive_part_of_sum
+from chaffinch.progress import count_step
 
 _MOST_TERMS = 20_000_000
 _CHUNK = 1_000_000
@@ -120,6 +121,7 @@ class DecoyedValues(Mechanism):
         epsilon = checks.epsilon(epsilon)
         tail = Wide(1e-30)
         while True:
+            count_step("sums over decoys")
             law = binomial(self.senders, self.rate * 2 / self.values, tail)
             if len(law.mass) * _terms(epsilon) > _MOST_TERMS:
                 return self._by_contour(epsilon)

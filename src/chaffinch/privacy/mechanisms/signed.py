@@ -43,6 +43,7 @@ from chaffinch.privacy.numerics.precision import (
     wide,
 )
 from chaffinch.privacy.numerics.roots import find_crossing
+from chaffinch.progress import count_step
 
 QUESTIONS = ("bit", "choice", "number")
 MOST_STEPS = 1024
@@ -175,6 +176,7 @@ class SignedDecoys(Mechanism):
         ratios = {(self.plus_ratio, self.minus_ratio), (self.minus_ratio, self.plus_ratio)}
         few = self.steps == 1 or self._cover.window(tail) * (2 * self.steps + 1) <= _MOST_CELLS
         for place in range(-self.steps, self.steps + 1):
+            count_step("sums over noise")
             among = moved >= max(abs(place), 1)
             parts = (_parts if few else _parts.__wrapped__)(self._cover, self.steps, place, tail)
             for direction, (plus, minus) in enumerate(ratios):
@@ -198,6 +200,7 @@ class SignedDecoys(Mechanism):
         total = doubt.relative + gamma(len(here) + 4.0)
         low, high = [], []
         for power in zip(*powers, strict=True):
+            count_step("sums over noise")
             least, most = losing.ends(*_around(odds, power, 2 * doubt.relative + gamma(12.0)))
             low.append((here * least).sum() * (1 - total) - doubt.below(power[1]))
             high.append((here * np.minimum(most, 1)).sum() * (1 + total) + doubt.above(power[0]))
@@ -236,6 +239,7 @@ class SignedDecoys(Mechanism):
         orders = (1,) if self.plus_ratio == self.minus_ratio else (1, -1)
         for moved in range(1, self.steps + 1):
             for order in orders:
+                count_step("sums over noise")
                 found = _share_parts(self, moved, order, tail).ends(least, most)
                 low, high = np.maximum(low, found[0]), np.maximum(high, found[1])
         return low, high
@@ -464,6 +468,7 @@ def _joint_law(
     minus, _ = negative_binomial_masses(mechanism.minus_ratio, mechanism.share, reach + short)
     joint = np.empty((2 * reach + 1, window), dtype=Wide)
     for place in range(-reach, reach + 1):
+        count_step("rows of noise")
         up_by, down_by = max(place, 0), max(-place, 0)
         pairs = plus[up_by : up_by + short] * minus[down_by : down_by + short]
         joint[place + reach] = np.convolve(pairs, flood)[:window]

@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.privacy.guarantee import Bracket
-from chaffinch.privacy.numerics.precision import Floats, down, up
+from chaffinch.privacy.numerics.precision import Floats, down, product, up
 from chaffinch.privacy.numerics.roots import bisect_real
 
 Complexes = NDArray[np.complex128]
@@ -153,12 +153,13 @@ class Line:
         most = max(1, _BLOCK // len(values))
         rows = min(math.isqrt(frequencies) + 1, most)
         short = _turns(np.multiply.outer(step * np.arange(rows), values))
+        alone = (short * weights).sum(axis=1)
         found = np.empty((frequencies // rows + 1, rows), dtype=np.complex128)
         for start in range(0, len(found), most):
             part = found[start : start + most]
             steps = rows * np.arange(start, start + len(part), dtype=np.float64)
             weighed = _turns(np.multiply.outer(step * steps, values)) * weights
-            part[:] = weighed @ short.T + weighed.sum(axis=1)[:, None] + short @ weights
+            part[:] = product(weighed, short.T) + weighed.sum(axis=1)[:, None] + alone
         return found.ravel()[1 : frequencies + 1]
 
     def _power(

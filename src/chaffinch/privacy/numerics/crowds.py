@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chaffinch.privacy.numerics.precision import Floats
+from chaffinch.progress import count_step
 
 Ends = tuple[Floats, Floats]
 """Lower and upper ends of one or several numbers, as arrays of the same length."""
@@ -110,7 +111,12 @@ def find_worst(
     runs out of evaluations returns what it has proven so far.
     """
     allowed = width if callable(width) else lambda base: np.full(len(base), width)
-    work = _Work(bound, clip, floor, allowed, _first_look(roots, bound, clip), np.zeros(0))
+
+    def look(box: Box) -> Ends:
+        count_step("crowds")
+        return bound(box)
+
+    work = _Work(look, clip, floor, allowed, _first_look(roots, look, clip), np.zeros(0))
     work.settled = np.zeros_like(work.result.lower)
     for root in roots:
         work.add(root)

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from chaffinch.privacy.numerics.precision import Floats
 from chaffinch.privacy.numerics.roots import bisect_real
+from chaffinch.progress import count_step
 
 _ROUNDOFF = 2.0**-53
 _FAR = 1e-30
@@ -340,6 +341,7 @@ class Rounds:
                    FFT of the tilted parts. The tilt moves the mass that matters into the
                    middle, so that the error of the transform is relative to it.
         """
+        count_step("sums over rounds")
         if any(len(loss.places) == 0 for loss, _ in self.parts):
             return 0.0, 0.0
         if epsilon * (1 - 1e-15) >= self.step * self.ends[1]:

@@ -52,6 +52,7 @@ from chaffinch.privacy.numerics.precision import (
     Floats,
     Wide,
     WideArray,
+    product,
     wide,
 )
 from chaffinch.privacy.numerics.roots import bisect_whole
@@ -426,8 +427,8 @@ class _Box:
         phase = (phase - _TURN * np.rint(phase / _TURN)).astype(np.float64)
         terms = (ridge.weight * kernel).astype(np.complex128) * _polar(modulus, phase)
         turns = np.outer(rises, ridge.theta.astype(np.float64))
-        found: Floats = terms.real @ np.cos(turns).T + terms.imag @ np.sin(turns).T
-        return found
+        turned = product(terms.real, np.cos(turns).T) + product(terms.imag, np.sin(turns).T)
+        return np.asarray(turned, dtype=np.float64)
 
     def upper_end(self, aim: float) -> tuple[float, int, float]:
         """Return ln of a bound on D over box and strip, where it peaks, and the height there.

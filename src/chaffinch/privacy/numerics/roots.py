@@ -25,6 +25,7 @@ import math
 from collections.abc import Callable
 
 from chaffinch.errors import GuaranteeNotProven
+from chaffinch.progress import count_step
 
 Curve = Callable[[float], float]
 
@@ -98,7 +99,7 @@ def find_crossing(
     left, right = (0.0, _height(start, level)), (top, -math.inf)
     middle = min(guess, top)
     while middle < top:
-        height = _height(curve(middle), level)
+        height = _height_at(curve, middle, level)
         if height <= 0:
             right = (middle, height)
             break
@@ -115,10 +116,10 @@ def find_crossing_below(
 
     The first step down is by ``near`` times top, and each further one eight times as long.
     """
-    right, step = (top, min(_height(curve(top), level), 0.0)), near
+    right, step = (top, min(_height_at(curve, top, level), 0.0)), near
     while step < 1.0:
         place = top * (1.0 - step)
-        height = _height(curve(place), level)
+        height = _height_at(curve, place, level)
         if height > 0:
             return _narrow(curve, level, (place, height), right, tolerance)
         right, step = (place, height), 8.0 * step
@@ -135,7 +136,7 @@ def narrow_crossing(
 
     The curve is above ``level`` at the given left and at most it at the given right.
     """
-    ends = [(place, _height(curve(place), level)) for place in (left, right)]
+    ends = [(place, _height_at(curve, place, level)) for place in (left, right)]
     return _narrow(curve, level, ends[0], ends[1], tolerance)
 
 
@@ -161,7 +162,7 @@ def _narrow(
         middle = _between((a, high), (b, low), push, halve=stalled >= 3)
         if not a < middle < b:  # No float is left inside.
             break
-        height = _height(curve(middle), level)
+        height = _height_at(curve, middle, level)
         if height <= 0:
             b, low = middle, height
             high, last = (0.5 * high if last == 1 else high), 1
@@ -184,6 +185,11 @@ def _between(
         if a < guess < b:
             return guess
     return math.sqrt(a * b) if 0 < a < 0.1 * b else 0.5 * (a + b)
+
+
+def _height_at(curve: Curve, place: float, level: float) -> float:
+    count_step("points of a curve")
+    return _height(curve(place), level)
 
 
 def _height(value: float, level: float) -> float:
@@ -226,6 +232,7 @@ def find_largest(
     """
 
     def value(place: float) -> float:
+        count_step("points of a curve")
         try:
             return excess(math.exp(place))
         except GuaranteeNotProven:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from chaffinch.progress import count_step
+
 Run = tuple[int, int]
 """The fewest and the most ones of the crowds in a run."""
 
@@ -45,14 +47,19 @@ def cover_crowds(
     """
     runs: list[Run] = []
     low, length = 0, 1
+
+    def works(run: Run) -> bool:
+        count_step("runs of crowds")
+        return holds(run)
+
     while low <= last:
         if len(runs) == most:
             raise TooManyRuns
         left = last + 1 - low
         if few_runs:
-            length = _longest(holds, low, length, left)
+            length = _longest(works, low, length, left)
         else:
-            length = _first(holds, low, min(length + (length + 1) // 2, left))
+            length = _first(works, low, min(length + (length + 1) // 2, left))
         runs.append((low, low + length - 1))
         low += length
     return runs

@@ -29,6 +29,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.numerics.contours import MOST_FREQUENCIES, UNIT, Line
 from chaffinch.privacy.numerics.precision import ROUNDOFF, Wide, WideArray, down, up, wide
+from chaffinch.progress import count_step
 
 Number = float | Fraction
 
@@ -307,6 +308,7 @@ def mean_positive_part(law: FiniteLaw, count: int, *, relative_width: float) -> 
         E[S₊] = (1−m)^N E[S₊ | none] + E[S; some],
         E[S; some] = N·Σ m(v)·v + N·(1−m)·E[X | kept]·(1 − (1−m)^(N−1)).
     """
+    count_step("bounds of a mean")
     merged: dict[Fraction, Fraction] = {}
     for value, chance in zip(*law, strict=True):
         merged[value] = merged.get(value, Fraction(0)) + chance
