@@ -41,7 +41,10 @@ SETTINGS = """
 source_paths = ["src"]
 only_mutate = {files}
 pytest_add_cli_args_test_selection = {judges}
-pytest_add_cli_args = ["-p", "no:randomly", "-p", "no:xdist", "-p", "tests.mutation.fresh"]
+# No clock on the wall judges: on a busy machine it would.
+pytest_add_cli_args = [
+    "--timeout=0", "-p", "no:randomly", "-p", "no:xdist", "-p", "tests.mutation.fresh"
+]
 # A worker starts from imported modules and nothing else: what earlier tests left in caches
 # would hide a mutant.
 process_isolation = "forkserver"

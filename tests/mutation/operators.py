@@ -19,6 +19,8 @@ from typing import Any
 
 import libcst as cst
 from mutmut.mutation import file_mutation, mutators
+from mutmut.workers import isolation
+from mutmut.workers.timeout import register_timeout
 
 SWAPS = {
     "min": "max",
@@ -41,6 +43,8 @@ _ERRORS = frozenset(
     )
 )
 _DECORATORS = ("property", "cached_property", "cache", "lru_cache", "contextmanager")
+_PATIENCE = 20
+"""How much longer than mutmut would a mutant may wait: what it computes is bounded by itself."""
 
 
 def install() -> None:
@@ -63,6 +67,12 @@ def install() -> None:
     ]
     file_mutation.MutationVisitor = _Visitor
     file_mutation.function_trampoline_arrangement = _arrange
+    isolation.register_timeout = _wait_longer
+
+
+def _wait_longer(process: int, seconds: float) -> None:
+    """Let processor time end a mutant that computes for ever; a busy machine must not."""
+    register_timeout(process, _PATIENCE * seconds)
 
 
 def _spoil_text(node: cst.SimpleString) -> Iterable[cst.CSTNode]:
