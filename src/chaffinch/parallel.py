@@ -35,19 +35,20 @@ def mapped(
 ) -> Iterator[Iterator[_Result]]:
     """Give the results of a function in the order of its items, worked out by threads.
 
-    At most ``workers`` + 2 items are taken ahead. The items are read in the caller's thread.
-    Of several errors the one of the first item is raised. When the block ends no thread is
-    left, and a generator of items is closed.
+    At most ``workers`` + 2 items are taken ahead. The items are read in the caller's thread;
+    where one worker is asked for, it does the work too. Of several errors the one of the first
+    item is raised. When the block ends no thread is left, and a generator of items is closed.
 
     >>> with mapped(abs, [-1, 2, -3], workers=2) as results:
     ...     list(results)
     [1, 2, 3]
     """
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="chaffinch")
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="chaffinch") if workers > 1 else None
     try:
-        yield _results(pool, function, items, workers + 2)
+        yield _results(pool, function, items, workers + 2) if pool else map(function, items)
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        if pool:
+            pool.shutdown(wait=True, cancel_futures=True)
         if isinstance(items, Generator):
             items.close()
 

@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaffinch import Bit, Ledger, Target, analyze, load_plan, plan, reach
+from chaffinch.cli import demo as survey_demo
+from chaffinch.cli.reach import demo as reach_demo
 from chaffinch.engines import engine
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.outputs.protected import Kind, kind_of
@@ -34,14 +36,16 @@ KINDS = {
 INPUTS = ("people.csv", "survey.toml", "ids.csv")
 OTHERS = ("people.parquet", "people.arrow", "release.parquet", "release.json")
 """What can be made again."""
-SURVEY = 'users = 30\nepsilon = 2\ndelta = 1e-2\n\n[questions.answer]\nkind = "bit"\n'
+SURVEY = (
+    'users = 30\nepsilon = 2\ndelta = 1e-2\nmax_messages = 1\n\n[questions.answer]\nkind = "bit"\n'
+)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with one file of every kind, and what verbs read."""
     folder = tmp_path_factory.mktemp("kinds")
-    made = plan(Bit(), users=30, target=Target(2, 1e-2))
+    made = plan(Bit(), users=30, target=Target(2, 1e-2), max_messages=1)
     made.save(folder / "survey.plan.json")
     (folder / "survey.toml").write_text(SURVEY)
     (folder / "people.csv").write_text("answer\n" + "yes\nno\n" * 20)
@@ -159,6 +163,15 @@ def test_no_verb_overwrites_what_cannot_be_made_again(
     assert done.code == 0, done
 
 
+@pytest.fixture
+def _small_demos(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let demos count a few people: the files that they write are the same."""
+    monkeypatch.setattr(survey_demo, "PEOPLE", 2000)
+    monkeypatch.setattr(reach_demo, "_UNIVERSE", 4000)
+    monkeypatch.setattr(reach_demo, "SIZES", {"daily": 1600, "radio": 800, "shop": 1800})
+
+
+@pytest.mark.usefixtures("_small_demos")
 @pytest.mark.parametrize("verb", FOLDERS)
 def test_no_folder_is_filled_over_what_cannot_be_made_again(
     verb: str, folder: Path, cli: Callable[..., Done]
@@ -194,7 +207,7 @@ def test_run_does_not_overwrite_its_own_table(folder: Path, cli: Callable[..., D
 
 
 def test_a_plan_replaces_only_a_plan(folder: Path) -> None:
-    made = plan(Bit(), users=30, target=Target(2, 1e-2))
+    made = plan(Bit(), users=30, target=Target(2, 1e-2), max_messages=1)
     for name in (*(one for one, kind in KINDS.items() if kind is not Kind.PLAN), *INPUTS):
         before = (folder / name).read_bytes()
         with pytest.raises(InvalidInput, match="a new file or a plan"):

@@ -28,6 +28,11 @@ def test_several_threads_work_at_once() -> None:
         assert all(results)
 
 
+def test_one_worker_needs_no_thread() -> None:
+    with mapped(lambda _: threading.current_thread(), range(3), 1) as results:
+        assert set(results) == {threading.current_thread()}
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 def test_little_is_taken_ahead(workers: int) -> None:
     taken: list[int] = []
@@ -57,7 +62,8 @@ def test_the_first_error_is_raised_and_no_thread_stays() -> None:
     assert threading.active_count() == before
 
 
-def test_an_error_of_an_item_comes_before_a_later_one_of_the_source() -> None:
+@pytest.mark.parametrize("workers", [1, 4])
+def test_an_error_of_an_item_comes_before_a_later_one_of_the_source(workers: int) -> None:
     closed = []
 
     def items() -> Iterator[int]:
@@ -72,14 +78,15 @@ def test_an_error_of_an_item_comes_before_a_later_one_of_the_source() -> None:
             raise ValueError(item)
         return item
 
-    with pytest.raises(ValueError, match="2"), mapped(fail, items(), 4) as results:
+    with pytest.raises(ValueError, match="2"), mapped(fail, items(), workers) as results:
         list(results)
-    with pytest.raises(LookupError), mapped(str, items(), 4) as texts:
+    with pytest.raises(LookupError), mapped(str, items(), workers) as texts:
         list(texts)
     assert closed == [True, True]
 
 
-def test_a_consumer_that_stops_closes_the_source() -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_consumer_that_stops_closes_the_source(workers: int) -> None:
     closed = []
 
     def items() -> Iterator[int]:
@@ -88,7 +95,7 @@ def test_a_consumer_that_stops_closes_the_source() -> None:
         finally:
             closed.append(True)
 
-    with mapped(str, items(), 2) as results:
+    with mapped(str, items(), workers) as results:
         next(results)
     assert closed == [True]
 

@@ -54,13 +54,15 @@ def source_of(name: str) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
-def imports(path: Path, *, package: str) -> set[str]:
+def imports(path: Path, *, package: str, types: bool = True) -> set[str]:
     """Return what a source file imports, as full dotted names, wherever in it they stand.
 
     ``from a import b`` counts as ``a.b``: whether b is a module cannot be told from the text.
+    Without ``types``, what only the type checker imports does not count.
     """
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree if types else _WithoutTypes().visit(tree)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -71,3 +73,27 @@ def imports(path: Path, *, package: str) -> set[str]:
                 base = ".".join([*kept, base] if base else kept)
             names.update(f"{base}.{alias.name}" for alias in node.names)
     return names
+
+
+class _WithoutTypes(ast.NodeTransformer):
+    """Takes away what stands under ``if TYPE_CHECKING``."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        only_types = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        return node.orelse if only_types else self.generic_visit(node)
+
+
+def imported_modules(name: str) -> set[str]:
+    """Return the modules of ours that a module imports when it runs, at once or late."""
+    path = SOURCE.parent.joinpath(*name.split("."))
+    if path.is_dir():
+        path, package = path / "__init__.py", name
+    else:
+        path, package = path.with_suffix(".py"), name.rpartition(".")[0]
+    known = set(modules())
+    found = set()
+    for one in imports(path, package=package, types=False) if path.exists() else ():
+        while one not in known and "." in one:
+            one = one.rpartition(".")[0]  # noqa: PLW2901 - a name inside a module
+        found |= {one} & known
+    return found - {name}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import graphlib
 import importlib
 import inspect
 import re
@@ -50,6 +51,15 @@ def import_each_first(package: str, names: Sequence[str], folder: Path) -> tuple
     return done.stdout, done.stderr
 
 
+def test_no_module_imports_itself_by_a_detour() -> None:
+    """Neither at once nor late. So whichever module comes first, it finds what it needs."""
+    graph = {name: repository.imported_modules(name) for name in repository.modules()}
+    assert "chaffinch.cli.app" in graph["chaffinch.cli"], "late imports count"
+    order = tuple(graphlib.TopologicalSorter(graph).static_order())  # raises at a circle
+    assert len(order) == len(graph) > 200
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_module_can_be_imported_first(part: int) -> None:
     # A circular import shows only when its module comes first.
