@@ -36,8 +36,8 @@ KINDS = {
     "rare flips": Noise.flips(Fraction(1, 10**6)),
     "heavy flips": Noise.flips(Fraction(9, 20)),
     "copies": Noise.flips(Fraction(1, 4), copies=3),
-    "clear": Noise.clear(decoy_slots=2, rate=Fraction(1, 2), values=3),
-    "nearly clear": Noise.clear(decoy_slots=1, rate=Fraction(1, 1000), values=7),
+    "clear": Noise(1, Fraction(1), Fraction(0), 2, Fraction(1, 6)),
+    "nearly clear": Noise(1, Fraction(1), Fraction(0), 1, Fraction(1, 7000)),
     "no noise": Noise(2, Fraction(1), Fraction(0)),
     "flips and decoys": Noise.flips_with_decoys(
         Fraction(1, 10), decoy_slots=1, rate=Fraction(3, 4), values=4

@@ -85,7 +85,7 @@ LARGE = {
     "flips": (Noise.flips(Fraction(3, 10)), 1_500),
     "rare flips": (Noise.flips(Fraction(1, 1_000)), 9_000),
     "copies": (Noise.flips(Fraction(1, 20), copies=4), 1_000),
-    "clear": (Noise.clear(decoy_slots=1, rate=Fraction(1, 2), values=5), 1_500),
+    "clear": (Noise(1, Fraction(1), Fraction(0), 1, Fraction(1, 10)), 1_500),
     "flips and decoys": (
         Noise.flips_with_decoys(Fraction(1, 10), decoy_slots=1, rate=Fraction(1, 2), values=9),
         1_500,

@@ -42,7 +42,7 @@ def part_of(name: str) -> Part:
     "noise",
     [
         Noise.flips(Fraction(1, 5), copies=2),
-        Noise.clear(decoy_slots=2, rate=Fraction(1, 2), values=3),
+        Noise(1, Fraction(1), Fraction(0), 2, Fraction(1, 6)),
         Noise.flips_with_decoys(Fraction(1, 5), decoy_slots=1, rate=Fraction(1), values=3),
     ],
 )

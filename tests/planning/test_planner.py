@@ -68,7 +68,7 @@ def test_every_alternative_keeps_the_promise_by_the_exact_accountant(choice_plan
             "", one.parts, 2_000, 2_000, one.crowd, 1, one.epsilon, one.delta
         ).mechanism()
         assert mechanism.delta(one.epsilon).upper <= one.delta
-    assert {one.name for one in choice_plan.alternatives} >= {"clear with decoys", "local"}
+    assert {one.name for one in choice_plan.alternatives} >= {"flips with decoys", "local"}
 
 
 def test_a_little_less_noise_would_break_the_promise(bit_plan: Plan) -> None:

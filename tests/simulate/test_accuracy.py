@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 
 import pytest
 
-from chaffinch.protocols import Signed
+from chaffinch.protocols import Decoys, Signed
 from chaffinch.protocols.noise import Draws, Places
 from chaffinch.questions import Question
 from chaffinch.simulate import Simulation, Truth, simulate, zipf
@@ -18,6 +18,7 @@ from chaffinch.wire.batches import Counts
 from tests.simulate.settings import LARGE, changed, planned, reflooded
 
 SIGNED = ("bit signed", "choice signed", "flags signed", "number signed")
+CLEAR = ("bit decoys", "choice decoys")
 RUNS = 20_000
 PEOPLE = 20_000
 
@@ -41,7 +42,7 @@ def test_estimates_are_as_exact_as_predicted(name: str) -> None:
         assert row.error_observed == pytest.approx(row.error_predicted, rel=room)
 
 
-@pytest.mark.parametrize("name", [name for name in LARGE if name not in SIGNED])
+@pytest.mark.parametrize("name", [name for name in LARGE if name not in SIGNED + CLEAR])
 @pytest.mark.parametrize("factor", [0.9, 1.1])
 def test_a_tenth_more_or_less_noise_fails_every_test(name: str, factor: float) -> None:
     found = simulated(name, factor=factor)
@@ -100,6 +101,44 @@ def test_more_pluses_than_minuses_are_a_bias(name: str) -> None:
     people = zipf(plan, PEOPLE, seed=11, exponent=1.3)
     found = simulate(plan, people, RUNS, seed=12, devices=other)
     assert any(fault.startswith("the mean") for fault in found.faults)
+
+
+@pytest.mark.parametrize("name", CLEAR)
+@pytest.mark.parametrize("factor", [0.9, 1.1])
+def test_a_decoy_rate_off_by_a_tenth_is_noticed(name: str, factor: float) -> None:
+    """By how many arrived, and how far estimates scatter; intervals go by what arrived."""
+    found = simulated(name, factor=factor)
+    assert "the number of messages of 'q0'" in found.faults
+    assert any(fault.startswith("the standard error") for fault in found.faults)
+    for what in ("the mean", "the coverage", "the simultaneous"):
+        assert not any(fault.startswith(what) for fault in found.faults), what
+
+
+@dataclass(frozen=True)
+class Leaning(Decoys):
+    """One decoy in fifty that should fall on the second value falls on the first."""
+
+    def draw_tallies(
+        self, question: Question, truth: Truth, runs: int, draws: Draws, places: Places
+    ) -> Counts:
+        """Move some decoys, none of the answers."""
+        counts = super().draw_tallies(question, truth, runs, draws, places)
+        moved = draws.binomial(counts[:, 1] - truth.counts[1], 0.02)
+        counts[:, 0] += moved
+        counts[:, 1] -= moved
+        return counts
+
+
+@pytest.mark.parametrize("name", CLEAR)
+def test_decoys_that_are_not_uniform_are_a_bias(name: str) -> None:
+    plan = planned(PEOPLE, LARGE[name])
+    part, how = plan.parts[0], plan.parts[0].protocol
+    leaning = Leaning(**{field.name: getattr(how, field.name) for field in fields(how)})
+    other = replace(plan, parts=(replace(part, protocol=leaning),))
+    people = zipf(plan, PEOPLE, seed=11, exponent=1.3)
+    found = simulate(plan, people, RUNS, seed=12, devices=other)
+    assert any(fault.startswith("the mean") for fault in found.faults)
+    assert "the number of messages of 'q0'" not in found.faults
 
 
 def test_decoys_are_noticed_by_the_number_of_messages() -> None:

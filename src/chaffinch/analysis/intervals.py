@@ -33,7 +33,15 @@ from chaffinch.privacy.numerics import laws
 from chaffinch.privacy.numerics.floods import negative_binomial
 from chaffinch.privacy.numerics.laws import Law
 from chaffinch.privacy.numerics.precision import Wide, gamma
-from chaffinch.protocols.noise import MOST_REPORTS, Floats, Noise, SignedNoise, TallyNoise
+from chaffinch.privacy.numerics.roots import bisect_whole
+from chaffinch.protocols.noise import (
+    MOST_REPORTS,
+    Floats,
+    Noise,
+    SeenDecoys,
+    SignedNoise,
+    TallyNoise,
+)
 from chaffinch.wire.batches import Counts
 
 SHARPNESS = 0.02
@@ -56,6 +64,9 @@ _MOST_EXPONENT = 600.0
 
 _MOST_POINTS = 8_000
 """A law of more masses than this is rounded to a lattice before it is convolved."""
+
+_FEW_ARRIVALS = 64
+"""Up to so many different numbers of decoys, each has a law of its own."""
 
 _ROUNDS = 40
 """A limit that is not met in practice: after a few rounds there is nothing left to try."""
@@ -111,6 +122,8 @@ def two_sided(
 ) -> tuple[Counts, Counts]:
     """Return the ends where each side may miss with half of ``alpha``."""
     reports = whole("reports", reports, least=1, most=MOST_REPORTS)
+    if isinstance(noise, SeenDecoys):
+        return _among_decoys(noise, tallies, reports, 0.5 * alpha * (1 - 1e-12))
     if isinstance(noise, SignedNoise):
         return _around_tallies(noise, tallies, reports, 0.5 * alpha * (1 - 1e-12))
     if not isinstance(noise, Noise):
@@ -361,6 +374,50 @@ def _by_normal(noise: Noise, seen: Floats, reports: int, tail: float) -> Floats:
     spread = np.sqrt(noise.tally_variance(np.maximum(held, 0.0), reports))
     sound = seen - base - slope * held >= quantile * spread
     return np.where(sound & (held >= 0.0), held, -1.0)
+
+
+# ----------------------------------------------------------------------------
+# Decoys do not depend on the count: given how many arrived, two critical values serve all tallies.
+
+
+def _among_decoys(
+    noise: SeenDecoys, tallies: ArrayLike, reports: int, tail: float
+) -> tuple[Counts, Counts]:
+    """Return the counts that a tally does not reject, where tally = count + Bin(arrived, 1/d)."""
+    seen = _whole_tallies(tallies, reports + int(noise.arrived.max(initial=0)))
+    step, share = _arrival_step(noise), Fraction(1, noise.values)
+    below, place = np.unique(noise.arrived // step * step, return_inverse=True)
+    # Fewer decoys than arrived are fewer on a value, and more are more: the safe side of each end.
+    few = [int(m) - _critical_cover(int(m), 1 - share, tail) for m in below]
+    many = [_critical_cover(int(m) + step - 1, share, tail) for m in below]
+    # A count h is rejected if tally − h ≥ many, or ≤ few.
+    place = place.reshape(noise.arrived.shape)
+    low = np.clip(seen - np.array(many, np.int64)[place] + 1, 0, reports)
+    high = np.clip(seen - np.array(few, np.int64)[place] - 1, 0, reports)
+    return np.minimum(low, high), np.maximum(low, high)
+
+
+def _arrival_step(noise: SeenDecoys) -> int:
+    """Return 1, or how far many numbers of decoys may be rounded to keep ends ``SHARPNESS``."""
+    distinct = np.unique(noise.arrived)
+    if len(distinct) <= _FEW_ARRIVALS:
+        return 1
+    spread = math.sqrt(float(noise.tally_variance(0, 1).min()))
+    return max(1, math.floor(SHARPNESS * spread * noise.values))
+
+
+@lru_cache(maxsize=1 << 10)
+def _critical_cover(arrived: int, chance: Fraction, tail: float) -> int:
+    """Return a c with P[Bin(arrived, chance) ≥ c] ≤ ``tail``."""
+    # As many reports as decoys, none of which holds the value.
+    noise = Noise(1, Fraction(1), Fraction(0), 1, chance)
+    if float(noise.tally_variance(0, arrived)) <= _LONGEST_VARIANCE:
+        return _critical_tally(noise, 0, arrived, tail)
+
+    def rejected(tally: int) -> bool:
+        return bool(_rejected(noise, np.array([tally]), arrived, tail)[0] >= 0)
+
+    return bisect_whole(rejected, good=arrived + 1, bad=int(noise.base(arrived)))
 
 
 # ----------------------------------------------------------------------------

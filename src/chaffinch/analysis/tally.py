@@ -31,13 +31,26 @@ def check_tally(found: Tally, plan: Plan) -> Tally:
 
 
 def _check_noise(part: Part, messages: int, found: Tally, plan: Plan) -> None:
-    """Refuse a batch with improbably little noise: somebody has taken some of it away."""
-    least = part.protocol.least_messages(part.question, plan.crowd)
+    """Refuse a batch with improbably little or much noise: somebody took some away, or added it.
+
+    An honest batch is refused with a chance of 1e-9 at most, each way.
+    """
+    protocol, question = part.protocol, part.question
+    least, most = (
+        protocol.least_messages(question, plan.crowd),
+        protocol.most_messages(question, plan.crowd),
+    )
     if messages < least:
-        raise InvalidFile(
-            "batch",
-            f"one with the noise that {plan.crowd} honest users send "
-            f"(at least {least} messages for {part.name!r})",
-            [f"{messages} messages in {found.reports} reports"],
-            hint="messages were dropped before they were shuffled: release nothing of this batch",
-        )
+        said, done = f"at least {least}", "dropped"
+    elif most is not None and messages > most + plan.slots * (found.reports - plan.crowd):
+        # Nobody promised that reports beyond the honest users are not full.
+        said, done = f"at most {most} and what other reports have room for", "added"
+    else:
+        return
+    raise InvalidFile(
+        "batch",
+        f"one with the noise that {plan.crowd} honest users send "
+        f"({said} messages for {part.name!r})",
+        [f"{messages} messages in {found.reports} reports"],
+        hint=f"messages were {done} before they were shuffled: release nothing of this batch",
+    )

@@ -22,7 +22,15 @@ from numpy.typing import NDArray
 from chaffinch import checks, privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.protocols.likelihoods import Likelihood, TallyLikelihood
-from chaffinch.protocols.noise import Draws, MessageNoise, Noise, Places, TallyNoise, Truth
+from chaffinch.protocols.noise import (
+    Draws,
+    MessageNoise,
+    Noise,
+    Places,
+    Scatter,
+    TallyNoise,
+    Truth,
+)
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from chaffinch.sampling import Words
 from chaffinch.wire.batches import Codes, Counts
@@ -33,7 +41,7 @@ GRAIN = 1 << 64
 """Every probability a device uses is a whole number of 1/GRAIN."""
 MOST_SLOTS = 10**6
 LITTLE_NOISE = 1e-9
-"""A batch whose noise is so improbably little is refused: somebody has taken it away."""
+"""A batch whose noise is so improbably little, or much, is refused: somebody has touched it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,8 +196,8 @@ class Protocol(ABC):
         """Return what the view of so many honest users is, for the accountant."""
 
     @abstractmethod
-    def noise(self, question: Question) -> TallyNoise:
-        """Return the law of a tally given how many people hold what it stands for."""
+    def noise(self, question: Question) -> Scatter:
+        """Return how far estimates scatter, before anything is seen."""
 
     def read(self, question: Question, counts: Counts, reports: int) -> Reading:
         """Return the tallies in the counts of all codes (in the last axis), and their law.
@@ -225,6 +233,13 @@ class Protocol(ABC):
     def least_messages(self, question: Question, users: int) -> int:  # noqa: ARG002
         """Return how many messages an honest batch has at the least, but for a chance of 1e-9."""
         return 0
+
+    def most_messages(self, question: Question, users: int) -> int | None:  # noqa: ARG002
+        """Return how many messages so many honest users send at the most, but for 1e-9.
+
+        None where an honest number does not say much.
+        """
+        return None
 
     def standard_error(self, question: Question, reports: int) -> float:
         """Return the largest standard error of a count, in people."""

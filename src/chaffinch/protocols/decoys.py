@@ -1,6 +1,11 @@
 """Decoys: the answer in clear among uniform values that the users themselves send.
 
 Source: S0 §5.1. There is no local protection: whoever sees a report alone sees the answer.
+
+What the analyzer sees is how often each value was sent, and the number n of reports. Every report
+is one answer and its decoys, and none is cut, so m = messages − n decoys arrived. Given m each of
+them fell on any of the d values alike: a tally is h + Bin(m, 1/d), and how likely a slot is filled
+plays no part. That is how a batch is read; ``noise`` is the mean of it over m.
 """
 
 from __future__ import annotations
@@ -24,13 +29,23 @@ from chaffinch.protocols.base import (
     Coded,
     Protocol,
     ProtocolModel,
+    Reading,
     Setting,
     Variant,
     answer_labels,
     check_chance,
     numerator,
 )
-from chaffinch.protocols.noise import Draws, MessageNoise, Noise, Places, Truth, scatter_evenly
+from chaffinch.protocols.likelihoods import DecoyLikelihood
+from chaffinch.protocols.noise import (
+    DecoyNoise,
+    Draws,
+    MessageNoise,
+    Places,
+    SeenDecoys,
+    Truth,
+    scatter_evenly,
+)
 from chaffinch.questions import Question
 from chaffinch.sampling import Words, below, bernoulli, positions
 from chaffinch.wire.batches import Counts
@@ -78,6 +93,13 @@ class Decoys(Protocol):
         """Return 1 + slots·rate."""
         return float(1 + self.decoy_slots * self.decoy_rate)
 
+    def influence(self, question: Question, slots: int) -> float:
+        """Return k − (k − 1)/d for k slots: filled with one value they count as k − 1 decoys.
+
+        Filled with other values they take (k − 1)/d from a count, and an answer: never more.
+        """
+        return slots - (slots - 1) / len(answer_labels(question))
+
     def encode_one(self, question: Question, answer: Any, words: Words) -> NDArray[np.int64]:
         """Send the answer and the decoys; a value is drawn for every slot, sent or not."""
         sent = bernoulli(words, numerator(self.decoy_rate), self.decoy_slots)
@@ -100,13 +122,24 @@ class Decoys(Protocol):
             decoy_rate=self.decoy_rate,
         )
 
-    def noise(self, question: Question) -> Noise:
-        """Return h + Bin(n·slots, rate/d)."""
-        return Noise.clear(
-            decoy_slots=self.decoy_slots,
-            rate=self.decoy_rate,
-            values=len(answer_labels(question)),
-        )
+    def noise(self, question: Question) -> DecoyNoise:
+        """Return how far a tally less its share of the decoys scatters."""
+        return DecoyNoise(len(answer_labels(question)), self.decoy_slots, self.decoy_rate)
+
+    def read(self, question: Question, counts: Counts, reports: int) -> Reading:
+        """Return the tallies, and their law given how many decoys arrived with them.
+
+        Dishonest reports may be empty, so that fewer messages arrive than reports: no decoys then.
+        """
+        most = reports * self.report_slots(question)
+        tallies = np.minimum(counts, most)
+        arrived = np.maximum(tallies.sum(axis=-1, keepdims=True) - reports, 0)
+        noise = SeenDecoys(len(answer_labels(question)), arrived)
+        return Reading(tallies, noise, bool((counts > most).any()))
+
+    def likelihood(self, question: Question, held: int, people: int) -> DecoyLikelihood:  # noqa: ARG002
+        """Return what a tally tells of one more person who holds the value."""
+        return DecoyLikelihood(held)
 
     def messages_of_all(self, question: Question, people: int) -> MessageNoise:  # noqa: ARG002
         """Return n + Bin(n·slots, rate)."""
@@ -114,19 +147,13 @@ class Decoys(Protocol):
         return MessageNoise(people + slots * rate, slots * rate * (1 - rate), 1.0 / 3.0)
 
     def least_messages(self, question: Question, users: int) -> int:  # noqa: ARG002
-        """Return the answers and the least number of decoys that so many users send, by Chernoff.
+        """Return the answers and the least number of decoys that so many users send."""
+        return users + _least(users * self.decoy_slots, self.decoy_rate)
 
-        P[Bin(N, p) ≤ k] ≤ exp(−N·KL(k/N, p)) for k < N·p, so fewer than k + 1 are refused.
-        """
-        slots, rate = users * self.decoy_slots, float(self.decoy_rate)
-
-        def rare(count: int) -> bool:
-            held = count / slots
-            far = special.rel_entr(held, rate) + special.rel_entr(1.0 - held, 1.0 - rate)
-            # A millionth of the exponent covers the rounding of these logarithms.
-            return count < 0 or slots * float(far) * (1 - 1e-6) >= -math.log(LITTLE_NOISE)
-
-        return users + bisect_whole(rare, good=-1, bad=math.ceil(slots * rate)) + 1
+    def most_messages(self, question: Question, users: int) -> int:  # noqa: ARG002
+        """Return the answers and all slots but the least number that stay empty."""
+        slots = users * self.decoy_slots
+        return users + slots - _least(slots, 1 - self.decoy_rate)
 
     def draw_tallies(
         self, question: Question, truth: Truth, runs: int, draws: Draws, places: Places
@@ -143,10 +170,7 @@ class Decoys(Protocol):
 
         def make(setting: Setting, mu: float) -> Decoys:
             values = len(answer_labels(setting.question))
-            each = 2.0 * values / (mu * mu * setting.crowd)
-            slots = max(1, math.ceil(each))
-            rate = Fraction(min(max(math.ceil(each / slots * GRAIN), 1), GRAIN), GRAIN)
-            return Decoys(slots, rate)
+            return _with_decoys(2.0 * values / (mu * mu * setting.crowd))
 
         return [Variant(_NAME, make)]
 
@@ -159,3 +183,26 @@ class Decoys(Protocol):
         """Return what a device does."""
         count = float(self.decoy_slots * self.decoy_rate)
         return f"the answer is sent in clear with {count:.3g} decoys on average"
+
+
+def _with_decoys(each: float) -> Decoys:
+    """Return reports with so many decoys each, on average."""
+    slots = max(1, math.ceil(each))
+    rate = Fraction(min(max(math.ceil(each / slots * GRAIN), 1), GRAIN), GRAIN)
+    return Decoys(slots, rate)
+
+
+def _least(slots: int, chance: Fraction) -> int:
+    """Return a number that fewer of the slots reach with a chance of 1e-9 at most, by Chernoff.
+
+    P[Bin(N, p) ≤ k] ≤ exp(−N·KL(k/N, p)) for k < N·p, so fewer than k + 1 are refused.
+    """
+    rate = float(chance)
+
+    def rare(count: int) -> bool:
+        held = count / slots
+        far = special.rel_entr(held, rate) + special.rel_entr(1.0 - held, 1.0 - rate)
+        # A millionth of the exponent covers the rounding of these logarithms.
+        return count < 0 or slots * float(far) * (1 - 1e-6) >= -math.log(LITTLE_NOISE)
+
+    return bisect_whole(rare, good=-1, bad=math.ceil(slots * rate)) + 1

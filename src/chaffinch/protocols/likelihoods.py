@@ -96,6 +96,29 @@ class TallyLikelihood(Likelihood):
 
 
 @dataclass(frozen=True)
+class DecoyLikelihood(Likelihood):
+    """A value sent in clear among uniform decoys, which fall on all values alike.
+
+    Write a for the tally without those others who hold the value: decoys, and the person's own
+    message if it is there. Of a message that is at this value or at another the chances are as
+    a to b: the multinomial law of the decoys has the factor 1/a! where all are decoys and
+    1/(a − 1)! where one is not [S0 §5.1].
+    """
+
+    held: int
+
+    @property
+    def outcomes(self) -> float:
+        """Return infinity: decoys do not know what others hold."""
+        return math.inf
+
+    def score(self, counts: Counts) -> Floats:
+        """Return ln a, the part of this value in ln(a/b)."""
+        with np.errstate(divide="ignore"):
+            return log_ratio(np.log(np.maximum(counts[:, 0] - self.held, 0)), np.zeros(1))
+
+
+@dataclass(frozen=True)
 class SignedLikelihood(Likelihood):
     """Pluses and minuses: what the answers send, and signed decoys.
 

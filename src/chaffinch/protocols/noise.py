@@ -1,11 +1,14 @@
 """How a tally scatters around the count it stands for.
 
-``Noise`` is the law of flips and uniform decoys. The tally at one value, when h of n reports
-hold it, is a sum of independent bits,
+``Noise`` is the law of flips. The tally at one value, when h of n reports hold it, is a sum of
+independent bits,
 
     S = Bin(copies·h, hit) + Bin(copies·(n − h), miss) + Bin(cover_slots·n, cover),
 
-where the last part is what decoys add. Those protocols differ only in these five numbers.
+where the last part is what flipped decoys add. Those protocols differ only in these five numbers.
+
+``DecoyNoise`` is the law of clear answers among uniform decoys. How many decoys arrived is seen,
+so a tally is judged by ``SeenDecoys``, its law given that number.
 
 ``SignedNoise`` is the law of signed decoys: plus minus minus is the count plus a noise that
 does not depend on it, the difference of two negative binomials.
@@ -34,11 +37,8 @@ MOST_REPORTS = 10**12
 """Bits of numbers are counted as reports too, so this is above the largest crowd."""
 
 
-class TallyNoise(ABC):
-    """The law of a tally given how many reports hold what it stands for.
-
-    Its mean is ``base`` + ``slope``·held.
-    """
+class Scatter(ABC):
+    """How far estimates scatter, before anything is seen."""
 
     __slots__ = ()
 
@@ -46,10 +46,6 @@ class TallyNoise(ABC):
     @abstractmethod
     def slope(self) -> Fraction:
         """Return by how much the mean tally grows per report that holds the value."""
-
-    @abstractmethod
-    def base(self, reports: int) -> Fraction:
-        """Return the mean tally of a value that nobody holds."""
 
     @abstractmethod
     def tally_variance(self, held: ArrayLike, reports: int) -> Floats:
@@ -63,12 +59,6 @@ class TallyNoise(ABC):
     @abstractmethod
     def fourth_cumulant(self, held: ArrayLike, reports: int) -> Floats:
         """Return the fourth cumulant of the tally, which says how far its variance scatters."""
-
-    def estimate(self, tallies: ArrayLike, reports: int) -> Floats:
-        """Return unbiased estimates of the counts; they may lie below 0 or above ``reports``."""
-        reports = whole("reports", reports, least=1, most=MOST_REPORTS)
-        seen = np.asarray(tallies, dtype=np.float64)
-        return np.asarray((seen - float(self.base(reports))) / float(self.slope))
 
     def variance(self, held: ArrayLike, reports: int) -> Floats:
         """Return the exact variance of the estimates of the true counts ``held``."""
@@ -86,6 +76,26 @@ class TallyNoise(ABC):
             return np.asarray(np.sqrt(self.variance([0, reports], reports).max()))
         held = np.clip(np.asarray(estimates, dtype=np.float64), 0.0, float(reports))
         return np.sqrt(self.variance(held, reports))
+
+
+class TallyNoise(Scatter):
+    """The law of a tally given how many reports hold what it stands for.
+
+    Its mean is ``base`` + ``slope``·held.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def base(self, reports: int) -> Fraction | Floats:
+        """Return the mean tally of a value that nobody holds."""
+
+    def estimate(self, tallies: ArrayLike, reports: int) -> Floats:
+        """Return unbiased estimates of the counts; they may lie below 0 or above ``reports``."""
+        reports = whole("reports", reports, least=1, most=MOST_REPORTS)
+        seen = np.asarray(tallies, dtype=np.float64)
+        base = np.asarray(self.base(reports), dtype=np.float64)
+        return np.asarray((seen - base) / float(self.slope))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +134,6 @@ class Noise(TallyNoise):
     def flips(cls, flip: Fraction, *, copies: int = 1) -> Noise:
         """Return the noise of bits that are reported wrong with chance ``flip``."""
         return cls(copies, 1 - flip, flip)
-
-    @classmethod
-    def clear(cls, *, decoy_slots: int, rate: Fraction, values: int) -> Noise:
-        """Return the noise of clear reports among uniform decoys.
-
-        Each report brings ``decoy_slots`` places, each filled with chance ``rate``.
-        """
-        return cls(1, Fraction(1), Fraction(0), decoy_slots, rate / values)
 
     @classmethod
     def flips_with_decoys(
@@ -182,6 +184,79 @@ class Noise(TallyNoise):
             (reports * float(self.cover_slots), float(self.cover)),
         )
         return np.asarray(sum(bits_fourth_cumulant(*some) for some in bits))
+
+
+@dataclass(frozen=True, slots=True)
+class DecoyNoise(Scatter):
+    """Clear answers among uniform decoys, less the share of those that will have arrived.
+
+    The analyzer takes ``arrived/values`` from a tally. What is left is the count and, for each
+    of the ``slots`` places of a report, independently: 0 where no decoy was sent (chance
+    1 − ``rate``), else 1 − 1/values if it fell on the value and −1/values if not.
+    """
+
+    values: int
+    slots: int
+    rate: Fraction
+
+    @property
+    def slope(self) -> Fraction:
+        """Return 1: an answer is one message."""
+        return Fraction(1)
+
+    @property
+    def grain(self) -> float:
+        """Return 1/3: no term is further from its mean, 0, than 1."""
+        return 1.0 / 3.0
+
+    def tally_variance(self, held: ArrayLike, reports: int) -> Floats:
+        """Return the mean number of decoys times (1/d)(1 − 1/d), whatever the count is."""
+        decoys = float(reports * self.slots * self.rate)
+        return np.full(np.shape(held), decoys * _bit_variance(self.values))
+
+    def fourth_cumulant(self, held: ArrayLike, reports: int) -> Floats:
+        """Return E[X⁴] − 3E[X²]² of the term of one place, as often as there are places."""
+        spread, rate = _bit_variance(self.values), float(self.rate)
+        one = rate * spread * (1.0 - 3.0 * spread) - 3.0 * (rate * spread) ** 2
+        return np.full(np.shape(held), reports * self.slots * one)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenDecoys(TallyNoise):
+    """h + Bin(arrived, 1/values): clear answers among as many uniform decoys as arrived.
+
+    ``arrived`` has a number for each tally, or for each row of them.
+
+    >>> SeenDecoys(2, np.array([6])).estimate([5, 11], reports=10)
+    array([2., 8.])
+    """
+
+    values: int
+    arrived: Counts
+
+    @property
+    def slope(self) -> Fraction:
+        """Return 1: an answer is one message."""
+        return Fraction(1)
+
+    @property
+    def grain(self) -> float:
+        """Return 1/3: no bit is further from its mean than 1."""
+        return 1.0 / 3.0
+
+    def base(self, reports: int) -> Floats:  # noqa: ARG002 - they are taken from what arrived
+        """Return the decoys that each value got on average."""
+        return np.asarray(self.arrived / self.values)
+
+    def tally_variance(self, held: ArrayLike, reports: int) -> Floats:  # noqa: ARG002
+        """Return the variance of Bin(arrived, 1/values)."""
+        found = self.arrived * _bit_variance(self.values)
+        return np.asarray(found + np.zeros(np.shape(held)))
+
+    def fourth_cumulant(self, held: ArrayLike, reports: int) -> Floats:  # noqa: ARG002
+        """Return Σ v·(1 − 6v) over all decoys, v the variance of each."""
+        found = bits_fourth_cumulant(self.arrived, 1.0 / self.values)
+        return np.asarray(found + np.zeros(np.shape(held)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +318,11 @@ class MessageNoise:
     variance: float
     grain: float
     """Bernstein's constant, as that of a tally."""
+
+
+def _bit_variance(values: int) -> float:
+    """Return the variance of whether a decoy falls on one of so many values."""
+    return (1.0 - 1.0 / values) / values
 
 
 def bits_fourth_cumulant(count: Any, chance: Any) -> Any:

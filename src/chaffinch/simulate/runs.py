@@ -15,7 +15,7 @@ from chaffinch.analysis.intervals import miss_chance, two_sided
 from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.protocols.base import number_question
+from chaffinch.protocols.base import Reading, number_question
 from chaffinch.protocols.noise import Floats, MessageNoise, Truth, bits_fourth_cumulant
 from chaffinch.simulate import judging
 from chaffinch.simulate.populations import Population, draw_tallies
@@ -255,34 +255,35 @@ class _Counts:
     """Counts of values or flags."""
 
     def __init__(self, part: Part, truth: Truth) -> None:
-        self.part, self.noise = part, part.protocol.noise(part.question)
+        self.part, noise = part, part.protocol.noise(part.question)
         self.people, self.codes = truth.people, part.codes
         self.held = truth.held(len(part.labels))
-        variance = self.noise.tally_variance(self.held, self.people)
-        fourth = self.noise.fourth_cumulant(self.held, self.people)
+        variance = noise.tally_variance(self.held, self.people)
+        fourth = noise.fourth_cumulant(self.held, self.people)
         self.expected = _Expected(
             name=part.name,
             labels=part.labels,
             truth=self.held.astype(np.float64),
-            unit=1.0 / float(self.noise.slope),
+            unit=1.0 / float(noise.slope),
             tally_variance=variance,
             excess=fourth / np.maximum(variance, 1e-300) ** 2,
-            grain=self.noise.grain,
+            grain=noise.grain,
             messages=part.protocol.messages_of_all(part.question, truth.people),
         )
 
     def estimates(self, seen: Counts) -> Floats:
-        return self.noise.estimate(self._tallies(seen), self.people)
+        reading = self._read(seen)
+        return reading.noise.estimate(reading.tallies, self.people)
 
-    def _tallies(self, seen: Counts) -> Counts:
-        return self.part.protocol.read(self.part.question, seen, self.people).tallies
+    def _read(self, seen: Counts) -> Reading:
+        return self.part.protocol.read(self.part.question, seen, self.people)
 
     def covers(self, seen: Counts, level: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        alpha, tallies = miss_chance(level), self._tallies(seen)
+        alpha, reading = miss_chance(level), self._read(seen)
         return tuple(  # type: ignore[return-value]
             (low <= self.held) & (self.held <= high)
             for low, high in (
-                two_sided(self.noise, tallies, self.people, share)
+                two_sided(reading.noise, reading.tallies, self.people, share)
                 for share in (alpha, alpha / len(self.held))
             )
         )
