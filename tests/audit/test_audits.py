@@ -200,14 +200,16 @@ def test_an_audit_is_a_document_and_repeats_from_its_seed() -> None:
     found = audit(plan, trials=1000, delta=0.01, progress=told.append)
     assert audit(plan, trials=1000, delta=0.01, seed=found.seed) == found
     assert told == [1, 2, 3, 4]
-    # A clear value alone has no epsilon at all: there is no claim to test.
     paths = [(one.question, one.path, one.crowd) for one in found.findings]
-    assert paths == [("q0", "one device", 1), ("q0", "real path", 20), ("q1", "real path", 20)]
+    alone, crowd = ("one device", 1), ("real path", 20)
+    assert paths == [("q0", *alone), ("q0", *crowd), ("q1", *alone), ("q1", *crowd)]
+    # A clear value alone has no epsilon at all: there is no claim to test.
+    assert [math.isfinite(one.claimed) for one in found.findings] == [True, True, False, True]
     document = found.document()
     assert document["seed"] == found.seed
     assert document["verdict"].startswith("No violation found")
-    assert len(document["findings"]) == len(found.rows()) == 3
-    assert found.trials == 6000
+    assert len(document["findings"]) == len(found.rows()) == 4
+    assert found.trials == 8000
 
 
 def test_the_verdict_leads_with_the_promise_of_the_plan() -> None:
@@ -231,9 +233,48 @@ def test_nothing_claimed_is_nothing_tested() -> None:
     plan = planned(1, (choice(3), Decoys(1, chance(0.5))))
     found = audit(plan, trials=1000, seed=1)
     assert found.ok
-    assert found.findings == ()
+    assert found.untested == ("q0",)
+    assert [one.claimed for one in found.findings] == [math.inf]
     assert (found.lower_bound, found.claimed) == (0.0, math.inf)
-    assert found.verdict.startswith("Nothing to test")
+    assert found.verdict.startswith("Nothing was tested")
+    assert found.watched == ("repeats", "law", "sizes")
+
+
+def test_a_question_that_is_not_tested_is_named() -> None:
+    plan = planned(20, SMALL["bit flips"], (choice(3), Decoys(1, chance(0.01))))
+    found = audit(plan, trials=1000, seed=1)
+    assert found.ok
+    assert found.untested == ("q1",)
+    assert "Not tested, because no attacked crowd is promised anything: 'q1'." in found.verdict
+    assert found.document()["untested"] == ["q1"]
+
+
+def test_what_was_not_looked_at_is_said() -> None:
+    plan = planned(1000, (Bit(), Flips(chance(0.02))))
+    sampled = audit(plan, trials=1000, crowd=1000, seed=1)
+    assert sampled.watched == ()
+    assert sampled.ok
+    assert {seen for _, seen, _ in sampled.checks()} == {"not looked at"}
+    small = audit(plan, trials=1000, crowd=20, seed=1)
+    assert small.watched == ("order", "repeats", "law", "dummies")
+    assert dict(row[:2] for row in small.checks())["sizes and answers"] == "not looked at"
+
+
+def test_a_small_crowd_sends_the_decoys_of_a_large_one() -> None:
+    protocol = Decoys(1, chance(0.3))
+    found = audit(planned(1000, (choice(3), protocol)), trials=2000, seed=1)
+    assert [(one.path, one.crowd) for one in found.findings] == [
+        ("one device", 1),
+        ("real path", 20),
+        ("sampler", 1000),
+    ]
+    device, small, large = (one.claimed for one in found.findings)
+    assert device == math.inf
+    assert small == pytest.approx(large, rel=0.05)
+    assert found.ok
+    assert found.untested == ()
+    other = protocol.concentrated(choice(3), Fraction(50))
+    assert other.decoy_slots * other.decoy_rate == pytest.approx(float(50 * protocol.decoy_rate))
 
 
 def test_the_plans_own_crowd_is_attacked_through_the_sampler() -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from chaffinch.planning.plan import Part
+from chaffinch.protocols import Signed
+from chaffinch.questions import Bit
 from chaffinch.simulate import Audit, Pipeline, audit
 from chaffinch.simulate.attacks import Attack, worst_attack
 from chaffinch.simulate.audits import claim
 from tests.audit import plants
-from tests.simulate.settings import SMALL, planned, signed
+from tests.simulate.settings import SMALL, choice, planned, signed
 
 Masses = NDArray[np.float64]
 LONG = 90
@@ -177,3 +180,63 @@ def test_sizes_that_flips_have_may_depend_on_the_answer() -> None:
     found = audited("bit flips", None, trials=1000, crowd=1)
     assert found.sizes == 1.0
     assert signed(5).answer_messages(part_of("bit signed").question) == 1
+
+
+# ------------------------------------------------------------------------------- as users ask
+
+
+def usual(pipeline: Pipeline | None = None) -> Audit:
+    """Audit a plan of a thousand users as the command does, but for delta."""
+    plan = planned(1000, (Bit(), signed(1000, 3.0, 1.5)))
+    return audit(plan, trials=4000, delta=0.05, confidence=0.999, seed=5, broken=pipeline)
+
+
+def test_a_usual_audit_attacks_every_path_and_watches_everything() -> None:
+    found = usual()
+    assert found.ok, found.verdict
+    assert [(one.path, one.crowd) for one in found.findings] == [
+        ("one device", 1),
+        ("real path", 20),
+        ("sampler", 1000),
+    ]
+    # Noise that was cut for a thousand is next to none on one device: nothing is claimed there.
+    device, small, large = (one.claimed for one in found.findings)
+    assert device == math.inf
+    assert small == pytest.approx(large, rel=0.01)
+    assert found.watched == ("order", "repeats", "law", "sizes", "dummies")
+    assert found.untested == ()
+
+
+PLANTED: dict[str, Pipeline] = {
+    "flood missing": plants.other_noise(flood=()),
+    "noise dropped": plants.other_noise(cut_for=10**9),
+    "signs swapped": plants.swapped_signs(),
+    "a no that is silence": plants.silent_no(),
+    "a no that is a dummy": plants.dummy_no(),
+    "dummies": plants.dummies_pass(),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_usual_audit_notices_every_plant(name: str) -> None:
+    found = usual(PLANTED[name])
+    assert not found.ok
+    assert found.verdict.startswith("Broken")
+
+
+def test_noise_of_many_values_is_attacked_less_often() -> None:
+    part = planned(10**6, (choice(40), signed(10**6, 3.0, 1.5))).parts[0]
+    small = part.protocol.concentrated(part.question, Fraction(10**6, 20))
+    assert isinstance(small, Signed)
+    assert small.cut_for == 20
+    assert small.overflow(part.question) < 1e-8
+    found = audit(
+        planned(10**6, (part.question, part.protocol)),
+        trials=20_000,
+        crowd=20,
+        delta=0.05,
+        seed=5,
+    )
+    assert 1000 <= found.findings[0].trials < 20_000
+    assert math.isfinite(found.claimed)
+    assert found.ok, found.verdict

@@ -132,7 +132,26 @@ def test_audit(cli: Callable[..., Done], folder: Path) -> None:
     document = json.loads(done.out)
     assert document["ok"] is True
     assert all(one["lower_bound"] <= one["claimed"] for one in document["findings"])
-    assert "No violation found" in cli(*words, "--crowd", 10).out
+    done = cli(*words, "--crowd", 10)
+    assert "No violation found" in done.out
+    assert "1,000" in done.out
+    assert "attacking: 1,000 collections of each of two worlds" in done.err
+    assert "attacking: 1 attack done" in done.err
+
+
+def test_an_audit_that_tests_nothing_is_refused(cli: Callable[..., Done], folder: Path) -> None:
+    path = folder / "signed.plan.json"
+    asked = ("--bit", "--users", 1000, "--epsilon", 1, "--delta", 1e-6, "--local-epsilon", "none")
+    assert cli("plan", *asked, "--out", path).code == 0
+    words = ("audit", "--plan", path, "--trials", 1000, "--seed", 3)
+    alone = cli(*words, "--crowd", 1)
+    assert alone.code == 4
+    assert "Nothing was tested" in alone.out
+    small = cli(*words, "--crowd", 20)
+    assert small.code == 0
+    for part in ("real path", "law of tallies", "sizes and answers", "not looked at"):
+        assert part in small.out
+    assert json.loads(cli(*words, "--crowd", 1, "--json").out)["untested"] == ["answer"]
 
 
 def test_a_ledger_from_making_to_refusing(cli: Callable[..., Done], folder: Path) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chaffinch.cli import exits, paths
-from chaffinch.cli.output import Output
+from chaffinch.cli.output import Output, count_of
+
+if TYPE_CHECKING:
+    from chaffinch.simulate.audits import Audit
 
 
 def audit(
@@ -18,45 +23,59 @@ def audit(
 ) -> int:
     """Attack the real pipeline and bound its epsilon from below.
 
-    Were the bound above the plan's promise, something would be wrong, and this would fail.
+    Were a bound above what is claimed, something would be wrong, and this would fail. It fails
+    as well where a question is not tested, because no attacked crowd is promised anything.
 
     Parameters
     ----------
     plan
         The plan file.
     trials
-        How many collections are attacked, at least 1000.
+        How many collections are made of each of two worlds that differ in one answer, at least
+        1000: fewer where they are large, 20 times as many where only their tallies are drawn.
     crowd
-        The size of the attacked crowd, smaller than the plan's to make attacks stronger.
+        Attack a crowd of this size only, smaller than the plan's to make attacks stronger.
     seed
         Makes the result repeatable; without one a fresh seed is drawn and shown.
     """
     from chaffinch.simulate.audits import audit as attacked
 
     found = paths.open_plan(plan)
-    with output.counting("attacking", "attacks") as tell:
+    with output.thinking("attacking") as tell:
+        tell(f"{trials:,} collections of each of two worlds")
         result = attacked(
-            found, trials=trials, crowd=crowd, seed=seed, progress=lambda done: tell(done, None)
+            found,
+            trials=trials,
+            crowd=crowd,
+            seed=seed,
+            progress=lambda done: tell(f"{count_of(done, 'attack')} done"),
         )
     if output.json:
         output.document(result.document())
     else:
-        output.words(f"{result.trials:,} collections, seed {result.seed}, delta {result.delta:g}.")
-        output.words("")
-        output.table(
-            ["question", "attacked", "crowd", "epsilon at least", "claimed"],
+        _show(result, output)
+    return exits.OK if result.ok and not result.untested else exits.REFUSED
+
+
+def _show(result: Audit, output: Output) -> None:
+    output.words(f"Seed {result.seed}, delta {result.delta:g}.")
+    output.words("")
+    output.table(
+        ["question", "attacked", "crowd", "of each world", "epsilon at least", "claimed"],
+        [
             [
-                [
-                    one.question,
-                    one.path,
-                    f"{one.crowd:,}",
-                    f"{one.lower_bound:.4g}",
-                    f"{one.claimed:.4g}",
-                ]
-                for one in result.rows()
-            ],
-            texts=2,
-        )
-        output.words("")
-        output.words(result.verdict)
-    return exits.OK if result.ok else exits.REFUSED
+                one.question,
+                one.path,
+                f"{one.crowd:,}",
+                f"{one.trials:,}",
+                f"{one.lower_bound:.4g}",
+                f"{one.claimed:.4g}" if math.isfinite(one.claimed) else "nothing",
+            ]
+            for one in result.rows()
+        ],
+        texts=2,
+    )
+    output.words("")
+    output.table(["watched", "seen", "allowed"], result.checks(), texts=3)
+    output.words("")
+    output.words(result.verdict)

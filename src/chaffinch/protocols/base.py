@@ -173,6 +173,13 @@ class Protocol(ABC):
         """
         return slots / float(self.noise(question).slope)
 
+    def concentrated(self, question: Question, factor: Fraction) -> Protocol:  # noqa: ARG002
+        """Return the protocol of a crowd so many times smaller that sends as much noise together.
+
+        It is for audits: noise that a large crowd shares out is next to none in a small one.
+        """
+        return self
+
     @property
     def records(self) -> int:
         """Return how many records a report holds, decoys included."""

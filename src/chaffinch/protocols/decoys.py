@@ -100,6 +100,10 @@ class Decoys(Protocol):
         """
         return slots - (slots - 1) / len(answer_labels(question))
 
+    def concentrated(self, question: Question, factor: Fraction) -> Decoys:  # noqa: ARG002
+        """Return as many decoys from fewer reports."""
+        return _with_decoys(float(self.decoy_slots * self.decoy_rate * factor))
+
     def encode_one(self, question: Question, answer: Any, words: Words) -> NDArray[np.int64]:
         """Send the answer and the decoys; a value is drawn for every slot, sent or not."""
         sent = bernoulli(words, numerator(self.decoy_rate), self.decoy_slots)

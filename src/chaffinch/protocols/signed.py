@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -149,6 +149,12 @@ class Signed(Protocol):
         """
         gain = self.noise(question).gain
         return (slots + self.resolution * (gain - 1)) / gain / self.resolution
+
+    def concentrated(self, question: Question, factor: Fraction) -> Signed:
+        """Return the same noise cut for fewer users, with room for nearly all of it."""
+        cut = replace(self, cut_for=max(1, math.ceil(self.cut_for / factor)), room=_LARGEST_ROOM)
+        room = cut._bursts(question).size_within(LITTLE_NOISE, most=_LARGEST_ROOM)  # noqa: SLF001 - of its own class
+        return replace(cut, room=max(room, self.room))
 
     def overflow(self, question: Question) -> float:
         """Return how far the noise of one report can be from its law: cut off, or rounded."""

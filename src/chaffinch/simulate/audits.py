@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,9 @@ _LIMIT = 6.5
 _UNLIKELY = 1e-8
 """A smaller p-value of the law of the tallies is no chance any more."""
 _THRESHOLDS = 2000
+_LEAST_TRIALS = 1000
+_MOST_MESSAGES = 6e6
+"""So many messages of concentrated noise are made for each world, at 1000 collections or more."""
 _RARE = 1e-4
 
 
@@ -50,7 +54,10 @@ class Finding:
     trials: int
     """How many collections of each of the two worlds."""
     claimed: float
-    """The accountant's epsilon for this crowd with the plan's randomizer, at the audit's delta."""
+    """The accountant's epsilon for this crowd with the plan's randomizer, at the audit's delta.
+
+    Infinite where nothing is claimed: then nothing can be broken.
+    """
     lower_bound: float
     """Epsilon is at least this, with the audit's confidence."""
 
@@ -82,10 +89,18 @@ class Audit:
     """A p-value: that the number of messages of a report does not depend on the answer."""
     dummies: int = 0
     """How many messages that stand for nothing reached the analyzer."""
+    watched: tuple[str, ...] = ("order", "repeats", "law", "sizes", "dummies")
+    """What the attacks could see besides epsilon; the others have not been looked at."""
+
+    @property
+    def untested(self) -> tuple[str, ...]:
+        """Return the questions of which no attacked crowd is promised anything."""
+        claimed = {one.question for one in self.findings if math.isfinite(one.claimed)}
+        return tuple(dict.fromkeys(q.question for q in self.findings if q.question not in claimed))
 
     @property
     def ok(self) -> bool:
-        """Return whether nothing was found to be broken."""
+        """Return whether nothing was found to be broken; see ``untested`` for what was tested."""
         alike = max(self.order, self.repeats) <= _LIMIT and not self.dummies
         lawful = min(self.law, self.sizes) >= _UNLIKELY
         return alike and lawful and all(one.ok for one in self.findings)
@@ -93,9 +108,8 @@ class Audit:
     @property
     def sharpest(self) -> Finding | None:
         """Return the finding that comes closest to its claim, or goes furthest beyond."""
-        if not self.findings:
-            return None
-        return max(self.findings, key=lambda one: one.lower_bound / max(one.claimed, 1e-9))
+        claimed = [one for one in self.findings if math.isfinite(one.claimed)]
+        return max(claimed, key=lambda one: one.lower_bound / max(one.claimed, 1e-9), default=None)
 
     @property
     def lower_bound(self) -> float:
@@ -127,10 +141,15 @@ class Audit:
         if self.law < _UNLIKELY and (best is None or best.ok):
             return "Broken: the tallies do not have the law that the guarantee is about."
         if best is None:
-            return "Nothing to test: no epsilon is claimed at this delta for such crowds."
+            return (
+                "Nothing was tested: no epsilon is claimed at this delta for such crowds, "
+                "so that no attack could break one."
+            )
         promise = f"the plan promises {self.promise}"
         start = f"No violation found: {promise}" if best.ok else f"Broken, though {promise}"
-        return f"{start}. {self._sharpest_said(best)}"
+        rest = ", ".join(repr(name) for name in self.untested)
+        missing = f" Not tested, because no attacked crowd is promised anything: {rest}."
+        return f"{start}. {self._sharpest_said(best)}{missing if rest else ''}"
 
     def _sharpest_said(self, best: Finding) -> str:
         where = f"on a crowd of {best.crowd:,} ({best.path})"
@@ -148,11 +167,32 @@ class Audit:
         """Return all findings."""
         return list(self.findings)
 
+    def checks(self) -> list[tuple[str, str, str]]:
+        """Return what was watched besides epsilon, what was seen, and what is allowed."""
+        apart, unlikely = f"at most {_LIMIT:g} deviations", f"a p-value of at least {_UNLIKELY:g}"
+        found = {
+            "order": ("order of messages", f"{self.order:.2g} off", apart),
+            "repeats": ("noise used twice", f"{self.repeats:.2g} off", apart),
+            "law": ("law of tallies", f"{self.law:.2g}", unlikely),
+            "sizes": ("sizes and answers", f"{self.sizes:.2g}", unlikely),
+            "dummies": ("dummies", f"{self.dummies:,}", "none at the analyzer"),
+        }
+        return [
+            (what, seen if name in self.watched else "not looked at", allowed)
+            for name, (what, seen, allowed) in found.items()
+        ]
+
     def document(self) -> dict[str, Any]:
         """Return everything as JSON-ready data."""
         document = asdict(self)
         document["findings"] = list(document["findings"])
-        result = {"ok": self.ok, "trials": self.trials, "verdict": self.verdict}
+        document["watched"] = list(self.watched)
+        result = {
+            "ok": self.ok,
+            "untested": list(self.untested),
+            "trials": self.trials,
+            "verdict": self.verdict,
+        }
         return {"format": "chaffinch/audit@1", **document, **result}
 
 
@@ -171,15 +211,17 @@ def audit(
 
     Every question is attacked on one device alone, in a small crowd on the real path, and in
     the plan's own crowd through the sampler of tallies; with ``crowd``, in that crowd only.
-    Each finding is set against the accountant's number for *its* crowd with the plan's
-    randomizer, at the audit's ``delta``, which is not the plan's. ``trials`` collections are
-    made of each world on the real path, and many more by the sampler. What an attack on
+    Decoys that a large crowd shares out are next to none in a small one: the small crowd sends as
+    many together as the plan's own. Each finding is set against the accountant's number for *its*
+    crowd with the plan's randomizer, at the audit's ``delta``, which is not the plan's.
+    ``trials`` collections are made of each of two worlds, fewer where they are large, and
+    20 times as many by the sampler. What an attack on
     tallies cannot see is watched too: that the order of messages is uniform, that no noise is
     used twice, that the tallies have the law that was proven private, that the number of messages
     of a report does not depend on the answer, and that no dummy reaches the analyzer.
     ``broken`` replaces a step of the pipeline, to see that the audit notices.
     """
-    trials = checks.whole("number of trials", trials, least=1000, most=10**9)
+    trials = checks.whole("number of trials", trials, least=_LEAST_TRIALS, most=10**9)
     delta = checks.delta(delta)
     confidence = checks.real("confidence", confidence, least=0.5, most=1 - 1e-12)
     sizes = {1, min(plan.crowd, _SMALL_CROWD), plan.crowd} if crowd is None else {crowd}
@@ -192,40 +234,81 @@ def audit(
     # Two directions, and two ends of a bound in each.
     alpha = (1 - confidence) / (4 * len(jobs))
     pipeline = broken or Pipeline()
-    findings, watched, laws, sizes_alike = [], [Seen(np.empty((0, 0), np.int64))], [1.0], [1.0]
-    for place, (part, size) in enumerate(jobs):
+    findings, made = [], []
+    for place, (whole, size) in enumerate(jobs):
+        part = _in_crowd(whole, plan.crowd, size)
         claimed = claim(part, size, delta)
         attack = worst_attack(part, size, min(claimed, 300.0))
-        path, worlds = _worlds(attack, trials, pipeline, (root, place))
-        watched.extend(worlds)
-        sizes_alike.append(_sizes_alike(part, worlds))
-        if path != "sampler" and _uncut(part, size):
-            laws.extend(
-                _law(attack, world, seen, (root, place)) for world, seen in enumerate(worlds)
-            )
-        if math.isfinite(claimed):
-            scores = [attack.score(seen.tallies) for seen in worlds]
-            bound = lower_bound(scores[1], scores[0], delta, alpha)
-            count = len(scores[0])
-            findings.append(Finding(part.name, path, size, count, claimed, bound))
+        count = trials if part is whole else _affordable(part, size, trials)
+        made.append(_attempt(attack, count, pipeline, (root, place)))
+        scores = [attack.score(seen.tallies) for seen in made[-1].worlds]
+        bound = lower_bound(scores[1], scores[0], delta, alpha)
+        path, count = made[-1].path, len(scores[0])
+        findings.append(Finding(part.name, path, size, count, claimed, bound))
         if progress is not None:
             progress(place + 1)
+    seen = [world for one in made for world in one.worlds]
+    laws = [law for one in made for law in one.laws]
+    sizes_alike = [one.sizes for one in made if one.sizes is not None]
+    paths = {one.path for one in made}
+    looked = {
+        "order": "real path" in paths,
+        "repeats": paths != {"sampler"},
+        "law": bool(laws),
+        "sizes": bool(sizes_alike),
+        "dummies": "real path" in paths,
+    }
     return Audit(
         plan_id=plan.id,
         seed=root,
         delta=delta,
         confidence=confidence,
         findings=tuple(findings),
-        order=max(seen.order for seen in watched),
-        repeats=max(seen.repeats for seen in watched),
+        order=max(world.order for world in seen),
+        repeats=max(world.repeats for world in seen),
         law=_union(laws),
         sizes=_union(sizes_alike),
-        dummies=sum(seen.dummies for seen in watched),
+        dummies=sum(world.dummies for world in seen),
         promise=(
             f"epsilon {promise_text(plan.epsilon, 6)} at delta {promise_text(plan.delta, 3)} "
             f"in a crowd of {plan.crowd:,}"
         ),
+        watched=tuple(name for name, done in looked.items() if done),
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Attempt:
+    """Both worlds of one attack, and what was seen besides their tallies."""
+
+    path: str
+    worlds: list[Seen]
+    laws: list[float]
+    """P-values that the tallies of each world have the proven law; none where that is unknown."""
+    sizes: float | None
+    """A p-value that sizes do not depend on the answer; None where they may, or are not seen."""
+
+
+def _attempt(attack: Attack, trials: int, pipeline: Pipeline, seed: tuple[int, int]) -> _Attempt:
+    path, worlds = _worlds(attack, trials, pipeline, seed)
+    laws = []
+    if path != "sampler" and _uncut(attack.part, attack.crowd):
+        laws = [_law(attack, world, seen, seed) for world, seen in enumerate(worlds)]
+    return _Attempt(path, worlds, laws, _sizes_alike(attack.part, worlds))
+
+
+def _in_crowd(part: Part, planned: int, crowd: int) -> Part:
+    """Return the part for a small crowd on the real path, which sends the noise of the large."""
+    if not 1 < crowd <= min(_LARGEST_REAL_CROWD, planned - 1):
+        return part
+    protocol = part.protocol.concentrated(part.question, Fraction(planned, crowd))
+    return part if protocol is part.protocol else replace(part, protocol=protocol)
+
+
+def _affordable(part: Part, crowd: int, trials: int) -> int:
+    """Return how many collections of so much noise can be made."""
+    messages = crowd * part.protocol.expected_messages(part.question)
+    return max(_LEAST_TRIALS, min(trials, int(_MOST_MESSAGES / messages)))
 
 
 def claim(part: Part, crowd: int, delta: float) -> float:
@@ -281,17 +364,17 @@ def _law(attack: Attack, world: int, seen: Seen, seed: tuple[int, int]) -> float
     )
 
 
-def _sizes_alike(part: Part, worlds: list[Seen]) -> float:
+def _sizes_alike(part: Part, worlds: list[Seen]) -> float | None:
     """Return a p-value that the reports of both worlds have as many messages, where they must."""
     zero, one = (seen.sizes for seen in worlds)
     if zero is None or one is None or part.protocol.answer_messages(part.question) is None:
-        return 1.0
+        return None
     return two_samples(zero, one)
 
 
 def _union(values: list[float]) -> float:
     """Return a p-value of all together."""
-    return min(1.0, len(values) * min(values))
+    return min(1.0, len(values) * min(values)) if values else 1.0
 
 
 def _uncut(part: Part, crowd: int) -> bool:

@@ -28,6 +28,7 @@ from chaffinch.wire.messages import EMPTY, Report, Reports, Shuffled
 _BATCH = MOST_QUESTIONS
 """Collections are made side by side, as the questions of one plan."""
 _MOST_CODES = 1 << 14
+_MOST_SLOTS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,9 @@ class Seen:
 
 def collect(attack: Attack, world: int, trials: int, pipeline: Pipeline, seed: int) -> Seen:
     """Return what the analyzer sees in ``trials`` collections of one world."""
-    size = max(1, min(_BATCH, _MOST_CODES // attack.part.codes))
-    plan = survey(attack.part, attack.crowd, size)
+    part = attack.part
+    size = max(1, min(_BATCH, _MOST_CODES // part.codes, _MOST_SLOTS // part.slots))
+    plan = survey(part, attack.crowd, size)
     numbers = [attack.numbers(world)] * size
     encoding = SeededWords(branch(seed, "encode", world))
     shuffling = SeededWords(branch(seed, "shuffle", world))
