@@ -77,9 +77,12 @@ def test_a_run_under_flock_on_its_own_folder(shell: Shell, folder: Path) -> None
 
 def test_a_table_from_a_pipe(shell: Shell, folder: Path) -> None:
     line = f"cat people.csv | chaffinch encode - --format csv {P} -o - | chaffinch shuffle {P} -o s"
-    done = shell(line, folder)
+    done = shell(line, folder, PYTHONPROFILEIMPORTTIME="1")
     assert done.returncode == 0, done.stderr
     assert (folder / "s").exists()
+    imported = {line.rpartition(" ")[2] for line in done.stderr.splitlines()}
+    assert "pyarrow" in imported
+    assert "pandas.core" not in imported, "a command reads no frames"
 
 
 def test_plans_and_surveys_through_pipes(shell: Shell, folder: Path) -> None:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from chaffinch import privacy
-
-slower = settings(max_examples=max(10, settings().max_examples // 4), deadline=None)
-"""For laws that ask many questions of one mechanism; scales with the profile in use."""
 
 flips = st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(49, 100), max_denominator=1000)
 epsilons = st.floats(min_value=0.0, max_value=8.0, allow_nan=False)

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch import privacy
-from tests.laws.mechanisms import bits, decoyed, epsilons, slower
+from tests.laws.mechanisms import bits, decoyed, epsilons
+from tests.tiers import slower
 
 parts = bits(40) | decoyed
 

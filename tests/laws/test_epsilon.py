@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.laws.mechanisms import bits, epsilons, flipped_values, numbers, rows, slower
+from tests.laws.mechanisms import bits, epsilons, flipped_values, numbers, rows
+from tests.tiers import slower
 
 asked = bits() | flipped_values | numbers | rows
 deltas = st.floats(-12.0, 0.0).map(lambda power: 10.0**power)

@@ -11,7 +11,8 @@ from scipy.special import ndtr, ndtri
 
 from chaffinch import privacy
 from chaffinch.privacy.tradeoff import mu_from_ends
-from tests.laws.mechanisms import bits, slower
+from tests.laws.mechanisms import bits
+from tests.tiers import slower
 
 LEVELS = np.linspace(0.0, 1.0, 21)
 levels = st.lists(st.floats(0.0, 1.0), min_size=3, max_size=12).map(lambda xs: np.array(sorted(xs)))

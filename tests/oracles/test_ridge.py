@@ -19,6 +19,7 @@ from chaffinch.privacy import Bracket
 from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
 from chaffinch.privacy.numerics import crowds, ridge
 from tests.oracles import balls, exact, judge, settings
+from tests.tiers import nightly
 
 SETTINGS = {False: 80, True: 5_000}
 
@@ -160,7 +161,7 @@ def test_beside_the_search_by_boxes_often() -> None:
     [
         (41, "0.049249", 100, 0, 284.7926052333387),
         (42, "0.05262", 64, 0, 124.18),
-        (6, "0.250913", 300, 1, 269.4757879508546),
+        nightly(6, "0.250913", 300, 1, 269.4757879508546),
     ],
 )
 def test_many_copies_at_large_epsilons(

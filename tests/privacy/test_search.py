@@ -12,7 +12,7 @@ from chaffinch import privacy
 from chaffinch.errors import InvalidInput, NoParameterFound
 from chaffinch.privacy import DecoyedValues, FlippedBits, Target, calibrate, calibrate_count
 from chaffinch.privacy.numerics.precision import GRAIN
-from tests.laws.mechanisms import slower
+from tests.tiers import slower
 
 
 @slower

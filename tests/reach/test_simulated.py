@@ -38,6 +38,7 @@ from chaffinch.simulate import (
 )
 from tests.reach.test_estimates import audience
 from tests.simulate.settings import ALARM
+from tests.tiers import nightly, one_factor_each
 
 KINDS = ("independent", "nested", "disjoint", "heavy-tailed")
 LEVEL = 0.95
@@ -179,17 +180,14 @@ def test_releases_are_as_exact_as_predicted(kind: str, count: int) -> None:
     assert faults(seen, plan, publishers) == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "count"), [*LARGE, *(pytest.param(*one, marks=pytest.mark.long) for one in SLOW)]
-)
+@pytest.mark.parametrize(("kind", "count"), [*LARGE, *(nightly(*one) for one in SLOW)])
 def test_estimates_are_as_exact_as_predicted(kind: str, count: int) -> None:
     plan, publishers = planned(kind, count, IDS), publishers_of(kind, count, IDS)
     seen = estimated(drawn(kind, count, IDS, RUNS), plan, few_groups(plan.audience))
     assert faults(seen, plan, publishers) == []
 
 
-@pytest.mark.parametrize(("kind", "count"), SMALL + LARGE)
-@pytest.mark.parametrize("factor", [0.9, 1.1])
+@pytest.mark.parametrize(("kind", "count", "factor"), one_factor_each(SMALL + LARGE))
 def test_a_belief_in_a_tenth_more_or_fewer_flips_is_seen(
     kind: str, count: int, factor: float
 ) -> None:

@@ -16,6 +16,7 @@ from chaffinch.questions import Question
 from chaffinch.simulate import Simulation, Truth, simulate, zipf
 from chaffinch.wire.batches import Counts
 from tests.simulate.settings import LARGE, changed, planned, reflooded
+from tests.tiers import one_factor_each
 
 SIGNED = ("bit signed", "choice signed", "flags signed", "number signed")
 CLEAR = ("bit decoys", "choice decoys")
@@ -42,8 +43,9 @@ def test_estimates_are_as_exact_as_predicted(name: str) -> None:
         assert row.error_observed == pytest.approx(row.error_predicted, rel=room)
 
 
-@pytest.mark.parametrize("name", [name for name in LARGE if name not in SIGNED + CLEAR])
-@pytest.mark.parametrize("factor", [0.9, 1.1])
+@pytest.mark.parametrize(
+    ("name", "factor"), one_factor_each((name,) for name in LARGE if name not in SIGNED + CLEAR)
+)
 def test_a_tenth_more_or_less_noise_fails_every_test(name: str, factor: float) -> None:
     found = simulated(name, factor=factor)
     for what in ("the mean", "the standard error", "the coverage", "the simultaneous"):
@@ -53,8 +55,7 @@ def test_a_tenth_more_or_less_noise_fails_every_test(name: str, factor: float) -
     assert "Not as predicted" in found.verdict
 
 
-@pytest.mark.parametrize("name", SIGNED)
-@pytest.mark.parametrize("factor", [0.9, 1.1])
+@pytest.mark.parametrize(("name", "factor"), one_factor_each((name,) for name in SIGNED))
 def test_a_ratio_off_by_a_tenth_is_noticed(name: str, factor: float) -> None:
     """The mean cannot tell: signed noise is unbiased whatever its ratio is."""
     found = simulated(name, factor=factor)
@@ -67,8 +68,7 @@ def test_a_ratio_off_by_a_tenth_is_noticed(name: str, factor: float) -> None:
     assert not any(fault.startswith("the mean") for fault in found.faults)
 
 
-@pytest.mark.parametrize("name", SIGNED)
-@pytest.mark.parametrize("factor", [0.9, 1.1])
+@pytest.mark.parametrize(("name", "factor"), one_factor_each((name,) for name in SIGNED))
 def test_a_flood_off_by_a_tenth_is_noticed_by_the_number_of_messages(
     name: str, factor: float
 ) -> None:

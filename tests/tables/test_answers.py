@@ -17,6 +17,7 @@ from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.questions import Bit, Choice, Flags, Number, Question, is_missing
 from chaffinch.tables.answers import _flags_of, numbers_of
 from chaffinch.tables.objects import column_of
+from tests.tiers import slower
 
 CANARY = "xyzzy-private"
 CHOICES = [
@@ -181,6 +182,7 @@ def test_ranges_beyond_any_count_are_refused(values: range) -> None:
 
 
 @pytest.mark.parametrize("kind", TYPES)
+@slower
 @given(data=st.data())
 def test_columns_agree_with_single_answers(kind: str, data: st.DataObject) -> None:
     arrow, values = TYPES[kind]
