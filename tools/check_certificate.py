@@ -874,7 +874,9 @@ def check_plan(plan: Any, certificate: Any) -> str:
         need(same(part_of(asked), named), "the plan has other questions, protocols or parameters")
     need(len({part["name"] for part in parts}) == len(parts), "the plan asks a question twice")
     sizes = [messages_of(part) for part in parts]
-    sent = {"slots": sum(size[0] for size in sizes), "codes": sum(size[1] for size in sizes)}
+    sent: Any = {"slots": sum(size[0] for size in sizes), "codes": sum(size[1] for size in sizes)}
+    varying = [part["name"] for part in parts if part["protocol"] in ("decoys", "signed-decoys")]
+    sent |= {"varying": varying} if varying else {}
     need(same(messages, sent), "the plan sends other messages")
     return check_shares(shares, real(plan["guarantee"]["epsilon"], "epsilon"))
 
@@ -891,7 +893,9 @@ def check_promise(plan: Any, certificate: Any) -> None:
     stated = {**dict(zip(texts, promise, strict=False)), "crowd": counted, "rounds": rounds}
     need(same(stated, claim), "the plan promises something else")
     people, local, method = promise[4:]
-    own = "nobody but oneself" if counted == 1 else f"{counted} honest users"
+    apart = any(part["protocol"] == "signed-decoys" for part in parts)
+    hop = " and a first hop that does not work with the analyzer" if apart else ""
+    own = "nobody but oneself" if counted == 1 else f"{counted} honest users{hop}"
     need(people == own, "the plan counts on another crowd in its words")
     need(method in ("exact", "upper-bound"), "the plan's method is not known here")
     if local != "infinite":

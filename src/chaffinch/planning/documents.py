@@ -138,10 +138,16 @@ class ShareModel(Strict):
 
 
 class MessagesModel(Strict):
-    """The size of what is sent."""
+    """The size of what is sent: all reports of a plan have one length, whatever is in them.
+
+    ``varying`` names the questions whose number of messages in a report follows the noise, and
+    never the answer: their empty slots are padding. The slots of all others are sealed, empty or
+    not, so that their number is a constant of the plan; no other dummies reach the analyzer.
+    """
 
     slots: int
     codes: int
+    varying: Annotated[list[str], Field(min_length=1)] | None = None
 
 
 class PlanModel(Strict):

@@ -86,6 +86,11 @@ class Part:
         """Return for how many messages of this question a report costs public-key work."""
         return self.protocol.sealed_messages(self.question)
 
+    @property
+    def varies(self) -> bool:
+        """Return whether the number of messages in a report follows the noise, not the answer."""
+        return self.protocol.answer_messages(self.question) is not None
+
     def standard_error(self, reports: int) -> float:
         """Return the standard error of a count, in people, or of a sum in units of its range."""
         return self.protocol.standard_error(self.question, reports)
@@ -196,10 +201,24 @@ class Plan:
             delta=self.delta,
             neighbours=mechanism.neighbours,
             view="one report" if self.crowd == 1 else mechanism.view,
-            crowd="nobody but oneself" if self.crowd == 1 else f"{self.crowd} honest users",
+            crowd=self._counted_on,
             local_epsilon=mechanism.local_epsilon,
             method=mechanism.method,
         )
+
+    @property
+    def _counted_on(self) -> str:
+        """Return who must do what was promised, in words."""
+        if self.crowd == 1:
+            return "nobody but oneself"
+        apart = any(part.protocol.sizes_tell_noise for part in self.parts)
+        hop = " and a first hop that does not work with the analyzer" if apart else ""
+        return f"{self.crowd} honest users{hop}"
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """Return the questions whose number of messages follows the noise, never the answer."""
+        return tuple(part.name for part in self.parts if part.varies)
 
     def verify(self, *, within: privacy.Target | None = None, shares: bool = False) -> None:
         """Recompute the guarantee from the parameters; raise if it does not hold.
@@ -339,7 +358,8 @@ def _plan_body(plan: Plan) -> dict[str, Any]:
             {"share": exact_text(share), "epsilon": real_text(epsilon)}
             for share, epsilon in plan.shares
         ],
-        "messages": {"slots": plan.slots, "codes": plan.codes},
+        "messages": {"slots": plan.slots, "codes": plan.codes}
+        | ({"varying": list(plan.varying)} if plan.varying else {}),
     }
 
 

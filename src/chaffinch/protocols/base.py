@@ -117,6 +117,8 @@ class Protocol(ABC):
     kind: ClassVar[str]
     shapes: ClassVar[tuple[str, ...]]
     model: ClassVar[type[ProtocolModel]]
+    sizes_tell_noise: ClassVar[bool] = False
+    """Whether who knows the number of messages of each report knows more than from their sum."""
     only_by_wish: ClassVar[bool] = False
     """Whether the planner weighs it only where no local protection is wished for."""
 

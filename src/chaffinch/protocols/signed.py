@@ -96,6 +96,7 @@ class Signed(Protocol):
     kind: ClassVar[str] = "signed-decoys"
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice", "flags", "number")
     model: ClassVar[type[ProtocolModel]] = SignedModel
+    sizes_tell_noise: ClassVar[bool] = True
     only_by_wish: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -4,6 +4,11 @@ A message is a *code*: the number of a set bit in the plan's list of codes. Befo
 shuffle the order of codes may tell who sent what; after it the order says nothing, and the
 number of times each code was sent is all there is to know.
 
+A batch has the messages of all its reports and how many reports they are: how many messages
+one report has is not kept, and no dummies are. (A file with a single report still shows it.) Where
+the number follows the noise and never the answer, as with decoys, it is to stay with whoever opens
+the report; see ``answer_messages`` of a protocol.
+
 Everything here has the random name of its batch, and a digest that is worked out when it is
 asked for. No ``repr`` shows a message.
 """
