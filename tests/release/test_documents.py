@@ -89,6 +89,7 @@ def changed(document: dict[str, Any], path: list[str | int], to: Any) -> str:
         (["questions", 1, "quantiles", 0, "low"], 1e9, "ends before it begins"),
         (["questions", 1, "question"], "dr<i>nk", "two questions of one name"),
         (["questions", 0, "tallies", 0], 2**63, "tallies"),
+        (["questions", 0, "tallies", 0], -(2**63), "tallies"),
         (["questions", 0, "tallies"], [1, 2], "2 tallies for 14 values"),
     ],
 )
@@ -224,3 +225,11 @@ def test_whatever_is_damaged_is_refused_or_can_be_shown(kind: str) -> None:
 def test_the_schema_names_every_field(schema: dict[str, Any], release: Publication) -> None:
     assert set(schema["properties"]) == set(release.document())
     assert schema["additionalProperties"] is False
+
+
+def test_a_tally_below_zero_is_read_again() -> None:
+    """Of signed decoys a tally is plus minus minus: below zero where most say no."""
+    read, release = KINDS["survey"]
+    document = json.loads(json.dumps(release.document()))
+    again = read(changed(document, ["questions", 0, "tallies", 0], -898))
+    assert again.document()["questions"][0]["tallies"][0] == -898

@@ -83,7 +83,8 @@ class AnswerModel(Strict):
     """What is said about one question; a number has also a unit, a sum and quantiles."""
 
     question: _Text
-    tallies: list[Annotated[int, Field(ge=0, lt=2**63)]]
+    # Plus minus minus may be below zero.
+    tallies: list[Annotated[int, Field(gt=-(2**63), lt=2**63)]]
     values: Annotated[list[ValueModel], Field(min_length=1)]
     notes: list[_Text]
     unit: _Text | None = None
