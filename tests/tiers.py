@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -17,10 +17,10 @@ def nightly(*setting: object) -> Any:
     return pytest.param(*setting, marks=pytest.mark.long)
 
 
-def one_factor_each(cases: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """Return each case with 0.9 and with 1.1, one of the two for the gate, in turn."""
-    found = []
-    for place, case in enumerate(cases):
-        for factor, turn in ((0.9, 0), (1.1, 1)):
-            found.append((*case, factor) if place % 2 == turn else nightly(*case, factor))
-    return found
+def chequered(rows: Iterable[tuple[Any, ...]], columns: Sequence[object]) -> list[Any]:
+    """Return every row with every column: half for the gate, in turn, so that each has a share."""
+    return [
+        (*row, column) if (across + down) % 2 == 0 else nightly(*row, column)
+        for down, row in enumerate(rows)
+        for across, column in enumerate(columns)
+    ]

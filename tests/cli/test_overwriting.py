@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from chaffinch.engines import engine
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.outputs.protected import Kind, kind_of
 from tests.cli.conftest import Done
+from tests.tiers import nightly
 
 KINDS = {
     "survey.plan.json": Kind.PLAN,
@@ -172,14 +173,23 @@ def _small_demos(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_small_demos")
-@pytest.mark.parametrize("verb", FOLDERS)
+@pytest.mark.parametrize(
+    ("verb", "kinds"),
+    [
+        ("run", KINDS),
+        ("demo", KINDS),
+        ("reach demo", ("survey.plan.json", "campaign.key", "ledger", "daily.filter")),
+        nightly("reach demo", KINDS),
+        ("reach figures", KINDS),
+    ],
+)
 def test_no_folder_is_filled_over_what_cannot_be_made_again(
-    verb: str, folder: Path, cli: Callable[..., Done]
+    verb: str, kinds: Iterable[str], folder: Path, cli: Callable[..., Done]
 ) -> None:
     inputs: list[str | Path] = []
     if verb == "run":
         inputs = [folder / "survey.toml", "--data", folder / "people.csv"]
-    for name in KINDS:
+    for name in kinds:
         for target in FOLDERS[verb] if name == "campaign.key" else FOLDERS[verb][:1]:
             out = folder / "out"
             out.mkdir()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from chaffinch import privacy
 from tests.laws.mechanisms import any_mechanism, bits, decoyed, epsilons, flips, numbers
+from tests.tiers import slower
 
 
 def not_above(smaller: privacy.Bracket, larger: privacy.Bracket) -> bool:
@@ -54,6 +55,7 @@ WITH_FLIPS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "rest"), WITH_FLIPS)
+@slower
 @given(data=st.data(), epsilon=epsilons)
 def test_delta_falls_as_flips_rise(
     name: str, rest: dict[str, Any], data: st.DataObject, epsilon: float
@@ -77,6 +79,7 @@ GROWING: list[tuple[str, str, int, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "grows", "least", "rest"), GROWING)
+@slower
 @given(start=st.integers(0, 25), more=st.integers(1, 10), epsilon=epsilons)
 def test_adding_records_never_hurts(
     *,

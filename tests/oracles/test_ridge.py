@@ -321,7 +321,9 @@ def test_the_crowd_that_is_told_has_that_delta(decoys: int, epsilon: float) -> N
     assert mechanism.crowd(ones=crowd).delta(epsilon).upper >= bracket.lower
 
 
-@pytest.mark.parametrize(("users", "copies", "decoys"), [(700, 1, 0), (300, 1, 100), (300, 3, 0)])
+@pytest.mark.parametrize(
+    ("users", "copies", "decoys"), [nightly(700, 1, 0), (300, 1, 100), (300, 3, 0)]
+)
 def test_trade_off_beside_the_search_by_boxes(
     monkeypatch: pytest.MonkeyPatch, users: int, copies: int, decoys: int
 ) -> None:
