@@ -16,10 +16,11 @@ from chaffinch.questions import Question
 from chaffinch.simulate import Simulation, Truth, simulate, zipf
 from chaffinch.wire.batches import Counts
 from tests.simulate.settings import LARGE, changed, planned, reflooded
-from tests.tiers import chequered
+from tests.tiers import chequered, nightly
 
 SIGNED = ("bit signed", "choice signed", "flags signed", "number signed")
 CLEAR = ("bit decoys", "choice decoys")
+QUICK = [name for name in LARGE if name not in (*SIGNED, *CLEAR, "choice flipped decoys")]
 RUNS = 20_000
 PEOPLE = 20_000
 
@@ -45,7 +46,10 @@ def test_estimates_are_as_exact_as_predicted(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "factor"),
-    chequered(((name,) for name in LARGE if name not in SIGNED + CLEAR), (0.9, 1.1)),
+    [
+        *chequered(((name,) for name in QUICK), (0.9, 1.1)),
+        *(nightly("choice flipped decoys", factor) for factor in (0.9, 1.1)),
+    ],
 )
 def test_a_tenth_more_or_less_noise_fails_every_test(name: str, factor: float) -> None:
     found = simulated(name, factor=factor)

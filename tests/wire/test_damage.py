@@ -17,6 +17,7 @@ from chaffinch.wire.batches import BatchFacts
 from chaffinch.wire.message_reader import MessageReader
 from chaffinch.wire.message_writer import MessageWriter
 from tests.engines import plans
+from tests.tiers import chequered
 
 FORMATS = ["parquet", "arrow"]
 STAGES = ["encoded", "shuffled"]
@@ -61,8 +62,7 @@ def accepted(changed: Iterator[bytes], whole: Read) -> tuple[int, int]:
     return refused, same
 
 
-@pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(("form", "stage"), chequered(((form,) for form in FORMATS), STAGES))
 def test_every_flipped_bit(form: str, stage: str) -> None:
     content = written(form, stage)
     refused, same = accepted(flips(content), read(content))
