@@ -124,6 +124,30 @@ def test_scores_of_clear_values_see_the_impossible() -> None:
     assert attack.score(np.array([[5, 1]]))[0] > 50
 
 
+@pytest.mark.parametrize("values", [2, 4])
+@pytest.mark.parametrize("growth", [Fraction(3, 2), Fraction(3)])
+def test_the_best_attack_on_clear_values_leaks_what_is_claimed(
+    values: int, growth: Fraction
+) -> None:
+    """Every place where the few decoys may fall, in fractions; others hold the third value."""
+    slots, rate = 5, Fraction(3, 4)
+    question, protocol = choice(values), Decoys(1, rate)
+    attack = Attack(Part("q", question, protocol), slots, 1, 2)
+    worlds: list[dict[tuple[int, int], Fraction]] = [{}, {}]
+    for fell in itertools.product(range(values + 1), repeat=slots):
+        chances = [1 - rate if place == values else rate / values for place in fell]
+        for world, law_of in enumerate(worlds):
+            seen = (1 + world + fell.count(0), 2 + 1 - world + fell.count(1))
+            law_of[seen] = law_of.get(seen, Fraction(0)) + math.prod(chances)
+    zero, one = worlds
+    places = sorted(zero.keys() | one.keys())
+    scores = attack.score(np.array(places))
+    kept = [place for place, score in zip(places, scores, strict=True) if score > math.log(growth)]
+    found = sum(one.get(place, Fraction(0)) - growth * zero.get(place, 0) for place in kept)
+    bracket = protocol.mechanism(question, slots).delta(math.log(growth))
+    assert bracket.lower * (1 - 1e-9) <= float(found) <= bracket.upper * (1 + 1e-9)
+
+
 def test_scores_of_large_crowds_are_linear_and_rise() -> None:
     attack = worst_attack(Part("bit", Bit(), Flips(chance(0.4))), 10**8, 0.1)
     scores = attack.score(np.array([[10**7], [10**7 + 1], [10**7 + 2]]))

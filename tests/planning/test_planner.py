@@ -22,6 +22,7 @@ from chaffinch.errors import (
     NoPlanFound,
     StorageFault,
 )
+from chaffinch.planning.candidates import Task, for_error
 from chaffinch.planning.explanation import right_guesses
 from chaffinch.planning.plan import Part, Plan, plan_from
 from chaffinch.planning.survey_file import load_survey
@@ -69,6 +70,20 @@ def test_every_alternative_keeps_the_promise_by_the_exact_accountant(choice_plan
         ).mechanism()
         assert mechanism.delta(one.epsilon).upper <= one.delta
     assert {one.name for one in choice_plan.alternatives} >= {"flips with decoys", "local"}
+
+
+@pytest.mark.parametrize("values", [2, 10])
+def test_an_error_is_met_by_the_decoys_that_will_be_seen(values: int) -> None:
+    question = cf.Choice(range(values), missing="refuse")
+    (variant,) = Decoys.variants(question, 64)
+    task = Task((("q", question),), users=5_000, reports=5_000, rounds=1, max_messages=64)
+    found = for_error(variant.name, [variant], 5.0, 1e-8, task)
+    assert found is not None
+    protocol = found.parts[0].protocol
+    assert isinstance(protocol, Decoys)
+    decoys = 5_000 * float(protocol.decoy_slots * protocol.decoy_rate)
+    # (m/d)(1 − 1/d) of variance: as many decoys as an error of 5 people leaves room for.
+    assert decoys == pytest.approx(25 * values / (1 - 1 / values), rel=1e-5)
 
 
 def test_a_little_less_noise_would_break_the_promise(bit_plan: Plan) -> None:

@@ -29,7 +29,7 @@ def test_a_plan_says_where_sizes_follow_the_noise() -> None:
     assert sized(clear).document()["messages"]["varying"] == ["q0"]
     assert "varying" not in sized(flips).document()["messages"]
     said = mixed.explain()
-    assert said.count("filled as the noise is and never as the answer is") == 2
+    assert said.count("how many are filled follows the noise, never the answer") == 2
 
 
 def test_a_plan_that_says_other_sizes_is_refused() -> None:

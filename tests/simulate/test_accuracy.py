@@ -12,10 +12,10 @@ import pytest
 
 from chaffinch.protocols import Decoys, Signed
 from chaffinch.protocols.noise import Draws, Places
-from chaffinch.questions import Question
+from chaffinch.questions import Bit, Question
 from chaffinch.simulate import Simulation, Truth, simulate, zipf
 from chaffinch.wire.batches import Counts
-from tests.simulate.settings import LARGE, changed, planned, reflooded
+from tests.simulate.settings import LARGE, chance, changed, planned, reflooded
 from tests.tiers import chequered, nightly
 
 SIGNED = ("bit signed", "choice signed", "flags signed", "number signed")
@@ -117,6 +117,14 @@ def test_a_decoy_rate_off_by_a_tenth_is_noticed(name: str, factor: float) -> Non
     assert any(fault.startswith("the standard error") for fault in found.faults)
     for what in ("the mean", "the coverage", "the simultaneous"):
         assert not any(fault.startswith(what) for fault in found.faults), what
+
+
+def test_a_bit_of_the_first_source_is_as_exact_as_foretold() -> None:
+    """S0 §5.1 at epsilon 1 and delta 1e-6: 86 decoys among 1000 people, √(86/4) people off."""
+    plan = planned(1000, (Bit(), Decoys(1, chance(0.086))))
+    found = simulate(plan, zipf(plan, 1000, seed=11), RUNS, seed=12)
+    assert found.faults == ()
+    assert all(row.error_observed == pytest.approx(4.637, rel=0.028) for row in found.rows())
 
 
 @dataclass(frozen=True)

@@ -99,10 +99,9 @@ def _sending(plan: Plan, part: Part) -> str:
     useless = ""
     if error > plan.reports / 4:
         useless = " Beware: that is a large part of the crowd; the answer will say little."
-    if part.varies:
-        slots += ", filled as the noise is and never as the answer is,"
+    filled = "; how many are filled follows the noise, never the answer" if part.varies else ""
     return (
-        f"{part.name}: {part.protocol.sentence()}; a report has {slots} for it. "
+        f"{part.name}: {part.protocol.sentence()}; a report has {slots} for it{filled}. "
         f"With {plan.reports} reports {exact}. {_influence(plan, part)}{useless}"
     )
 
