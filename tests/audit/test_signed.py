@@ -121,7 +121,7 @@ def audited(name: str, pipeline: Pipeline | None, *, trials: int, crowd: int = 2
     )
 
 
-@pytest.mark.parametrize("name", ["bit signed", "choice signed", "flags signed", "number signed"])
+@pytest.mark.parametrize("name", [name for name in SMALL if name.endswith("signed")])
 def test_honest_signed_decoys_leak_less_than_is_claimed(name: str) -> None:
     found = audited(name, None, trials=4000)
     assert found.ok, found.verdict
@@ -144,7 +144,9 @@ def test_a_leak_is_proven(name: str) -> None:
     assert found.law < 1e-8
 
 
-@pytest.mark.parametrize("name", ["choice signed", "flags signed", "number signed"])
+@pytest.mark.parametrize(
+    "name", ["choice signed", "flags signed", "number signed", "digits signed"]
+)
 def test_every_question_notices_a_missing_flood(name: str) -> None:
     found = audited(name, plants.other_noise(flood=()), trials=2000)
     assert found.lower_bound > found.claimed

@@ -17,6 +17,7 @@ from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.encoding.device import encode_with
 from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Decoys, Signed
+from chaffinch.protocols.signed import Digit
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 from chaffinch.sampling import SCALE
 from chaffinch.simulate import SeededWords
@@ -30,6 +31,12 @@ CASES: dict[str, tuple[Question, Signed, list[object], list[tuple[int, ...]]]] =
     "bit": (Bit(), TINY, [True, False], [(0,), (1,)]),
     "choice": (Choice(["a", "b"], missing="refuse"), TINY, ["a", "b"], [(0,), (2,)]),
     "number": (Number(0, 1), replace(TINY, steps=2), [0, 0.5, 1], [(1, 1), (0, 1), (0, 0)]),
+    "digits": (
+        Number(0, 1),
+        replace(TINY, steps=1, finer=(Digit(QUARTER, (EIGHTH,), 2),)),
+        [0, 0.4, 0.8, 1],
+        [(1, 3, 3), (1, 2, 2), (0, 2, 3), (0, 2, 2)],
+    ),
 }
 Row = tuple[int, ...]
 
@@ -57,7 +64,7 @@ def draws(protocol: Signed, values: int) -> Iterator[tuple[tuple[int, ...], list
                 # Two values: the lowest bit of a word.
                 last = [(1 << 63) + place for place in places]
                 noise = [
-                    2 * place + sign
+                    2 * (place + int(table.digits[kind])) + sign
                     for place, kind in zip(places, chosen, strict=True)
                     for sign, times in enumerate((table.pluses[kind], table.minuses[kind]))
                     for _ in range(times)
@@ -108,7 +115,7 @@ def table_law(protocol: Signed, values: int) -> dict[Row, float]:
     """Return the law of one report's noise as the table has it: pluses and minuses by value."""
     table = protocol._table(values)  # noqa: SLF001 - what is checked
     some = table.any_burst / 2.0**64
-    none = (0,) * (2 * values)
+    none = (0,) * (2 * values * len(protocol.digits))
     chances = [weight / 2.0**128 for weight in (*table.kinds.weights, 0)]
     chances[-1] = 1.0 - sum(chances)
     total: defaultdict[Row, float] = defaultdict(float)
@@ -119,11 +126,12 @@ def table_law(protocol: Signed, values: int) -> dict[Row, float]:
             break
         step: defaultdict[Row, float] = defaultdict(float)
         for row, mass in now.items():
-            for plus, minus, chance in zip(table.pluses, table.minuses, chances, strict=True):
+            kinds = zip(table.digits, table.pluses, table.minuses, chances, strict=True)
+            for digit, plus, minus, chance in kinds:
                 for place in range(values):
-                    more = list(row)
-                    more[2 * place] += int(plus)
-                    more[2 * place + 1] += int(minus)
+                    more, code = list(row), 2 * (place + int(digit))
+                    more[code] += int(plus)
+                    more[code + 1] += int(minus)
                     if sum(more) <= protocol.room:
                         step[tuple(more)] += mass * chance / values
         now = dict(step)
@@ -149,9 +157,15 @@ def leak(noise: dict[Row, float], one: Row, other: Row, growth: float) -> float:
 
 BIT = Signed(Fraction(1, 2), (Fraction(3, 2), Fraction(1, 2)), USERS, 26)
 CHOICE = Signed(EIGHTH, (Fraction(1, 2),), USERS, 8)
+DIGITS = Signed(EIGHTH, (QUARTER,), USERS, 9, 1, (Digit(Fraction(3, 16), (EIGHTH,), 1),))
 VIEWS: dict[str, tuple[Question, Signed, list[tuple[Row, Row]]]] = {
     "bit": (Bit(), BIT, [((1, 0), (0, 1))]),
     "number": (Number(0, 1), replace(BIT, steps=2), [((2, 0), (0, 2)), ((1, 1), (0, 2))]),
+    "digits": (
+        Number(0, 1),
+        DIGITS,
+        [((1, 0, 1, 0), (0, 1, 0, 1)), ((1, 0, 0, 1), (0, 1, 1, 0)), ((1, 0, 0, 1), (0, 1, 0, 1))],
+    ),
     "choice": (
         Choice(["a", "b"], missing="refuse"),
         CHOICE,
@@ -292,6 +306,15 @@ def test_answers_without_noise() -> None:
         expected = [0] * pluses + [1] * (4 - pluses)
         assert number.encode_one(Number(0, 1), np.asarray(share), words).tolist() == expected
         assert number.encode_many(Number(0, 1), np.array([share]), words).codes.tolist() == expected
+    # Two digits of 4 and 2 steps: 15 values, 0 to 14; the second is 9 = 3·3 + 0.
+    finer = replace(number, finer=(Digit(QUARTER, (QUARTER,), 2),))
+    for share, expected in (
+        (0.0, [1] * 4 + [3] * 2),
+        (9 / 14, [0] * 3 + [1] + [3] * 2),
+        (1.0, [0] * 4 + [2] * 2),
+    ):
+        assert finer.encode_one(Number(0, 1), np.asarray(share), words).tolist() == expected
+        assert finer.encode_many(Number(0, 1), np.array([share]), words).codes.tolist() == expected
 
 
 def test_a_plan_file_has_the_parameters_and_nothing_else() -> None:

@@ -34,7 +34,7 @@ def plan_of(question: cf.Bit | cf.Choice, protocol: Signed, users: int, reports:
 
 def test_noise_that_never_fits_is_not_proven() -> None:
     """Masses of so much noise leave the floats, which once looked like a chance of nearly 0."""
-    mean = NoiseMessages(float(RATIO), tuple(map(float, FLOOD)), 500 / 10).mean
+    mean = NoiseMessages(((float(RATIO), tuple(map(float, FLOOD))),), 500 / 10).mean
     protocol = Signed(RATIO, FLOOD, 10, int(0.7 * mean))
     assert protocol.overflow(CHOICE) == 1.0
     with pytest.raises(GuaranteeNotProven):
@@ -63,7 +63,7 @@ def test_empty_reports_of_dishonest_users_block_nothing() -> None:
 
 @pytest.mark.parametrize("exponent", [10**3, 10**5, 10**7])
 def test_intervals_of_much_noise_are_as_wide_as_it_is(exponent: int) -> None:
-    noise = SignedNoise(Fraction(2, 3), 100)
+    noise = SignedNoise(((1, Fraction(2, 3)),), 100)
     reports = 100 * exponent
     low, high = two_sided(noise, [reports // 2], reports, 0.05)
     spread = float(np.sqrt(noise.tally_variance(0, reports)))

@@ -9,6 +9,7 @@ from typing import Any
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol, Signed
 from chaffinch.protocols.base import GRAIN
+from chaffinch.protocols.signed import Digit
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 
 ALARM = 1e-6
@@ -32,17 +33,24 @@ def changed(plan: Plan, factor: float) -> Plan:
 def _changed(part: Part, factor: float) -> Part:
     protocol: Any = part.protocol
     name = NOISE[type(protocol)]
-    wrong = chance(float(getattr(protocol, name)) * factor)
-    return replace(part, protocol=replace(protocol, **{name: wrong}))
+    wrong: dict[str, Any] = {name: chance(float(getattr(protocol, name)) * factor)}
+    if getattr(protocol, "finer", None):
+        other = [replace(one, ratio=chance(float(one.ratio) * factor)) for one in protocol.finer]
+        wrong["finer"] = tuple(other)
+    return replace(part, protocol=replace(protocol, **wrong))
 
 
 def reflooded(plan: Plan, factor: float) -> Plan:
     """Return the plan of devices whose floods of signed decoys are off by a factor."""
 
     def other(part: Part) -> Part:
-        assert isinstance(part.protocol, Signed)
-        flood = tuple(chance(float(rate) * factor) for rate in part.protocol.flood)
-        return replace(part, protocol=replace(part.protocol, flood=flood))
+        how = part.protocol
+        assert isinstance(how, Signed)
+        finer = how.finer and tuple(replace(one, flood=scaled(one.flood)) for one in how.finer)
+        return replace(part, protocol=replace(how, flood=scaled(how.flood), finer=finer))
+
+    def scaled(flood: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+        return tuple(chance(float(rate) * factor) for rate in flood)
 
     return replace(plan, parts=tuple(other(part) for part in plan.parts))
 
@@ -58,6 +66,16 @@ NOISE: dict[type[Protocol], str] = {
 
 def signed(users: int, *flood: float, ratio: float = 0.6, steps: int | None = None) -> Signed:
     return Signed(chance(ratio), tuple(chance(rate) for rate in flood), users, 60, steps)
+
+
+def digits(users: int, *sizes: int, ratio: float) -> Signed:
+    """Return a number in two digits or more, whose noise is not the same."""
+    first = signed(users, 2.0, 2.0, 2.0, ratio=ratio, steps=sizes[0])
+    finer = tuple(
+        Digit(chance(ratio * 0.95**place), (chance(2.5), chance(3.0), chance(1.0)), size)
+        for place, size in enumerate(sizes[1:], start=1)
+    )
+    return replace(first, finer=finer)
 
 
 def choice(size: int) -> Choice:
@@ -80,6 +98,7 @@ SMALL: dict[str, tuple[Question, Protocol]] = {
     "choice signed": (choice(4), signed(20, 3.0, 1.5)),
     "flags signed": (Flags(["a", "b"]), signed(20, 3.0, 1.5)),
     "number signed": (Number(0, 10), signed(20, 2.0, 2.0, 1.0, ratio=0.7, steps=3)),
+    "digits signed": (Number(0, 10), digits(20, 1, 2, ratio=0.6)),
 }
 """At 20 people, where thousands of real collections can be made."""
 
@@ -98,5 +117,6 @@ LARGE: dict[str, tuple[Question, Protocol]] = {
     "flags signed": (Flags(["a", "b", "c"]), signed(20_000, 2.0, 1.5, 1.0)),
     # As many steps as the numbers have: without any rounding the noise is all there is.
     "number signed": (Number(0, 10), signed(20_000, 2.0, 1.5, 1.0, ratio=0.85, steps=200)),
+    "digits signed": (Number(0, 10), digits(20_000, 9, 9, 1, ratio=0.85)),
 }
 """At 20 000 people, where only tallies are drawn."""

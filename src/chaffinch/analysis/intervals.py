@@ -22,6 +22,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -431,7 +432,7 @@ def _around_tallies(
     seen = np.asarray(tallies)
     if seen.size and seen.dtype.kind not in "iu":
         raise InvalidInput("tallies", "whole numbers", seen.dtype)
-    critical = _critical_difference(noise.ratio, noise.exponent(reports), tail)
+    critical = _critical_difference(noise.parts, noise.exponent(reports), tail)
     centre, gain = seen.astype(np.int64) - int(noise.base(reports)), noise.gain
     # A count h is rejected if tally − base − gain·h ≥ critical, or ≤ −critical: D is symmetric.
     low = (centre - critical) // gain + 1
@@ -441,32 +442,63 @@ def _around_tallies(
 
 
 @lru_cache(maxsize=64)
-def _critical_difference(ratio: Fraction, exponent: Fraction, tail: float) -> int:
+def _critical_difference(
+    parts: tuple[tuple[int, Fraction], ...], exponent: Fraction, tail: float
+) -> int:
     """Return the least c, or one a little above it, with P[D ≥ c] ≤ ``tail``.
 
-    D = Z − Z′, both negative binomial. Z is short of a window with a chance that is added to
-    the tail; a long one is rounded up to a lattice, and Z′ down, which moves c up only.
+    D is the sum of weight·(Z − Z′) over the parts, Z and Z′ negative binomial. A long law is
+    rounded up to a lattice, which moves c up only; what windows lack is added to the tail.
     """
-    if -float(exponent) * math.log1p(-float(ratio)) > _MOST_EXPONENT:
-        return _chernoff_difference(float(ratio), float(exponent), tail)
-    law = negative_binomial(ratio, exponent, Wide(tail) * Wide(1e-4))
+    if any(-float(exponent) * math.log1p(-float(a)) > _MOST_EXPONENT for _, a in parts):
+        return _chernoff_difference(parts, float(exponent), tail)
+    cut = Wide(tail) * Wide(1e-4) / len(parts)
+    scattered = [_difference(weight, ratio, exponent, cut) for weight, ratio in parts]
+    span = sum(int(places[-1] - places[0]) for places, _ in scattered)
+    step = max(1, math.ceil(span / (2 * _MOST_POINTS)))
+    total = laws.point(0)
+    for places, law in scattered:
+        total = laws.convolve(total, _on_lattice(places, law, step), most_products=1 << 62)
+    above = np.cumsum(total.mass[::-1])[::-1]
+    above = above * (1 + 2 * (total.relative + gamma(len(above) + 8.0))) + total.missing
+    first = int(np.count_nonzero(above > Wide(tail)))
+    # D is at most a lattice point; c is one more than the lattice point before the first one.
+    return step * (total.start + first - 1) + 1
+
+
+def _difference(
+    weight: int, ratio: Fraction, exponent: Fraction, cut: Any
+) -> tuple[NDArray[np.int64], Law]:
+    """Return places of weight·(Z − Z′), at or above where it is, and their masses."""
+    law = negative_binomial(ratio, exponent, cut)
     step = max(1, math.ceil(len(law.mass) / _MOST_POINTS))
     # The same blocks stand at their tops for Z and at their bottoms for Z′.
     blocks = _rounded_up(law, step)
-    total = np.convolve(blocks.mass, blocks.mass[::-1])
-    offset = (step - 1) - step * (len(blocks.mass) - 1)
-    above = np.cumsum(total[::-1])[::-1]
-    error = 2 * blocks.relative + gamma(2.0 * len(total) + 8.0)
-    above = above * (1 + 2 * error) + 2 * law.missing
-    first = int(np.count_nonzero(above > Wide(tail)))
-    return offset + step * (first - 1) + 1
+    mass = np.convolve(blocks.mass, blocks.mass[::-1])
+    places = (step - 1) + step * (np.arange(len(mass)) - (len(blocks.mass) - 1))
+    relative = 2 * blocks.relative + gamma(len(mass) + 4.0)
+    return weight * places, Law(0, mass, relative, 2 * law.missing)
 
 
-def _chernoff_difference(ratio: float, exponent: float, tail: float) -> int:
+def _on_lattice(places: NDArray[np.int64], law: Law, step: int) -> Law:
+    """Return a law on multiples of ``step``, each place moved up to the next of them."""
+    points = -(-places // step)
+    mass = np.zeros(int(points[-1] - points[0]) + 1, dtype=Wide)
+    np.add.at(mass, points - points[0], law.mass)
+    return Law(int(points[0]), mass, law.relative + gamma(float(step) + 1.0), law.missing)
+
+
+def _chernoff_difference(
+    parts: tuple[tuple[int, Fraction], ...], exponent: float, tail: float
+) -> int:
     """Return a c with P[D ≥ c] ≤ ``tail`` from the generating function of D (Chernoff)."""
-    tilts = np.geomspace(1e-6, 1.0, 2_000)[:-1] * -math.log(ratio)
-    moments = 2.0 * math.log1p(-ratio) - np.log1p(-ratio * np.exp(tilts))
-    moments = moments - np.log1p(-ratio * np.exp(-tilts))
+    most = min(-math.log(ratio) / weight for weight, ratio in parts)
+    tilts = np.geomspace(1e-6, 1.0, 2_000)[:-1] * most
+    moments = np.zeros(len(tilts))
+    for weight, part in parts:
+        ratio = float(part)
+        moments += 2.0 * math.log1p(-ratio) - np.log1p(-ratio * np.exp(weight * tilts))
+        moments -= np.log1p(-ratio * np.exp(-weight * tilts))
     places = (exponent * moments - math.log(tail)) / tilts
     # Room for the rounding of the formulas: far more than they lose, far less than matters.
     return math.ceil(float(places.min()) * (1 + 1e-9)) + 1

@@ -84,6 +84,10 @@ def _unit(mechanism: privacy.Mechanism) -> tuple[privacy.Mechanism, int]:
     if isinstance(mechanism, privacy.EncodedNumbers):
         mechanism = mechanism.inner
     if isinstance(mechanism, privacy.Composition):
+        if len(mechanism.parts) > 1:
+            raise GuaranteeNotProven(
+                "delta of several digits, by a certificate", upper=1.0, most=0.0
+            )
         ((mechanism, times),) = mechanism.parts
         return mechanism, times
     if isinstance(mechanism, privacy.SignedDecoys) and mechanism.share < 1:

@@ -217,12 +217,15 @@ def _epsilons_of_shares(chosen: Candidate, rounds: int) -> tuple[tuple[Fraction,
 
 
 def _is_slow(mechanism: Mechanism) -> bool:
-    """Return whether it takes minutes to say what several answers among fewer users leave.
+    """Return whether it takes minutes to say what is left of the answers among fewer users.
 
-    The noise of signed decoys is then two-dimensional, and many rounds of that have no quick way.
+    The noise of signed decoys is then two-dimensional: a number moves it by many steps, and many
+    rounds of it have no quick way.
     """
     if isinstance(mechanism, Shortened):
         return _is_slow(mechanism.inner)
+    if isinstance(mechanism, SignedDecoys):
+        return mechanism.share < 1 and mechanism.steps > 1
     if isinstance(mechanism, Composition):
         inner = [part.inner if isinstance(part, Shortened) else part for part, _ in mechanism.parts]
         return any(isinstance(part, SignedDecoys) and part.share < 1 for part in inner)

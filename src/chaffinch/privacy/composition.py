@@ -250,7 +250,10 @@ class Composition(Mechanism):
             return 0.0
         if len(self.parts) == 1 and self.parts[0][1] == 1:
             return self.parts[0][0].delta_bound(epsilon)
-        reached = up(_delta_of(self._quick, epsilon) + cutting_cost(self._distance, epsilon))
+        cut = cutting_cost(self._distance, epsilon)
+        if cut >= 1:
+            return 1.0
+        reached = up(_delta_of(self._quick, epsilon) + cut)
         if reached <= _MOSTLY * self._quick.infinite:
             reached = min(reached, self.summed_delta(epsilon))
         return min(reached, self._plain_delta(epsilon, self._quick_profiles))

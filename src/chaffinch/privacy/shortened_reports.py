@@ -81,7 +81,9 @@ class Shortened(Mechanism):
         """Return an upper end of delta, quickly."""
         if epsilon >= self.local_epsilon:
             return 0.0
-        return min(up(self.inner.delta_bound(epsilon) + cutting_cost(self.distance, epsilon)), 1.0)
+        cut = cutting_cost(self.distance, epsilon)
+        # Where nearly everything is cut, nothing is left to be said of the rest.
+        return 1.0 if cut >= 1 else min(up(self.inner.delta_bound(epsilon) + cut), 1.0)
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return both ends of delta at many epsilons."""

@@ -164,6 +164,23 @@ class SignedLikelihood(Likelihood):
         return np.asarray(np.log(mass), np.float64)
 
 
+@dataclass(frozen=True)
+class DigitsLikelihood(Likelihood):
+    """Pluses and minuses of several digits, side by side, whose noise is independent."""
+
+    digits: tuple[SignedLikelihood, ...]
+
+    @property
+    def outcomes(self) -> float:
+        """Return infinity: the noise does not know what others hold."""
+        return math.inf
+
+    def score(self, counts: Counts) -> Floats:
+        """Return the sum of what the digits tell."""
+        each = (digit.score(counts[:, 2 * i : 2 * i + 2]) for i, digit in enumerate(self.digits))
+        return np.asarray(sum(each))
+
+
 def log_ratio(with_one: Floats, without: Floats) -> Floats:
     """Return the difference of two logs; what only one world allows is sure enough."""
     with np.errstate(invalid="ignore"):

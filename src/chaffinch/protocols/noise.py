@@ -263,16 +263,17 @@ class SeenDecoys(TallyNoise):
 class SignedNoise(TallyNoise):
     """Plus minus minus: ``gain`` for each report that holds the value, and noise of both signs.
 
-    The noise is the difference of two negative binomials with the ratio ``ratio`` and the
-    exponent reports/``cut_for``. Where every report says yes or no, a no counts −1, so that
-    ``gain`` is 2 and the tally of nobody is minus the number of reports.
+    The noise is a sum over ``parts``, each a weight and a ratio: the weight times the difference
+    of two negative binomials with the ratio and the exponent reports/``cut_for``. Where every
+    report says yes or no, a no counts −1, so that ``gain`` is 2 and the tally of nobody is minus
+    the number of reports.
 
-    >>> noise = SignedNoise(Fraction(1, 2), 100, gain=2)
+    >>> noise = SignedNoise(((1, Fraction(1, 2)),), 100, gain=2)
     >>> noise.estimate([-100, 40], reports=100)
     array([ 0., 70.])
     """
 
-    ratio: Fraction
+    parts: tuple[tuple[int, Fraction], ...]
     cut_for: int
     gain: int = 1
 
@@ -283,12 +284,13 @@ class SignedNoise(TallyNoise):
 
     @property
     def grain(self) -> float:
-        """Return 1/(1 − a), at least the 2/3 of a step that rounding moves.
+        """Return the largest weight/(1 − a), at least the 2/3 of a step that rounding moves.
 
         A negative binomial is a sum of bursts, of k at the rate g·a^k/k. Its m-th cumulant is
         g·Σk^(m−1)·a^k ≤ (m − 1)!·g·a/(1 − a)^m, which is at most m!/2·V·c^(m−2) with this c.
+        Cumulants of a sum add up, and a weight multiplies c.
         """
-        return 1.0 / float(1 - self.ratio)
+        return max(weight / float(1 - ratio) for weight, ratio in self.parts)
 
     def base(self, reports: int) -> Fraction:
         """Return the mean tally of a value that nobody holds."""
@@ -299,15 +301,14 @@ class SignedNoise(TallyNoise):
         return Fraction(reports, self.cut_for)
 
     def tally_variance(self, held: ArrayLike, reports: int) -> Floats:
-        """Return 2·g·a/(1 − a)², whatever the count is."""
-        part = 2.0 * float(self.exponent(reports) * self.ratio / (1 - self.ratio) ** 2)
-        return np.full(np.shape(held), part)
+        """Return the sum of weight²·2·g·a/(1 − a)², whatever the count is."""
+        each = (2 * weight**2 * a / (1 - a) ** 2 for weight, a in self.parts)
+        return np.full(np.shape(held), float(self.exponent(reports) * sum(each)))
 
     def fourth_cumulant(self, held: ArrayLike, reports: int) -> Floats:
-        """Return 2·g·a·(1 + 4a + a²)/(1 − a)⁴."""
-        a = self.ratio
-        part = 2.0 * float(self.exponent(reports) * a * (1 + 4 * a + a * a) / (1 - a) ** 4)
-        return np.full(np.shape(held), part)
+        """Return the sum of weight⁴·2·g·a·(1 + 4a + a²)/(1 − a)⁴."""
+        each = (2 * w**4 * a * (1 + 4 * a + a * a) / (1 - a) ** 4 for w, a in self.parts)
+        return np.full(np.shape(held), float(self.exponent(reports) * sum(each)))
 
 
 @dataclass(frozen=True, slots=True)

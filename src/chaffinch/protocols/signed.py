@@ -5,6 +5,11 @@ and its count is plus minus minus. The noise of all users together is what a tru
 add; each user sends a small share of it, mostly nothing. There is no local protection: whoever
 sees a report alone sees the answer. And the number of messages of a report tells about the noise,
 never about the answer, so whoever sees sizes of reports must not be the analyzer.
+
+A number is sent in steps, written in one or more digits: each digit is a thermometer of as many
+messages as its largest value, x of them plus and the others minus, with noise of its own. Two
+digits of 15 and 9 steps tell 159 steps apart with 24 messages. The answer changes all digits at
+once, so their losses compose, and the noise of a digit counts as often as its place is worth.
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ from chaffinch.protocols.base import (
     check_chance,
     round_by_chance,
 )
-from chaffinch.protocols.likelihoods import SignedLikelihood
+from chaffinch.protocols.likelihoods import DigitsLikelihood, SignedLikelihood
 from chaffinch.protocols.noise import (
     Draws,
     MessageNoise,
@@ -46,19 +51,36 @@ from chaffinch.protocols.noise import (
     Truth,
     draw_thermometer,
 )
-from chaffinch.protocols.tuning import SignedGoal, tune_signed
+from chaffinch.protocols.tuning import SignedGoal, tune_digits, tune_signed
 from chaffinch.questions import Question
 from chaffinch.sampling import SCALE, ChanceTable, Words, below, bernoulli, positions
 from chaffinch.wire.batches import Counts
-from chaffinch.wire.documents import Exact, exact_text
+from chaffinch.wire.documents import Exact, Strict, exact_text
 
 _NEVER = Decimal("1e-55")
 _SPLITS = (0.6, 0.75, 0.83, 0.9)
 """Which part of epsilon goes to the noise of the count; the rest goes to the flood."""
 _LARGEST_RATIO, _LARGEST_ROOM = Fraction((1 << 30) - 1, 1 << 30), 4096
-"""No useful plan comes near these; work and memory of its laws follow them."""
+"""No useful plan of a count comes near these; work and memory of its laws follow them."""
+_MOST_STEPS = 1000
+_NUMBER_WAYS = ((1, 0.75), (1, 0.9), (2, 0.9))
+"""In how many digits a number is sent, and which part of epsilon goes to the noise of the sum."""
+_MANY_STEPS = 250
+"""From here on the first of two digits is worth twice the messages."""
 _MOST_ROOM = 200
 """A report has room for at most so many messages of noise, if that can be: a few kilobytes."""
+
+
+class DigitModel(Strict):
+    """One digit of a number among signed decoys."""
+
+    ratio: Exact
+    flood: list[Exact]
+    steps: int
+
+    def build(self) -> Digit:
+        """Return the digit."""
+        return Digit(Fraction(self.ratio), _fractions(self.flood), self.steps)
 
 
 class SignedModel(ProtocolModel):
@@ -70,11 +92,44 @@ class SignedModel(ProtocolModel):
     cut_for: int
     room: int
     steps: int | None = None
+    finer: list[DigitModel] | None = None
 
     def build(self) -> Signed:
         """Return the protocol."""
-        flood = tuple(Fraction(rate) for rate in self.flood)
-        return Signed(Fraction(self.ratio), flood, self.cut_for, self.room, self.steps)
+        finer = None if self.finer is None else tuple(digit.build() for digit in self.finer)
+        ratio, flood = Fraction(self.ratio), _fractions(self.flood)
+        return Signed(ratio, flood, self.cut_for, self.room, self.steps, finer)
+
+
+def _fractions(texts: Sequence[str]) -> tuple[Fraction, ...]:
+    return tuple(Fraction(text) for text in texts)
+
+
+@dataclass(frozen=True)
+class Digit:
+    """One digit of a number, from 0 to ``steps``, and the noise of all users in its place."""
+
+    ratio: Fraction
+    flood: tuple[Fraction, ...]
+    steps: int
+
+    def __post_init__(self) -> None:
+        check_chance("ratio", self.ratio, below=_LARGEST_RATIO)
+        checks.whole("number of steps", self.steps, least=1, most=_MOST_STEPS)
+        for rate in self.flood:
+            if rate:
+                check_chance("rate of the flood", rate, below=Fraction(1000))
+
+    def mechanism(self, shape: str, share: Fraction) -> privacy.SignedDecoys:
+        """Return what is seen of it, if so large a share of the users is honest."""
+        return privacy.SignedDecoys(
+            question=shape,
+            plus_ratio=self.ratio,
+            minus_ratio=self.ratio,
+            flood=self.flood,
+            steps=self.steps,
+            share=share,
+        )
 
 
 @dataclass(frozen=True)
@@ -84,7 +139,8 @@ class Signed(Protocol):
     All of them together send, for every value, a number of pluses and one of minuses that are
     geometric with ``ratio``, and bursts of k pairs of a plus and a minus at the rate
     ``flood[k − 1]``. A report has room for ``room`` messages of noise; more are dropped, all of
-    them. ``steps`` is the resolution of a number.
+    them. ``steps`` is the resolution of a number, or the largest value of its first digit, and
+    ``finer`` are the digits behind it.
     """
 
     ratio: Fraction
@@ -92,6 +148,7 @@ class Signed(Protocol):
     cut_for: int
     room: int
     steps: int | None = None
+    finer: tuple[Digit, ...] | None = None
 
     kind: ClassVar[str] = "signed-decoys"
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice", "flags", "number")
@@ -100,14 +157,11 @@ class Signed(Protocol):
     only_by_wish: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_chance("ratio", self.ratio, below=_LARGEST_RATIO)
         checks.whole("number of users that noise is cut for", self.cut_for, least=1)
         checks.whole("room for noise", self.room, most=_LARGEST_ROOM)
-        if self.steps is not None:
-            checks.whole("number of steps", self.steps, least=1, most=1000)
-        for rate in self.flood:
-            if rate:
-                check_chance("rate of the flood", rate, below=Fraction(1000))
+        if self.finer is not None and not (self.finer and self.steps is not None):
+            raise InvalidInput("finer digits", "some, behind a first digit", "others")
+        checks.whole("number of steps", self.resolution, least=1, most=_MOST_STEPS)
 
     def check(self, question: Question) -> None:
         """Refuse steps of anything but a number, and a question about the spread."""
@@ -116,6 +170,27 @@ class Signed(Protocol):
             raise InvalidInput("number of steps", "given for numbers and only there", self.steps)
         if getattr(question, "quantiles", False):
             raise InvalidInput("question", "one about the mean, without quantiles", question.kind)
+
+    @cached_property
+    def digits(self) -> tuple[Digit, ...]:
+        """Return the digits of an answer; anything but a number has one, from 0 to 1."""
+        return Digit(self.ratio, self.flood, self.steps or 1), *(self.finer or ())
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """Return what one step of each digit is worth, in steps of the last."""
+        sizes = [digit.steps + 1 for digit in self.digits]
+        return tuple(math.prod(sizes[place + 1 :]) for place in range(len(sizes)))
+
+    @property
+    def resolution(self) -> int:
+        """Return the steps of a number; anything else has one."""
+        return math.prod(digit.steps + 1 for digit in self.digits) - 1
+
+    def _split(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the digits of numbers of steps, in a last axis of their own."""
+        sizes = [digit.steps + 1 for digit in self.digits]
+        return np.asarray(steps[..., None] // np.array(self.weights) % np.array(sizes))
 
     # -------------------------------------------------------------------- what is sent
 
@@ -126,13 +201,13 @@ class Signed(Protocol):
         return ("yes",) if question.shape == "bit" else answer_labels(question)
 
     def codes(self, question: Question) -> int:
-        """Return two codes for each value: plus, and behind it minus."""
-        return 2 * len(self.labels(question))
+        """Return two codes for each value or digit: plus, and behind it minus."""
+        return 2 * len(self.labels(question)) * len(self.digits)
 
     def answer_messages(self, question: Question) -> int:
         """Return how many messages an answer always has."""
         if self.steps is not None:
-            return self.steps
+            return sum(digit.steps for digit in self.digits)
         return len(self.labels(question)) if question.shape == "flags" else 1
 
     def report_slots(self, question: Question) -> int:
@@ -149,7 +224,8 @@ class Signed(Protocol):
         Where a no is a minus, a report of pluses alone also takes the minuses of an honest one.
         """
         gain = self.noise(question).gain
-        return (slots + self.resolution * (gain - 1)) / gain / self.resolution
+        most = slots * self.weights[0]
+        return (most + self.resolution * (gain - 1)) / gain / self.resolution
 
     def concentrated(self, question: Question, factor: Fraction) -> Signed:
         """Return the same noise cut for fewer users, with room for nearly all of it."""
@@ -173,8 +249,8 @@ class Signed(Protocol):
         """Draw which reports have any noise, and their bursts; count what is sent in all."""
         sent = np.zeros(self.codes(question), np.int64)
         if question.shape == "number":
-            pluses = int(round_by_chance(answers, self.resolution, words).sum())
-            sent[:] = pluses, len(answers) * self.resolution - pluses
+            pluses = self._split(round_by_chance(answers, self.resolution, words)).sum(axis=0)
+            sent[::2], sent[1::2] = pluses, len(answers) * self._digit_steps - pluses
         elif question.shape == "choice":
             sent[::2] = np.bincount(np.asarray(answers, np.int64), minlength=len(sent) // 2)
         else:
@@ -189,8 +265,10 @@ class Signed(Protocol):
         self, question: Question, answer: NDArray[Any], words: Words
     ) -> NDArray[np.int64]:
         if question.shape == "number":
-            pluses = int(round_by_chance(answer.reshape(1), self.resolution, words)[0])
-            return np.repeat(np.array([0, 1]), [pluses, self.resolution - pluses])
+            steps = round_by_chance(answer.reshape(1), self.resolution, words)
+            pluses = self._split(steps)[0]
+            signs = np.stack([pluses, self._digit_steps - pluses], axis=1).ravel()
+            return np.repeat(np.arange(len(signs)), signs)
         if question.shape == "choice":
             return np.array([2 * int(answer)])
         if question.shape == "bit":
@@ -215,6 +293,8 @@ class Signed(Protocol):
         owner = np.repeat(np.arange(senders), bursts)
         kinds = table.kinds.draw(words, len(owner))
         places = below(words, values, len(owner)).astype(np.int64)
+        # One answer has several values or several digits, never both.
+        places += table.digits[kinds]
         plus, minus = table.pluses[kinds], table.minuses[kinds]
         # Noise that does not fit is dropped whole: the chance of that is charged to delta.
         sizes = np.bincount(owner, weights=plus + minus, minlength=senders)
@@ -239,66 +319,64 @@ class Signed(Protocol):
     # -------------------------------------------------------------------- what it is worth
 
     def mechanism(self, question: Question, users: int) -> privacy.Mechanism:
-        """Return the view of signed decoys from so many honest users."""
-        shape = "bit" if question.shape == "flags" else question.shape
-        one = privacy.SignedDecoys(
-            question=shape,
-            plus_ratio=self.ratio,
-            minus_ratio=self.ratio,
-            flood=self.flood,
-            steps=self.resolution,
-            share=min(Fraction(users, self.cut_for), Fraction(1)),
-        )
-        flags = len(self.labels(question)) if question.shape == "flags" else 1
-        return one if flags == 1 else privacy.compose(one, times=flags)
+        """Return the view of signed decoys from so many honest users.
 
-    @property
-    def resolution(self) -> int:
-        """Return the steps of a number; anything else has one."""
-        return self.steps or 1
+        An answer changes every flag, or every digit of a number, each among noise of its own.
+        """
+        shape = "bit" if question.shape == "flags" else question.shape
+        share = min(Fraction(users, self.cut_for), Fraction(1))
+        seen = [digit.mechanism(shape, share) for digit in self.digits]
+        if question.shape == "flags":
+            seen *= len(self.labels(question))
+        return seen[0] if len(seen) == 1 else privacy.compose(seen)
 
     @property
     def thermometer(self) -> Thermometer:
         """Return pluses and minuses as steps of which only the total is seen."""
         if self.steps is None:
             raise InvalidInput("protocol", "one for numbers", self.kind)
-        return Thermometer(self.steps, together=True, noise=self._noise(2))
+        return Thermometer(self.resolution, together=True, noise=self._noise(2))
 
     def noise(self, question: Question) -> SignedNoise:
         """Return the law of plus minus minus."""
         return self._noise(1 if question.shape == "choice" else 2)
 
     def _noise(self, gain: int) -> SignedNoise:
-        return SignedNoise(self.ratio, self.cut_for * self.resolution, gain)
+        ratios = [digit.ratio for digit in self.digits]
+        parts = tuple(zip(self.weights, ratios, strict=True))
+        return SignedNoise(parts, self.cut_for * self.resolution, gain)
 
     def standard_error(self, question: Question, reports: int) -> float:
         """Return the standard error of a count, or of a sum in units of the range."""
         noise = float(self.noise(question).standard_error(reports * self.resolution))
         if self.steps is None:
             return noise
-        return math.hypot(noise, math.sqrt(reports) / 2.0) / self.steps
+        return math.hypot(noise, math.sqrt(reports) / 2.0) / self.resolution
 
     def read(self, question: Question, counts: Counts, reports: int) -> Reading:  # noqa: ARG002
-        """Return plus minus minus of every value."""
-        return Reading(counts[..., ::2] - counts[..., 1::2], self.noise(question))
+        """Return plus minus minus of every value, digits counted by what they are worth."""
+        moved = counts[..., ::2] - counts[..., 1::2]
+        each = moved.reshape(*moved.shape[:-1], -1, len(self.digits))
+        return Reading(each @ np.array(self.weights), self.noise(question))
 
-    def likelihood(self, question: Question, held: int, people: int) -> SignedLikelihood:
+    def likelihood(self, question: Question, held: int, people: int) -> DigitsLikelihood:
         """Return what pluses and minuses tell of one more person who holds the value."""
-
-        def sent(count: int) -> tuple[int, int]:
-            others = 0 if question.shape == "choice" else people - count
-            return count * self.resolution, others * self.resolution
-
         share = Fraction(people, self.cut_for)
-        return SignedLikelihood(self.ratio, self.flood, share, (sent(held), sent(held + 1)))
+
+        def tells(digit: Digit) -> SignedLikelihood:
+            without, with_one = (
+                (count * digit.steps, 0 if question.shape == "choice" else none * digit.steps)
+                for count, none in ((held, people - held), (held + 1, people - held - 1))
+            )
+            return SignedLikelihood(digit.ratio, digit.flood, share, (without, with_one))
+
+        return DigitsLikelihood(tuple(tells(digit) for digit in self.digits))
 
     def messages_of_all(self, question: Question, people: int) -> MessageNoise:
         """Return the messages of the answers, and those of bursts of one sign and of pairs."""
         noise = self._bursts(question).times(people)
         answers = people * self.answer_messages(question)
-        # Bursts of at most 2K messages, or of any number that grows rare like ratio^k.
-        longest = max(1.0 / float(1 - self.ratio), 2.0 * len(self.flood) / 3.0)
-        return MessageNoise(answers + noise.mean, noise.variance, longest)
+        return MessageNoise(answers + noise.mean, noise.variance, noise.grain)
 
     def least_messages(self, question: Question, users: int) -> int:
         """Return how many messages a batch must have: fewer would mean that noise is missing."""
@@ -309,42 +387,57 @@ class Signed(Protocol):
     def draw_tallies(
         self, question: Question, truth: Truth, runs: int, draws: Draws, places: Places
     ) -> Counts:
-        """Draw pluses and minuses of all people together: a pair of columns for each place."""
+        """Draw pluses and minuses of all people together: two columns for each place or digit."""
         share, size = truth.people / self.cut_for, (runs, len(places))
-        counts = np.zeros((runs, len(places), 2), np.int64)
-        for sign in (0, 1):
-            counts[..., sign] = draws.negative_binomial(share, float(1 - self.ratio), size)
-        for pairs, rate in enumerate(self.flood, start=1):
-            counts += pairs * draws.poisson(share * float(rate), size)[..., None]
+        counts = np.zeros((*size, len(self.digits), 2), np.int64)
+        for place, digit in enumerate(self.digits):
+            for sign in (0, 1):
+                own = draws.negative_binomial(share, float(1 - digit.ratio), size)
+                counts[:, :, place, sign] = own
+            for pairs, rate in enumerate(digit.flood, start=1):
+                counts[:, :, place] += pairs * draws.poisson(share * float(rate), size)[..., None]
         if question.shape == "number":
-            ones = draw_thermometer(self.resolution, truth, runs, draws).sum(axis=1, keepdims=True)
-            total = truth.people * self.resolution
+            # A digit moves with every step of the number: up by one, or back to 0.
+            moves = np.diff(self._split(np.arange(self.resolution + 1)), axis=0)
+            ones = (draw_thermometer(self.resolution, truth, runs, draws) @ moves)[:, None]
         else:
-            ones, total = truth.held(len(self.labels(question)))[places], truth.people
+            ones = truth.held(len(self.labels(question)))[places, None]
         counts[..., 0] += ones
         if question.shape != "choice":
-            counts[..., 1] += total - ones
+            counts[..., 1] += truth.people * self._digit_steps - ones
         return counts.reshape(runs, -1)
+
+    @property
+    def _digit_steps(self) -> NDArray[np.int64]:
+        return np.array([digit.steps for digit in self.digits])
 
     # -------------------------------------------------------------------- for planner and people
 
     @classmethod
-    def variants(cls, question: Question, most_messages: int) -> Sequence[Variant]:  # noqa: ARG003
+    def variants(cls, question: Question, most_messages: int) -> Sequence[Variant]:
         """Return ways to part epsilon between the count and the flood.
 
-        None for numbers: noise of many steps, now and then from one device, makes reports long.
+        A number has as many steps as its crowd is worth, in one digit or in two.
         """
+        if question.shape == "number":
+            if getattr(question, "quantiles", False):
+                return []
+            return [_number_variant(*way, most_messages) for way in _NUMBER_WAYS]
         splits = {"bit": _SPLITS, "choice": _SPLITS, "flags": _SPLITS[-2:-1]}
-        return [_variant(split) for split in splits.get(question.shape, ())]
+        return [_variant(split) for split in splits[question.shape]]
 
     @property
     def name(self) -> str:
         """Return the name."""
-        return _name(self.steps)
+        return _name(None if self.steps is None else self.resolution, len(self.digits))
 
     def sentence(self) -> str:
         """Return what a device does."""
-        what = "the answer is sent" if self.steps is None else f"{self.steps} messages are sent"
+        what = "the answer is sent"
+        if self.steps is not None:
+            what = f"{' + '.join(str(digit.steps) for digit in self.digits)} messages are sent"
+        if self.finer is not None:
+            what = f"the number is rounded to {self.resolution} steps, and {what} for its digits"
         return (
             f"{what} in clear, among signed decoys of which every device sends a 1/{self.cut_for} "
             "share (their number tells nothing of the answer and much of the noise: whoever opens "
@@ -354,11 +447,28 @@ class Signed(Protocol):
     def document(self) -> dict[str, Any]:
         """Return the protocol as it stands in a plan file."""
         document = super().document()
-        return {**document, "flood": [exact_text(rate) for rate in self.flood]}
+        document["flood"] = _texts(self.flood)
+        if self.finer is not None:
+            document["finer"] = [
+                {
+                    "ratio": exact_text(digit.ratio),
+                    "flood": _texts(digit.flood),
+                    "steps": digit.steps,
+                }
+                for digit in self.finer
+            ]
+        return document
 
 
-def _name(steps: int | None) -> str:
-    return "signed decoys" if steps is None else f"signed decoys, {steps} steps"
+def _texts(rates: Sequence[Fraction]) -> list[str]:
+    return [exact_text(rate) for rate in rates]
+
+
+def _name(steps: int | None, digits: int = 1) -> str:
+    if steps is None:
+        return "signed decoys"
+    written = "" if digits == 1 else f" in {digits} digits"
+    return f"signed decoys, {steps} steps{written}"
 
 
 def _variant(split: float) -> Variant:
@@ -367,15 +477,69 @@ def _variant(split: float) -> Variant:
     def make(setting: Setting, mu: float) -> Signed:
         shape = setting.question.shape
         values = 1 if shape == "bit" else len(answer_labels(setting.question))
-        goal = SignedGoal(split, mu, setting.delta)
-        # What does not fit costs (1 + e^epsilon) times its chance, for every user.
-        allowed = setting.cutting / (1.0 + math.exp(min(setting.epsilon, 700.0))) / setting.crowd
-        ratio, flood = tune_signed(goal, values / setting.crowd, _MOST_ROOM, allowed / 2)
+        goal, allowed = SignedGoal(split, mu, setting.delta), _dropped(setting)
+        ratio, flood = tune_signed(goal, values / setting.crowd, _MOST_ROOM, allowed)
         found = Signed(ratio, flood, setting.crowd, 0)
-        room = _messages(found, values).size_within(allowed / 2, most=2 * _MOST_ROOM)
-        return Signed(ratio, flood, setting.crowd, room)
+        room = _messages(found, values).size_within(allowed, most=2 * _MOST_ROOM)
+        return replace(found, room=room)
 
     return Variant(f"{_name(None)}, {split:.0%} of epsilon for the count", make)
+
+
+def _dropped(setting: Setting) -> float:
+    """Return the chance with which noise of one report may not fit.
+
+    What does not fit costs (1 + e^epsilon) times its chance, for every user; half of what it
+    may cost is left to the rounding of tables.
+    """
+    return setting.cutting / (1.0 + math.exp(min(setting.epsilon, 700.0))) / setting.crowd / 2
+
+
+def _number_variant(count: int, split: float, most_messages: int) -> Variant:
+    """Return a number in one digit or in two, with so much of epsilon for the sum."""
+
+    def make(setting: Setting, mu: float) -> Signed:
+        goal = SignedGoal(split, mu, setting.delta)
+        steps = _steps_for(setting.crowd, goal.epsilon, count, most_messages)
+        digits = [
+            Digit(*noise, most) for noise, most in zip(tune_digits(goal, steps), steps, strict=True)
+        ]
+        first, finer = digits[0], tuple(digits[1:]) or None
+        found = Signed(first.ratio, first.flood, setting.crowd, 0, first.steps, finer)
+        return replace(found, room=_number_room(_messages(found, 1), _dropped(setting)))
+
+    digits = "one digit" if count == 1 else "two digits"
+    return Variant(f"{_name(None)}, {digits}, {split:.0%} of epsilon for the sum", make)
+
+
+def _number_room(noise: NoiseMessages, chance: float) -> int:
+    """Return a room that is too small with this chance; none at all if none is large enough.
+
+    Nothing is proven of a report without room, quickly: the planner tries another one.
+    """
+    if noise.mean > _LARGEST_ROOM:
+        return 0
+    room = noise.size_within(chance, most=_LARGEST_ROOM)
+    return room if room < _LARGEST_ROOM else 0
+
+
+def _steps_for(crowd: int, epsilon: float, count: int, most_messages: int) -> tuple[int, ...]:
+    """Return the largest values of the digits of a number that so many people send.
+
+    Rounding to r steps costs √crowd/(2r) ranges, and noise about 1.6/epsilon: with √crowd·epsilon
+    steps, or a few less, rounding is a small part of both. Noise takes room in a report like
+    steps over epsilon, which bounds all of them. The second digit costs less the more steps the
+    first one has.
+    """
+    most = max(1, 3 * most_messages // 4)
+    wanted = math.sqrt(crowd) * epsilon
+    if count == 1:
+        return (max(1, min(round(0.75 * wanted), round(45 * epsilon), most)),)
+    large = 31 if wanted > _MANY_STEPS else 15
+    first = max(1, min(large, round(31 * epsilon), 2 * most // 3))
+    second = math.ceil(1.3 * wanted / (first + 1)) - 1
+    spare = min(most_messages - first - 2, _MOST_STEPS // (first + 1) - 1)
+    return first, max(1, min(second, round(14 * epsilon), spare))
 
 
 # ----------------------------------------------------------------------------
@@ -390,6 +554,7 @@ class _BurstTable:
     """The chance of any burst, rounded up, in units of 2⁻⁶⁴."""
     bursts: ChanceTable
     kinds: ChanceTable
+    digits: NDArray[np.int64]
     pluses: NDArray[np.int64]
     minuses: NDArray[np.int64]
     rounding: float
@@ -398,8 +563,11 @@ class _BurstTable:
 
 def _messages(protocol: Signed, values: int) -> NoiseMessages:
     """Return the law of how many messages of noise one report has."""
-    flood = tuple(float(rate) for rate in protocol.flood)
-    return NoiseMessages(float(protocol.ratio), flood, values / protocol.cut_for)
+    parts = tuple(
+        (float(digit.ratio), tuple(float(rate) for rate in digit.flood))
+        for digit in protocol.digits
+    )
+    return NoiseMessages(parts, values / protocol.cut_for)
 
 
 def _burst_table(protocol: Signed, values: int) -> _BurstTable:
@@ -407,18 +575,24 @@ def _burst_table(protocol: Signed, values: int) -> _BurstTable:
 
     The noise of one report is a Poisson number of bursts, each of a uniform value and one of
     these kinds: k pluses or k minuses with chance (ratio^k/k)/Λ, k pairs with λ_k/Λ. Kinds that
-    do not fit into a report are left out: they would be dropped.
+    do not fit into a report are left out: they would be dropped. The kinds of several digits
+    stand one behind another, and Λ is the sum of theirs.
     """
     exact = Context(prec=60)
-    ratio = _decimal(protocol.ratio, exact)
-    flood = [_decimal(rate, exact) for rate in protocol.flood]
+    total, kinds, digits, pluses, minuses = Decimal(0), [], [], [], []
     sizes = range(1, protocol.room + 1)
-    single = [exact.divide(exact.power(ratio, k), Decimal(k)) for k in sizes]
-    pairs = flood[: protocol.room // 2]
-    total = exact.multiply(Decimal(-2), exact.ln(exact.subtract(Decimal(1), ratio)))
-    for rate in flood:
-        total = exact.add(total, rate)
-    kinds = [*single, *single, *pairs]
+    for place, digit in enumerate(protocol.digits):
+        ratio = _decimal(digit.ratio, exact)
+        flood = [_decimal(rate, exact) for rate in digit.flood]
+        single = _series(ratio, protocol.room, exact)
+        pairs = flood[: protocol.room // 2]
+        both = exact.multiply(Decimal(-2), exact.ln(exact.subtract(Decimal(1), ratio)))
+        for rate in (both, *flood):
+            total = exact.add(total, rate)
+        kinds += [*single, *single, *pairs]
+        digits += [place] * (2 * len(single) + len(pairs))
+        pluses += [*sizes, *(0 for _ in sizes), *range(1, len(pairs) + 1)]
+        minuses += [*(0 for _ in sizes), *sizes, *range(1, len(pairs) + 1)]
     mean = exact.divide(exact.multiply(total, Decimal(values)), Decimal(protocol.cut_for))
     # Not −mean: an operator would round to the digits of another context.
     none = exact.exp(exact.minus(mean))
@@ -429,18 +603,26 @@ def _burst_table(protocol: Signed, values: int) -> _BurstTable:
     while not chances or chance > _NEVER or len(chances) < mean:
         chance = exact.divide(exact.multiply(chance, mean), Decimal(len(chances) + 1))
         chances.append(exact.divide(exact.multiply(chance, Decimal(GRAIN)), Decimal(any_burst)))
-    pluses = [*sizes, *(0 for _ in sizes), *range(1, len(pairs) + 1), 0]
-    minuses = [*(0 for _ in sizes), *sizes, *range(1, len(pairs) + 1), 0]
     entries = len(chances) + len(kinds) * float(mean)
     return _BurstTable(
         any_burst=any_burst,
         bursts=ChanceTable((0, *_weights(chances, exact))),
         kinds=ChanceTable(_weights([exact.divide(one, total) for one in kinds], exact)),
-        pluses=np.array(pluses, np.int64),
-        minuses=np.array(minuses, np.int64),
+        digits=np.array([*digits, 0], np.int64),
+        pluses=np.array([*pluses, 0], np.int64),
+        minuses=np.array([*minuses, 0], np.int64),
         # Each entry is rounded down by less than two units; what is never drawn is below 1e-50.
         rounding=2.0 * entries * 2.0**-128 + 1e-50,
     )
+
+
+def _series(ratio: Decimal, size: int, exact: Context) -> list[Decimal]:
+    """Return ratio^k/k for k = 1 … size."""
+    power, found = Decimal(1), []
+    for k in range(1, size + 1):
+        power = exact.multiply(power, ratio)
+        found.append(exact.divide(power, Decimal(k)))
+    return found
 
 
 def _weights(chances: Sequence[Decimal], exact: Context) -> tuple[int, ...]:

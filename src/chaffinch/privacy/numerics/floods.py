@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,14 @@ class Flood:
     rates: tuple[Fraction, ...]
     ratio: Fraction
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Return the hash, worked out once: laws are looked up often, and rates may be many."""
+        return hash((self.rates, self.ratio))
+
     def growth(self) -> Fraction:
         """Return a c with w(u) ≤ c·w(u − 1) for every u ≥ 1, rounded up at the 70th digit.
 
@@ -57,6 +65,9 @@ class Flood:
 
     def window(self, tail: Any) -> int:
         """Return a T with P[W ≥ T] ≤ tail, by Chernoff's bound."""
+        return _window(self, tail)
+
+    def _window(self, tail: Any) -> int:
         rates, sizes = self._floats()
         # Near 1 the ratio has no digits left that a float could show; 1 − b has all of them.
         rest = float(1 - self.ratio)
@@ -95,7 +106,7 @@ class Flood:
         steps = np.array([wide(k * rate) for k, rate in enumerate(self.rates, start=1)], dtype=Wide)
         backwards = steps[::-1]
         mass = np.zeros(size, dtype=Wide)
-        mass[0] = wide_exp(-sum(self.rates, Fraction(0)))
+        mass[0] = _no_burst(self)
         for place in range(1, size):
             known = mass[max(place - len(steps), 0) : place]
             mass[place] = (backwards[len(steps) - len(known) :] * known).sum() / place
@@ -112,7 +123,18 @@ class Flood:
         """
         lines = Wide(size) * (2 * len(self.rates) + 4 + 2 * size)
         smallest = np.finfo(Wide).smallest_subnormal
-        return 2 * lines * smallest / wide_exp(-sum(self.rates, Fraction(0)))
+        return 2 * lines * smallest / _no_burst(self)
+
+
+@lru_cache(maxsize=64)
+def _no_burst(flood: Flood) -> Any:
+    """Return e^−Λ, the chance that no burst comes; a sum of many fractions takes a while."""
+    return wide_exp(-sum(flood.rates, Fraction(0)))
+
+
+@lru_cache(maxsize=64)
+def _window(flood: Flood, tail: Any) -> int:
+    return flood._window(tail)  # noqa: SLF001 - kept for its own class
 
 
 @lru_cache(maxsize=64)
@@ -174,30 +196,40 @@ def negative_binomial(ratio: Fraction, exponent: Fraction, tail: Any) -> Law:
 class NoiseMessages:
     """The law of how many messages of noise there are: bursts of one sign, and bursts of pairs.
 
-    ``scale`` times over: both signs negative binomial with ``ratio`` and exponent ``scale``, and
-    bursts of k pairs, 2k messages, at the rates ``scale``·``flood[k − 1]``. Doubles are enough:
-    all sums are of positive terms, and ends are moved by far more than they lose.
+    Each of ``parts`` is a ratio and a flood, ``scale`` times over: both signs negative binomial
+    with the ratio and the exponent ``scale``, and bursts of k pairs, 2k messages, at the rates
+    ``scale``·``flood[k − 1]``. Doubles are enough: all sums are of positive terms, and ends are
+    moved by far more than they lose.
     """
 
-    ratio: float
-    flood: tuple[float, ...]
+    parts: tuple[tuple[float, tuple[float, ...]], ...]
     scale: float
 
     @property
     def mean(self) -> float:
         """Return the expected number."""
-        pairs = sum(k * rate for k, rate in enumerate(self.flood, start=1))
-        return self.scale * (2.0 * self.ratio / (1.0 - self.ratio) + 2.0 * pairs)
+        signs = sum(2.0 * ratio / (1.0 - ratio) for ratio, _ in self.parts)
+        pairs = sum(k * rate for _, flood in self.parts for k, rate in enumerate(flood, start=1))
+        return self.scale * (signs + 2.0 * pairs)
 
     @property
     def variance(self) -> float:
         """Return the variance of the number."""
-        pairs = sum(4.0 * k * k * rate for k, rate in enumerate(self.flood, start=1))
-        return self.scale * (2.0 * self.ratio / (1.0 - self.ratio) ** 2 + pairs)
+        signs = sum(2.0 * ratio / (1.0 - ratio) ** 2 for ratio, _ in self.parts)
+        pairs = sum(
+            k * k * rate for _, flood in self.parts for k, rate in enumerate(flood, start=1)
+        )
+        return self.scale * (signs + 4.0 * pairs)
+
+    @property
+    def grain(self) -> float:
+        """Return Bernstein's constant: bursts of 2K messages, or any that grow rare like r^k."""
+        sizes = (max(1.0 / (1.0 - ratio), 2.0 * len(flood) / 3.0) for ratio, flood in self.parts)
+        return max(sizes)
 
     def times(self, reports: int) -> NoiseMessages:
         """Return the law of so many reports together."""
-        return NoiseMessages(self.ratio, self.flood, self.scale * reports)
+        return NoiseMessages(self.parts, self.scale * reports)
 
     def tail(self, first: int) -> float:
         """Return an upper end of the chance of ``first`` messages or more."""
@@ -240,20 +272,24 @@ class NoiseMessages:
 
     def _steps(self, size: int) -> Floats:
         """Return k times the rate of bursts of k messages, from k = 1 on."""
-        steps = 2.0 * self.scale * self.ratio ** np.arange(1.0, size)
-        for k, rate in enumerate(self.flood[: (size - 1) // 2], start=1):
-            steps[2 * k - 1] += 2.0 * k * self.scale * rate
+        steps = np.zeros(size - 1)
+        for ratio, flood in self.parts:
+            steps += 2.0 * self.scale * ratio ** np.arange(1.0, size)
+            for k, rate in enumerate(flood[: (size - 1) // 2], start=1):
+                steps[2 * k - 1] += 2.0 * k * self.scale * rate
         return steps
 
     def _chernoff(self, first: int) -> float:
-        top = -math.log(self.ratio)
-        most = min(top, 300.0 / max(2 * len(self.flood), 1))
+        ends = ((-math.log(ratio), 300.0 / max(2 * len(flood), 1)) for ratio, flood in self.parts)
+        most = min(min(end) for end in ends)
         tilts = np.geomspace(1e-6, 1.0, _TILTS)[:-1] * most
         return float(np.exp(np.min(self._log_moment(tilts) - tilts * first)) * (1 + 1e-9))
 
     def _log_moment(self, tilts: Floats) -> Floats:
-        """Return ln E[e^(tilt·N)] for tilts below −ln(ratio)."""
-        signs = 2.0 * (math.log1p(-self.ratio) - np.log1p(-self.ratio * np.exp(tilts)))
-        sizes = np.arange(1.0, len(self.flood) + 1)
-        pairs = np.expm1(2.0 * np.outer(tilts, sizes)) @ np.array(self.flood, dtype=np.float64)
-        return np.asarray(self.scale * (signs + pairs))
+        """Return ln E[e^(tilt·N)] for tilts below −ln(ratio) of every part."""
+        total = np.zeros(len(tilts))
+        for ratio, flood in self.parts:
+            total += 2.0 * (math.log1p(-ratio) - np.log1p(-ratio * np.exp(tilts)))
+            sizes = np.arange(1.0, len(flood) + 1)
+            total += np.expm1(2.0 * np.outer(tilts, sizes)) @ np.array(flood, dtype=np.float64)
+        return np.asarray(self.scale * total)

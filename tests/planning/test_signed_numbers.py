@@ -1,0 +1,124 @@
+"""Numbers among signed decoys: nearly as exact as a trusted centre, in few messages."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chaffinch as cf
+from chaffinch.encoding.bulk import encode_numbers
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.planning.candidates import Candidate, for_target
+from chaffinch.planning.plan import Plan
+from chaffinch.planning.planner import MOST_MESSAGES, _task
+from chaffinch.protocols import Signed
+from chaffinch.protocols.base import GRAIN
+from chaffinch.shuffling.in_memory import shuffle_with
+from chaffinch.simulate import SeededWords
+
+PROMISE = (1.0, 1e-6)
+CENTRAL = math.sqrt(2.0)
+"""The standard error, in ranges, of the Laplace noise that a trusted centre would add."""
+USERS = 5_000
+
+
+def candidate(way: int, users: int) -> Candidate:
+    """Return one way to send a number, tuned by the accountant."""
+    task = _task(cf.Number(0, 1), users, 1, MOST_MESSAGES, 1.0)
+    variants = Signed.variants(cf.Number(0, 1), MOST_MESSAGES)
+    found = for_target(variants[way].name, [variants[way]], PROMISE, task)
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    survey = cf.Survey({"income": cf.Number(0, 100), "smokes": cf.Bit()})
+    target = cf.Target(2.0, 1e-6)
+    return cf.plan(survey, users=USERS, target=target, local_epsilon=math.inf)
+
+
+@pytest.mark.parametrize(
+    ("way", "users", "digits"),
+    [
+        (2, 1_000, 2),
+        pytest.param(1, 1_000, 1, marks=pytest.mark.long),
+        pytest.param(1, 10_000, 1, marks=pytest.mark.long),
+        pytest.param(2, 10_000, 2, marks=pytest.mark.long),
+        pytest.param(2, 1_000_000, 2, marks=pytest.mark.long),
+    ],
+)
+def test_a_number_is_nearly_as_exact_as_from_a_centre(way: int, users: int, digits: int) -> None:
+    found = candidate(way, users)
+    protocol = found.parts[0].protocol
+    assert isinstance(protocol, Signed)
+    assert len(protocol.digits) == digits
+    assert CENTRAL < found.error <= 1.5 * CENTRAL
+    assert not found.too_many_messages
+    assert found.messages <= 55
+
+
+def test_questions_of_several_kinds_share_a_survey(plan: Plan, tmp_path: Path) -> None:
+    number, bit = plan.parts
+    assert isinstance(number.protocol, Signed)
+    assert isinstance(bit.protocol, Signed)
+    assert len(number.protocol.digits) == 2
+    assert plan.guarantee.method == "upper-bound"
+    plan.verify()
+    plan.save(tmp_path / "survey.plan.json")
+    read = cf.load_plan(tmp_path / "survey.plan.json")
+    assert read.id == plan.id
+    assert read.parts == plan.parts
+    assert "digits" in plan.explain()
+
+
+def test_people_are_asked_and_the_mean_comes_out(plan: Plan) -> None:
+    words, draws = SeededWords(3), np.random.default_rng(4)
+    shares, yes = draws.random(USERS), (draws.random(USERS) < 0.3).astype(np.uint8)
+    reports = encode_numbers(plan, [shares, yes], USERS, words)
+    release = cf.analyze(shuffle_with(reports, words), plan, level=1 - 1e-6)
+    mean = release.answers[0]
+    error = plan.parts[0].standard_error(USERS) / USERS * 100
+    assert abs(float(mean.estimates[0]) - 100 * shares.mean()) < 6 * error
+    assert float(mean.low[0]) <= 100 * shares.mean() <= float(mean.high[0])
+
+
+def smaller(ratio: Fraction) -> Fraction:
+    return Fraction(math.floor(ratio**2 * GRAIN), GRAIN)
+
+
+def test_less_noise_than_promised_is_not_proven(plan: Plan) -> None:
+    """A smaller ratio, or a smaller flood, of either digit alone."""
+    part = plan.parts[0]
+    how = part.protocol
+    assert isinstance(how, Signed)
+    assert how.finer is not None
+    (last,) = how.finer
+    less = [
+        replace(how, ratio=smaller(how.ratio)),
+        replace(how, flood=how.flood[: len(how.flood) // 2]),
+        replace(how, finer=(replace(last, ratio=smaller(last.ratio)),)),
+        replace(how, finer=(replace(last, flood=last.flood[: len(last.flood) // 2]),)),
+    ]
+    for other in less:
+        forged = replace(plan, parts=(replace(part, protocol=other), plan.parts[1]))
+        with pytest.raises(GuaranteeNotProven):
+            forged.verify()
+
+
+def test_digits_belong_to_numbers(plan: Plan) -> None:
+    how = plan.parts[0].protocol
+    assert isinstance(how, Signed)
+    with pytest.raises(InvalidInput, match="number of steps"):
+        how.check(cf.Bit())
+    with pytest.raises(InvalidInput, match="finer digits"):
+        replace(how, steps=None)
+    with pytest.raises(InvalidInput, match="finer digits"):
+        replace(how, finer=())
+    with pytest.raises(InvalidInput, match="number of steps"):
+        replace(how, steps=999)
