@@ -10,14 +10,14 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from chaffinch.errors import InvalidInput, StorageFault
+from chaffinch.errors import ChaffinchError, InvalidInput, Reason, StorageFault
 from chaffinch.outputs import handing_out, waiting
 from chaffinch.outputs.handing_out import Bill, finish_waiting, hand_out_files
 from chaffinch.storage import locks
@@ -127,6 +127,76 @@ def test_what_nobody_paid_for_does_not_wait(
     with pytest.raises(KeyboardInterrupt):
         hand_out_files({tmp_path / "release.json": lambda path: path.write_text("{}")})
     assert list(tmp_path.iterdir()) == []
+
+
+def uncertain() -> StorageFault:
+    return StorageFault("The ledger must be written.", reason=Reason.UNCERTAIN)
+
+
+def hand_out_paid_by(pay: Callable[[], object], paid: Callable[[], bool], target: Path) -> None:
+    bill = replace(BILL, pay=pay, paid=paid)
+    hand_out_files({target: lambda path: path.write_text("a release")}, bill)
+
+
+def test_a_payment_that_is_uncertain_is_asked_for_once_more(tmp_path: Path) -> None:
+    target, answers = tmp_path / "release.json", [uncertain()]
+
+    def pay() -> None:
+        if answers:
+            raise answers.pop()
+
+    hand_out_paid_by(pay, lambda: False, target)
+    assert target.read_text() == "a release"
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
+
+
+@pytest.mark.parametrize("reason", [None, Reason.DAMAGED])
+def test_a_payment_that_was_refused_is_not_asked_for_again(
+    reason: Reason | None, tmp_path: Path
+) -> None:
+    answers: list[ChaffinchError] = []
+
+    def pay() -> None:
+        answers.append(StorageFault("No.", reason=reason))
+        raise answers[-1]
+
+    with pytest.raises(StorageFault):
+        hand_out_paid_by(pay, lambda: False, tmp_path / "release.json")
+    assert len(answers) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_may_be_paid_for_is_kept(tmp_path: Path) -> None:
+    """Twice uncertain, and nobody can say: the next command asks again, and nothing is lost."""
+
+    def fail() -> bool:
+        raise uncertain()
+
+    target = tmp_path / "release.json"
+    with pytest.raises(StorageFault):
+        hand_out_paid_by(fail, fail, target)
+    assert not target.exists()
+    assert len(finish_waiting([target], lambda _: True)) == 1
+    assert target.read_text() == "a release"
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_waiting_file_that_was_changed_gets_no_name(
+    place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    targets = [tmp_path / "a.json", tmp_path / "b.json"]
+    stop_when_paid(targets, monkeypatch)
+    (second,) = tmp_path.glob(".chaffinch-*.waiting/b.json")
+    content = bytearray(second.read_bytes())
+    content[place] ^= 1
+    second.write_bytes(content)
+    with pytest.raises(StorageFault, match=r"'b\.json' must be as it was written"):
+        finish_waiting(targets, lambda _: True)
+    assert not any(target.exists() for target in targets)
+    content[place] ^= 1
+    second.write_bytes(content)
+    assert len(finish_waiting(targets, lambda _: True)) == 1
+    assert [target.read_text() for target in targets] == ["a release"] * 2
 
 
 def stop_when_paid(
