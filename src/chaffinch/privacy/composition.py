@@ -16,6 +16,7 @@ from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
+from chaffinch.privacy.numerics.chosen_rounds import Losses, worst_rounds
 from chaffinch.privacy.numerics.loss_grids import Kinks, Rounds, TooFineGrid, dominated_loss
 from chaffinch.privacy.numerics.precision import Floats, down, up
 from chaffinch.privacy.shortened_reports import Shortened, cutting_cost
@@ -35,6 +36,8 @@ _EDGES = (0.0, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 15 / 16, 1.0)
 """Of all rounds, shares that are of one order: between neighbours a round may be of either."""
 _SIDED = range(16, 4_001)
 """For so many rounds of one mechanism orders are told apart; fewer gain little, more take long."""
+_CELL_NODES = 192
+"""So many steps up to the largest loss: the grid on which crowds are told apart."""
 _MOST_APART = 3
 """So many of the largest local parts are also tried apart from the others."""
 _LACKING = 1e-18
@@ -293,6 +296,28 @@ class Composition(Mechanism):
         return found
 
     @cached_property
+    def _chosen(self) -> list[Losses]:
+        """Return losses of all rounds, one of which is above any crowds that the rounds may have.
+
+        Only for rounds of one mechanism whose crowds can be told apart.
+        """
+        ((mechanism, count), *others) = self._rounds
+        if others or count not in _SIDED:
+            return []
+        nodes = np.linspace(0.0, float(_profile(mechanism)[0][-1]), _CELL_NODES + 1)
+        ends = mechanism.cells(nodes)
+        if ends is None:
+            return []
+        cells = [Kinks.of_profile(nodes, *cell) for cell in ends]
+        # Mirror images follow in the other direction, so that neighbours are alike.
+        cells += [cell.swapped for cell in reversed(cells)]
+        step = float(nodes[1])
+        try:
+            return worst_rounds([Losses.of_grid(cell.on_grid(step)) for cell in cells], count)
+        except TooFineGrid:
+            return []
+
+    @cached_property
     def _quick(self) -> Rounds:
         counts = [count for _, count in self._rounds]
         kinks = [Kinks.of_profile(*profile) for profile in self._quick_profiles]
@@ -331,6 +356,8 @@ class Composition(Mechanism):
 
     def _upper_delta(self, epsilon: float) -> float:
         worst = max(_delta_of(rounds, epsilon) for rounds in self._upper)
+        if self._chosen:
+            worst = min(worst, up(max(losses.delta(epsilon) for losses in self._chosen)))
         whole = worst + cutting_cost(self._distance, epsilon)
         apart = (
             rest._upper_delta(down(epsilon - local))  # noqa: SLF001 - of its own class

@@ -127,6 +127,17 @@ class Mechanism(ABC):
         """
         return None
 
+    def cells(
+        self,
+        epsilons: Floats,  # noqa: ARG002 - of use where there are cells
+    ) -> list[tuple[Floats, Floats]] | None:
+        """Return upper ends of delta in both orders for a few kinds of pairs, if worth it.
+
+        Every pair of this mechanism must be below one of them in both orders, or so with its laws
+        exchanged; neighbours should be alike. A composition of large crowds is tighter with them.
+        """
+        return None
+
     def instance(self) -> tuple[Floats, Floats] | None:
         """Return the two laws of the view for one crowd that can exist, if they are at hand.
 

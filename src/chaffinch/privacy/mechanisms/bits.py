@@ -7,6 +7,7 @@ maximum over crowds (see ``crowds``), in both directions.
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import abstractmethod
 from contextlib import suppress
@@ -39,6 +40,7 @@ from chaffinch.privacy.numerics.precision import (
 )
 from chaffinch.privacy.numerics.roots import find_crossing
 from chaffinch.privacy.tradeoff import TradeOff, check_levels, local_mu, lower_hull
+from chaffinch.progress import count_step
 
 _SMALLEST_DELTA = 1e-300
 _LEAST_EPSILON = 1e-9
@@ -57,6 +59,12 @@ _WIDENING = 2.0
 _STEEP = 250.0
 """From this variance on a short search over crowds proves too little."""
 _MOST_CORNERS = 50
+_CROWDED, _NARROW = 5_000, 9_000.0
+"""Crowds of at least so many others, whose sums have at most this variance, are told apart."""
+_CELLS, _MOST_CELLS = 200.0, 20
+"""So many cells, over the standard deviation: the narrower sums are, the more crowds differ."""
+_RUNS = 1_000
+"""So many runs lose a forty-thousandth of epsilon to the records that differ within each."""
 _DELTA_WIDTH = {True: 1e-9, False: 1e-4}
 _EPSILON_WIDTH = {True: 1e-9, False: 4e-6}
 _CURVE_WIDTH = {True: 1e-9, False: 1e-4}
@@ -372,6 +380,35 @@ class SumMechanism(Mechanism):
         one, two = self.bit_crowds.sides
         return _OneOrder(one), _OneOrder(two)
 
+    def cells(self, epsilons: Floats) -> list[tuple[Floats, Floats]] | None:
+        """Return upper ends of delta for crowds by their share of ones, in both orders.
+
+        A crowd with more ones than zeros is the mirror image of one with fewer. Each cell is cut
+        into runs of crowds, which stay below the records that all crowds of a run have.
+        """
+        among = self.bit_crowds
+        if among.fixed_zeros or among.last < _CROWDED or not among.variance <= _NARROW:
+            return None
+        number = min(math.ceil(_CELLS / math.sqrt(among.variance + 1.0)), _MOST_CELLS)
+        edges = _cut(0, among.last // 2 + 1, number)
+        found = []
+        for cell in edges:
+            runs = _cut(*cell, _RUNS // number)
+            ends = [self._run_deltas(runs, epsilons, mirrored=order) for order in (False, True)]
+            found.append((ends[0], ends[1]))
+        return found
+
+    def _run_deltas(
+        self, runs: list[tuple[int, int]], epsilons: Floats, *, mirrored: bool
+    ) -> Floats:
+        """Return upper ends of delta over all crowds of some runs, in one order."""
+        worst = np.zeros(len(epsilons))
+        for first, end in runs:
+            count_step("runs of crowds")
+            knots = self.bit_crowds.knots(first, end - 1, mirrored=mirrored, tail=1e-24)
+            worst = np.maximum(worst, knots.deltas(epsilons)[1])
+        return worst
+
     def instance(self) -> tuple[Floats, Floats]:
         """Return the laws of the sum when nobody else holds a one."""
         others = self.bit_crowds.others(0, 0, mirrored=False, tail=1e-19, aim=1.0)
@@ -402,6 +439,16 @@ class SumMechanism(Mechanism):
                 return tail, max(Wide(low[0]), Wide(_SMALLEST_DELTA))
             aim = min(Wide(high[0]), aim)
             tail = max(enough * 0.1 if enough > 0 else tail**2, LEAST_TAIL)
+
+
+def _cut(first: int, end: int, number: int) -> list[tuple[int, int]]:
+    """Return at most so many intervals, end excluded, that make up the one from first to end.
+
+    >>> _cut(0, 10, 3)
+    [(0, 3), (3, 6), (6, 10)]
+    """
+    edges = sorted({first + (end - first) * place // number for place in range(number + 1)})
+    return [*itertools.pairwise(edges)]
 
 
 def _hull_slopes(x: Floats, y: Floats, levels: Floats, steepest: float) -> Floats:
