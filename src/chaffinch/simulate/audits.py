@@ -234,67 +234,82 @@ def audit(
     # Two directions, and two ends of a bound in each.
     alpha = (1 - confidence) / (4 * len(jobs))
     pipeline = broken or Pipeline()
-    findings, made = [], []
+    findings, watched = [], []
     for place, (whole, size) in enumerate(jobs):
         part = _in_crowd(whole, plan.crowd, size)
         claimed = claim(part, size, delta)
         attack = worst_attack(part, size, min(claimed, 300.0))
         count = trials if part is whole else _affordable(part, size, trials)
-        made.append(_attempt(attack, count, pipeline, (root, place)))
-        scores = [attack.score(seen.tallies) for seen in made[-1].worlds]
+        path, worlds = _worlds(attack, count, pipeline, (root, place))
+        watched.append(_watch(attack, path, worlds, (root, place)))
+        scores = [attack.score(seen.tallies) for seen in worlds]
         bound = lower_bound(scores[1], scores[0], delta, alpha)
-        path, count = made[-1].path, len(scores[0])
-        findings.append(Finding(part.name, path, size, count, claimed, bound))
+        findings.append(Finding(part.name, path, size, len(scores[0]), claimed, bound))
         if progress is not None:
             progress(place + 1)
-    seen = [world for one in made for world in one.worlds]
-    laws = [law for one in made for law in one.laws]
-    sizes_alike = [one.sizes for one in made if one.sizes is not None]
-    paths = {one.path for one in made}
-    looked = {
-        "order": "real path" in paths,
-        "repeats": paths != {"sampler"},
-        "law": bool(laws),
-        "sizes": bool(sizes_alike),
-        "dummies": "real path" in paths,
-    }
+    promise = (
+        f"epsilon {promise_text(plan.epsilon, 6)} at delta {promise_text(plan.delta, 3)} "
+        f"in a crowd of {plan.crowd:,}"
+    )
     return Audit(
         plan_id=plan.id,
         seed=root,
         delta=delta,
         confidence=confidence,
         findings=tuple(findings),
-        order=max(world.order for world in seen),
-        repeats=max(world.repeats for world in seen),
-        law=_union(laws),
-        sizes=_union(sizes_alike),
-        dummies=sum(world.dummies for world in seen),
-        promise=(
-            f"epsilon {promise_text(plan.epsilon, 6)} at delta {promise_text(plan.delta, 3)} "
-            f"in a crowd of {plan.crowd:,}"
-        ),
-        watched=tuple(name for name, done in looked.items() if done),
+        promise=promise,
+        **_seen_besides(watched),
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Attempt:
-    """Both worlds of one attack, and what was seen besides their tallies."""
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """What was seen in one attack besides its tallies."""
 
     path: str
-    worlds: list[Seen]
+    order: float
+    repeats: float
+    dummies: int
     laws: list[float]
     """P-values that the tallies of each world have the proven law; none where that is unknown."""
-    sizes: float | None
-    """A p-value that sizes do not depend on the answer; None where they may, or are not seen."""
+    sizes: list[float]
+    """A p-value that sizes do not depend on the answer; none where they may, or are not seen."""
 
 
-def _attempt(attack: Attack, trials: int, pipeline: Pipeline, seed: tuple[int, int]) -> _Attempt:
-    path, worlds = _worlds(attack, trials, pipeline, seed)
+def _watch(attack: Attack, path: str, worlds: list[Seen], seed: tuple[int, int]) -> _Watched:
     laws = []
     if path != "sampler" and _uncut(attack.part, attack.crowd):
         laws = [_law(attack, world, seen, seed) for world, seen in enumerate(worlds)]
-    return _Attempt(path, worlds, laws, _sizes_alike(attack.part, worlds))
+    return _Watched(
+        path=path,
+        order=max(seen.order for seen in worlds),
+        repeats=max(seen.repeats for seen in worlds),
+        dummies=sum(seen.dummies for seen in worlds),
+        laws=laws,
+        sizes=_sizes_alike(attack.part, worlds),
+    )
+
+
+def _seen_besides(seen: list[_Watched]) -> dict[str, Any]:
+    """Return what was watched in all attacks together, as an audit has it."""
+    laws = [law for one in seen for law in one.laws]
+    sizes = [alike for one in seen for alike in one.sizes]
+    paths = {one.path for one in seen}
+    looked = {
+        "order": "real path" in paths,
+        "repeats": paths != {"sampler"},
+        "law": bool(laws),
+        "sizes": bool(sizes),
+        "dummies": "real path" in paths,
+    }
+    return {
+        "order": max(one.order for one in seen),
+        "repeats": max(one.repeats for one in seen),
+        "law": _union(laws),
+        "sizes": _union(sizes),
+        "dummies": sum(one.dummies for one in seen),
+        "watched": tuple(name for name, done in looked.items() if done),
+    }
 
 
 def _in_crowd(part: Part, planned: int, crowd: int) -> Part:
@@ -364,12 +379,12 @@ def _law(attack: Attack, world: int, seen: Seen, seed: tuple[int, int]) -> float
     )
 
 
-def _sizes_alike(part: Part, worlds: list[Seen]) -> float | None:
+def _sizes_alike(part: Part, worlds: list[Seen]) -> list[float]:
     """Return a p-value that the reports of both worlds have as many messages, where they must."""
     zero, one = (seen.sizes for seen in worlds)
     if zero is None or one is None or part.protocol.answer_messages(part.question) is None:
-        return None
-    return two_samples(zero, one)
+        return []
+    return [two_samples(zero, one)]
 
 
 def _union(values: list[float]) -> float:
