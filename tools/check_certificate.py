@@ -555,15 +555,8 @@ def cut_chance(
     return min(Fraction(precision.one - kept, precision.one) * records, Fraction(1))
 
 
-def dropped_chance(noise: Signed, share: Fraction, room: int) -> Fraction:
-    """Return an upper end of how far the noise of one report may be from its law.
-
-    It is dropped where it does not fit: 1 minus lower ends of P[N = n], n = 0 … room, where N
-    counts messages. Bursts of k of one sign come at the rate share·ratio^k/k, twice, and bursts
-    of k pairs at share·flood[k - 1]; n·P(n) is the sum over bursts of size·rate·P(n - size).
-    And it is drawn from tables of whole numbers of 2^-128, with one entry for every number of
-    bursts and one for every kind of burst; each is rounded down by less than two units.
-    """
+def bursts_above(noise: Signed) -> Fraction:
+    """Return an upper end of the rate of all bursts, of both signs and of pairs."""
     ratio, bits = noise.ratio, 2 * FINE
     # -ln(1 - ratio) from above: terms of its series, and a geometric series for the others.
     term, total, k = 1 << bits, 0, 0
@@ -574,20 +567,35 @@ def dropped_chance(noise: Signed, share: Fraction, room: int) -> Fraction:
         total += -(-term // k)
         need(k < MOST_PLACES, "a ratio is too close to 1")
     total += int(term / (1 - ratio)) + 1
-    mean = share * (2 * Fraction(total, 1 << bits) + sum(noise.flood))
-    power, factors = UNIT, []
-    for _ in range(room):
-        Work.spend(1, 2 * FINE)
-        power = power * ratio.numerator // ratio.denominator
-        factors.append(2 * power * share.numerator // share.denominator)
-    for pairs, rate in enumerate(noise.flood[: room // 2], start=1):
-        factors[2 * pairs - 1] += int(2 * pairs * share * rate * UNIT)
+    return 2 * Fraction(total, 1 << bits) + sum(noise.flood)
+
+
+def dropped_chance(noises: list[Signed], share: Fraction, room: int) -> Fraction:
+    """Return an upper end of how far the noise of one report may be from its law.
+
+    It is dropped where it does not fit: 1 minus lower ends of P[N = n], n = 0 … room, where N
+    counts messages. Bursts of k of one sign come at the rate share·ratio^k/k, twice, and bursts
+    of k pairs at share·flood[k - 1]; n·P(n) is the sum over bursts of size·rate·P(n - size).
+    The bursts of several digits come side by side. And it is drawn from tables of whole numbers
+    of 2^-128, with one entry for every number of bursts and one for every kind of burst; each is
+    rounded down by less than two units.
+    """
+    mean = share * sum(bursts_above(noise) for noise in noises)
+    factors = [0] * room
+    for noise in noises:
+        power = UNIT
+        for place in range(room):
+            Work.spend(1, 2 * FINE)
+            power = power * noise.ratio.numerator // noise.ratio.denominator
+            factors[place] += 2 * power * share.numerator // share.denominator
+        for pairs, rate in enumerate(noise.flood[: room // 2], start=1):
+            factors[2 * pairs - 1] += int(2 * pairs * share * rate * UNIT)
     masses = [(UNIT << FINE) // exponential_above(mean)]
     for place in range(1, room + 1):
         Work.spend(1 + place // 4, 2 * FINE)
         found = sum(a * b for a, b in zip(factors, reversed(masses), strict=False))
         masses.append(found // (place << FINE))
-    kinds = 2 * room + len(noise.flood)
+    kinds = sum(2 * room + len(noise.flood) for noise in noises)
     entries = MOST_BURSTS + int(mean) * 10 + kinds * (int(mean) + 1)
     return Fraction(UNIT - sum(masses), UNIT) + Fraction(2 * entries + 1, 1 << 128)
 
@@ -739,7 +747,13 @@ class Part:
             need(isinstance(run, list) and [type(end) for end in run] == [int, int], "no run")
         if build is None:
             raise Refused("it has a protocol or a question that is not known here")
+        self.finer: list[Signed] = []
         self.mechanism, self.times = build(runs)
+
+    def counted(self, rounds: int) -> Counted:
+        """Return what is seen of it, and how often: all digits of a number change at once."""
+        seen = [self.mechanism, *self.finer]
+        return [(mechanism, self.times * rounds) for mechanism in seen]
 
     def take(self, *names: str) -> list[Any]:
         """Return the parameters of the protocol."""
@@ -796,20 +810,33 @@ class Part:
         return Bits(flip_of(flip), 1, 1, self.users - 1, runs), resolution
 
     def signed(self, runs: list[list[int]]) -> tuple[Signed, int]:
-        """Return signed decoys of one value, for as many rounds as there are flags."""
+        """Return signed decoys of one value, for as many rounds as there are flags.
+
+        Those of a number may have digits behind the first, each with noise of its own.
+        """
         number = self.shape == "number"
-        names = ("ratio", "flood", "cut_for", "room", *(("steps",) if number else ()))
-        ratio, flood, cut_for, room, *steps = self.take(*names)
+        names = ["ratio", "flood", "cut_for", "room", *(("steps",) if number else ())]
+        digits = number and isinstance(self.parameters, dict) and "finer" in self.parameters
+        ratio, flood, cut_for, room, *steps = self.take(*names, *(("finer",) if digits else ()))
         need(runs == [], "signed decoys have no crowds to cover")
         share = Fraction(1, whole(cut_for, "number of users that noise is cut for", 1, self.users))
         whole(room, "room for noise", 0, 10**4)
         values = 1 if self.shape in ("bit", "number") else whole(self.answers, "answers", 1, 10**6)
-        # Farther from 1 than any noise that fits: a nearer ratio would only take long.
-        ratio = chance(ratio, "ratio", Fraction((1 << 20) - 1, 1 << 20))
-        count = whole(steps[0], "number of steps", 1, 1_000) if number else 1
-        found = Signed(ratio, rates_of(flood), count, choice=self.shape == "choice")
-        self.cut = min(dropped_chance(found, share * values, room) * self.users, Fraction(1))
+        found = signed_of(ratio, flood, steps[0] if number else 1, choice=self.shape == "choice")
+        if digits:
+            need(isinstance(steps[1], list) and 0 < len(steps[1]) <= 9, "digits are no short list")
+            tables = (take(one, "a digit", "ratio", "flood", "steps") for one in steps[1])
+            self.finer = [signed_of(*table, choice=False) for table in tables]
+        dropped = dropped_chance([found, *self.finer], share * values, room)
+        self.cut = min(dropped * self.users, Fraction(1))
         return found, values if self.shape == "flags" else 1
+
+
+def signed_of(ratio: Any, flood: Any, steps: Any, *, choice: bool) -> Signed:
+    """Return signed decoys of one value or digit, as they are written."""
+    # Farther from 1 than any noise that fits: a nearer ratio would only take long.
+    near = chance(ratio, "ratio", Fraction((1 << 20) - 1, 1 << 20))
+    return Signed(near, rates_of(flood), whole(steps, "number of steps", 1, 1_000), choice=choice)
 
 
 def check(document: Any) -> str:
@@ -831,7 +858,7 @@ def check(document: Any) -> str:
     need(isinstance(parts, list) and 0 < len(parts) <= 100, "it has no parts, or too many")
     smallest = promise[1] / (rounds * 10**6)
     found = [Part(part, users, smallest) for part in parts]
-    counted: Counted = [(part.mechanism, part.times * rounds) for part in found]
+    counted = [one for part in found for one in part.counted(rounds)]
     cut = sum((part.cut for part in found), Fraction(0)) * rounds
     reached = reached_delta(counted, cut, read_grid(grid), *promise)
     need(reached <= promise[1], f"delta is only proven to be at most {text_of(reached)}")
@@ -930,12 +957,9 @@ def part_of(asked: Any) -> dict[str, Any]:
     """Return a question of a plan as a certificate writes it."""
     name, question, protocol = take(asked, "a question", "name", "question", "protocol")
     shape, answers = shape_of(question)
-    parameters = {key: value for key, value in protocol.items() if key != "kind"}
-    for key in ("flip_probability", "decoy_rate", "ratio"):
-        if key in parameters:
-            parameters[key] = in_grains(parameters[key], key)
-    if isinstance(parameters.get("flood"), list):
-        parameters["flood"] = [in_grains(rate, "rate of a flood") for rate in parameters["flood"]]
+    parameters = parameters_of(protocol)
+    if isinstance(parameters.get("finer"), list):
+        parameters["finer"] = [parameters_of(digit) for digit in parameters["finer"]]
     return {
         "name": name,
         "question": shape,
@@ -943,6 +967,18 @@ def part_of(asked: Any) -> dict[str, Any]:
         "protocol": protocol["kind"],
         "parameters": parameters,
     }
+
+
+def parameters_of(table: Any) -> dict[str, Any]:
+    """Return the parameters of a protocol or a digit of a plan as a certificate writes them."""
+    need(isinstance(table, dict), "a protocol or a digit is no table")
+    parameters = {key: value for key, value in table.items() if key != "kind"}
+    for key in ("flip_probability", "decoy_rate", "ratio"):
+        if key in parameters:
+            parameters[key] = in_grains(parameters[key], key)
+    if isinstance(parameters.get("flood"), list):
+        parameters["flood"] = [in_grains(rate, "rate of a flood") for rate in parameters["flood"]]
+    return parameters
 
 
 def in_grains(value: Any, name: str) -> str:
@@ -1014,7 +1050,9 @@ def messages_of(part: Any) -> tuple[int, int]:
     if part["protocol"] == "signed-decoys":
         values = answers if part["question"] in ("choice", "flags") else 1
         sent = values if part["question"] == "flags" else own.get("steps", 1)
-        return sent + own["room"], 2 * values
+        finer = own.get("finer", [])
+        sent += sum(digit["steps"] for digit in finer)
+        return sent + own["room"], 2 * values * (1 + len(finer))
     if part["question"] == "choice":
         return min(own["slots"], answers) * (1 + own.get("decoys", 0)), answers
     bits = 1 if part["question"] == "bit" else answers

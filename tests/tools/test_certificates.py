@@ -19,6 +19,7 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.planning.certificate import _CERTIFICATE_FORMAT, Certificate, _part
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Signed
+from chaffinch.protocols.signed import Digit
 from chaffinch.wire.documents import identified
 from tests.cli.conftest import Done
 from tests.tools.checker import PATH, checker
@@ -59,6 +60,11 @@ PARTS = {
     "signed flags": Part("signed flags", cf.Flags(["a", "b", "c"]), SIGNED),
     "signed number": Part(
         "signed number", cf.Number(0, 60), Signed(FAR, flat(FAR, 1.05, 25), USERS, 300, 4)
+    ),
+    "signed digits": Part(
+        "signed digits",
+        cf.Number(0, 60),
+        Signed(FAR, flat(FAR, 1.05, 25), USERS, 300, 4, (Digit(NEAR, flat(NEAR, 1.2, 12), 1),) * 2),
     ),
 }
 
@@ -270,6 +276,21 @@ def test_other_changes_of_signed_decoys_prove_nothing() -> None:
     assert "crowds" in tampered(document, _set("parts", 0, "runs", to=[[0, USERS - 1]]))
     fewer = _set("claim", "crowd", to=USERS - 1)
     assert "cut for" in tampered(document, fewer)
+
+
+def test_changed_digits_prove_nothing() -> None:
+    _, document = certified("signed digits")
+    finer = ("parts", 0, "parameters", "finer")
+    less = f"{int(0.6 * 2**64)}/2^64"
+    for field, value in (("ratio", less), ("flood", []), ("steps", 3)):
+        assert "only proven" in tampered(document, _set(*finer, 1, field, to=value))
+    assert "short list" in tampered(document, _set(*finer, to=[]))
+    assert "other fields" in tampered(document, _set(*finer, 0, "room", to=4))
+    plan, _ = certified("signed digits")
+    shorter = json.loads(json.dumps(document))
+    del shorter["parts"][0]["parameters"]["finer"][1]
+    with pytest.raises(checker.Refused, match="other questions"):
+        checker.check_plan(plan.document(), shorter)
 
 
 @pytest.mark.parametrize(

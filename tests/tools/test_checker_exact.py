@@ -133,13 +133,25 @@ def test_signed_decoys(flood: list[Fraction], steps: int) -> None:
             assert not proven > truth + balls.ball(CLOSE)
 
 
-def test_noise_that_does_not_fit() -> None:
-    """Messages of one report: the sum of both numbers of the noise of a share of the users."""
-    ratio, flood, share, room = Fraction(1, 3), [Fraction(1, 2), Fraction(1, 4)], Fraction(1, 7), 12
-    found = checker.dropped_chance(checker.Signed(ratio, flood, 1, choice=False), share, room)
+@pytest.mark.parametrize("digits", [1, 2])
+def test_noise_that_does_not_fit(digits: int) -> None:
+    """Messages of one report: the sum of all numbers of the noise of a share of the users."""
+    noises = [
+        (Fraction(1, 3), [Fraction(1, 2), Fraction(1, 4)]),
+        (Fraction(1, 5), [Fraction(0), Fraction(0), Fraction(2, 3)]),
+    ][:digits]
+    share, room = Fraction(1, 7), 12
+    drawn = [checker.Signed(ratio, flood, 1, choice=False) for ratio, flood in noises]
+    found = checker.dropped_chance(drawn, share, room)
     with balls.precision(300):
-        law = signed.noise(ratio, ratio, flood, share, room + 1)
-        kept = sum(chance for (plus, minus), chance in law.cells.items() if plus + minus <= room)
+        counts = [balls.ball(Fraction(1))] + [balls.ball(Fraction(0))] * room
+        for ratio, flood in noises:
+            own = signed.noise(ratio, ratio, flood, share, room + 1).cells.items()
+            before, counts = counts, [balls.ball(Fraction(0))] * (room + 1)
+            for (plus, minus), chance in own:
+                for count in range(room + 1 - plus - minus):
+                    counts[count + plus + minus] += before[count] * chance
+        kept = sum(counts)
         assert not balls.ball(found) < 1 - kept
         assert balls.ball(found) < (1 - kept) * (1 + balls.ball(Fraction(1, 10**9)))
 

@@ -8,7 +8,7 @@ whole numbers alone; it imports nothing of this library, and the search proves n
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,10 +59,11 @@ def certify(plan: Plan) -> Certificate:
     spared = plan.delta * (1 - _ROOM) - cost
     if not spared > 0:
         raise GuaranteeNotProven("delta of cut messages", upper=cost, most=plan.delta)
-    units = [_unit(mechanism) for mechanism in mechanisms]
-    counted = [(unit, times * plan.rounds) for unit, times in units]
+    units = [_units(mechanism) for mechanism in mechanisms]
+    counted = [(unit, times * plan.rounds) for part in units for unit, times in part]
     try:
-        return Certificate(_body(plan, cover_of(counted, plan.epsilon, spared)))
+        cover = cover_of(counted, plan.epsilon, spared)
+        return Certificate(_body(plan, cover, [len(part) for part in units]))
     except GuaranteeNotProven as refused:
         refused.hint = (
             "no certificate was found, which says nothing against the plan: `plan --check` "
@@ -71,8 +72,11 @@ def certify(plan: Plan) -> Certificate:
         raise
 
 
-def _unit(mechanism: privacy.Mechanism) -> tuple[privacy.Mechanism, int]:
-    """Return the one mechanism of which a question shows so many independent rounds."""
+def _units(mechanism: privacy.Mechanism) -> list[tuple[privacy.Mechanism, int]]:
+    """Return the mechanisms of which a question shows so many independent rounds each.
+
+    It is one, but for a number in digits.
+    """
     if isinstance(mechanism, privacy.Shortened):
         mechanism = mechanism.inner
     if isinstance(mechanism, privacy.FlippedValues):
@@ -80,26 +84,25 @@ def _unit(mechanism: privacy.Mechanism) -> tuple[privacy.Mechanism, int]:
         # they fell, are users of some value.
         records = mechanism.users + mechanism.decoys
         flip = mechanism.flip_probability
-        return privacy.FlippedBits(users=records, flip_probability=flip), 2
+        return [(privacy.FlippedBits(users=records, flip_probability=flip), 2)]
     if isinstance(mechanism, privacy.EncodedNumbers):
         mechanism = mechanism.inner
+    units = [(mechanism, 1)]
     if isinstance(mechanism, privacy.Composition):
-        if len(mechanism.parts) > 1:
-            raise GuaranteeNotProven(
-                "delta of several digits, by a certificate", upper=1.0, most=0.0
-            )
-        ((mechanism, times),) = mechanism.parts
-        return mechanism, times
-    if isinstance(mechanism, privacy.SignedDecoys) and mechanism.share < 1:
+        units = [*mechanism.parts]
+    if any(isinstance(unit, privacy.SignedDecoys) and unit.share < 1 for unit, _ in units):
         raise GuaranteeNotProven(
             "delta with noise that was cut for more users", upper=1.0, most=0.0
         )
-    return mechanism, 1
+    return units
 
 
-def _body(plan: Plan, cover: Cover) -> dict[str, Any]:
-    """Return everything that a certificate holds but its format and its id."""
-    promise = guarantee_document(plan.guarantee)
+def _body(plan: Plan, cover: Cover, units: list[int]) -> dict[str, Any]:
+    """Return everything that a certificate holds but its format and its id.
+
+    ``units`` says how many of the mechanisms that were covered belong to each part.
+    """
+    promise, runs = guarantee_document(plan.guarantee), iter(cover.runs)
     grid = None
     if cover.growth is not None:
         numerator, denominator = cover.growth.as_integer_ratio()
@@ -115,8 +118,9 @@ def _body(plan: Plan, cover: Cover) -> dict[str, Any]:
             "rounds": plan.rounds,
         },
         "parts": [
-            {**_part(part), "runs": [list(run) for run in runs]}
-            for part, runs in zip(plan.parts, cover.runs, strict=True)
+            # Of several units, which are the digits of a number, none has crowds to cover.
+            {**_part(part), "runs": [list(run) for _ in range(count) for run in next(runs)]}
+            for part, count in zip(plan.parts, units, strict=True)
         ],
         "grid": grid,
     }
@@ -141,4 +145,8 @@ def _text(name: str, value: Any) -> Any:
     """Return a parameter as it stands in a certificate: rationals are texts."""
     if isinstance(value, tuple):
         return [_text(name, one) for one in value]
+    if is_dataclass(value):
+        return {
+            field.name: _text(field.name, getattr(value, field.name)) for field in fields(value)
+        }
     return fraction_text(name, value) if isinstance(value, Fraction) else value
