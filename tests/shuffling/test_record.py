@@ -9,7 +9,8 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from chaffinch.errors import (
 from chaffinch.shuffling import record
 from chaffinch.shuffling.record import Record, usual_record
 from chaffinch.storage import files
+from chaffinch.storage.databases import creating
 from chaffinch.storage.faults import storage_fault
 from chaffinch.wire.batches import BatchFacts, CodeCounts
 from chaffinch.wire.message_reader import MessageReader
@@ -118,9 +120,11 @@ def test_what_is_refused_is_not_recorded(folder: Path) -> None:
 
 KILLED = """
 import os, sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from chaffinch.storage import files
+from chaffinch.storage.databases import creating
 from chaffinch.engines.local import Local
 from chaffinch.shuffling import record
 from tests.engines import plans
@@ -380,6 +384,36 @@ def test_a_batch_is_unfinished_from_its_claim_to_its_end(tmp_path: Path) -> None
     assert not record.is_unfinished("0" * 32)
     record.finish(made)
     assert not record.is_unfinished(made)
+
+
+def test_a_batch_that_was_cut_short_is_replaced_by_itself_only(tmp_path: Path) -> None:
+    record = Record(tmp_path / "record")
+    first, second = claim(record, A), claim(record, B)
+    facts = facts_of("0" * 32)
+    for names in ([B], [C], [A, B]):  # of another batch cut short, of none, of two
+        with pytest.raises(InvalidInput, match="that of another batch"):
+            record.claim(names, facts, NOTHING, instead_of=first)
+    assert record.claim([A], facts, NOTHING, instead_of=first).name == first
+    assert record.claim([B], facts, NOTHING, instead_of=second).name == second
+
+
+def test_a_record_that_another_shuffle_makes_first_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "record"
+
+    @contextmanager
+    def slow(*words: Any) -> Iterator[Any]:
+        with monkeypatch.context() as patch:
+            patch.setattr(record, "creating", creating)
+            claim(Record(path), A)
+        with creating(*words) as connection:
+            yield connection
+
+    monkeypatch.setattr(record, "creating", slow)
+    claim(Record(path), B)
+    with pytest.raises(BatchRepeated):
+        claim(Record(path), A, B)
 
 
 def test_a_shuffle_that_was_cut_short_is_not_repeated_with_other_messages(tmp_path: Path) -> None:
