@@ -7,6 +7,7 @@ ChaffinchError                 .code (a stable word), .hint, .details (safe to l
 ├── InvalidFile                a plan, survey or message file is wrong; lists its faults
 ├── PlanMismatch               two things that must belong to one plan do not
 ├── NoPlanFound                no protocol meets what was asked; says what would
+│   └── UselessPlan            one does, and it protects nobody or says nothing
 ├── NoParameterFound           a calibration target that no parameter in range meets
 ├── GuaranteeNotProven         the width asked for was not reached; holds what was
 ├── BatchTooSmall              fewer reports than the plan waits for
@@ -173,6 +174,19 @@ class NoPlanFound(ChaffinchError):
     """No protocol meets the target within the limits; the hint names the nearest that do."""
 
     code = "no-plan-found"
+
+
+class UselessPlan(NoPlanFound):
+    """The plan that was asked for protects nobody, or says nothing; it can be had anyway."""
+
+    code = "useless-plan"
+
+    def __init__(self, warnings: Sequence[str]) -> None:
+        super().__init__(
+            f"The plan must be of use. Got one with a warning: {' '.join(warnings)}",
+            hint="ask more people, or for another epsilon; `--anyway` (anyway=True) makes it all the same",
+            details={"warnings": list(warnings)},
+        )
 
 
 class BatchTooSmall(ChaffinchError):

@@ -34,7 +34,7 @@ def test_every_verb_has_json_and_quiet(verb: str, cli: Callable[..., Done]) -> N
 @pytest.mark.parametrize(
     ("verb", "said"),
     [
-        (["plan"], "with --error: among the most private"),
+        (["plan"], "with --error: the smallest epsilon"),
         (["simulate"], "at least 100"),
         (["audit"], "at least 1000"),
         (["run"], "--replace"),

@@ -41,10 +41,10 @@ def test_json_holds_what_every_protocol_costs(cli: Callable[..., Done]) -> None:
 
 
 def test_the_other_way_round(cli: Callable[..., Done]) -> None:
-    done = cli(*BIT, "--error", "1%", "--confidence", "90%", "--json")
+    done = cli(*BIT, "--error", "0.2%", "--confidence", "90%", "--json")
     promise = json.loads(done.out)["plan"]["guarantee"]
     assert promise["delta"] == "1e-06"
-    tighter = cli(*BIT, "--error", "0.8%", "--confidence", "90%", "--json")
+    tighter = cli(*BIT, "--error", "0.1%", "--confidence", "90%", "--json")
     assert float(json.loads(tighter.out)["plan"]["guarantee"]["epsilon"]) > float(
         promise["epsilon"]
     )

@@ -108,6 +108,13 @@ def steps_delta(law: Noise, steps: int, ratio: arb) -> arb:
     return worst
 
 
+def value_delta(law: Noise, ratio: arb) -> arb:
+    """Return the larger delta of one value that gains or loses a plus."""
+    held, free = law.moved(1, 0), law.cells
+    gain = stick(held, free, ratio, outside(held))
+    return gain.max(stick(free, held, ratio, outside(free)))
+
+
 def choice_delta(law: Noise, ratio: arb) -> arb:
     """Return the delta of (one more plus here, none there) against the other way round."""
     held, free = law.moved(1, 0), law.cells

@@ -1,4 +1,4 @@
-"""Signed decoys against every outcome in balls: 540 settings in the gate, ten times more at night.
+"""Signed decoys against every outcome in balls: 600 settings in the gate, ten times more at night.
 
 No bracket may lie beside the truth, and none may be wider than promised. Planted faults in the
 accountant show that this comparison would notice them.
@@ -42,7 +42,12 @@ class Setting:
     size: int
     epsilon: float = 0.0
 
-    def build(self) -> privacy.SignedDecoys:
+    def build(self) -> privacy.Mechanism:
+        if self.question == "value":
+            # What a choice among fewer users is composed of.
+            ((value, times),) = replace(self, question="choice").build().rounds
+            assert times == 2
+            return value
         return privacy.SignedDecoys(
             question=self.question,
             plus_ratio=self.plus,
@@ -58,6 +63,8 @@ class Setting:
             ratio = balls.ball(self.epsilon).exp()
             if self.question == "choice":
                 return signed.choice_delta(law, ratio)
+            if self.question == "value":
+                return signed.value_delta(law, ratio)
             return signed.steps_delta(law, self.steps, ratio)
 
 
@@ -112,7 +119,13 @@ def choice_setting(source: random.Random) -> Setting:
     return replace(found, epsilon=draw_epsilon(source, found))
 
 
-def complaint(setting: Setting, mechanism: privacy.SignedDecoys) -> str:
+def value_setting(source: random.Random) -> Setting:
+    found = replace(steps_setting(source), question="value", steps=1)
+    found = replace(found, share=Fraction(source.uniform(0.05, 0.999)))
+    return replace(found, epsilon=draw_epsilon(source, found))
+
+
+def complaint(setting: Setting, mechanism: privacy.Mechanism) -> str:
     """Return what is wrong with the bracket: beside the truth, or wider than promised."""
     truth, bracket = setting.truth(), mechanism.delta(setting.epsilon)
     found = judge.ball_complaint(bracket, truth)
@@ -128,6 +141,7 @@ SHARES: dict[Draw, int] = {
     steps_setting: 260,
     share_setting: 160,
     choice_setting: 120,
+    value_setting: 60,
 }
 
 
@@ -186,11 +200,16 @@ def forget_one_direction(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(accountant, "_side", lambda *both: side(min(both[:2]), max(both[:2]), *both[2:]))
 
 
+def forget_one_order(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(accountant, "_both_ways", lambda changes: changes)
+
+
 FAULTS: list[tuple[Callable[[pytest.MonkeyPatch], None], Draw]] = [
     (forget_geometric_pairs, steps_setting),
     (forget_geometric_pairs, choice_setting),
     (forget_the_shift, steps_setting),
     (forget_one_direction, steps_setting),
+    (forget_one_order, value_setting),
 ]
 
 
@@ -208,3 +227,13 @@ def test_an_ignored_share_is_noticed() -> None:
     drawn = list(settings(share_setting, "gate", 20))
     said = [complaint(one, replace(one, share=Fraction(1)).build()) for one in drawn]
     assert sum("under-report" in one for one in said) >= 5
+
+
+def test_a_choice_among_fewer_users_composes_to_no_less_than_it_is() -> None:
+    """Two values, each in its worse order, and nearly as tight as the pair itself."""
+    choice = privacy.SignedDecoys(
+        question="choice", plus_ratio="2/3", minus_ratio="2/3", flood=[4, 3, 3, 6], share="4/5"
+    )
+    ((value, times),) = choice.rounds
+    alone, composed = choice.delta(1.5), privacy.compose(value, times=times).delta(1.5)
+    assert alone.lower <= composed.upper <= 1.05 * alone.upper

@@ -54,9 +54,6 @@ def test_calibrated_errors_match_the_golden_ones(bit_plan: Plan) -> None:
         protocol = one.parts[0].protocol
         if isinstance(protocol, Flips) and one.crowd > 1:
             found[protocol.copies] = one.error
-    chosen = bit_plan.parts[0].protocol
-    assert isinstance(chosen, Flips)
-    found[chosen.copies] = bit_plan.parts[0].standard_error(bit_plan.reports)
     assert set(found) == set(golden)
     for copies, error in found.items():
         # Never below: that would be a promise not kept. The short search may cost a little.
@@ -87,7 +84,7 @@ def test_an_error_is_met_by_the_decoys_that_will_be_seen(values: int) -> None:
 
 
 def test_a_little_less_noise_would_break_the_promise(bit_plan: Plan) -> None:
-    protocol = bit_plan.parts[0].protocol
+    protocol = next(one for one in bit_plan.alternatives if one.name == "flips").parts[0].protocol
     assert isinstance(protocol, Flips)
     weaker = privacy.FlippedBits(
         users=bit_plan.crowd,
@@ -115,7 +112,7 @@ def test_fewer_honest_users_leave_less(choice_plan: Plan) -> None:
 def test_what_shares_leave_rises_where_searches_end_apart() -> None:
     # Alone, nine tenths of this crowd are proven a smaller epsilon than the whole of it.
     survey = cf.Survey({f"q{number}": cf.Bit() for number in range(16)})
-    made = cf.plan(survey, users=40, target=privacy.Target(8, 1e-2))
+    made = cf.plan(survey, users=40, target=privacy.Target(8, 1e-2), anyway=True)
     epsilons = [made.epsilon, *(epsilon for _, epsilon in made.shares)]
     assert epsilons == sorted(epsilons)
     assert len(epsilons) == 4

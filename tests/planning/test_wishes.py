@@ -33,19 +33,47 @@ def test_where_nothing_need_be_left_the_count_is_nearly_as_exact_as_a_centre(kin
     assert all(math.isfinite(epsilon) for _, epsilon in plan.shares)
 
 
-def test_what_fewer_honest_users_leave_of_several_answers_is_not_claimed() -> None:
-    """It would take minutes to work out; no promise is the safe answer."""
-    survey = cf.Survey({"one": cf.Bit(), "two": cf.Bit()})
+def test_what_fewer_honest_users_leave_of_several_answers_is_told() -> None:
+    survey = cf.Survey({"one": cf.Bit(), "two": QUESTIONS["choice"]})
     plan = cf.plan(survey, users=2_000, target=TARGET, local_epsilon=math.inf)
     assert all(isinstance(part.protocol, Signed) for part in plan.parts)
-    assert all(math.isinf(epsilon) for _, epsilon in plan.shares)
+    epsilons = [epsilon for _, epsilon in plan.shares]
+    assert 1 < epsilons[0] < epsilons[1] < epsilons[2] < 5
     plan.verify(shares=True)
 
 
-def test_signed_decoys_are_not_weighed_unasked() -> None:
-    plan = cf.plan(cf.Bit(), users=5_000, target=TARGET, max_messages=1)
-    weighed = [plan.parts, *(one.parts for one in plan.alternatives)]
-    assert not any(isinstance(part.protocol, Signed) for parts in weighed for part in parts)
+@pytest.mark.parametrize("users", [1_000, 200_000])
+def test_unasked_the_more_exact_protocol_wins_where_flips_cost_more_than_twice(users: int) -> None:
+    """Of 1,000 people flips would leave an epsilon of 3.5, at 3.5 times the error."""
+    plan = cf.plan(cf.Bit(), users=users, target=TARGET, max_messages=2)
+    assert isinstance(plan.parts[0].protocol, Signed)
+    assert "worth twice the error" in plan.explain()
+    assert "Given up: an epsilon of" in plan.explain()
+
+
+def test_unasked_reports_that_protect_by_themselves_are_worth_twice_the_error() -> None:
+    plan = cf.plan(cf.Bit(), users=60, target=TARGET, max_messages=4)
+    least = min(one.error for one in plan.alternatives if not one.ruled_out)
+    assert isinstance(plan.parts[0].protocol, Flips)
+    assert plan.guarantee.local_epsilon <= 4
+    assert 1.15 * least < plan.parts[0].standard_error(60) <= 2 * least
+
+
+def test_a_survey_gives_each_question_a_share_of_what_a_report_may_leave() -> None:
+    """Four questions that leave an epsilon of 2 each leave 8: nobody is protected."""
+    survey = cf.Survey({name: cf.Bit() for name in "abcd"})
+    plan = cf.plan(survey, users=60, target=cf.Target(4.0, 1e-6), max_messages=64)
+    local = plan.guarantee.local_epsilon
+    assert local <= 4 or math.isinf(local)
+
+
+def test_a_survey_that_signed_decoys_do_not_fit_gets_another_protocol() -> None:
+    survey = cf.Survey({f"q{number}": cf.Bit() for number in range(16)})
+    plan = cf.plan(survey, users=40, target=cf.Target(8.0, 1e-2), anyway=True)
+    assert all(isinstance(part.protocol, Flips) for part in plan.parts)
+    assert any(
+        "more than 64 messages" in words for one in plan.alternatives for words in one.ruled_out
+    )
 
 
 @pytest.mark.parametrize("users", [1_000, 200_000])
@@ -72,13 +100,20 @@ def test_one_report_moves_no_count_further_than_wished() -> None:
 
 
 @pytest.mark.parametrize(
-    ("slots", "gain", "expected"), [(40, 2, 20.5), (40, 1, 40.0)], ids=["bit", "choice"]
+    ("slots", "gain", "expected"), [(40, 2, 20.5), (40, 1, 41.0)], ids=["bit", "choice"]
 )
-def test_a_report_of_pluses_also_takes_its_own_minus(
+def test_a_report_of_one_sign_also_takes_its_own_answer(
     slots: int, gain: int, expected: float
 ) -> None:
     protocol = Signed(Fraction(1, 2), (Fraction(1),), 1000, 39)
     assert protocol.influence(QUESTIONS["bit" if gain == 2 else "choice"], slots) == expected
+
+
+def test_a_protocol_that_cannot_be_built_is_no_candidate() -> None:
+    """At so small an epsilon a bit would need more than a million decoy slots."""
+    plan = cf.plan(cf.Bit(), users=1_000, target=cf.Target(1e-4, 1e-6), anyway=True)
+    assert "clear with decoys" not in {one.name for one in plan.alternatives}
+    plan.verify()
 
 
 def test_impossible_wishes_are_no_plan() -> None:

@@ -368,11 +368,14 @@ def test_variants_stay_within_the_messages() -> None:
     def names(question: Question, most: int) -> list[str]:
         return [variant.name for variant in protocol_variants(question, most)]
 
-    assert names(BIT, 1) == ["flips", "clear with decoys"]
-    assert names(BIT, 4) == ["flips", "flips, 2 copies", "flips, 4 copies", "clear with decoys"]
+    assert names(BIT, 1) == ["flips"]
+    assert names(BIT, 4) == ["flips", "flips, 2 copies", "flips, 4 copies"]
     assert names(BIT, 5) == names(BIT, 4)
     assert names(FLAGS, 6) == ["flips", "flips, 2 copies"]
-    assert names(CHOICE, 100) == ["flips", "clear with decoys", "flips with decoys"]
+    assert names(CHOICE, 100) == ["flips", "flips with decoys"]
+    clear = protocol_variants(BIT, 1, clear=True)
+    assert [one.name for one in clear[:2]] == ["flips", "clear with decoys"]
+    assert all(one.name.startswith("signed decoys") for one in clear[2:])
     assert names(NUMBER, 2) == [
         "number in 1 bits, total seen",
         "number in 2 bits, total seen",

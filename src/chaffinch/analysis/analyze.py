@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -58,7 +58,11 @@ def analyze(
     plan.verify()
 
     asked = _Asked(level, adjustment, tuple(quantiles))
-    answers = [_answer(plan, index, found, asked) for index in range(len(plan.parts))]
+    answers = []
+    for index, part in enumerate(plan.parts):
+        answer = _answer(plan, index, found, asked)
+        useless = (f"Warning: {words}" for words in part.warnings(plan.reports))
+        answers.append(replace(answer, notes=(*useless, *answer.notes)))
     release = Release.of(plan, found, level, answers)
     if ledger is not None:
         charge_release(ledger, plan, found, key)

@@ -44,7 +44,7 @@ def analyze(
 
     inputs: list[str | Path] = [plan, *(messages or [])]
     targets = release_files(out or [], inputs)
-    found = paths.open_plan(plan)
+    found = paths.open_plan(plan, output)
     sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
     made = wanted.prepare()
     finished = finish_release(targets, made.account, output, inputs=inputs)

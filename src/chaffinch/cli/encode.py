@@ -51,7 +51,7 @@ def encode(
     from chaffinch.tables.read import open_table
 
     target = paths.message_target(out, as_json=output.json, inputs=[plan, data])
-    found = paths.open_plan(plan)
+    found = paths.open_plan(plan, output)
     names = [part.name for part in found.parts]
     named = paths.answer_columns(names, column, map or [])
     table = open_table(paths.input_source(data, "answers"), format=format)

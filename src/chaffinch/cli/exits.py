@@ -197,6 +197,7 @@ BY_ERROR = {
     "missing-extra": _USAGE,
     "filter-full": _USAGE,
     "no-plan-found": _NO_PLAN,
+    "useless-plan": _NO_PLAN,
     "no-parameter-found": _NO_PLAN,
     "plan-mismatch": REFUSED,
     "batch-too-small": REFUSED,

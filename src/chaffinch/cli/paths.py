@@ -220,8 +220,15 @@ def explaining_columns(questions: Collection[str], named: Collection[str]) -> It
         raise
 
 
-def open_plan(path: Path | None) -> Plan:
-    """Return the plan in a file."""
+def open_plan(path: Path | None, output: Output) -> Plan:
+    """Return the plan in a file; if it is of no use, say so first."""
+    found = _read_plan(path)
+    for words in found.warnings:
+        output.say(f"warning: {words}")
+    return found
+
+
+def _read_plan(path: Path | None) -> Plan:
     from chaffinch.planning.plan import load_plan, plan_from
 
     if path is None:

@@ -68,7 +68,7 @@ class _Asked:
     """A title for people to read."""
 
 
-def plan(
+def plan(  # noqa: PLR0913 - one for each option
     survey: Path | None = None,
     *,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
@@ -77,13 +77,14 @@ def plan(
     check: Path | None = None,
     certificate: Path | None = None,
     example: Annotated[bool, _FLAG] = False,
+    anyway: Annotated[bool, _FLAG] = False,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Find the protocol that keeps a promise, or check a plan.
 
-    Give a survey file, or one question by options; a promise (--epsilon) or an error. Among
-    those near the smallest error, the best protected one is chosen; with --error: among the
-    most private.
+    Give a survey file, or one question by options; a promise (--epsilon) or an error. The
+    smallest error is chosen (with --error: the smallest epsilon), but a report that leaves an
+    epsilon of at most 4 by itself is worth twice as much.
 
     Parameters
     ----------
@@ -99,6 +100,8 @@ def plan(
         Where a proof of the promise goes that anybody can check with tools/check_certificate.py.
     example
         Print a survey file with comments, to start from.
+    anyway
+        Also make a plan that is of no use: it protects nobody, or its error is the whole crowd.
     """
     from chaffinch.errors import InvalidInput
 
@@ -122,12 +125,12 @@ def plan(
     if certificate is not None:
         paths.require_writable(certificate, [survey or "-", check or "-", out or "-"])
     if check is not None:
-        found = paths.open_plan(check)
+        found = paths.open_plan(check, output)
         paths.check_again(found, check, output)
     else:
         wanted = paths.open_survey(survey) if survey is not None else _single(asked)
         with output.thinking("planning") as tell:
-            found = wanted.plan(tell)
+            found = wanted.plan(tell, anyway=anyway)
     if out is not None:
         paths.write_plan(found, out, output)
     if certificate is not None:
@@ -226,6 +229,7 @@ def _listed(words: str) -> list[str]:
 def _show(found: Plan, output: Output, *, explain: bool, checked: bool) -> None:
     if output.json:
         document: dict[str, Any] = {
+            "warnings": found.warnings,
             "plan": found.document(),
             "protocols": _alternatives(found),
         }
@@ -237,9 +241,9 @@ def _show(found: Plan, output: Output, *, explain: bool, checked: bool) -> None:
         return
     output.words(found.title or f"Plan {found.id[:16]}")
     output.words("")
-    # The first three paragraphs are the promise, the odds, and what both count on.
+    # Behind any warnings: the promise, the odds, and what both count on.
     paragraphs = found.explain().split("\n\n")
-    output.words("\n\n".join(paragraphs if explain else paragraphs[:3]))
+    output.words("\n\n".join(paragraphs if explain else paragraphs[: 3 + len(found.warnings)]))
     output.words("")
     if found.alternatives:
         _show_alternatives(found, output)
@@ -299,7 +303,7 @@ def _alternatives(plan: Plan) -> list[dict[str, Any]]:
         {
             "protocol": one.name,
             "chosen": one is own,
-            "within_limits": not one.too_many_messages,
+            "within_limits": not one.ruled_out,
             "epsilon": one.epsilon,
             "delta": one.delta,
             "standard_error": one.error,

@@ -54,6 +54,7 @@ def run(  # noqa: PLR0913 - one for each option
     round: int | None = None,  # noqa: A002
     replace: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     finish: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    anyway: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     wanted: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
@@ -83,6 +84,8 @@ def run(  # noqa: PLR0913 - one for each option
     finish
         Read no table: put the release in place that an earlier run has paid for before it was
         stopped, as it is, also if its table or its options were others.
+    anyway
+        Also with a plan that is of no use: it protects nobody, or its error is the whole crowd.
     """
     from chaffinch.tables.read import open_table
 
@@ -93,13 +96,13 @@ def run(  # noqa: PLR0913 - one for each option
         found = finish_release(targets, released.account, output, inputs=inputs)
         _show_finished(found, out, released, output)
         return
-    asked = _open_collection(survey)
+    asked = _open_collection(survey, output)
     state = _TableState.of(data) if released.account is not None else None
     table = open_table(paths.input_source(data, "answers"), format=format)
     named = asked.columns | paths.answer_columns(asked.names, column, map or [])
     with paths.explaining_columns(asked.names, named):
         _check_table(table, asked, named)
-    plan = asked.plan or asked.make_plan(output)
+    plan = asked.plan or asked.make_plan(output, anyway=anyway)
 
     def check() -> None:
         if not replace:
@@ -281,16 +284,16 @@ class _Collection:
         )
         self.columns: dict[str, str] = {} if plan is not None else dict(survey.columns)
 
-    def make_plan(self, output: Output) -> Plan:
+    def make_plan(self, output: Output, *, anyway: bool) -> Plan:
         """Return the plan of the survey."""
         with output.thinking("planning") as tell:
-            plan: Plan = self._survey.plan(tell)
+            plan: Plan = self._survey.plan(tell, anyway=anyway)
         return plan
 
 
-def _open_collection(path: Path) -> _Collection:
+def _open_collection(path: Path, output: Output) -> _Collection:
     if path.suffix.lower() == ".json":
-        return _Collection(paths.open_plan(path), None)
+        return _Collection(paths.open_plan(path, output), None)
     return _Collection(None, paths.open_survey(path))
 
 

@@ -46,7 +46,7 @@ def shuffle(
 
     inputs = [plan, *(messages or []), record]
     target = paths.message_target(out, as_json=output.json, inputs=inputs, replaceable=Kind.BATCH)
-    found = paths.open_plan(plan)
+    found = paths.open_plan(plan, output)
     _refuse_other_batch(target, record or usual_record(found.id))
     sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
     with explain_broken_pipe(sources), output.counting("shuffling", "messages") as tell:

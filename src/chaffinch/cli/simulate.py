@@ -81,7 +81,7 @@ def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:
         got = paths.Plainly("neither" if plan is None else "both")
         raise InvalidInput("plan", "given by a survey file or by --plan, one of the two", got)
     if survey is None:
-        return paths.open_plan(plan)
+        return paths.open_plan(plan, output)
     wanted = paths.open_survey(survey)
     with output.thinking("planning") as tell:
         return wanted.plan(tell)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Part, total_of
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.roots import find_largest
@@ -19,6 +20,10 @@ from chaffinch.rounding import rounded_up
 _BYTES_PER_MESSAGE = 4
 _WORTH = 1.15
 """An error this much above the best is worth having for better protection or fewer messages."""
+_WORTH_LOCAL = 2.0
+"""An error this much above the best is worth having for reports that protect by themselves."""
+MOST_LOCAL = 4.0
+"""A report that leaves a larger epsilon protects nobody: 98 of 100 guessers could be right."""
 _LEAST_EPSILON = 0.1
 """An error so loose that it allows less than this gets a plan near it, and a smaller error."""
 _LEAST_MU, _MOST_MU = 1e-6, 1e3
@@ -34,13 +39,28 @@ class Task:
     rounds: int
     max_messages: int
     local_epsilon: float | None = None
-    """The most that may be left if they collude, infinity for anything, or None: the least."""
+    """The most that may be left if they collude, infinity for anything, or None: no wish."""
     influence: float = math.inf
     """The most that one dishonest report may move a count, in people."""
+    most_local: float = MOST_LOCAL
+    """Without a wish: a report that leaves no more than this is worth some error."""
 
-    def variants(self, question: Question, most_messages: int) -> list[Variant]:
-        """Return the ways to protect a question that are weighed."""
-        return protocol_variants(question, most_messages, clear=self.local_epsilon == math.inf)
+    def variants(
+        self, question: Question, most_messages: int, *, clear: bool = True
+    ) -> list[Variant]:
+        """Return the ways to protect a question that are weighed, without ``clear`` ones if so."""
+        clear = clear and (self.local_epsilon is None or math.isinf(self.local_epsilon))
+        return protocol_variants(question, most_messages, clear=clear)
+
+    def ruled_out(self, one: Candidate) -> list[str]:
+        """Return which wishes a candidate does not meet, in words."""
+        local = math.inf if self.local_epsilon is None else self.local_epsilon
+        rules = {
+            f"more than {self.max_messages} messages": one.analyzer_operations > self.max_messages,
+            f"more than epsilon {local:g} if they collude": one.local_epsilon > local,
+            f"one report moves more than {self.influence:g}": one.influence > self.influence,
+        }
+        return [words for words, broken in rules.items() if broken]
 
     @property
     def exposures(self) -> int:
@@ -60,7 +80,8 @@ class Candidate:
     standard_errors: tuple[float, ...]
     """For each question, in people: of the count of a value, or of the sum over the range."""
     local_epsilon: float
-    too_many_messages: bool
+    ruled_out: tuple[str, ...] = ()
+    """The wishes that it does not meet, in words."""
 
     @property
     def slots(self) -> int:
@@ -97,20 +118,12 @@ class Candidate:
         """Return the most that one dishonest report can move a count, in people."""
         return max(part.influence(self.slots) for part in self.parts)
 
-    def grants(self, task: Task) -> bool:
-        """Return whether a report is short enough and the other wishes are met."""
-        return (
-            not self.too_many_messages
-            and (task.local_epsilon is None or self.local_epsilon <= task.local_epsilon)
-            and self.influence <= task.influence
-        )
-
 
 def candidate(
     name: str, parts: Sequence[Part], crowd: int, promise: tuple[float, float], task: Task
 ) -> Candidate:
     """Return a candidate with its costs worked out."""
-    return Candidate(
+    one = Candidate(
         name=name,
         parts=tuple(parts),
         crowd=crowd,
@@ -118,8 +131,8 @@ def candidate(
         delta=promise[1],
         standard_errors=tuple(part.standard_error(task.reports) for part in parts),
         local_epsilon=total_of(parts, crowd, task.rounds).local_epsilon,
-        too_many_messages=sum(part.sealed_messages for part in parts) > task.max_messages,
     )
+    return replace(one, ruled_out=tuple(task.ruled_out(one)))
 
 
 def tuned_parts(
@@ -230,38 +243,64 @@ def smallest_epsilon(
     return min(rounded_up(1.0 / inverse), rounded_up(mechanism.local_epsilon))
 
 
-def best(candidates: Sequence[Candidate], task: Task) -> Candidate:
-    """Return the choice: near the smallest error, the best protected, then the shortest report.
-
-    Protection is what is left when shuffler and analyzer collude. Where the task says how much
-    of that is enough, no more is sought: near the smallest error, the fewest sealed messages.
-    """
-    least = min(one.error for one in candidates)
-    near = [one for one in candidates if one.error <= _WORTH * least]
-    if task.local_epsilon is not None:
-        return min(near, key=lambda one: (one.analyzer_operations, one.slots, one.error))
-    return min(near, key=lambda one: (one.local_epsilon, one.slots, one.error))
+def most_exact(candidates: Sequence[Candidate], task: Task) -> Candidate:
+    """Return the choice where a promise led: by the smallest error."""
+    return _choose(candidates, task, lambda one: one.error)
 
 
 def most_private(candidates: Sequence[Candidate], task: Task) -> Candidate:
-    """Return the choice where an error led: near the smallest epsilon, chosen like any other."""
-    least = min(one.epsilon for one in candidates)
-    return best([one for one in candidates if one.epsilon <= _WORTH * least], task)
+    """Return the choice where an error led: by the smallest epsilon."""
+    return _choose(candidates, task, lambda one: one.epsilon)
 
 
-def choose_variants(task: Task, promise: tuple[float, float]) -> list[Variant]:
+def _choose(
+    candidates: Sequence[Candidate], task: Task, cost: Callable[[Candidate], float]
+) -> Candidate:
+    """Return the choice among candidates that meet all wishes.
+
+    Near the smallest cost, the fewest sealed messages. But without a wish for what a report
+    leaves by itself, one that protects by itself is worth twice the cost: near the smallest of
+    those, the best protected.
+    """
+    least = min(cost(one) for one in candidates)
+    alone = [
+        one
+        for one in candidates
+        if one.local_epsilon <= task.most_local and cost(one) <= _WORTH_LOCAL * least
+    ]
+    if task.local_epsilon is None and alone:
+        dearer = min(cost(one) for one in alone)
+        near = [one for one in alone if cost(one) <= _WORTH * dearer]
+        return min(near, key=lambda one: (one.local_epsilon, one.slots, one.error))
+    near = [one for one in candidates if cost(one) <= _WORTH * least]
+    return min(near, key=lambda one: (one.analyzer_operations, one.slots, one.error))
+
+
+def choose_variants(
+    task: Task, promise: tuple[float, float], *, clear: bool = True
+) -> list[Variant]:
     """Return a variant for each question of a survey, weighed at the Gaussian guess."""
     mu = gaussian_mu(*promise) / math.sqrt(task.exposures)
     share = max(1, task.max_messages // len(task.questions))
     chosen = []
     for name, question in task.questions:
-        alone = replace(task, questions=((name, question),), rounds=1, max_messages=share)
+        alone = replace(
+            task,
+            questions=((name, question),),
+            rounds=1,
+            max_messages=share,
+            most_local=task.most_local / task.exposures,
+        )
         weighed = {}
-        for variant in task.variants(question, share):
-            parts = tuned_parts([variant], mu, promise, task.users, alone)
+        for variant in task.variants(question, share, clear=clear):
+            try:
+                parts = tuned_parts([variant], mu, promise, task.users, alone)
+            except InvalidInput:
+                # Parameters beyond what its protocol can have.
+                continue
             one = candidate(variant.name, parts, task.users, promise, alone)
             weighed[variant.name] = (one, variant)
-        within = [one for one, _ in weighed.values() if one.grants(alone)]
-        picked = best(within or [one for one, _ in weighed.values()], alone)
+        within = [one for one, _ in weighed.values() if not one.ruled_out]
+        picked = most_exact(within or [one for one, _ in weighed.values()], alone)
         chosen.append(weighed[picked.name][1])
     return chosen

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 def explain(plan: Plan) -> str:
     """Return what is promised, to whom, what is sent, how exact the answer is, and why."""
     paragraphs = [
+        *(f"Warning: {words}" for words in plan.warnings),
         _promise(plan),
         _odds(plan),
         _trust(plan),
@@ -37,6 +38,36 @@ def right_guesses(epsilon: float, delta: float) -> int:
     return min(100, math.ceil(100 * (1 + delta * shrink) / (1 + shrink)))
 
 
+def useless_promise(epsilon: float, delta: float) -> list[str]:
+    """Return a warning where a promise is so weak that all of 100 guessers can be right.
+
+    >>> useless_promise(4.5, 1e-6)
+    []
+    """
+    if right_guesses(epsilon, delta) < 100:
+        return []
+    said = (
+        f"with epsilon {promised(epsilon, 4)} somebody who guesses which of two answers a person "
+        "gave can be right practically always: this protects nobody."
+    )
+    return [said]
+
+
+def useless_error(name: str, error: float, reports: int) -> list[str]:
+    """Return a warning where the error of a count, or of a sum in ranges, is as large as the crowd.
+
+    >>> useless_error("member", 40.0, 100)
+    []
+    """
+    if 2 * error < reports:
+        return []
+    said = (
+        f"the 95% margin of error of {name!r} is {2 * error:,.3g} people, in a crowd of "
+        f"{reports:,}: the answer will say nothing."
+    )
+    return [said]
+
+
 def factor(epsilon: float) -> str:
     """Return the factor that a promise allows, never less than it is.
 
@@ -44,6 +75,13 @@ def factor(epsilon: float) -> str:
     'e^1.1 = 3.01'
     """
     return f"e^{promised(epsilon, 6)} = {promised(math.exp(min(epsilon, 700)), 3)}"
+
+
+_RULE = (
+    "Chosen by the smallest error, but a report that leaves an epsilon of at most 4 by itself is "
+    "worth twice the error (one that leaves more protects nobody and counts as none)."
+)
+"""The rule where nobody said how much may be left if shuffler and analyzer collude."""
 
 
 def _promise(plan: Plan) -> str:
@@ -120,13 +158,31 @@ def _choice(plan: Plan) -> str:
     own = max(part.standard_error(plan.reports) for part in plan.parts)
     ordered = sorted(plan.alternatives, key=lambda one: (one.epsilon, one.error))
     lines = [_compared(one, own, plan.epsilon) for one in ordered]
-    return "Why not another protocol:\n" + "\n".join(lines)
+    return "\n".join([f"{_RULE}{_given_up(plan, own)} Why not another protocol:", *lines])
+
+
+def _given_up(plan: Plan, own: float) -> str:
+    """Return what a better protected or a more exact protocol would have had, and its price."""
+    free = [one for one in plan.alternatives if not one.ruled_out and one.crowd > 1]
+    words = []
+    safest = min(free, key=lambda one: (one.local_epsilon, one.error), default=None)
+    if safest is not None and safest.local_epsilon < plan.guarantee.local_epsilon:
+        words.append(
+            f"an epsilon of {rounded_up(safest.local_epsilon):g} even if they collude "
+            f"({safest.name}, standard error {safest.error / own:.2f} times as large)"
+        )
+    finest = min(free, key=lambda one: one.error, default=None)
+    if finest is not None and finest.error < own / 1.01 and finest.epsilon <= plan.epsilon:
+        words.append(
+            f"a standard error {finest.error / own:.2f} times as large ({finest.name}, "
+            f"{finest.messages:,.3g} messages)"
+        )
+    return f" Given up: {'; '.join(words)}." if words else ""
 
 
 def _compared(one: Candidate, own: float, epsilon: float) -> str:
     reasons = [] if one.epsilon == epsilon else [f"epsilon {one.epsilon:g}"]
-    if one.too_many_messages:
-        reasons.append(f"needs {one.slots} slots")
+    reasons += [f"ruled out ({words})" for words in one.ruled_out]
     ratio = one.error / own
     reasons.append(f"standard error {ratio:.2f} times as large")
     if math.isinf(one.local_epsilon):

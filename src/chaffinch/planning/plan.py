@@ -20,7 +20,7 @@ from chaffinch.planning.documents import (
     guarantee_document,
     question_document,
 )
-from chaffinch.planning.explanation import explain
+from chaffinch.planning.explanation import explain, useless_error, useless_promise
 from chaffinch.privacy.covers import proven_delta
 from chaffinch.protocols import Protocol
 from chaffinch.protocols.flipped_records import cut_chance
@@ -94,6 +94,10 @@ class Part:
     def standard_error(self, reports: int) -> float:
         """Return the standard error of a count, in people, or of a sum in units of its range."""
         return self.protocol.standard_error(self.question, reports)
+
+    def warnings(self, reports: int) -> list[str]:
+        """Return a warning if the error is as large as the crowd."""
+        return useless_error(self.name, self.standard_error(reports), reports)
 
     def mechanism(self, crowd: int) -> privacy.Mechanism:
         """Return what is seen of so many honest users, with the chance that slots run out."""
@@ -247,7 +251,9 @@ class Plan:
     def _prove(self, share: Fraction, epsilon: float) -> None:
         if math.isinf(epsilon):
             return
-        reached = proven_delta(self.mechanism(share), epsilon, self.delta)
+        mechanism = self.mechanism(share)
+        # Devices verify before they encode: a plan that keeps them busy is as bad as a false one.
+        reached = 1.0 if mechanism.takes_minutes else proven_delta(mechanism, epsilon, self.delta)
         if not reached <= self.delta:
             raise GuaranteeNotProven(
                 f"delta of this plan at epsilon {epsilon:g} with {float(share):.0%} honest",
@@ -274,6 +280,16 @@ class Plan:
         behind it takes up to some seconds; GuaranteeNotProven is raised where it finds no proof.
         """
         return certify(self)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return why this plan is of no use, if it is of none: to nobody protected, or too inexact.
+
+        ``plan`` refuses to make such a plan unless it is told to do it anyway.
+        """
+        return useless_promise(self.epsilon, self.delta) + [
+            words for part in self.parts for words in part.warnings(self.reports)
+        ]
 
     def explain(self) -> str:
         """Return in plain sentences what is promised, what is sent and why this protocol."""

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from scipy import special
 
 from chaffinch import checks
-from chaffinch.errors import InvalidInput, NoPlanFound
+from chaffinch.errors import InvalidInput, NoPlanFound, UselessPlan
 from chaffinch.planning.candidates import (
     Candidate,
     Task,
-    best,
     choose_variants,
     for_error,
     for_local_target,
     for_target,
+    most_exact,
     most_private,
     smallest_epsilon,
     tuned_parts,
 )
+from chaffinch.planning.explanation import useless_promise
 from chaffinch.planning.plan import HONEST_SHARES, Plan, total_of
-from chaffinch.privacy import Composition, Mechanism, Shortened, SignedDecoys, Target
+from chaffinch.privacy import Target
+from chaffinch.protocols import Variant
 from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import Bit, Choice, Flags, Number, Question, Survey
 from chaffinch.rounding import rounded_up
@@ -68,6 +70,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     honest: float = 1.0,
     local_epsilon: float | None = None,
     influence: float | None = None,
+    anyway: bool = False,
     title: str = "",
     progress: Callable[[str], None] | None = None,
 ) -> Plan:
@@ -78,11 +81,12 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     sends: all questions of a survey, in all ``rounds``. An ``error`` so loose that it allows
     an epsilon below 0.1 gets a plan near 0.1, which is more exact than asked for.
     ``local_epsilon`` is the most that may be left if shuffler and analyzer collude: protocols
-    that send answers in clear are then no candidates. With ``math.inf`` nothing need be left,
-    and signed decoys are weighed too, which are nearly as exact as a trusted centre. Without
-    the wish the best protected of the exact protocols is taken. ``influence`` is the most that
-    one dishonest report may move a count, in people. ``progress`` is told the name of each protocol
-    before it is calibrated.
+    that send answers in clear are then no candidates. With ``math.inf`` nothing need be left.
+    Without the wish a report that leaves at most 4 by itself is worth twice the error.
+    ``influence`` is the most that one dishonest report may move a count, in people. A plan of no
+    use (a promise that lets everybody guess right, an error as large as the crowd) is refused
+    unless it is wanted ``anyway``. ``progress`` is told the name of each protocol before it is
+    calibrated.
 
     >>> from chaffinch.questions import Bit
     >>> one = plan(Bit(), users=10_000, target=Target(1.0, 1e-6), max_messages=1)
@@ -102,19 +106,27 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
         if promise[0] == 0:
             raise InvalidInput("epsilon", "above 0", 0.0, hint="0 leaves no answer at all")
         checks.real("delta of the target", target.delta, least=1e-300, most=_LARGEST_DELTA)
+        _refuse_useless(useless_promise(*promise), anyway=anyway)
         found = _meeting_target(task, promise, tell)
     else:
         allowed = default_delta(task.users) if delta is None else checks.delta(delta)
         found = _meeting_error(task, _error(error), allowed, tell)
-    within = [one for one in found if one.grants(task) and one.crowd > 1]
+    within = [one for one in found if not one.ruled_out and one.crowd > 1]
     if not within and task.users == 1:
-        within = [one for one in found if one.grants(task)]
+        within = [one for one in found if not one.ruled_out]
     if not within:
         raise _nothing(task, target, error, found)
-    chosen = best(within, task) if target is not None else most_private(within, task)
+    chosen = most_exact(within, task) if target is not None else most_private(within, task)
     name = title or (question.title if isinstance(question, Survey) else "")
     tell("honest shares")
-    return _plan(chosen, task, found, name)
+    made = _plan(chosen, task, found, name)
+    _refuse_useless(made.warnings, anyway=anyway)
+    return made
+
+
+def _refuse_useless(warnings: Sequence[str], *, anyway: bool) -> None:
+    if warnings and not anyway:
+        raise UselessPlan(warnings)
 
 
 def default_delta(users: int) -> float:
@@ -147,18 +159,13 @@ def _meeting_target(
     task: Task, promise: tuple[float, float], tell: Callable[[str], None]
 ) -> list[Candidate]:
     """Return every candidate that keeps the promise."""
-    found: list[Candidate | None] = []
-    if len(task.questions) == 1:
-        for variant in task.variants(task.questions[0][1], task.max_messages):
-            tell(variant.name)
-            found.append(for_target(variant.name, [variant], promise, task))
-    else:
-        chosen = choose_variants(task, promise)
-        name = "; ".join(variant.name for variant in chosen)
-        tell(name)
-        found.append(for_target(name, chosen, promise, task))
+
+    def calibrate(name: str, chosen: Sequence[Variant]) -> Candidate | None:
+        return for_target(name, chosen, promise, task)
+
+    found = _weigh(task, promise, calibrate, tell)
     tell("local")
-    return [*(one for one in found if one is not None), for_local_target(promise, task)]
+    return [*found, for_local_target(promise, task)]
 
 
 def _meeting_error(
@@ -166,17 +173,41 @@ def _meeting_error(
 ) -> list[Candidate]:
     """Return every candidate with so small an error."""
     needed = error.standard_error(task.reports)
-    if len(task.questions) == 1:
-        choices = [[one] for one in task.variants(task.questions[0][1], task.max_messages)]
-    else:
-        choices = [choose_variants(task, (1.0, delta))]
-    found = []
+
+    def calibrate(name: str, chosen: Sequence[Variant]) -> Candidate | None:
+        return for_error(name, chosen, needed, delta, task)
+
+    return _weigh(task, (1.0, delta), calibrate, tell)
+
+
+def _weigh(
+    task: Task,
+    promise: tuple[float, float],
+    calibrate: Callable[[str, Sequence[Variant]], Candidate | None],
+    tell: Callable[[str], None],
+) -> list[Candidate]:
+    """Return all candidates of one question; of a survey the first that meets all wishes.
+
+    Where signed decoys were chosen for a survey and do not fit after all, one without is sought.
+    """
+    survey = len(task.questions) > 1
+    choices = (
+        (choose_variants(task, promise, clear=clear) for clear in (True, False))
+        if survey
+        else ([one] for one in task.variants(task.questions[0][1], task.max_messages))
+    )
+    found: list[Candidate] = []
     for chosen in choices:
         name = "; ".join(variant.name for variant in chosen)
         tell(name)
-        one = for_error(name, chosen, needed, delta, task)
-        if one is not None:
-            found.append(one)
+        try:
+            one = calibrate(name, chosen)
+        except InvalidInput:
+            # Parameters beyond what its protocol can have: no candidate.
+            continue
+        found += [one] if one is not None else []
+        if survey and one is not None and not one.ruled_out:
+            break
     return found
 
 
@@ -206,7 +237,7 @@ def _epsilons_of_shares(chosen: Candidate, rounds: int) -> tuple[tuple[Fraction,
     found, least = [], chosen.epsilon
     for share in HONEST_SHARES:
         crowd = max(1, math.floor(chosen.crowd * share))
-        if _is_slow(total_of(chosen.parts, crowd, rounds)):
+        if total_of(chosen.parts, crowd, rounds).takes_minutes:
             found.append((share, math.inf))
             continue
         guess = chosen.epsilon / math.sqrt(float(share))
@@ -214,22 +245,6 @@ def _epsilons_of_shares(chosen: Candidate, rounds: int) -> tuple[tuple[Fraction,
         least = max(least, own)
         found.append((share, least))
     return tuple(found)
-
-
-def _is_slow(mechanism: Mechanism) -> bool:
-    """Return whether it takes minutes to say what is left of the answers among fewer users.
-
-    The noise of signed decoys is then two-dimensional: a number moves it by many steps, and many
-    rounds of it have no quick way.
-    """
-    if isinstance(mechanism, Shortened):
-        return _is_slow(mechanism.inner)
-    if isinstance(mechanism, SignedDecoys):
-        return mechanism.share < 1 and mechanism.steps > 1
-    if isinstance(mechanism, Composition):
-        inner = [part.inner if isinstance(part, Shortened) else part for part, _ in mechanism.parts]
-        return any(isinstance(part, SignedDecoys) and part.share < 1 for part in inner)
-    return False
 
 
 def _nothing(
@@ -269,21 +284,19 @@ def _works(task: Task, target: Target | None, error: Error | None) -> bool:
         ):
             alone = replace(task, questions=((name, question),))
             mu = gaussian_mu(*promise) / math.sqrt(task.exposures)
-            slots = sum(
-                part.slots for part in tuned_parts([variant], mu, promise, task.users, alone)
-            )
-            if slots > task.max_messages:
+            parts = tuned_parts([variant], mu, promise, task.users, alone)
+            if sum(part.sealed_messages for part in parts) > task.max_messages:
                 return False
         found = _meeting_target(task, promise, _silent)
     else:
         assert error is not None  # noqa: S101 - one of the two is always given
         found = _meeting_error(task, error, default_delta(task.users), _silent)
-    return any(one.grants(task) and one.crowd > 1 for one in found)
+    return any(not one.ruled_out and one.crowd > 1 for one in found)
 
 
 def _with_other_wishes(task: Task, found: list[Candidate]) -> list[str]:
     """Return what the other wishes would have to be, where nothing but they is in the way."""
-    short = [one for one in found if not one.too_many_messages and one.crowd > 1]
+    short = [one for one in found if one.analyzer_operations <= task.max_messages and one.crowd > 1]
     local = min((one.local_epsilon for one in short), default=math.inf)
     influence = min((one.influence for one in short), default=math.inf)
     hints = []

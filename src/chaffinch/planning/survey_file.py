@@ -49,8 +49,9 @@ delta = 1e-8
 # honest = 1.0          # the share of all reports that you expect to be honest
 # max_messages = 64     # how many messages one report may hold
 # local_epsilon = 4     # the most that may be left if shuffler and analyzer collude; "none":
-                        # nothing need be left, and the count is nearly as exact as a centre's
+                        # nothing need be left
 # influence = 2         # the most that one dishonest report may move a count, in people
+# anyway = true         # also plan what is of no use: no protection, or an error like the crowd
 
 [questions.browser]
 kind = "choice"
@@ -122,6 +123,7 @@ class _File(Strict):
     max_messages: Annotated[int, Field(ge=1)] = MOST_MESSAGES
     local_epsilon: Annotated[float, Field(gt=0)] | Literal["none"] | None = None
     influence: Annotated[float, Field(gt=0)] | None = None
+    anyway: bool = False
     questions: Annotated[dict[str, Any], Field(min_length=1)]
 
 
@@ -139,11 +141,13 @@ class SurveyFile:
     max_messages: int = MOST_MESSAGES
     local_epsilon: float | None = None
     influence: float | None = None
+    anyway: bool = False
+    """Whether a plan of no use is wanted too."""
     columns: dict[str, str] = field(default_factory=dict)
     """The column that answers a question, where it has another name."""
 
-    def plan(self, progress: Callable[[str], None] | None = None) -> Plan:
-        """Return the plan that fits best."""
+    def plan(self, progress: Callable[[str], None] | None = None, *, anyway: bool = False) -> Plan:
+        """Return the plan that fits best; with ``anyway`` also one of no use."""
         return plan(
             self.survey,
             users=self.users,
@@ -155,6 +159,7 @@ class SurveyFile:
             max_messages=self.max_messages,
             local_epsilon=self.local_epsilon,
             influence=self.influence,
+            anyway=anyway or self.anyway,
             progress=progress,
         )
 
@@ -285,6 +290,7 @@ def _built(head: _File, questions: dict[str, Question], columns: dict[str, str])
         max_messages=head.max_messages,
         local_epsilon=math.inf if head.local_epsilon == "none" else head.local_epsilon,
         influence=head.influence,
+        anyway=head.anyway,
         columns=columns,
     )
 

@@ -127,6 +127,11 @@ class Composition(Mechanism):
         return "upper-bound"
 
     @property
+    def takes_minutes(self) -> bool:
+        """Return whether a part has no quick way."""
+        return any(mechanism.takes_minutes for mechanism, _ in self.parts)
+
+    @property
     def profile_floor(self) -> float:  # type: ignore[override]
         """Return the delta below which nothing is proven of these rounds."""
         return max(1e-15, 4.0 * self._infinite)

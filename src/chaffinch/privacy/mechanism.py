@@ -65,6 +65,11 @@ class Mechanism(ABC):
         return self
 
     @property
+    def takes_minutes(self) -> bool:
+        """Return whether no quick way to its delta is known: a plan then claims nothing of it."""
+        return False
+
+    @property
     def rounds(self) -> tuple[tuple[Mechanism, int], ...]:
         """Return independent mechanisms, each with how often, that together are this one.
 

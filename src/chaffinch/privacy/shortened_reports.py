@@ -50,6 +50,11 @@ class Shortened(Mechanism):
         return self.inner.neighbours
 
     @property
+    def takes_minutes(self) -> bool:
+        """Return whether the inner mechanism has no quick way."""
+        return self.inner.takes_minutes
+
+    @property
     def view(self) -> str:  # type: ignore[override]
         """Return the view of the inner mechanism."""
         return self.inner.view

@@ -49,12 +49,12 @@ def protocol_variants(
 ) -> list[Variant]:
     """Return every way to protect a question within a number of messages per report.
 
-    ``clear``: also those that are weighed only where no local protection is wished for.
+    ``clear``: also those whose reports show the answer to who sees them alone.
     """
     return [
         variant
         for protocol in PROTOCOLS
-        if question.shape in protocol.shapes and (clear or not protocol.only_by_wish)
+        if question.shape in protocol.shapes and (clear or not protocol.clear)
         for variant in protocol.variants(question, most_messages)
     ]
 

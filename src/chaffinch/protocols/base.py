@@ -119,8 +119,8 @@ class Protocol(ABC):
     model: ClassVar[type[ProtocolModel]]
     sizes_tell_noise: ClassVar[bool] = False
     """Whether who knows the number of messages of each report knows more than from their sum."""
-    only_by_wish: ClassVar[bool] = False
-    """Whether the planner weighs it only where no local protection is wished for."""
+    clear: ClassVar[bool] = False
+    """Whether a report shows its answer to who sees it alone: no candidate where that matters."""
 
     # -------------------------------------------------------------------- what is sent
 

@@ -74,6 +74,7 @@ class Decoys(Protocol):
     decoy_rate: Fraction
 
     kind: ClassVar[str] = "decoys"
+    clear: ClassVar[bool] = True
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice")
     model: ClassVar[type[ProtocolModel]] = DecoysModel
 

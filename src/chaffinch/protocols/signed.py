@@ -154,7 +154,7 @@ class Signed(Protocol):
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice", "flags", "number")
     model: ClassVar[type[ProtocolModel]] = SignedModel
     sizes_tell_noise: ClassVar[bool] = True
-    only_by_wish: ClassVar[bool] = True
+    clear: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checks.whole("number of users that noise is cut for", self.cut_for, least=1)
@@ -221,11 +221,11 @@ class Signed(Protocol):
     def influence(self, question: Question, slots: int) -> float:
         """Return by how much one report can move a count, or how many ranges a sum.
 
-        Where a no is a minus, a report of pluses alone also takes the minuses of an honest one.
+        All its messages can have the sign that its honest answer has not, and that answer is
+        missing too: of a bit the other way round, of a choice at a value that is held.
         """
-        gain = self.noise(question).gain
-        most = slots * self.weights[0]
-        return (most + self.resolution * (gain - 1)) / gain / self.resolution
+        most = slots * self.weights[0] + self.resolution
+        return most / self.noise(question).gain / self.resolution
 
     def concentrated(self, question: Question, factor: Fraction) -> Signed:
         """Return the same noise cut for fewer users, with room for nearly all of it."""
@@ -477,7 +477,8 @@ def _variant(split: float) -> Variant:
     def make(setting: Setting, mu: float) -> Signed:
         shape = setting.question.shape
         values = 1 if shape == "bit" else len(answer_labels(setting.question))
-        goal, allowed = SignedGoal(split, mu, setting.delta), _dropped(setting)
+        goal = SignedGoal(split, mu, setting.delta, ways=2 if shape == "choice" else 1)
+        allowed = _dropped(setting)
         ratio, flood = tune_signed(goal, values / setting.crowd, _MOST_ROOM, allowed)
         found = Signed(ratio, flood, setting.crowd, 0)
         room = _messages(found, values).size_within(allowed, most=2 * _MOST_ROOM)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -89,6 +89,8 @@ class SignedGoal:
     split: float
     mu: float
     delta: float
+    ways: int = 1
+    """At how many values of a changed answer all noise can be missing."""
 
     @property
     def epsilon(self) -> float:
@@ -115,7 +117,7 @@ def tune_signed(
     may be too small with the chance ``cutting``. The flood has the rates s·g^k/k for bursts of
     k = 1 … K pairs, and g = c·e^(2.7/K), which was found to be near the best for every K tried.
     """
-    rough = SignedGoal(goal.split, _two_digits(goal.mu), _two_digits(goal.delta))
+    rough = replace(goal, mu=_two_digits(goal.mu), delta=_two_digits(goal.delta))
     longest = _longest_burst(rough, _two_digits(scale), spare, _two_digits(cutting))
     return _exact(goal.ratio, _flood(goal, longest))
 
@@ -171,7 +173,7 @@ def _least_flood(goal: SignedGoal) -> float:
     With a share g the view has no noise at all with chance ((1 − ratio)·e^(−total))^g, about, and
     then it shows the answer, whatever epsilon is.
     """
-    return math.log(1.25 / goal.delta) / _LEAST_SHARE + math.log1p(-goal.ratio)
+    return math.log(1.25 * goal.ways / goal.delta) / _LEAST_SHARE + math.log1p(-goal.ratio)
 
 
 def _rough_delta(goal: SignedGoal, flood: NDArray[np.float64]) -> float:

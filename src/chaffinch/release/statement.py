@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from chaffinch.planning.explanation import right_guesses
+from chaffinch.planning.explanation import right_guesses, useless_promise
 from chaffinch.privacy import Guarantee
 from chaffinch.rounding import percent_text, promise_text
 
@@ -130,12 +130,15 @@ class Statement:
 def promise_sentence(guarantee: Guarantee, *, unit: str, guess: str, seen: str) -> str:
     """Return who is protected and how well: a ``guess`` before and after something is ``seen``.
 
-    The number of right guesses is rounded up.
+    The number of right guesses is rounded up. A promise that protects nobody starts with a warning.
     """
+    warning = "".join(
+        f"Warning: {words} " for words in useless_promise(guarantee.epsilon, guarantee.delta)
+    )
     right = right_guesses(guarantee.epsilon, guarantee.delta)
     return (
-        f"Protected is {unit}. Of 100 guessers who try to tell {guess}, 50 are right by tossing "
-        f"a coin; after seeing {seen}, at most {right} of 100 are right."
+        f"{warning}Protected is {unit}. Of 100 guessers who try to tell {guess}, 50 are right by "
+        f"tossing a coin; after seeing {seen}, at most {right} of 100 are right."
     )
 
 

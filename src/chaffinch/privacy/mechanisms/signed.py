@@ -54,7 +54,7 @@ _LEAST_RATIO = Fraction(1, 2**64)
 """Ratios lie so far from 0 and 1 at least: what a device can draw."""
 _MOST_CELLS = 3_000_000
 """Outcomes of the two-dimensional law, or of all laws of a number together, that are kept."""
-_FIRST_TAIL, _FIRST_TAIL_OF_SHARE = Wide(1e-40), Wide(1e-12)
+_FIRST_TAIL, _FIRST_TAIL_OF_SHARE, _TAIL_OF_BOUND = Wide(1e-40), Wide(1e-12), Wide(1e-20)
 _INSTANCE_TAIL, _INSTANCE_ERROR = Wide(1e-20), 1e-13
 """What ``instance`` promises of its masses."""
 
@@ -125,6 +125,11 @@ class SignedDecoys(Mechanism):
         """Return infinity: a clear report hides nothing from who sees its sender."""
         return math.inf
 
+    @property
+    def takes_minutes(self) -> bool:
+        """Return whether a number has fewer honest users: many changes of a two-dimensional law."""
+        return self.share < 1 and self.steps > 1
+
     # -------------------------------------------------------------------- the profile
 
     def delta(self, epsilon: float) -> Bracket:
@@ -138,11 +143,33 @@ class SignedDecoys(Mechanism):
 
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return both ends of delta at many epsilons."""
-        powers = _powers(np.asarray(epsilons, dtype=np.float64))
         tail = _FIRST_TAIL if self.share == 1 else _FIRST_TAIL_OF_SHARE
+        return self._bracket(epsilons, tail, width=1e-13)
+
+    def delta_bound(self, epsilon: float) -> float:
+        """Return an upper end of delta that may be a ten-thousandth too large."""
+        return float(self.profile_bound(np.array([checks.epsilon(epsilon)]))[0])
+
+    def profile_bound(self, epsilons: Floats) -> Floats:
+        """Return upper ends of delta that may be a ten-thousandth too large."""
+        if self.share == 1:
+            return self.profile(epsilons)[1]
+        # Two-dimensional laws take long; one that leaves out a little more is soon done.
+        return self._bracket(epsilons, _TAIL_OF_BOUND, width=1e-4)[1]
+
+    def profile_end(self) -> float:
+        """Return about the epsilon where delta falls below the profile's floor."""
+        if self.share == 1 or self._always >= self.profile_floor:
+            return super().profile_end()
+        floor = self.profile_floor
+        return find_crossing(self.delta_bound, floor, top=math.inf, tolerance=1e-2)[1]
+
+    def _bracket(self, epsilons: Floats, tail: Any, width: float) -> tuple[Floats, Floats]:
+        """Return both ends; what laws leave out is at most so small a part of the upper one."""
+        powers = _powers(np.asarray(epsilons, dtype=np.float64))
         low, high = self._ends(powers, tail)
-        while tail > LEAST_TAIL and (least := high.min()) * Wide(1e-13) < tail and least > 1e-306:
-            tail = max(min(least * Wide(1e-14), tail * tail), LEAST_TAIL)
+        while tail > LEAST_TAIL and (least := high.min()) * Wide(width) < tail and least > 1e-306:
+            tail = max(min(least * Wide(width) / 10, tail * tail), LEAST_TAIL)
             try:
                 low, high = self._ends(powers, tail)
             except GuaranteeNotProven:
@@ -235,14 +262,35 @@ class SignedDecoys(Mechanism):
         """Return both ends from the two-dimensional law of D and W."""
         least, most = _around(np.ones(1, dtype=Wide), powers, gamma(8.0))
         low, high = np.zeros(len(least), dtype=Wide), np.zeros(len(least), dtype=Wide)
-        # With equal ratios the law is its own mirror image.
-        orders = (1,) if self.plus_ratio == self.minus_ratio else (1, -1)
-        for moved in range(1, self.steps + 1):
-            for order in orders:
-                count_step("sums over noise")
-                found = _share_parts(self, moved, order, tail).ends(least, most)
-                low, high = np.maximum(low, found[0]), np.maximum(high, found[1])
+        for one, other in self._changes():
+            count_step("sums over noise")
+            found = _share_parts(self, one, other, tail).ends(least, most)
+            low, high = np.maximum(low, found[0]), np.maximum(high, found[1])
         return low, high
+
+    def _changes(self) -> list[tuple[int, int]]:
+        """Return what an answer can add to plus − minus before and after a change, in steps."""
+        changes = [(moved, -moved) for moved in range(1, self.steps + 1)]
+        # With equal ratios the law is its own mirror image.
+        return changes if self.plus_ratio == self.minus_ratio else _both_ways(changes)
+
+    @property
+    def rounds(self) -> tuple[tuple[Mechanism, int], ...]:
+        """Return a choice among fewer users as two values, each with an answer more or less.
+
+        The pair of laws of a choice is the product of these two pairs, in opposite order. The
+        composition takes the worse order of each, and sums of products are what takes long.
+        """
+        if self.question != "choice" or self.share == 1:
+            return ((self, 1),)
+        value = _OneValue(
+            question="choice",
+            plus_ratio=self.plus_ratio,
+            minus_ratio=self.minus_ratio,
+            flood=self.flood,
+            share=self.share,
+        )
+        return ((value, 2),)
 
     def _joint(self, tail: Any) -> tuple[WideArray, Doubt]:
         """Return P[D = k, W = t] with rows k = −K … K, and how far it is off.
@@ -328,6 +376,24 @@ class SignedDecoys(Mechanism):
         """Return what covers the number of messages."""
         rates = tuple(rate * self.share for rate in self.flood)
         return Flood(rates, self.plus_ratio * self.minus_ratio)
+
+
+class _OneValue(SignedDecoys):
+    """One value of a choice by itself, among fewer users: somebody who holds it comes, or goes."""
+
+    def _ends(self, powers: _Powers, tail: Any) -> tuple[WideArray, WideArray]:
+        return self._ends_of_share(powers, tail)
+
+    def _changes(self) -> list[tuple[int, int]]:
+        return _both_ways([(1, 0)])
+
+    @property
+    def rounds(self) -> tuple[tuple[Mechanism, int], ...]:
+        return ((self, 1),)
+
+
+def _both_ways(changes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [*changes, *((other, one) for one, other in changes)]
 
 
 def _check_ratio(name: str, value: object) -> Fraction:
@@ -450,11 +516,10 @@ def _shifted(joint: WideArray, one: int, other: int) -> tuple[WideArray, WideArr
 
 
 @lru_cache(maxsize=8)
-def _share_parts(mechanism: SignedDecoys, moved: int, order: int, tail: Any) -> PositiveParts:
-    """Return what is seen of two answers, one ``moved`` steps above the other, in either order."""
+def _share_parts(mechanism: SignedDecoys, one: int, other: int, tail: Any) -> PositiveParts:
+    """Return what is seen of two answers that add so much to plus − minus."""
     joint, doubt = mechanism._joint(tail)  # noqa: SLF001 - its other half
-    views = _shifted(joint, moved, -moved)[::order]
-    return PositiveParts.of(views[0], views[1], doubt)
+    return PositiveParts.of(*_shifted(joint, one, other), doubt)
 
 
 @lru_cache(maxsize=2)
@@ -467,11 +532,15 @@ def _joint_law(
     plus, error = negative_binomial_masses(mechanism.plus_ratio, mechanism.share, reach + short)
     minus, _ = negative_binomial_masses(mechanism.minus_ratio, mechanism.share, reach + short)
     joint = np.empty((2 * reach + 1, window), dtype=Wide)
-    for place in range(-reach, reach + 1):
+    for place in range(reach + 1):
         count_step("rows of noise")
-        up_by, down_by = max(place, 0), max(-place, 0)
-        pairs = plus[up_by : up_by + short] * minus[down_by : down_by + short]
-        joint[place + reach] = np.convolve(pairs, flood)[:window]
+        pairs = plus[place : place + short] * minus[:short]
+        joint[reach + place] = np.convolve(pairs, flood)[:window]
+        if place and mechanism.plus_ratio != mechanism.minus_ratio:
+            pairs = plus[:short] * minus[place : place + short]
+            joint[reach - place] = np.convolve(pairs, flood)[:window]
+        else:
+            joint[reach - place] = joint[reach + place]
     # One tail each for Z⁺ and Z⁻ above the reach, min(Z⁺, Z⁻) above it, W beyond the window.
     missing = 4 * Wide(tail)
     # Masses that underflow are off by a smallest float for every factor that they have.
