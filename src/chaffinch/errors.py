@@ -184,7 +184,7 @@ class UselessPlan(NoPlanFound):
     def __init__(self, warnings: Sequence[str]) -> None:
         super().__init__(
             f"The plan must be of use. Got one with a warning: {' '.join(warnings)}",
-            hint="ask more people, or for another epsilon; `--anyway` (anyway=True) makes it all the same",
+            hint="ask more people, or for another epsilon; `--anyway` (anyway=True) makes it still",
             details={"warnings": list(warnings)},
         )
 
