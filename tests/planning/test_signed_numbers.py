@@ -59,7 +59,7 @@ def test_a_number_is_nearly_as_exact_as_from_a_centre(way: int, users: int, digi
     assert isinstance(protocol, Signed)
     assert len(protocol.digits) == digits
     assert CENTRAL < found.error <= 1.5 * CENTRAL
-    assert not found.too_many_messages
+    assert not found.ruled_out
     assert found.messages <= 55
 
 

@@ -50,7 +50,8 @@ class Task:
     ) -> list[Variant]:
         """Return the ways to protect a question that are weighed, without ``clear`` ones if so."""
         clear = clear and (self.local_epsilon is None or math.isinf(self.local_epsilon))
-        return protocol_variants(question, most_messages, clear=clear)
+        wished = self.local_epsilon == math.inf
+        return protocol_variants(question, most_messages, clear=clear, wished=wished)
 
     def ruled_out(self, one: Candidate) -> list[str]:
         """Return which wishes a candidate does not meet, in words."""

@@ -45,16 +45,19 @@ PROTOCOLS: tuple[type[Protocol], ...] = (
 
 
 def protocol_variants(
-    question: Question, most_messages: int, *, clear: bool = False
+    question: Question, most_messages: int, *, clear: bool = False, wished: bool = False
 ) -> list[Variant]:
     """Return every way to protect a question within a number of messages per report.
 
-    ``clear``: also those whose reports show the answer to who sees them alone.
+    ``clear``: also those whose reports show the answer to who sees them alone; ``wished``: also
+    those that are taken only where somebody said that this does not matter.
     """
     return [
         variant
         for protocol in PROTOCOLS
-        if question.shape in protocol.shapes and (clear or not protocol.clear)
+        if question.shape in protocol.shapes
+        and (clear or not protocol.clear)
+        and (wished or not protocol.only_by_wish(question))
         for variant in protocol.variants(question, most_messages)
     ]
 

@@ -268,6 +268,11 @@ class Protocol(ABC):
     # -------------------------------------------------------------------- for planner and people
 
     @classmethod
+    def only_by_wish(cls, question: Question) -> bool:  # noqa: ARG003
+        """Return whether this is weighed only where nothing need be left of a single report."""
+        return False
+
+    @classmethod
     @abstractmethod
     def variants(cls, question: Question, most_messages: int) -> Sequence[Variant]:
         """Return the ways to tune this protocol for a question of a shape that it carries.

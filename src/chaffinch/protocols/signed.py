@@ -414,6 +414,11 @@ class Signed(Protocol):
     # -------------------------------------------------------------------- for planner and people
 
     @classmethod
+    def only_by_wish(cls, question: Question) -> bool:
+        """Return whether it is a number: its reports are long, and fewer honest users a riddle."""
+        return question.shape == "number"
+
+    @classmethod
     def variants(cls, question: Question, most_messages: int) -> Sequence[Variant]:
         """Return ways to part epsilon between the count and the flood.
 
