@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from chaffinch.errors import ChaffinchError, InvalidInput, Reason, StorageFault
 from chaffinch.outputs import handing_out, waiting
 from chaffinch.outputs.handing_out import Bill, finish_waiting, hand_out_files
 from chaffinch.storage import locks
+from chaffinch.storage.files import give_name
 from chaffinch.storage.leftovers import alone_in
 
 BILL = Bill("payer", "plan", "key", "subject", pay=lambda: None, paid=lambda: True)
@@ -276,6 +278,51 @@ def test_an_input_is_not_replaced_even_if_it_was_there_before(
     assert (first.exists(), second.read_text()) == (False, "a table")
     assert len(finish_waiting([first], lambda _: True)) == 1
     assert second.read_text() == "a release"
+
+
+def test_what_nobody_pays_for_is_not_finished_but_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process was killed before it could remove it: whoever asked makes it again."""
+    target = tmp_path / "release.json"
+    note = waiting_file(target, monkeypatch).with_name("waiting.json")
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"payer": ""}))
+    assert finish_waiting([target], lambda _: True) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nobody_names_files_while_waiting_ones_are_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "release.json"
+    waiting_file(target, monkeypatch)
+    tried = []
+
+    def name(*words: Any, **more: Any) -> None:
+        with pytest.raises(StorageFault, match="in use"), alone_in(tmp_path, "naming", patience=0):
+            pass
+        tried.append(words)
+        give_name(*words, **more)
+
+    monkeypatch.setattr(waiting, "give_name", name)
+    assert len(finish_waiting([target], lambda _: True)) == 1
+    assert len(tried) == 1
+
+
+def test_a_pipe_gets_what_is_paid_for_when_the_files_have_their_names(tmp_path: Path) -> None:
+    target, pipe, seen = tmp_path / "release.json", tmp_path / "pipe", []
+    os.mkfifo(pipe)
+
+    def read() -> None:
+        seen.append((pipe.read_text(), target.read_text()))
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    writers = {one: lambda path: path.write_text("a release") for one in (pipe, target)}
+    hand_out_files(writers, BILL)
+    reader.join(60)
+    assert seen == [("a release", "a release")]
+    assert pipe.is_fifo()
 
 
 def test_two_that_wait_for_one_place_do_not_replace_each_other(
