@@ -57,6 +57,21 @@ def within_a_minute(line: str) -> str:
     return f"export -f chaffinch; timeout 60 bash -c '{line}'"
 
 
+def test_a_batch_that_comes_while_a_table_is_read_stays(shell: Shell, folder: Path) -> None:
+    """An encoding waits for its table; a shuffle ends meanwhile, and has the same output."""
+    made = f"chaffinch encode people.csv {P} -q -o e.parquet && mkfifo table"
+    assert shell(made, folder).returncode == 0
+    line = (
+        f"chaffinch encode table --format csv {P} -o x.parquet & exec 3> table; "
+        f"chaffinch shuffle e.parquet {P} -o x.parquet -q && sha256sum x.parquet; "
+        "cat people.csv >&3; exec 3>&-; wait $!; echo $?; sha256sum x.parquet"
+    )
+    done = shell(within_a_minute(line), folder)
+    first, code, second = done.stdout.splitlines()
+    assert (code, first) == ("2", second), done.stderr
+    assert "another file than one with messages" in done.stderr
+
+
 def test_a_release_to_a_named_pipe(shell: Shell, folder: Path) -> None:
     made = f"chaffinch encode people.csv {P} -q | chaffinch shuffle {P} -o s.parquet"
     assert shell(f"{made} && mkfifo r.json", folder).returncode == 0

@@ -152,6 +152,23 @@ def test_who_was_alone_removes_no_lock_but_its_own(tmp_path: Path) -> None:
     after.__exit__(None, None, None)
 
 
+def test_a_stop_while_a_lock_is_removed_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, stops = Path.unlink, list[Path]()
+
+    def unlink(path: Path) -> None:
+        if not stops:
+            stops.append(path)
+            raise KeyboardInterrupt
+        real(path)
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    with pytest.raises(KeyboardInterrupt), alone_in(tmp_path, "run"):
+        pass
+    assert (len(stops), listing(tmp_path)) == (1, [])
+
+
 def test_only_names_of_our_own_are_removed(tmp_path: Path) -> None:
     hexadecimal = "0123456789abcdef"
     kept = ["a.part", f"a.{hexadecimal}.part", f".a.{hexadecimal}.parts", f".{hexadecimal}.part"]

@@ -39,7 +39,8 @@ STOPPED = 130
 _PATIENCE = 60
 """Seconds after which a command that does not end is taken to wait for ever."""
 _NAMING = {"os.rename", "os.link", "os.mkdir"}
-_REMOVING = {"os.remove", "os.rmdir", "os.chmod", "os.truncate"}
+_REMOVING = {"os.remove", "os.rmdir"}
+_WITHOUT_SPACE = _REMOVING | {"os.chmod", "os.truncate"}
 _WRITABLE = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
@@ -67,6 +68,8 @@ class Ended:
     """Whether a result was opened for writing under the name it has when it is whole."""
     said: str = ""
     """The end of what it said, if it failed."""
+    removing: tuple[int, ...] = ()
+    """Which steps remove a file or a folder."""
 
 
 def run(words: Sequence[str], results: Collection[str], fault: Fault | None = None) -> Ended:
@@ -91,10 +94,11 @@ def run(words: Sequence[str], results: Collection[str], fault: Fault | None = No
         told = pipe.read()
     killed = os.WIFSIGNALED(status)
     assert not (killed and os.WTERMSIG(status) == signal.SIGALRM), ("hangs", words, said)
-    steps = told.lstrip(b"x!") or b"0"
+    steps, removing = json.loads(told.lstrip(b"x!") or b"[0, []]")
     ending = None if killed else os.WEXITSTATUS(status)
     reached = b"x" in told if fault.after is None else killed or ending == STOPPED
-    return Ended(ending, reached, int(steps), seconds, b"!" in told, said if ending else "")
+    said = said if ending else ""
+    return Ended(ending, reached, steps, seconds, b"!" in told, said, tuple(removing))
 
 
 def _live(
@@ -107,7 +111,7 @@ def _live(
         signal.alarm(_PATIENCE)
         watched = _watch(fault, results, pipe)
         code = main(list(words))
-        os.write(pipe, b"%d" % watched.count)
+        os.write(pipe, json.dumps([watched.count, watched.removing]).encode())
     except BaseException:  # noqa: BLE001 - whoever looks is told, and the parent fails
         sys.excepthook(*cast("Any", sys.exc_info()))
     finally:
@@ -160,6 +164,7 @@ class _Steps:
 
     def __init__(self, fault: Fault, results: Collection[str], pipe: int) -> None:
         self.count = 0
+        self.removing: list[int] = []
         self._fault, self._results, self._pipe = fault, results, pipe
 
     def reach(self, *, writing: int = 0, needs_space: bool = True) -> int:
@@ -194,7 +199,9 @@ class _Steps:
             self.reach()
         elif event in _NAMING:
             self.reach()
-        elif event in _REMOVING:
+        elif event in _WITHOUT_SPACE:
+            if event in _REMOVING:
+                self.removing.append(self.count + 1)
             self.reach(needs_space=False)
 
 

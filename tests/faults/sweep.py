@@ -272,13 +272,20 @@ def warm_up(folder: Path, verbs: Sequence[str]) -> None:
             assert main(words) == 0, words
 
 
-def at_steps(total: int, most: int) -> Iterator[Fault]:
-    """Yield kills at all steps, or at so many of them, and as many other faults."""
+def at_steps(ended: steps.Ended, most: int) -> Iterator[Fault]:
+    """Yield kills at all steps, or at so many of them, and as many other faults.
+
+    Where all steps have their turn, a step that removes something gets every signal: whoever is
+    asked to end there must still remove it.
+    """
     kinds = itertools.cycle(("terminate", TORN, "hang up", FULL, "interrupt"))
-    every = max(1, total // most)
-    for step in range(1 + every // 2, total + 1, every):
+    every = max(1, ended.steps // most)
+    for step in range(1 + every // 2, ended.steps + 1, every):
         yield Fault("kill", step)
-        yield Fault(next(kinds), step)
+        if every == 1 and step in ended.removing:
+            yield from (Fault(kind, step) for kind in ("terminate", "hang up", "interrupt"))
+        else:
+            yield Fault(next(kinds), step)
 
 
 def at_moments(seconds: float) -> Iterator[Fault]:
@@ -306,7 +313,7 @@ def sweep(name: str, folder: Path, most: int, kills: int) -> dict[str, int]:
     failed: list[str] = []
     happened: Counter[str] = Counter()
     moments = itertools.islice(at_moments(ended.seconds), 10 * kills)
-    for number, fault in enumerate(itertools.chain(at_steps(ended.steps, most), moments)):
+    for number, fault in enumerate(itertools.chain(at_steps(ended, most), moments)):
         if fault.after is not None and happened.total() - happened[FULL] >= kills:
             break
         try:

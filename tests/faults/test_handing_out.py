@@ -21,8 +21,7 @@ import pytest
 from chaffinch.errors import ChaffinchError, InvalidInput, Reason, StorageFault
 from chaffinch.outputs import handing_out, waiting
 from chaffinch.outputs.handing_out import Bill, finish_waiting, hand_out_files
-from chaffinch.storage import locks
-from chaffinch.storage.files import give_name
+from chaffinch.storage import files, locks
 from chaffinch.storage.leftovers import alone_in
 
 BILL = Bill("payer", "plan", "key", "subject", pay=lambda: None, paid=lambda: True)
@@ -125,7 +124,7 @@ def test_what_nobody_paid_for_does_not_wait(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(waiting, "give_name", stop)
+    monkeypatch.setattr(waiting, "give_checked_name", stop)
     with pytest.raises(KeyboardInterrupt):
         hand_out_files({tmp_path / "release.json": lambda path: path.write_text("{}")})
     assert list(tmp_path.iterdir()) == []
@@ -210,7 +209,7 @@ def stop_when_paid(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(waiting, "give_name", stop)
+        patch.setattr(waiting, "give_checked_name", stop)
         with pytest.raises(Killed):
             hand_out_files({one: lambda path: path.write_text(content) for one in targets}, BILL)
 
@@ -302,9 +301,9 @@ def test_nobody_names_files_while_waiting_ones_are_finished(
         with pytest.raises(StorageFault, match="in use"), alone_in(tmp_path, "naming", patience=0):
             pass
         tried.append(words)
-        give_name(*words, **more)
+        files.give_checked_name(*words, **more)
 
-    monkeypatch.setattr(waiting, "give_name", name)
+    monkeypatch.setattr(waiting, "give_checked_name", name)
     assert len(finish_waiting([target], lambda _: True)) == 1
     assert len(tried) == 1
 
@@ -344,16 +343,15 @@ def test_two_at_once_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """The second one starts while the first has named one of two files."""
     targets = [tmp_path / "a.json", tmp_path / "b.json"]
     named, go_on = threading.Event(), threading.Event()
-    real = Path.replace
+    real = files.give_checked_name
 
-    def slow(place: Path, target: Path) -> Path:
-        found = real(place, target)
-        if target in targets and not named.is_set():
+    def slow(place: Path, target: Path, check: Callable[[Path], object]) -> None:
+        real(place, target, check)
+        if not named.is_set():
             named.set()
             assert go_on.wait(60)
-        return found
 
-    monkeypatch.setattr(Path, "replace", slow)
+    monkeypatch.setattr(waiting, "give_checked_name", slow)
 
     def write(content: str) -> None:
         hand_out_files({one: lambda path: path.write_text(content) for one in targets}, BILL)
@@ -379,6 +377,31 @@ def test_what_came_while_paying_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"a\.json"):
         hand_out_files({target: lambda path: path.write_text("a release")}, bill)
     assert target.read_text() == "another release"
+    target.unlink()
+    assert len(finish_waiting([target], lambda _: True)) == 1
+    assert target.read_text() == "a release"
+
+
+@pytest.mark.parametrize("before", [None, "an older release"])
+@pytest.mark.parametrize("new", [True, False])
+def test_what_came_in_the_last_moment_is_not_replaced(
+    before: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, new: bool
+) -> None:
+    """A shuffle puts its batch there between the last look at the place and the naming."""
+    target, real = tmp_path / "a.parquet", waiting._turn_back  # noqa: SLF001 - that moment
+    if before is not None and not new:
+        target.write_text(before)
+
+    def turn_back(path: Path, digest: str) -> None:
+        real(path, digest)
+        target.write_text("a batch")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(waiting, "_turn_back", turn_back)
+        with pytest.raises(StorageFault, match="exists already") as caught:
+            hand_out_files({target: lambda path: path.write_text("a release")}, BILL, new=new)
+    assert "nothing is lost" in caught.value.hint
+    assert target.read_text() == "a batch"
     target.unlink()
     assert len(finish_waiting([target], lambda _: True)) == 1
     assert target.read_text() == "a release"

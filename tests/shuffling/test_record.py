@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -9,14 +10,15 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from chaffinch import load_plan
 from chaffinch.engines.local import Local
 from chaffinch.errors import (
     BatchRepeated,
@@ -229,41 +231,105 @@ def test_shuffles_at_once_share_no_input(folder: Path) -> None:
     assert len({ENGINE.tally([path], PLAN).digest for path in made}) == 1
 
 
-def test_shuffles_at_once_to_one_name_lose_no_batch(folder: Path) -> None:
-    """The second one asks what stands there while the first is about to put its batch there."""
-    begun, go_on, refused = threading.Event(), threading.Event(), list[InvalidInput]()
+def encode_to(target: Path, meanwhile: Callable[[], object]) -> None:
+    """Encode to a file; something happens before it has its name."""
 
-    def wait(_done: int, total: int | None) -> None:
-        if total is not None:
-            begun.set()
-            assert go_on.wait(60)
+    def tell(_done: int, _total: int | None) -> None:
+        meanwhile()
 
-    def run_second() -> None:
-        try:
-            shuffle(folder, "b")
-        except InvalidInput as error:
-            refused.append(error)
+    ENGINE.encode(["v1"] * 20, PLAN, target, progress=tell)
 
-    first = threading.Thread(
-        target=ENGINE.shuffle,
-        args=([folder / "a"], PLAN, folder / "s"),
-        kwargs={"record": folder / "record", "progress": wait},
-    )
-    second = threading.Thread(target=run_second)
-    first.start()
-    assert begun.wait(60)
-    second.start()
-    ENGINE.encode(["v1"] * 20, PLAN, folder / "c")
-    shuffle(folder, "c", out="t")  # another name is free meanwhile
-    second.join(0.3)
-    go_on.set()
-    first.join(60)
-    second.join(60)
-    assert len(refused) == 1
+
+def shuffle_to(target: Path, meanwhile: Callable[[], object]) -> None:
+    """Shuffle to a file, with a record of its own, as another user; the same happens."""
+    own = target.with_name("own")
+    if not own.exists():
+        ENGINE.encode(["v1"] * 20, PLAN, own)
+    begun = list[int]()
+
+    def tell(_done: int, total: int | None) -> None:
+        if total is not None and not begun:
+            begun.append(total)
+            meanwhile()
+
+    record = target.with_name("second.record")
+    ENGINE.shuffle([own], PLAN, target, record=record, progress=tell)
+
+
+@pytest.mark.parametrize("verb", [encode_to, shuffle_to])
+@pytest.mark.parametrize("before", [None, b"", b"an older file"])
+def test_a_batch_that_came_meanwhile_is_not_replaced(
+    verb: Callable[..., None], before: bytes | None, folder: Path
+) -> None:
+    if before is not None:
+        (folder / "s").write_bytes(before)
+    with pytest.raises(InvalidInput, match="another file than one with messages"):
+        verb(folder / "s", lambda: shuffle(folder, "a"))
     with closing(MessageReader(folder / "s")) as reader:
-        assert (reader.start.name, 1, 1) in known(folder)
-    shuffle(folder, "b", out="u")
-    assert not list(folder.glob(".chaffinch-*"))
+        assert known(folder) == [(reader.start.name, 1, 1)]
+    verb(folder / "t", lambda: None)  # the same again, to another name
+    assert not list(folder.glob(".*"))
+
+
+@pytest.mark.parametrize("verb", [encode_to, shuffle_to])
+def test_a_plan_that_came_meanwhile_is_not_replaced(
+    verb: Callable[..., None], folder: Path
+) -> None:
+    with pytest.raises(InvalidInput, match="another file than a plan"):
+        verb(folder / "s", lambda: PLAN.save(folder / "s"))
+    assert load_plan(folder / "s").id == PLAN.id
+
+
+def test_encoding_to_a_batch_reads_nothing(folder: Path) -> None:
+    before = (folder / "a").read_bytes()
+    with pytest.raises(InvalidInput, match="another file than one with messages"):
+        encode_to(folder / "a", lambda: pytest.fail("something was read"))
+    assert (folder / "a").read_bytes() == before
+
+
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("before", [None, b""])
+def test_of_many_that_take_one_name_at_once_one_has_it(
+    before: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, links: bool
+) -> None:
+    """A file that all of them find and may replace is replaced once."""
+
+    def no_link(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "")
+
+    if not links:
+        monkeypatch.setattr(os, "link", no_link)
+
+    def refuse_content(place: Path) -> None:
+        if place.exists() and place.stat().st_size:
+            raise InvalidInput("output", "a new file", place.name)
+
+    def write(target: Path, ready: threading.Barrier, named: list[str]) -> None:
+        name = threading.current_thread().name
+        with suppress(InvalidInput):
+            with files.atomic(target, check=refuse_content) as file:
+                file.write(name.encode())
+                ready.wait(60)
+            named.append(name)
+
+    for number in range(20):
+        target, named = tmp_path / f"s{number}", list[str]()
+        if before is not None:
+            target.write_bytes(before)
+        given = (target, threading.Barrier(6), named)
+        threads = [threading.Thread(target=write, args=given) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert named == [target.read_text()]
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_the_same_batch_may_come_meanwhile(folder: Path) -> None:
+    """Whoever runs a shuffle again that seems to hang makes the same batch."""
+    shuffle_to(folder / "s", lambda: shuffle_to(folder / "s", lambda: None))
+    assert len(plans.read(folder / "s")) == 20
 
 
 # ------------------------------------------------------------------------------ the file

@@ -78,12 +78,16 @@ def message_target(
     replaceable: Kind | None = None,
 ) -> str:
     """Return where messages go; refuse a terminal, and a pipe that also carries JSON."""
+    from chaffinch.storage.leftovers import remove_leftovers
+
     found = _file_or_pipe(name)
     if found == "-" and as_json:
         raise InvalidInput("output", "a file when --json is given", "-", hint="add -o FILE")
     if found == "-" and sys.stdout.isatty():
         raise InvalidInput("output", "a file or a pipe", Plainly("a terminal"), hint="add -o FILE")
     if found != "-":
+        # One that was killed after its batch had its name leaves a second name for it.
+        remove_leftovers(Path(os.path.realpath(found)).parent)
         given = [one for one in inputs if one is not None]
         refuse_to_overwrite(found, inputs=given, replaceable=replaceable)
     return found

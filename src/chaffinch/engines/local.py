@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,15 +17,14 @@ from chaffinch import checks
 from chaffinch.analysis.tally import check_tally
 from chaffinch.encoding.bulk import answer_batches, encode_batch, find_columns
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.outputs.protected import Kind, kind_of
+from chaffinch.outputs.protected import Kind, kind_of, refuse_to_overwrite
 from chaffinch.parallel import Progress, cores, mapped
 from chaffinch.planning.plan import Plan
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling.on_disk import Buckets
 from chaffinch.shuffling.record import Record, usual_record
 from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import AnyPath, is_special
-from chaffinch.storage.leftovers import alone_in
+from chaffinch.storage.files import AnyPath
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.batches import BatchFacts, Codes, digest_of
 from chaffinch.wire.message_reader import MessageReader, Messages
@@ -70,6 +68,7 @@ class Local:
         """Read a table and write the messages of its reports; nothing is left of a failure.
 
         The messages are in no special order, but not shuffled: they are for the shuffler only.
+        A batch that stands where they are to go stays, also if it came meanwhile.
         """
         plan.verify()
         origin = Origin.of(plan, round)
@@ -123,24 +122,23 @@ class Local:
         ) as buckets:
             buckets.fill(messages.batches(), lambda done: tell(done, None))
             messages.check_crowd()
-            with _alone_at(target):
-                made = Record(kept).claim(
-                    list(messages.digests),
-                    messages.origin.facts("shuffled", messages.reports, messages.name),
-                    messages.counts,
-                    instead_of=_standing_batch(target),
-                )
-                with (
-                    _writer(target, messages.origin, "shuffled", made.name) as writer,
-                    closing(buckets.ordered()) as pieces,
-                ):
-                    writer.write(_NO_CODES, messages.reports)
-                    done = 0
-                    for codes in pieces:
-                        writer.write(codes.astype(np.uint32), 0)
-                        done += len(codes)
-                        tell(done, len(buckets))
-                    writer.expect(digest_of(made, messages.counts))
+            made = Record(kept).claim(
+                list(messages.digests),
+                messages.origin.facts("shuffled", messages.reports, messages.name),
+                messages.counts,
+                instead_of=_standing_batch(target),
+            )
+            with (
+                _writer(target, messages.origin, "shuffled", made.name) as writer,
+                closing(buckets.ordered()) as pieces,
+            ):
+                writer.write(_NO_CODES, messages.reports)
+                done = 0
+                for codes in pieces:
+                    writer.write(codes.astype(np.uint32), 0)
+                    done += len(codes)
+                    tell(done, len(buckets))
+                writer.expect(digest_of(made, messages.counts))
         Record(kept).finish(made.name)
         return writer.facts
 
@@ -179,6 +177,12 @@ def _unpack_rows(rows: Rows) -> Codes:
 
 
 def _writer(target: Any, origin: Origin, stage: str, name: str | None = None) -> MessageWriter:
+    """Return what writes a batch; a batch that stands there is replaced by the same one only."""
+
+    def check(place: Path) -> None:
+        if name is None or _standing_batch(place) != name:
+            refuse_to_overwrite(place)
+
     return MessageWriter(
         target,
         plan_id=origin.plan_id,
@@ -186,22 +190,8 @@ def _writer(target: Any, origin: Origin, stage: str, name: str | None = None) ->
         space=origin.codes,
         round=origin.round,
         name=name,
+        check=check,
     )
-
-
-def _alone_at(target: Any) -> AbstractContextManager[None]:
-    """Let one shuffle at a time ask what stands in a place, and put its batch there.
-
-    The lock is for the name and not for the folder: a large batch may take longer to write than
-    anybody waits who puts another file there.
-    """
-    if not isinstance(target, (str, os.PathLike)) or target == "-":
-        return nullcontext()
-    path = Path(os.path.realpath(target))
-    if is_special(path):
-        return nullcontext()
-    name = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]
-    return alone_in(path.parent, f"shuffle-{name}")
 
 
 def _standing_batch(target: Any) -> str | None:

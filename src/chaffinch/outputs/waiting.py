@@ -30,7 +30,7 @@ from chaffinch.storage.files import (
     TURNED,
     AnyPath,
     atomic,
-    give_name,
+    give_checked_name,
     keep_private,
     sync_folder,
     turn_round,
@@ -135,8 +135,13 @@ class Waiting:
         part, target = self.folder / file.name, self.folder.parent / file.becomes
         with suppress(FileNotFoundError):
             keep_private(part, target, stat.S_IMODE(part.stat().st_mode))
-        # An empty file holds nothing, and may be one that only took the name.
-        give_name(part, target, overwrite=not self.new or _is_empty(target))
+
+        def check(place: Path) -> None:
+            # An empty file holds nothing, and may be one that only took the name.
+            if _standing(place) not in ({""} if self.new else {"", file.before}):
+                raise FileExistsError(errno.EEXIST, "")
+
+        give_checked_name(part, target, check)
 
     @property
     def finish(self) -> str:

@@ -11,7 +11,7 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -20,9 +20,12 @@ from typing import Any, BinaryIO, Literal, Self, TextIO, overload
 
 from chaffinch.errors import InvalidFile, StorageFault
 from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.leftovers import NEW, new_part, remove_leftovers
+from chaffinch.storage.leftovers import NEW, new_part, remove_leftovers, remove_surely
+from chaffinch.storage.locks import LOOK, holds_new, lock_file
 
 AnyPath = str | os.PathLike[str]
+Check = Callable[[Path], object]
+"""Raises unless the file in a place may be replaced."""
 
 _WITHOUT_LINKS = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
@@ -72,6 +75,7 @@ def atomic(
     mode: Literal["wb"] = "wb",
     *,
     overwrite: bool = True,
+    check: Check | None = None,
     permissions: int = 0o666,
 ) -> AbstractContextManager[BinaryIO]: ...
 @overload
@@ -80,6 +84,7 @@ def atomic(
     mode: Literal["w"],
     *,
     overwrite: bool = True,
+    check: Check | None = None,
     permissions: int = 0o666,
 ) -> AbstractContextManager[TextIO]: ...
 def atomic(
@@ -87,19 +92,22 @@ def atomic(
     mode: str = "wb",
     *,
     overwrite: bool = True,
+    check: Check | None = None,
     permissions: int = 0o666,
 ) -> AbstractContextManager[Any]:
     """Open a file that takes its name only once it is complete and on the disk.
 
     Whatever goes wrong before that, Ctrl-C included, leaves the old file as it was and no
     other behind. A device or a named pipe is written to directly. Text is UTF-8.
+    What stands there is asked for ``check`` before anything is written, and again when the new
+    file takes its name: something else may have come meanwhile.
     ``permissions`` is who may use a new file, less what the system's mask takes away.
     """
     # Through a link, the file it points to is replaced, and the link stays.
     target = Path(os.path.realpath(path))
     if is_special(target):
         return _direct(target, mode)
-    return _replacing(target, mode, overwrite, permissions)
+    return _replacing(target, mode, overwrite, check, permissions)
 
 
 @contextmanager
@@ -107,6 +115,7 @@ def _replacing(
     target: Path,
     mode: str,
     overwrite: bool,  # noqa: FBT001
+    check: Check | None,
     permissions: int,
 ) -> Iterator[Any]:
     with _faults(target):
@@ -114,12 +123,14 @@ def _replacing(
             raise IsADirectoryError(errno.EISDIR, "")
         if not overwrite and target.exists():
             raise FileExistsError(errno.EEXIST, "")
+        if check is not None:
+            check(target)
         draft = Draft(target, permissions)
     with draft:
         with _writing(draft.number, target, mode) as file:
             yield file
         with _faults(target):
-            draft.put_in_place(overwrite=overwrite)
+            draft.put_in_place(overwrite=overwrite, check=check)
     with suppress(OSError):
         sync_folder(target.parent)
 
@@ -178,9 +189,12 @@ class Draft:
             file.flush()
             os.fsync(file.fileno())
 
-    def put_in_place(self, *, overwrite: bool = True) -> None:
+    def put_in_place(self, *, overwrite: bool = True, check: Check | None = None) -> None:
         """Give the file its name; whoever needs that on the disk syncs the folder."""
-        give_name(self._part, self._target, overwrite=overwrite)
+        if check is None:
+            give_name(self._part, self._target, overwrite=overwrite)
+        else:
+            give_checked_name(self._part, self._target, check)
         self._placed = True
 
     def __enter__(self) -> Self:
@@ -193,8 +207,7 @@ class Draft:
         trace: TracebackType | None,
     ) -> None:
         if not self._placed:
-            with suppress(OSError):
-                self._part.unlink()
+            remove_surely(self._part.unlink)
         os.close(self._lock)
 
 
@@ -204,16 +217,39 @@ def give_name(part: Path, target: Path, *, overwrite: bool) -> None:
         part.replace(target)
         return
     # A link, unlike a renaming, fails where another file came first. On a disk without links an
-    # empty file takes the name, and is replaced: a process killed in between leaves it.
+    # empty file takes the name, locked, and is replaced: a process killed in between leaves it.
     try:
         os.link(part, target)
     except OSError as error:
         if error.errno not in _WITHOUT_LINKS:
             raise
-        os.close(os.open(target, NEW, stat.S_IRUSR | stat.S_IWUSR))
-        part.replace(target)
+        number = os.open(target, NEW, stat.S_IRUSR | stat.S_IWUSR)
+        try:
+            if not holds_new(number, target):
+                raise FileExistsError(errno.EEXIST, "") from None
+            part.replace(target)
+        finally:
+            os.close(number)
     else:
         part.unlink()
+
+
+def give_checked_name(part: Path, target: Path, check: Check) -> None:
+    """Let a file that is complete take its name; ``check`` refuses to replace what stands there.
+
+    Of any number of processes that do so at once, no two replace the same file, whoever runs
+    them: a free name is taken by a link, and a file is replaced by whoever holds a lock on it, and
+    asks ``check`` when its name still leads to it.
+    """
+    with suppress(FileExistsError):
+        give_name(part, target, overwrite=False)
+        return
+    number = lock_file(target, LOOK)
+    try:
+        check(target)
+        give_name(part, target, overwrite=True)
+    finally:
+        os.close(number)
 
 
 def keep_private(part: Path, target: Path, permissions: int) -> None:

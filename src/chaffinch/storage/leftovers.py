@@ -13,11 +13,13 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from chaffinch.errors import StorageFault
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.locks import (
+    LOOK,
     PATIENCE,
     has_name,
     holds_new,
@@ -28,7 +30,6 @@ from chaffinch.storage.locks import (
 
 _LEFTOVER = re.compile(r"\..{1,100}\.[0-9a-f]{16}\.part")
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-_LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -45,7 +46,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def _remove_unlocked(place: Path) -> None:
-    number = os.open(place, _LOOK)
+    number = os.open(place, LOOK)
     try:
         kind = os.fstat(number).st_mode
         # The name may lead to another file by now, on which a living process has its lock.
@@ -98,10 +99,14 @@ def alone_in(
     try:
         yield
     finally:
-        with suppress(OSError):
-            if has_name(number, path):  # and not the lock of whoever came after a removal
-                path.unlink()
+        remove_surely(partial(_remove_own, number, path))
         os.close(number)
+
+
+def _remove_own(number: int, path: Path) -> None:
+    """Remove a lock file, but not that of whoever came after a removal."""
+    if has_name(number, path):
+        path.unlink()
 
 
 def _not_alone(path: Path, folder: str, error: OSError) -> StorageFault:
@@ -140,8 +145,15 @@ def staging_folder(parent: Path) -> Iterator[Path]:
 
 def remove_folder(place: Path) -> None:
     """Remove a folder as far as possible; Ctrl-C meanwhile is heard when it is gone."""
+    remove_surely(partial(shutil.rmtree, place, ignore_errors=True))
+
+
+def remove_surely(remove: Callable[[], object]) -> None:
+    """Remove something, if that is possible; Ctrl-C meanwhile is heard when it is gone."""
     try:
-        shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):
+            remove()
     except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):
+            remove()
         raise

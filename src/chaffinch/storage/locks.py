@@ -18,7 +18,9 @@ PATIENCE = 10.0
 """Seconds to wait for somebody else's lock; after _LONG of them people are told."""
 _LONG = 2.0
 _PAUSE = 0.05
-_OWN = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Open what is there; neither follow a link nor wait for the other end of a pipe."""
+_OWN = LOOK | os.O_RDWR | os.O_CREAT
 
 
 def try_lock(number: int) -> bool | None:
@@ -49,17 +51,21 @@ def has_name(number: int, path: Path) -> bool:
 
 
 def lock_file(
-    path: Path, *, patience: float = PATIENCE, tell: Callable[[], object] = lambda: None
+    path: Path,
+    how: int = _OWN,
+    *,
+    patience: float = PATIENCE,
+    tell: Callable[[], object] = lambda: None,
 ) -> int:
     """Make a file for its owner only, or open it, and return its handle, which is locked.
 
     When somebody else has had the lock for so many seconds of ``patience``, BlockingIOError is
     raised; ``tell`` is called once if it takes long. Whoever waited may have locked a file that
-    was removed meanwhile: then there is a new one.
+    was removed meanwhile: then there is a new one. ``how`` it is opened may be without making it.
     """
     start, told = time.monotonic(), False
     while True:
-        number = os.open(path, _OWN, 0o600)
+        number = os.open(path, how, 0o600)
         free = try_lock(number) is not False
         if free and has_name(number, path):
             return number

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import AnyPath, atomic
+from chaffinch.storage.files import AnyPath, Check, atomic
 from chaffinch.wire.batches import (
     LARGEST_REPORTS,
     BatchFacts,
@@ -46,7 +46,7 @@ class MessageWriter:
 
     A file takes its name only when all went well; a stream that did not end well lacks its
     closing record, and no reader accepts it. Messages that are not shuffled yet can be read
-    by their owner only.
+    by their owner only. ``check`` refuses to replace what stands in the place of the file.
     """
 
     def __init__(
@@ -59,10 +59,12 @@ class MessageWriter:
         round: int = 1,  # noqa: A002
         name: str | None = None,
         format: str | None = None,  # noqa: A002
+        check: Check | None = None,
     ) -> None:
         self.facts = BatchFacts(plan_id, stage, 0, space, round, name or new_name())
         self.digest = ""
         self._target = target
+        self._check = check
         self._format = checks.choice("format", format or _usual_format(target), tuple(_SINKS))
         self._context: AbstractContextManager[None] | None = None
         self._sink: Any = None
@@ -113,7 +115,7 @@ class MessageWriter:
 
     @contextmanager
     def _open(self) -> Iterator[None]:
-        with _target_file(self._target, _PERMISSIONS[self.facts.stage]) as file:
+        with self._open_target() as file:
             self._sink = _SINKS[self._format](file, self.facts)
             try:
                 yield
@@ -127,6 +129,12 @@ class MessageWriter:
                 raise
             finally:
                 self._sink = None
+
+    def _open_target(self) -> AbstractContextManager[Any]:
+        target = self._target
+        if not isinstance(target, (str, os.PathLike)) or target == "-":
+            return _open_stream(sys.stdout.buffer if target == "-" else target)
+        return atomic(target, check=self._check, permissions=_PERMISSIONS[self.facts.stage])
 
     def _flush(self) -> None:
         if self._held:
@@ -205,12 +213,7 @@ def _usual_format(target: object) -> str:
 
 
 @contextmanager
-def _target_file(target: Any, permissions: int) -> Iterator[Any]:
-    if isinstance(target, (str, os.PathLike)) and target != "-":
-        with atomic(target, permissions=permissions) as file:
-            yield file
-        return
-    file = sys.stdout.buffer if target == "-" else target
+def _open_stream(file: Any) -> Iterator[Any]:
     try:
         yield file
         file.flush()
