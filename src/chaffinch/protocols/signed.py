@@ -182,7 +182,7 @@ class Signed(Protocol):
         sizes = [digit.steps + 1 for digit in self.digits]
         return tuple(math.prod(sizes[place + 1 :]) for place in range(len(sizes)))
 
-    @property
+    @cached_property
     def resolution(self) -> int:
         """Return the steps of a number; anything else has one."""
         return math.prod(digit.steps + 1 for digit in self.digits) - 1
@@ -265,9 +265,10 @@ class Signed(Protocol):
         self, question: Question, answer: NDArray[Any], words: Words
     ) -> NDArray[np.int64]:
         if question.shape == "number":
-            steps = round_by_chance(answer.reshape(1), self.resolution, words)
-            pluses = self._split(steps)[0]
-            signs = np.stack([pluses, self._digit_steps - pluses], axis=1).ravel()
+            steps, signs = int(round_by_chance(answer.reshape(1), self.resolution, words)[0]), []
+            for digit, weight in zip(self.digits, self.weights, strict=True):
+                pluses = steps // weight % (digit.steps + 1)
+                signs += [pluses, digit.steps - pluses]
             return np.repeat(np.arange(len(signs)), signs)
         if question.shape == "choice":
             return np.array([2 * int(answer)])
