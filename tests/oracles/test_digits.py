@@ -92,6 +92,28 @@ def test_brackets_of_two_digits_hold_every_change_of_the_answer(first: int) -> N
         assert bracket.upper <= 1.01 * brute + LACKING
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(60))
+def test_brackets_of_random_digits_hold_every_change_of_the_answer(seed: int) -> None:
+    draws = np.random.default_rng(seed)
+
+    def drawn() -> Digit:
+        flood = [Fraction(int(draws.integers(0, 13)), 8) for _ in range(draws.integers(1, 4))]
+        ratio = Fraction(int(draws.integers(1, 7)), 16)
+        return Digit(ratio, tuple(flood), int(draws.integers(1, 3)))
+
+    large, small = drawn(), drawn()
+    protocol = Signed(large.ratio, large.flood, 100, 40, large.steps, (small,))
+    mechanism = protocol.mechanism(Number(0, 1), 100)
+    lacking = sum(1 - noise_law(digit).sum() for digit in protocol.digits)
+    for epsilon in draws.uniform(0.0, 3.0, 3).tolist():
+        growth, bracket = math.exp(epsilon), mechanism.delta(epsilon)
+        # What the squares lack of one law raises the difference, what they lack of the other
+        # lowers it.
+        room = (1 + growth) * lacking + 1e-12
+        assert bracket.lower - room <= worst_delta(protocol, growth) <= bracket.upper + room
+
+
 def test_noise_of_one_digit_alone_is_not_enough() -> None:
     """A bound that forgets a digit, or takes the larger of both, falls short of brute force."""
     large, small = PAIRS[0]

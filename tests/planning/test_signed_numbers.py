@@ -13,9 +13,9 @@ import pytest
 import chaffinch as cf
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.planning.candidates import Candidate, for_target
-from chaffinch.planning.plan import Plan
-from chaffinch.planning.planner import MOST_MESSAGES, _task
+from chaffinch.planning.candidates import Candidate, candidate, for_target
+from chaffinch.planning.plan import Part, Plan
+from chaffinch.planning.planner import MOST_MESSAGES, _epsilons_of_shares, _task
 from chaffinch.protocols import Signed
 from chaffinch.protocols.base import GRAIN
 from chaffinch.shuffling.in_memory import shuffle_with
@@ -27,7 +27,7 @@ CENTRAL = math.sqrt(2.0)
 USERS = 5_000
 
 
-def candidate(way: int, users: int) -> Candidate:
+def tuned(way: int, users: int) -> Candidate:
     """Return one way to send a number, tuned by the accountant."""
     task = _task(cf.Number(0, 1), users, 1, MOST_MESSAGES, 1.0)
     variants = Signed.variants(cf.Number(0, 1), MOST_MESSAGES)
@@ -54,7 +54,7 @@ def plan() -> Plan:
     ],
 )
 def test_a_number_is_nearly_as_exact_as_from_a_centre(way: int, users: int, digits: int) -> None:
-    found = candidate(way, users)
+    found = tuned(way, users)
     protocol = found.parts[0].protocol
     assert isinstance(protocol, Signed)
     assert len(protocol.digits) == digits
@@ -109,6 +109,14 @@ def test_less_noise_than_promised_is_not_proven(plan: Plan) -> None:
         forged = replace(plan, parts=(replace(part, protocol=other), plan.parts[1]))
         with pytest.raises(GuaranteeNotProven):
             forged.verify()
+
+
+def test_what_fewer_honest_users_leave_of_a_number_is_not_claimed() -> None:
+    """It moves a two-dimensional law by many steps, which takes minutes."""
+    how = Signed(Fraction(1, 2), (Fraction(1),), 1000, 60, 5)
+    task = _task(cf.Number(0, 1), 1000, 1, MOST_MESSAGES, 1.0)
+    one = candidate("one", [Part("n", cf.Number(0, 1), how)], 1000, PROMISE, task)
+    assert all(math.isinf(epsilon) for _, epsilon in _epsilons_of_shares(one, 1))
 
 
 def test_digits_belong_to_numbers(plan: Plan) -> None:
