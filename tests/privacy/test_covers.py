@@ -150,3 +150,9 @@ def test_the_upper_end_of_a_single_crowd_refutes_nothing() -> None:
     assert proven_delta(mechanism, epsilon, proven.upper) <= proven.upper
     below = proven.lower * (1 - 1e-6)
     assert proven_delta(mechanism, epsilon, below) > below
+
+
+def test_losses_too_different_for_a_grid_are_not_proven() -> None:
+    few = FlippedBits(users=10, flip_probability="0.1")
+    with pytest.raises(GuaranteeNotProven):
+        cover_of([(few, 10**6)], 20_000.0, 1e-6)

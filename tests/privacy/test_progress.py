@@ -61,6 +61,17 @@ def test_verification_and_certificates_tell() -> None:
     assert any(words.startswith("runs of crowds") for words in told)
 
 
+def test_near_one_half_the_ridge_answers_without_a_search_over_crowds() -> None:
+    numbers = privacy.EncodedNumbers(
+        users=1000, resolution=8, flip_probability="0.49999", slots="together"
+    )
+    told: list[str] = []
+    with chaffinch.show_progress(told.append, pause_seconds=0):
+        found = numbers.epsilon(1e-6)
+    assert found.relative_width <= 1e-9
+    assert not any(words.startswith("crowds: ") for words in told)
+
+
 def test_nobody_is_told_outside_of_the_block_or_too_often() -> None:
     told: list[str] = []
     with chaffinch.show_progress(told.append, pause_seconds=3600):

@@ -22,7 +22,7 @@ from chaffinch.privacy.mechanisms.bits import SumMechanism
 from chaffinch.privacy.mechanisms.numbers import EncodedNumbers
 from chaffinch.privacy.numerics.laws import DIRECT_PRODUCTS, Law, binomial, convolve, target_bits
 from chaffinch.privacy.numerics.loss import knots_of_sum
-from chaffinch.privacy.numerics.loss_grids import Rounds, dominating_loss
+from chaffinch.privacy.numerics.loss_grids import Rounds, TooFineGrid, dominating_loss
 from chaffinch.privacy.numerics.pairs import SideTests, pair_delta, side_tests
 from chaffinch.privacy.numerics.precision import LEAST_TAIL, Floats, Wide, up
 from chaffinch.privacy.numerics.runs import MOST_RUNS, CrowdRefused, Run, TooManyRuns, cover_crowds
@@ -213,7 +213,11 @@ def _cover_rounds(parts: Sequence[tuple[Mechanism, int]], epsilon: float, delta:
                 for (_, proven), (_, times) in zip(covers, parts, strict=True)
             )
         )
-        value, doubt = total.delta(epsilon)
+        try:
+            value, doubt = total.delta(epsilon)
+        except TooFineGrid:
+            # Losses so different that no grid small enough to be checked holds all of them.
+            break
         reached = up((value + doubt) * (1 + 1e-9) + total.infinite)
         if reached <= delta:
             return Cover(tuple(tuple(runs) for runs, _ in covers), growth, nodes)

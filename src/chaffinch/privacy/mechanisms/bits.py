@@ -59,10 +59,10 @@ _WIDENING = 2.0
 _STEEP = 250.0
 """From this variance on a short search over crowds proves too little."""
 _MOST_CORNERS = 50
-_CROWDED, _NARROW = 5_000, 9_000.0
-"""Crowds of at least so many others, whose sums have at most this variance, are told apart."""
-_CELLS, _MOST_CELLS = 200.0, 20
-"""So many cells, over the standard deviation: the narrower sums are, the more crowds differ."""
+_CROWDED = 5_000
+"""Crowds of at least so many others are told apart where many rounds are composed."""
+_CELLS, _FEWEST_CELLS, _MOST_CELLS = 200.0, 3, 20
+"""So many cells times the skewness of one bit's sum, by which crowds differ; from three on."""
 _RUNS = 1_000
 """So many runs lose a forty-thousandth of epsilon to the records that differ within each."""
 _DELTA_WIDTH = {True: 1e-9, False: 1e-4}
@@ -387,9 +387,12 @@ class SumMechanism(Mechanism):
         into runs of crowds, which stay below the records that all crowds of a run have.
         """
         among = self.bit_crowds
-        if among.fixed_zeros or among.last < _CROWDED or not among.variance <= _NARROW:
+        if among.fixed_zeros or among.last < _CROWDED:
             return None
-        number = min(math.ceil(_CELLS / math.sqrt(among.variance + 1.0)), _MOST_CELLS)
+        skew = (1 - 2 * float(among.flip)) / math.sqrt(among.variance)
+        number = min(math.ceil(_CELLS * skew), _MOST_CELLS)
+        if number < _FEWEST_CELLS:
+            return None
         edges = _cut(0, among.last // 2 + 1, number)
         found = []
         for cell in edges:

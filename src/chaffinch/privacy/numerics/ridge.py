@@ -375,9 +375,11 @@ class _Search:
         """Ask every crowd of a box, if one polynomial is accurate enough for all of them."""
         box = _Box(self.ridge, self.ones(low), self.ones(high))
         listed = np.arange(low, high + 1)
-        found = box.listed_ends(
-            self.crowds.first + self.crowds.step * listed, height * self.width / 100
-        )
+        ones = self.crowds.first + self.crowds.step * listed
+        # Near q = 1/2 delta is small beside its terms, and rounding takes more than a hundredth.
+        found = None
+        for share in (100, 10):
+            found = box.listed_ends(ones, height * self.width / share) if found is None else found
         if found is None:
             return False
         self.keep(listed, found[0])
