@@ -324,6 +324,61 @@ def test_a_pipe_gets_what_is_paid_for_when_the_files_have_their_names(tmp_path: 
     assert pipe.is_fifo()
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_what_only_its_owner_could_read_stays_so(mode: int, tmp_path: Path) -> None:
+    target = tmp_path / "release.json"
+    target.touch(mode)
+    target.chmod(mode)
+    hand_out_files({target: lambda path: path.write_text("a release")}, BILL)
+    assert target.read_text() == "a release"
+    assert target.stat().st_mode & 0o777 & ~mode == 0
+
+
+@pytest.mark.parametrize("fault", [errno.ENOLCK, errno.ENOTSUP])
+def test_a_disk_without_locks_is_written_to_and_nothing_is_removed_from_it(
+    fault: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_lock(*_: object) -> None:
+        raise OSError(fault, os.strerror(fault))
+
+    monkeypatch.setattr(fcntl, "flock", no_lock)
+    leftover = tmp_path / f".release.json.{'0a' * 8}.part"
+    leftover.touch()
+    target = tmp_path / "release.json"
+    hand_out_files({target: lambda path: path.write_text("a release")}, BILL)
+    assert target.read_text() == "a release"
+    assert leftover.exists(), "nobody knows whether it is in use"
+
+
+@pytest.mark.parametrize("then", ["nothing", "another"])
+def test_a_new_file_that_lost_its_name_is_not_held(then: str, tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    with path.open("wb") as file:
+        assert locks.holds_new(file.fileno(), path)
+        path.unlink()
+        if then == "another":
+            path.touch()
+        assert not locks.holds_new(file.fileno(), path)
+
+
+def test_the_lock_of_a_file_that_was_removed_meanwhile_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lock"
+    held, real = [locks.lock_file(path)], locks.try_lock
+
+    def late(number: int) -> bool | None:
+        while held:  # whoever had it ends just now
+            path.unlink()
+            os.close(held.pop())
+        return real(number)
+
+    monkeypatch.setattr(locks, "try_lock", late)
+    number = locks.lock_file(path)
+    assert locks.has_name(number, path)
+    os.close(number)
+
+
 def test_two_that_wait_for_one_place_do_not_replace_each_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
