@@ -340,5 +340,9 @@ def _show_alternatives(plan: Plan, output: Output) -> None:
     output.words(
         "→ chosen. error: standard error of a count, in people (of a sum, in ranges). Per report: "
         f"{', '.join(costs)}. local ε: what is left if shuffler and analyzer collude."
-        + (" ! more slots than allowed." if any(not row["within_limits"] for row in rows) else "")
+        + (
+            " ! ruled out by a wish, such as the number of messages."
+            if any(not row["within_limits"] for row in rows)
+            else ""
+        )
     )

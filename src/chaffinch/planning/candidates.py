@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from chaffinch.errors import InvalidInput
+from chaffinch.planning.baselines import local_choice
+from chaffinch.planning.explanation import MOST_LOCAL
 from chaffinch.planning.plan import Part, total_of
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.roots import find_largest
@@ -22,8 +24,6 @@ _WORTH = 1.15
 """An error this much above the best is worth having for better protection or fewer messages."""
 _WORTH_LOCAL = 2.0
 """An error this much above the best is worth having for reports that protect by themselves."""
-MOST_LOCAL = 4.0
-"""A report that leaves a larger epsilon protects nobody: 98 of 100 guessers could be right."""
 _LEAST_EPSILON = 0.1
 """An error so loose that it allows less than this gets a plan near it, and a smaller error."""
 _LEAST_MU, _MOST_MU = 1e-6, 1e3
@@ -75,24 +75,23 @@ class Candidate:
 
     name: str
     parts: tuple[Part, ...]
+    """None where something is only compared with."""
     crowd: int
     epsilon: float
     delta: float
     standard_errors: tuple[float, ...]
     """For each question, in people: of the count of a value, or of the sum over the range."""
     local_epsilon: float
+    slots: int
+    """How many messages a report has room for."""
+    messages: float
+    """How many the fullest report holds on average."""
+    analyzer_operations: int
+    """Public-key operations per report at the analyzer: one per sealed message."""
+    influence: float
+    """The most that one dishonest report can move a count, in people."""
     ruled_out: tuple[str, ...] = ()
     """The wishes that it does not meet, in words."""
-
-    @property
-    def slots(self) -> int:
-        """Return the slots of a report, which is also how many messages the analyzer opens."""
-        return sum(part.slots for part in self.parts)
-
-    @property
-    def messages(self) -> float:
-        """Return how many messages the fullest report holds on average."""
-        return sum(part.protocol.expected_messages(part.question) for part in self.parts)
 
     @property
     def report_bytes(self) -> int:
@@ -105,25 +104,16 @@ class Candidate:
         return 1
 
     @property
-    def analyzer_operations(self) -> int:
-        """Return the public-key operations per report at the analyzer: one per sealed message."""
-        return sum(part.sealed_messages for part in self.parts)
-
-    @property
     def error(self) -> float:
         """Return the largest standard error among the questions."""
         return max(self.standard_errors)
-
-    @property
-    def influence(self) -> float:
-        """Return the most that one dishonest report can move a count, in people."""
-        return max(part.influence(self.slots) for part in self.parts)
 
 
 def candidate(
     name: str, parts: Sequence[Part], crowd: int, promise: tuple[float, float], task: Task
 ) -> Candidate:
     """Return a candidate with its costs worked out."""
+    slots = sum(part.slots for part in parts)
     one = Candidate(
         name=name,
         parts=tuple(parts),
@@ -132,6 +122,10 @@ def candidate(
         delta=promise[1],
         standard_errors=tuple(part.standard_error(task.reports) for part in parts),
         local_epsilon=total_of(parts, crowd, task.rounds).local_epsilon,
+        slots=slots,
+        messages=sum(part.protocol.expected_messages(part.question) for part in parts),
+        analyzer_operations=sum(part.sealed_messages for part in parts),
+        influence=max(part.influence(slots) for part in parts),
     )
     return replace(one, ruled_out=tuple(task.ruled_out(one)))
 
@@ -191,10 +185,28 @@ def for_target(
 
 
 def for_local_target(promise: tuple[float, float], task: Task) -> Candidate:
-    """Return plain randomized response with the same epsilon and no crowd at all."""
+    """Return what the same epsilon costs without any crowd: plain randomized response.
+
+    A choice among many people is compared with the best known way, which no protocol here is.
+    """
     chosen = [local_variant(question) for _, question in task.questions]
-    parts = tuned_parts(chosen, promise[0] / task.exposures, promise, 1, task)
-    return candidate("local", parts, 1, promise, task)
+    each = promise[0] / task.exposures
+    parts = tuned_parts(chosen, each, promise, 1, task)
+    found = candidate("local", parts, 1, promise, task)
+    if task.users == 1 or len(parts) > 1 or parts[0].question.shape != "choice":
+        return found
+    best = local_choice(len(parts[0].labels), each)
+    return replace(
+        found,
+        name=f"local, {best.name}",
+        parts=(),
+        standard_errors=(math.sqrt(best.variance * task.reports),),
+        slots=1,
+        messages=1.0,
+        analyzer_operations=1,
+        influence=best.influence,
+        ruled_out=(),
+    )
 
 
 def for_error(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from chaffinch.planning.baselines import central_error
 from chaffinch.privacy.guarantee import promised
 from chaffinch.rounding import rounded_up
 
@@ -77,9 +78,11 @@ def factor(epsilon: float) -> str:
     return f"e^{promised(epsilon, 6)} = {promised(math.exp(min(epsilon, 700)), 3)}"
 
 
+MOST_LOCAL = 4.0
+"""A report that leaves a larger epsilon protects nobody: 98 of 100 guessers could be right."""
 _RULE = (
-    "Chosen by the smallest error, but a report that leaves an epsilon of at most 4 by itself is "
-    "worth twice the error (one that leaves more protects nobody and counts as none)."
+    f"Chosen by the smallest error, but a report that leaves an epsilon of at most {MOST_LOCAL:g} "
+    "by itself is worth twice the error (one that leaves more protects nobody and counts as none)."
 )
 """The rule where nobody said how much may be left if shuffler and analyzer collude."""
 
@@ -125,13 +128,13 @@ def _trust(plan: Plan) -> str:
 
 
 def _sending(plan: Plan, part: Part) -> str:
-    error = part.standard_error(plan.reports)
+    error, centre = part.standard_error(plan.reports), _centre(plan, part)
     if part.question.shape == "number":
-        exact = f"the mean has a standard error of {error / plan.reports:.3g} of the range"
+        exact = f"the mean has a standard error of {error / plan.reports:.3g} of the range{centre}"
     else:
         exact = (
             f"each count has a standard error of {error:.3g} people "
-            f"({error / plan.reports:.2%} of the reports)"
+            f"({error / plan.reports:.2%} of the reports){centre}"
         )
     slots = "1 slot" if part.slots == 1 else f"{part.slots} slots"
     useless = ""
@@ -142,6 +145,15 @@ def _sending(plan: Plan, part: Part) -> str:
         f"{part.name}: {part.protocol.sentence()}; a report has {slots} for it{filled}. "
         f"With {plan.reports} reports {exact}. {_influence(plan, part)}{useless}"
     )
+
+
+def _centre(plan: Plan, part: Part) -> str:
+    """Return how much larger the error is than that of a trusted centre with the same promise."""
+    if len(plan.parts) * plan.rounds > 1 or plan.crowd == 1:
+        return ""
+    central = central_error(part.question, plan.epsilon, plan.delta)
+    ratio = part.standard_error(plan.reports) / central
+    return f", {ratio:.2f} times what a trusted centre would need for the same promise"
 
 
 def _influence(plan: Plan, part: Part) -> str:
@@ -166,7 +178,9 @@ def _given_up(plan: Plan, own: float) -> str:
     free = [one for one in plan.alternatives if not one.ruled_out and one.crowd > 1]
     words = []
     safest = min(free, key=lambda one: (one.local_epsilon, one.error), default=None)
-    if safest is not None and safest.local_epsilon < plan.guarantee.local_epsilon:
+    if safest is not None and safest.local_epsilon <= min(
+        MOST_LOCAL, plan.guarantee.local_epsilon / 1.01
+    ):
         words.append(
             f"an epsilon of {rounded_up(safest.local_epsilon):g} even if they collude "
             f"({safest.name}, standard error {safest.error / own:.2f} times as large)"

@@ -51,7 +51,7 @@ from chaffinch.protocols.noise import (
     Truth,
     draw_thermometer,
 )
-from chaffinch.protocols.tuning import SignedGoal, tune_digits, tune_signed
+from chaffinch.protocols.tuning import LEAST_SHARE, SignedGoal, tune_digits, tune_signed
 from chaffinch.questions import Question
 from chaffinch.sampling import SCALE, ChanceTable, Words, below, bernoulli, positions
 from chaffinch.wire.batches import Counts
@@ -430,7 +430,7 @@ class Signed(Protocol):
                 return []
             return [_number_variant(*way, most_messages) for way in _NUMBER_WAYS]
         splits = {"bit": _SPLITS, "choice": _SPLITS, "flags": _SPLITS[-2:-1]}
-        return [_variant(split) for split in splits[question.shape]]
+        return [signed_variant(split) for split in splits[question.shape]]
 
     @property
     def name(self) -> str:
@@ -477,13 +477,16 @@ def _name(steps: int | None, digits: int = 1) -> str:
     return f"signed decoys, {steps} steps{written}"
 
 
-def _variant(split: float) -> Variant:
-    """Return signed decoys with so much of epsilon for the count."""
+def signed_variant(split: float, least_share: float = LEAST_SHARE) -> Variant:
+    """Return signed decoys with so much of epsilon for the count.
+
+    With a smaller share of honest users than ``least_share`` nothing is promised.
+    """
 
     def make(setting: Setting, mu: float) -> Signed:
         shape = setting.question.shape
         values = 1 if shape == "bit" else len(answer_labels(setting.question))
-        goal = SignedGoal(split, mu, setting.delta, ways=2 if shape == "choice" else 1)
+        goal = SignedGoal(split, mu, setting.delta, 2 if shape == "choice" else 1, least_share)
         allowed = _dropped(setting)
         ratio, flood = tune_signed(goal, values / setting.crowd, _MOST_ROOM, allowed)
         found = Signed(ratio, flood, setting.crowd, 0)

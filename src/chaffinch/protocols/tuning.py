@@ -78,7 +78,7 @@ _BURSTS = (1, 2, 4, 8, 16, 32, 64)
 _MOST_FLOOD = 500.0
 _LONGEST_COVER = 1 << 17
 """Where a flood has more pairs than this it is no candidate."""
-_LEAST_SHARE = 0.5
+LEAST_SHARE = 0.5
 """The smallest share of honest users with which a plan still promises something."""
 
 
@@ -91,6 +91,7 @@ class SignedGoal:
     delta: float
     ways: int = 1
     """At how many values of a changed answer all noise can be missing."""
+    least_share: float = LEAST_SHARE
 
     @property
     def epsilon(self) -> float:
@@ -173,7 +174,7 @@ def _least_flood(goal: SignedGoal) -> float:
     With a share g the view has no noise at all with chance ((1 − ratio)·e^(−total))^g, about, and
     then it shows the answer, whatever epsilon is.
     """
-    return math.log(1.25 * goal.ways / goal.delta) / _LEAST_SHARE + math.log1p(-goal.ratio)
+    return math.log(1.25 * goal.ways / goal.delta) / goal.least_share + math.log1p(-goal.ratio)
 
 
 def _rough_delta(goal: SignedGoal, flood: NDArray[np.float64]) -> float:
