@@ -347,7 +347,14 @@ def test_a_disk_without_locks_is_written_to_and_nothing_is_removed_from_it(
     target = tmp_path / "release.json"
     hand_out_files({target: lambda path: path.write_text("a release")}, BILL)
     assert target.read_text() == "a release"
+    assert finish_waiting([target], lambda _: True) == []
     assert leftover.exists(), "nobody knows whether it is in use"
+
+
+def test_nobody_else_can_open_a_lock_and_hold_it(tmp_path: Path) -> None:
+    with alone_in(tmp_path, "naming"):
+        (lock,) = tmp_path.iterdir()
+        assert lock.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize("then", ["nothing", "another"])
