@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaffinch import privacy
+from chaffinch import Bit, plan, privacy
 from chaffinch.errors import InvalidInput, Reason, StorageFault
 from chaffinch.ledger import Charge, Ledger, chain, schema
 from chaffinch.ledger.chain import Mark
@@ -53,6 +53,17 @@ def test_a_total_fits_up_to_the_cap_itself() -> None:
     reached = BIT.delta(0.2).upper
     assert fits(BIT, privacy.Target(0.2, reached))
     assert not fits(BIT, privacy.Target(0.2, math.nextafter(reached, 0.0)))
+
+
+def test_what_fits_a_small_cap_fits_a_large_one() -> None:
+    """What is proven of cut reports grows with e^epsilon, and says nothing at a large epsilon."""
+    asked = plan(Bit(), users=40, target=privacy.Target(2.0, 0.01), local_epsilon=math.inf)
+    cut = Charge.of(asked).mechanism
+    assert isinstance(cut, privacy.Shortened)
+    assert cut.delta(20.0).upper > 0.01
+    for cap in (2.0, 2.01, 20.0):
+        assert fits(cut, privacy.Target(cap, 0.01)), cap
+    assert not fits(cut, privacy.Target(1.9, 0.01))
 
 
 def test_what_was_spent_is_about_what_was_charged(tmp_path: Path) -> None:
