@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import json
 import os
@@ -23,7 +24,7 @@ from chaffinch.outputs.waiting import Waiting
 from chaffinch.storage import files
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import give_name
-from tests.faults.calls import call
+from tests.faults.calls import Done, call
 from tests.faults.verbs import USERS, VERBS, prepare
 
 PAID = ("run, paid", "analyze, paid", "reach analyze, paid", "reach encode, paid", "reach encode")
@@ -295,6 +296,78 @@ def test_two_runs_into_one_folder_pay_once(folder: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(handing_out, "_pay", pay)
     done = call(words)
     assert done.code == 0, done.err
+    ((code, said),) = [(one.code, one.err) for one in others]
+    assert (code, "Got one in use" in said) == (5, True), said
+    assert (waiting(folder), charges(folder)) == ([], 1)
+
+
+def pause_before_naming(
+    monkeypatch: pytest.MonkeyPatch, words: Sequence[str], others: Callable[[], Sequence[Done]]
+) -> list[Done]:
+    """Run a command that finishes a paid release, and others before that has its place."""
+    real, done = Waiting.put_in_place, list[Done]()
+
+    def put_in_place(one: Waiting) -> None:
+        monkeypatch.undo()
+        done.extend(others())
+        real(one)
+
+    monkeypatch.setattr(Waiting, "put_in_place", put_in_place)
+    return [call(words), *done]
+
+
+def test_what_is_being_finished_is_neither_paid_again_nor_replaced(
+    folder: Path, stop: Callable[[Sequence[str]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = VERBS["run, paid"].line(folder)
+    analyze = f"analyze {folder}/shuffled.parquet --plan {folder}/survey.plan.json"
+    analyze += f" -o {folder}/out/release.json"
+    paid = [*analyze.split(), *words[words.index("--ledger") :]]
+    stop(words)
+    (note,) = folder.rglob("waiting.json")
+    digests = {one[1]: one[2] for one in json.loads(note.read_bytes())["files"]}
+    lines = (words, [*words, "--finish"], paid, analyze.split())
+    done, *others = pause_before_naming(
+        monkeypatch, [*words, "--finish"], lambda: [call(line) for line in lines]
+    )
+    assert done.code == 0, done.err
+    for other in others:
+        assert (other.code, "Got one in use" in other.err) == (5, True), other.err
+    assert (waiting(folder), charges(folder)) == ([], 1)
+    release = (folder / "out" / "release.json").read_bytes()
+    assert hashlib.sha256(release).hexdigest() == digests["release.json"]
+
+
+def test_what_another_command_finishes_is_not_paid_again(
+    folder: Path, stop: Callable[[Sequence[str]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An analysis to the folder of a run finishes what the run has paid for."""
+    words = VERBS["run, paid"].line(folder)
+    analyze = f"analyze {folder}/shuffled.parquet --plan {folder}/survey.plan.json"
+    paid = f"{analyze} -o {folder}/out/release.json".split() + words[words.index("--ledger") :]
+    stop(words)
+    done, *others = pause_before_naming(
+        monkeypatch, paid, lambda: [call(words), call([*words, "--finish"])]
+    )
+    assert (done.code, "an earlier, stopped command" in done.err) == (2, True), done.err
+    for other in others:
+        assert (other.code, "Got one in use" in other.err) == (5, True), other.err
+    assert (waiting(folder), charges(folder)) == ([], 1)
+
+
+def test_a_release_is_finished_when_no_run_is_at_work(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run has yet to pay: whoever finished something in its folder now would be replaced."""
+    words = VERBS["run, paid"].line(folder)
+    real, others = run.tally_table, list[Done]()
+
+    def tally(*given: Any, **more: Any) -> Any:
+        others.append(call([*words, "--finish"]))
+        return real(*given, **more)
+
+    monkeypatch.setattr(run, "tally_table", tally)
+    assert call(words).code == 0
     ((code, said),) = [(one.code, one.err) for one in others]
     assert (code, "Got one in use" in said) == (5, True), said
     assert (waiting(folder), charges(folder)) == ([], 1)

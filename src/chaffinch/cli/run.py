@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -93,7 +93,8 @@ def run(  # noqa: PLR0913 - one for each option
     targets = _targets(out)
     inputs: list[str | Path] = [survey, data]
     if finish:
-        found = finish_release(targets, released.account, output, inputs=inputs)
+        with _only_run(out) if out.is_dir() else nullcontext():
+            found = finish_release(targets, released.account, output, inputs=inputs)
         _show_finished(found, out, released, output)
         return
     asked = _open_collection(survey, output)
@@ -146,7 +147,10 @@ def _show(release: Release, charge: Charged | None, out: Path, output: Output) -
 
 
 def _only_run(out: Path) -> AbstractContextManager[None]:
-    """Refuse to fill a folder while another run does: both would pay, and one release be lost."""
+    """Refuse to fill a folder, or to finish a release there, while another run does.
+
+    Both would pay, and one release would be lost.
+    """
     return alone_in(out, "run", patience=0.0)
 
 

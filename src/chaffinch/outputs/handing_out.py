@@ -150,8 +150,8 @@ def finish_waiting(
 
     Looks for files that become one of ``targets``, wherever links lead. ``paid`` tells which
     is which, and returns None for what another payer has to judge: that is left as it is, and
-    ``tell`` is told so. Returns what was put in place. Folders of processes that still run
-    are left alone. Where a place is not as it was, or is one of ``inputs``, nothing is put in
+    ``tell`` is told so. Returns what was put in place. What another process puts in place just
+    now is refused. Where a place is not as it was, or is one of ``inputs``, nothing is put in
     place. What another user left is not read: ``tell`` is told of it, or it is refused, by whoever
     would pay again for what may be paid for there.
     """
@@ -164,8 +164,8 @@ def finish_waiting(
         for folder, wanted in names.items():
             remove_leftovers(folder)
             for place in waiting_folders(folder, tell, refuse_strangers=refuse_strangers):
-                waiting = held.enter_context(find_waiting(place))
-                if waiting is None or not {file.becomes for file in waiting.files} & wanted:
+                waiting = held.enter_context(find_waiting(place, wanted))
+                if waiting is None:
                     continue
                 verdict = paid(waiting) if waiting.payer else False
                 if verdict:

@@ -160,11 +160,12 @@ class Waiting:
 
 
 @contextmanager
-def find_waiting(place: Path) -> Iterator[Waiting | None]:
-    """Yield what waits in a folder, locked; None if there is nothing, or somebody works there.
+def find_waiting(place: Path, wanted: set[str]) -> Iterator[Waiting | None]:
+    """Yield what waits in a folder to become one of the ``wanted`` names, locked, if it does.
 
     A folder without a note was never complete, and is removed. A note that cannot be read may
-    be that of something paid, which must not be paid again: it stays, and is refused.
+    be that of something paid, which must not be paid again: it stays, and is refused. So is what
+    another command puts in place just now: it would be replaced as soon as it is there.
     """
     try:
         number = os.open(place, _LOOK)
@@ -172,22 +173,39 @@ def find_waiting(place: Path) -> Iterator[Waiting | None]:
         yield None  # it has been finished meanwhile
         return
     try:
-        found = None
-        # Nobody else can have made it for us; what a stranger wrote is not even read.
-        if _is_own(number) and try_lock(number) is True and has_name(number, place):
-            try:
-                found = _waiting(place, _read_note(place / _NOTE))
-            except FileNotFoundError:
-                shutil.rmtree(place, ignore_errors=True)
-            except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                raise StorageFault(
-                    f"The note in the folder {place.name!r} must be whole. Got a damaged one.",
-                    hint="what waits there may be paid for, by this command or another one; "
-                    "to go on without it, move that folder elsewhere",
-                ) from None
-        yield found
+        yield _lock_waiting(number, place, wanted)
     finally:
         os.close(number)
+
+
+def _lock_waiting(number: int, place: Path, wanted: set[str]) -> Waiting | None:
+    # Nobody else can have made it for us; what a stranger wrote is not even read.
+    if not _is_own(number):
+        return None
+    free = try_lock(number) is True
+    if not has_name(number, place):
+        return None
+    try:
+        found = _waiting(place, _read_note(place / _NOTE))
+    except FileNotFoundError:
+        if free:
+            shutil.rmtree(place, ignore_errors=True)
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise StorageFault(
+            f"The note in the folder {place.name!r} must be whole. Got a damaged one.",
+            hint="what waits there may be paid for, by this command or another one; "
+            "to go on without it, move that folder elsewhere",
+        ) from None
+    if not {file.becomes for file in found.files} & wanted:
+        return None
+    if not free:
+        raise StorageFault(
+            f"The waiting folder {place.name!r} must be free for this command. Got one in use.",
+            hint="nothing was changed: another command puts in place what waits there; run the "
+            "same command again when that one has ended",
+        )
+    return found
 
 
 @contextmanager
