@@ -264,3 +264,24 @@ def test_no_block_without_a_charge(tmp_path: Path) -> None:
     too_much = Charge("plan", BIT, made.GRANTS + 1)
     with pytest.raises(BudgetExhausted), ledger.charging(too_much, "a"):
         pytest.fail("released without a charge")
+
+
+def test_the_same_content_under_another_key_is_charged_once(tmp_path: Path) -> None:
+    ledger = made.create(tmp_path, role="analyzer")
+    first = ledger.charge(ONE, "a", subject="b", by_subject=True)
+    assert not first.replayed
+    again = ledger.charge(ONE, "another", subject="b", by_subject=True)
+    assert (again.key, again.replayed) == ("a", True)
+    with ledger.charging(ONE, "a third", subject="b", by_subject=True) as entry:
+        assert (entry.key, entry.replayed) == ("a", True)
+    assert made.keys(ledger) == ["a"]
+    # Other content, another charge, and whoever goes by the key alone, pay.
+    ledger.charge(ONE, "c", subject="other", by_subject=True)
+    ledger.charge(Charge("plan", OTHER), "d", subject="b", by_subject=True)
+    ledger.charge(ONE, "e", subject="b")
+    assert made.keys(ledger) == ["a", "c", "d", "e"]
+
+
+def test_content_that_is_not_named_is_not_charged_by_it(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="subject"):
+        made.create(tmp_path).charge(ONE, "a", by_subject=True)

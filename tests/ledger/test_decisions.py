@@ -148,6 +148,17 @@ def test_a_mark_is_prepared_before_the_row_and_moved_after_it(
     assert beside(tmp_path) == []
 
 
+def test_a_prepared_mark_goes_where_the_ledger_is_by_then(tmp_path: Path) -> None:
+    made.create(tmp_path)
+    path = tmp_path / "mark"
+    ledger = Mark.read(path).ledger
+    ahead, further = (Mark(ledger, place, str(place) * 64) for place in (1, 2))
+    with ahead.prepared(path) as move:
+        move(further)
+    assert Mark.read(path) == further
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["ledger", "mark"]
+
+
 def test_a_disk_without_room_for_the_mark_charges_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
