@@ -309,16 +309,9 @@ class Composition(Mechanism):
         ((mechanism, count), *others) = self._rounds
         if others or count not in _SIDED:
             return []
-        nodes = np.linspace(0.0, float(_profile(mechanism)[0][-1]), _CELL_NODES + 1)
-        ends = mechanism.cells(nodes)
-        if ends is None:
-            return []
-        cells = [Kinks.of_profile(nodes, *cell) for cell in ends]
-        # Mirror images follow in the other direction, so that neighbours are alike.
-        cells += [cell.swapped for cell in reversed(cells)]
-        step = float(nodes[1])
+        cells = _cells(mechanism)
         try:
-            return worst_rounds([Losses.of_grid(cell.on_grid(step)) for cell in cells], count)
+            return worst_rounds(cells, count) if cells else []
         except TooFineGrid:
             return []
 
@@ -462,6 +455,16 @@ def _sides(mechanism: Mechanism) -> Kinks | None:
     # The worst of all is an upper end of either side, too.
     ends = [np.minimum(side.profile(nodes)[1], upper) for side in sides]
     return Kinks.of_profile(nodes, *ends)
+
+
+@lru_cache(maxsize=64)
+def _cells(mechanism: Mechanism) -> tuple[Losses, ...]:
+    """Return losses, each of which dominates some pairs of a mechanism, all together every pair."""
+    nodes = np.linspace(0.0, float(_profile(mechanism)[0][-1]), _CELL_NODES + 1)
+    cells = [Kinks.of_profile(nodes, *ends) for ends in mechanism.cells(nodes) or ()]
+    # Mirror images follow in the other direction, so that neighbours are alike.
+    cells += [cell.swapped for cell in reversed(cells)]
+    return tuple(Losses.of_grid(cell.on_grid(float(nodes[1]))) for cell in cells)
 
 
 def _delta_of(rounds: Rounds, epsilon: float) -> float:
