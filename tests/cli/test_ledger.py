@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from chaffinch import load_release
 from chaffinch.ledger import Ledger
 from tests.cli.conftest import Done
 
@@ -52,6 +55,54 @@ def test_a_release_says_what_was_charged(
     assert "charged before to ledger.db" in cli(*words).out
     charge = json.loads(cli(*words, "--json").out)["charge"]
     assert (charge["charged_before"], charge["spent"]) == (True, spent)
+
+
+def test_messages_from_a_pipe_are_paid_for_where_a_file_keeps_the_release(
+    cli: Callable[..., Done],
+    shell: Callable[..., subprocess.CompletedProcess[str]],
+    folder: Path,
+    budget: tuple[object, ...],
+) -> None:
+    """The batch is nowhere else: what nobody sees could not be released again."""
+    mine = ("--plan", folder / "members.plan.json")
+    assert cli("encode", folder / "people.csv", *mine, "-o", folder / "e.parquet").code == 0
+    os.mkfifo(folder / "r.json")
+    os.mkfifo(folder / "s.arrow")
+    (folder / "l.json").symlink_to("r.json")
+    mine_too = "--plan members.plan.json"
+    analyze = f"chaffinch analyze {mine_too} --ledger ledger.db --mark ledger.mark"
+    send = f"chaffinch shuffle e.parquet {mine_too} --record {{0}}"
+    for line in (
+        send.format("one") + f" | {analyze} > /dev/full",
+        send.format("two") + f" | {analyze} - -o r.json -o l.json",
+        send.format("three") + f" | {analyze} /dev/stdin",
+        send.format("four")
+        + f" > s.arrow & {analyze} s.arrow; code=$?; cat s.arrow > rest; exit $code",
+    ):
+        done = shell(line, folder)
+        assert "a file where messages come from a pipe" in done.stderr, (line, done)
+        assert done.returncode == 2, (line, done)
+    ledger = Ledger.open(budget[0], mark=budget[2])  # type: ignore[arg-type]
+    assert list(ledger.entries()) == []
+    line = send.format("five") + f" > s && {analyze} < s"  # and there it stays
+    assert shell(line, folder).returncode == 0
+    assert shell(f"{analyze} < s", folder).returncode == 0
+    assert len(ledger.entries()) == 1
+
+
+def test_a_file_keeps_the_release_of_a_pipe(
+    shell: Callable[..., subprocess.CompletedProcess[str]],
+    folder: Path,
+    budget: tuple[object, ...],
+) -> None:
+    mine = "--plan members.plan.json"
+    line = (
+        f"chaffinch encode people.csv {mine} | chaffinch shuffle {mine} | chaffinch analyze {mine} "
+        "--ledger ledger.db --mark ledger.mark -o r.json > /dev/full"
+    )
+    assert shell(line, folder).returncode == 5
+    load_release(folder / "r.json")
+    assert len(Ledger.open(budget[0], mark=budget[2]).entries()) == 1  # type: ignore[arg-type]
 
 
 def test_run_says_what_was_charged(

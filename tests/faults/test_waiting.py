@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import pty
 import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -402,6 +403,34 @@ def test_a_release_for_a_pipe_comes_in_place_and_is_not_taken_for_an_answer(
     done = call(words)
     assert (done.code, "the same command again replaces it" in done.err) == (2, True), done.err
     load_release(folder / "out" / "release.json")
+    assert (waiting(folder), charges(folder)) == ([], 1)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_release_of_messages_from_a_pipe_is_finished_without_them(
+    folder: Path,
+    stop: Callable[[Sequence[str]], None],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    terminal: bool,
+) -> None:
+    sent = io.BytesIO()
+    engine().shuffle(
+        [folder / "encoded.parquet"],
+        load_plan(folder / "survey.plan.json"),
+        sent,
+        record=folder / "r",
+    )
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(sent.getvalue())))
+    words = VERBS["analyze, paid"].line(folder)
+    words.remove(str(folder / "shuffled.parquet"))
+    stop(words)
+    master, slave = pty.openpty()
+    with os.fdopen(master, "wb"), os.fdopen(slave) as typed:
+        monkeypatch.setattr("sys.stdin", typed if terminal else io.TextIOWrapper(io.BytesIO()))
+        done = call(words)
+    assert (done.code, "its release is in its place" in done.err) == (2, True), done.err
+    load_release(folder / "release.json")
     assert (waiting(folder), charges(folder)) == ([], 1)
 
 

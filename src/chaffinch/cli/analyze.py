@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,8 @@ from chaffinch.cli.releasing import (
     release_files,
     show_release,
 )
+from chaffinch.errors import InvalidInput
+from chaffinch.storage.files import is_special
 
 
 def analyze(
@@ -45,9 +48,16 @@ def analyze(
     inputs: list[str | Path] = [plan, *(messages or [])]
     targets = release_files(out or [], inputs)
     found = paths.open_plan(plan, output)
-    sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
     made = wanted.prepare()
+    if made.account is not None:
+        _refuse_to_lose(messages or ["-"], targets)
     finished = finish_release(targets, made.account, output, inputs=inputs)
+    if finished:
+        output.say(
+            "finished an earlier command that was stopped after it had paid: its release is in its "
+            "place"
+        )
+    sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
     with explain_broken_pipe(sources), output.counting("counting", "messages") as tell:
         tally = engine().tally(sources, found, progress=tell)
     refuse_to_replace(finished, tally.digest)
@@ -63,3 +73,18 @@ def analyze(
     for path in targets:
         output.say(f"wrote {path}")
     show_release(release, charge, output)
+
+
+def _refuse_to_lose(messages: Sequence[str], targets: Sequence[Path]) -> None:
+    """Refuse to pay for messages from a pipe unless a file keeps the release.
+
+    They cannot be read again: a release that nobody gets to see would be paid for and lost.
+    """
+    if any(map(paths.is_piped, messages)) and all(map(is_special, targets)):
+        raise InvalidInput(
+            "output",
+            "a file where messages come from a pipe and a ledger pays",
+            paths.Plainly("none"),
+            hint="add -o FILE, or keep the shuffled messages in a file: what a pipe carried cannot "
+            "be released again if nobody gets to see it",
+        )

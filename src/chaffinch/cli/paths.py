@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import filecmp
 import os
+import stat
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -55,6 +56,15 @@ def input_source(name: str | None, what: str) -> str:
     if found != "-":
         require_file(Path(found))
     return found
+
+
+def is_piped(name: str) -> bool:
+    """Return whether what is read there is gone afterwards: no file, by whatever name."""
+    try:
+        found = os.fstat(sys.stdin.fileno()) if _file_or_pipe(name) == "-" else Path(name).stat()
+    except (OSError, ValueError):
+        return _file_or_pipe(name) == "-"  # of a file, whoever reads it tells what is wrong
+    return not stat.S_ISREG(found.st_mode)
 
 
 def require_file(path: Path) -> Path:
