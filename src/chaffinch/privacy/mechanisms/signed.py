@@ -54,7 +54,7 @@ _LEAST_RATIO = Fraction(1, 2**64)
 """Ratios lie so far from 0 and 1 at least: what a device can draw."""
 _MOST_CELLS = 3_000_000
 """Outcomes of the two-dimensional law, or of all laws of a number together, that are kept."""
-_FIRST_TAIL, _FIRST_TAIL_OF_SHARE, _TAIL_OF_BOUND = Wide(1e-40), Wide(1e-12), Wide(1e-20)
+_FIRST_TAIL, _FIRST_TAIL_OF_SHARE, _TAIL_OF_BOUND = Wide(1e-40), Wide(1e-12), Wide(1e-18)
 _INSTANCE_TAIL, _INSTANCE_ERROR = Wide(1e-20), 1e-13
 """What ``instance`` promises of its masses."""
 
@@ -147,22 +147,25 @@ class SignedDecoys(Mechanism):
         return self._bracket(epsilons, tail, width=1e-13)
 
     def delta_bound(self, epsilon: float) -> float:
-        """Return an upper end of delta that may be a ten-thousandth too large."""
+        """Return an upper end of delta that may be a hundredth too large where it is tiny."""
         return float(self.profile_bound(np.array([checks.epsilon(epsilon)]))[0])
 
     def profile_bound(self, epsilons: Floats) -> Floats:
-        """Return upper ends of delta that may be a ten-thousandth too large."""
+        """Return upper ends of delta that may be a hundredth too large where it is tiny."""
         if self.share == 1:
             return self.profile(epsilons)[1]
         # Two-dimensional laws take long; one that leaves out a little more is soon done.
-        return self._bracket(epsilons, _TAIL_OF_BOUND, width=1e-4)[1]
+        return self._bracket(epsilons, _TAIL_OF_BOUND, width=1e-2)[1]
 
     def profile_end(self) -> float:
         """Return about the epsilon where delta falls below the profile's floor."""
         if self.share == 1 or self._always >= self.profile_floor:
             return super().profile_end()
-        floor = self.profile_floor
-        return find_crossing(self.delta_bound, floor, top=math.inf, tolerance=1e-2)[1]
+
+        def reached(epsilon: float) -> float:
+            return float(self._ends(_powers(np.array([epsilon])), _TAIL_OF_BOUND)[1][0])
+
+        return find_crossing(reached, self.profile_floor, top=math.inf, tolerance=1e-2)[1]
 
     def _bracket(self, epsilons: Floats, tail: Any, width: float) -> tuple[Floats, Floats]:
         """Return both ends; what laws leave out is at most so small a part of the upper one."""
