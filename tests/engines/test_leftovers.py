@@ -169,6 +169,20 @@ def test_a_stop_while_a_lock_is_removed_leaves_none(
     assert (len(stops), listing(tmp_path)) == (1, [])
 
 
+def test_a_stop_before_a_draft_is_used_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "old").write_bytes(b"old")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "chmod", stop)
+    with pytest.raises(KeyboardInterrupt), atomic(tmp_path / "old"):
+        pass
+    assert listing(tmp_path) == ["old"]
+
+
 def test_only_names_of_our_own_are_removed(tmp_path: Path) -> None:
     hexadecimal = "0123456789abcdef"
     kept = ["a.part", f"a.{hexadecimal}.part", f".a.{hexadecimal}.parts", f".{hexadecimal}.part"]

@@ -179,8 +179,13 @@ class Draft:
         # A second handle keeps the lock until the file has its name.
         self._lock = os.dup(self.number)
         self._placed = False
-        with suppress(OSError):
-            keep_private(self._part, target, permissions)
+        try:
+            with suppress(OSError):
+                keep_private(self._part, target, permissions)
+        except BaseException:  # Ctrl-C: nobody has a draft yet that could go
+            os.close(self.number)
+            self.__exit__(None, None, None)
+            raise
 
     def write(self, content: bytes) -> None:
         """Write all that the file holds, once; afterwards it is on the disk."""
