@@ -183,6 +183,21 @@ def test_a_stop_before_a_draft_is_used_leaves_none(
     assert listing(tmp_path) == ["old"]
 
 
+def test_users_do_not_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = os.getuid() + 1
+    with alone_in(tmp_path, "run", patience=0.0):
+        monkeypatch.setattr(os, "getuid", lambda: other)
+        with alone_in(tmp_path, "run", patience=0.0):
+            assert len(listing(tmp_path)) == 2
+    assert listing(tmp_path) == []
+
+
+def test_a_staging_folder_is_made_when_leftovers_are_gone(tmp_path: Path) -> None:
+    (tmp_path / f".e.parquet.{'0a' * 8}.part").write_bytes(b"not shuffled")
+    with staging_folder(tmp_path) as staging:
+        assert listing(tmp_path) == [staging.parent.name]
+
+
 def test_only_names_of_our_own_are_removed(tmp_path: Path) -> None:
     hexadecimal = "0123456789abcdef"
     kept = ["a.part", f"a.{hexadecimal}.part", f".a.{hexadecimal}.parts", f".{hexadecimal}.part"]

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -431,6 +432,34 @@ def test_two_at_once_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert waits, "the second one lets the first one finish"
     assert [one.read_text() for one in targets] == ["two", "two"]
     assert sorted(tmp_path.iterdir()) == targets
+
+
+def test_folders_are_locked_in_one_order_by_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise two processes could wait for each other."""
+    locked: list[Path] = []
+
+    def note(folder: Path, purpose: str, **more: Any) -> AbstractContextManager[None]:
+        locked.append(folder)
+        return alone_in(folder, purpose, **more)
+
+    monkeypatch.setattr(handing_out, "alone_in", note)
+    places = [tmp_path / name / "release.json" for name in ("a", "b", "c")]
+    for place in places:
+        place.parent.mkdir()
+    for order in (places, places[::-1]):
+        hand_out_files({place: lambda path: path.write_text("{}") for place in order}, BILL)
+    assert len(locked) == 6
+    assert locked[:3] == locked[3:]
+
+
+def test_a_folder_that_two_paths_lead_to_is_locked_once(tmp_path: Path) -> None:
+    """A disk may be mounted twice: whoever locked it twice would wait for itself."""
+    (tmp_path / "a").mkdir()
+    paths = [tmp_path, tmp_path / "a" / ".."]
+    with handing_out._alone_in(paths, tell=lambda _: None):  # noqa: SLF001 - mounting needs rights
+        assert sorted(path.name[:17] for path in tmp_path.iterdir()) == [".chaffinch-naming", "a"]
 
 
 def test_what_came_while_paying_is_not_replaced(tmp_path: Path) -> None:

@@ -264,6 +264,26 @@ def test_a_mark_is_on_disk_before_it_takes_its_place(
     assert (tmp_path / "mark").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_new_ledger_is_made_when_its_name_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is told of a new ledger finds it after a power cut, too."""
+    fsync = os.fsync
+
+    def fail_once_named(handle: int) -> None:
+        if (tmp_path / "ledger").exists():
+            assert Path(f"/proc/self/fd/{handle}").readlink() == tmp_path
+            raise OSError(errno.EIO, "broken")
+        fsync(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail_once_named)
+        with pytest.raises(StorageFault):
+            made.create(tmp_path)
+    assert beside(tmp_path) == []
+    assert made.reopen(tmp_path).entries() == (), "it is whole all the same"
+
+
 def test_a_file_that_is_not_finished_does_not_appear(tmp_path: Path) -> None:
     def fail() -> None:
         with databases.creating(tmp_path / "new", databases.LEDGER, 1, []) as connection:
