@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy.numerics.roots import (
+    Curve,
     bisect_real,
     bisect_whole,
     find_crossing,
@@ -18,6 +19,7 @@ from chaffinch.privacy.numerics.roots import (
     find_largest,
     narrow_crossing,
 )
+from chaffinch.progress import show_progress
 
 
 @given(st.integers(-1000, 1000), st.integers(1, 2000), st.integers(0, 2000))
@@ -296,3 +298,25 @@ def test_a_height_of_next_to_nothing_does_not_end_the_search() -> None:
     )
     assert left < 1.7 <= right
     assert right - left <= 1e-6 * right
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        lambda falling: narrow_crossing(falling, 0.5, 0.1, 5.0, tolerance=1e-9),
+        lambda falling: find_largest(lambda x: 0.5 - falling(x), 0.1, least=0.01, most=5.0),
+    ],
+    ids=["narrow_crossing", "find_largest"],
+)
+def test_whoever_waits_is_told_of_every_question(search: Callable[[Curve], object]) -> None:
+    asked: list[float] = []
+    told: list[str] = []
+
+    def falling(x: float) -> float:
+        asked.append(x)
+        return math.exp(-x)
+
+    with show_progress(told.append, pause_seconds=0):
+        search(falling)
+    assert len(asked) > 3
+    assert told == [f"points of a curve: {count}" for count in range(1, len(asked) + 1)]
