@@ -1,0 +1,69 @@
+"""Which signed decoys the planner weighs, and the room that it gives them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from chaffinch.protocols import Signed, protocol_variants
+from chaffinch.protocols.base import Setting
+from chaffinch.protocols.signed import Digit, signed_variant
+from chaffinch.questions import Bit, Choice, Flags, Number, Question
+
+QUARTER = Fraction(1, 4)
+COUNTS = [f"signed decoys, {split}% of epsilon for the count" for split in (60, 75, 83, 90)]
+SUMS = [
+    "signed decoys, one digit, 75% of epsilon for the sum",
+    "signed decoys, one digit, 90% of epsilon for the sum",
+    "signed decoys, two digits, 90% of epsilon for the sum",
+]
+NUMBER = Number(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        (Bit(), COUNTS),
+        (Choice(["a", "b"]), COUNTS),
+        (Flags(["x", "y"]), COUNTS[2:3]),
+        (NUMBER, SUMS),
+        (Number(0, 1, quantiles=True), []),
+    ],
+)
+def test_ways_to_part_epsilon(question: Question, expected: list[str]) -> None:
+    assert [variant.name for variant in Signed.variants(question, 100)] == expected
+
+
+def signed_names(question: Question, **wishes: bool) -> list[str]:
+    found = protocol_variants(question, 100, **wishes)
+    return [variant.name for variant in found if variant.name.startswith("signed")]
+
+
+def test_clear_answers_are_weighed_where_they_may_be_and_numbers_only_by_wish() -> None:
+    assert signed_names(Bit()) == signed_names(NUMBER) == signed_names(NUMBER, wished=True) == []
+    assert signed_names(Bit(), clear=True) == COUNTS
+    assert signed_names(NUMBER, clear=True) == []
+    assert signed_names(NUMBER, clear=True, wished=True) == SUMS
+
+
+def test_names_tell_steps_and_digits() -> None:
+    bit = Signed(QUARTER, (QUARTER,), 100, 5)
+    steps = replace(bit, steps=4)
+    digits = replace(steps, finer=(Digit(QUARTER, (QUARTER,), 2),))
+    assert bit.name == "signed decoys"
+    assert steps.name == "signed decoys, 4 steps"
+    assert digits.name == "signed decoys, 14 steps in 2 digits"
+
+
+@pytest.mark.parametrize("question", [Bit(), Choice(["a", "b", "c"]), Flags(["x", "y", "z"])])
+def test_a_report_has_just_the_room_that_delta_allows(question: Question) -> None:
+    setting = Setting(question, 1000, 1.0, 1e-8, 1e-6)
+    protocol = signed_variant(0.83).make(setting, 0.25)
+    assert isinstance(protocol, Signed)
+    assert protocol.cut_for == 1000
+    allowed = 1e-8 / (1 + math.e) / 1000 / 2
+    noise = protocol._bursts(question)  # noqa: SLF001 - the law of what must fit
+    assert noise.tail(protocol.room + 1) <= allowed < noise.tail(protocol.room)
