@@ -224,14 +224,6 @@ def test_every_crowd_is_on_one_side_or_the_other_way_round_on_it(users: int, dec
     assert np.maximum(first, second) == pytest.approx(part.profile(places)[1], rel=1e-6)
 
 
-@pytest.mark.parametrize("count", [16, 17, 100, 4000])
-def test_cases_hold_every_number_of_rounds(count: int) -> None:
-    cases = composition._cases(count)  # noqa: SLF001 - what the proof rests on
-    assert cases[0][0] == 0
-    assert cases[-1][1] == count
-    assert all(one[1] == two[0] for one, two in itertools.pairwise(cases))
-
-
 def test_rounds_of_one_bit_in_any_mix_of_orders_are_below_the_bound() -> None:
     """Twenty rounds among three, each with its own crowd and order: eight mixes, in floats."""
     part = privacy.FlippedBits(users=3, flip_probability="0.3")

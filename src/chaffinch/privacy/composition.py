@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,7 +15,7 @@ from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
-from chaffinch.privacy.numerics.chosen_rounds import Losses, worst_rounds
+from chaffinch.privacy.numerics.chosen_rounds import Losses, WorstProfile, worst_profile
 from chaffinch.privacy.numerics.loss_grids import Kinks, Rounds, TooFineGrid, dominated_loss
 from chaffinch.privacy.numerics.precision import Floats, down, up
 from chaffinch.privacy.shortened_reports import Shortened, cutting_cost
@@ -32,10 +31,8 @@ _FEW_GRID, _MOST_GRID = 2**14, 2**19
 _LEAST_STEP = 1e-9
 """Losses of one crowd are not known more exactly than a small part of this."""
 _TOLERANCE = 1e-7
-_EDGES = (0.0, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 15 / 16, 1.0)
-"""Of all rounds, shares that are of one order: between neighbours a round may be of either."""
-_SIDED = range(16, 4_001)
-"""For so many rounds of one mechanism orders are told apart; fewer gain little, more take long."""
+_TOLD_APART = range(16, 4_001)
+"""For so many rounds of one mechanism crowds are told apart; fewer gain little, more take long."""
 _CELL_NODES = 192
 """So many steps up to the largest loss: the grid on which crowds are told apart."""
 _MOST_APART = 3
@@ -63,10 +60,11 @@ def compose(
 ) -> Composition:
     """Return the composition of one mechanism ``times`` over, or of several, as a mechanism.
 
-    The crowd may differ in every round, and which crowd is worst depends on epsilon, so the
-    upper end composes, for each mechanism, a pair that dominates its worst-crowd profile
-    (every convex profile belongs to such a pair); the lower end composes one crowd that can
-    exist. ``resolution`` fixes the grid of losses; by default it follows their spread.
+    The crowd may differ in every round, and follow from what earlier rounds have shown; and
+    which crowd is worst depends on epsilon. So the upper end composes, for each mechanism, a
+    pair that dominates its worst-crowd profile (every convex profile belongs to such a pair), or
+    lets somebody choose every crowd who has seen the rounds before. The lower end composes one
+    crowd that can exist. ``resolution`` fixes the grid of losses; by default it follows their spread.
 
     >>> from chaffinch.privacy import FlippedBits
     >>> ten = compose(FlippedBits(users=1000, flip_probability="0.1"), times=10)
@@ -276,44 +274,25 @@ class Composition(Mechanism):
         return tuple(counts.items())
 
     @cached_property
-    def _upper(self) -> list[Rounds]:
-        """Return rounds of pairs that dominate, all cases of them; the largest delta is proven.
-
-        In each round of a mechanism the target's values come in one order or the other. Of the
-        part that tells most, cases are how many rounds are of one order at least, and how many
-        of the other; the rounds between, and those of other parts, take the worse of both.
-        """
+    def _upper(self) -> Rounds:
+        """Return rounds of pairs that dominate: in each round the worst crowd at every loss."""
         counts = [count for _, count in self._rounds]
         kinks = [Kinks.of_profile(*profile) for profile in self._profiles]
         step = _grid_step(kinks, counts, wanted=self.resolution)
-        pairs = [(k.on_grid(step), c) for k, c in zip(kinks, counts, strict=True)]
-        most = max(range(len(pairs)), key=lambda i: counts[i] * kinks[i].variance)
-        both, count = pairs[most]
-        sides = _sides(self._rounds[most][0]) if count in _SIDED else None
-        if sides is None:
-            return [Rounds(tuple(pairs))]
-        others = pairs[:most] + pairs[most + 1 :]
-        one, two = (k.on_grid(step) for k in (sides, sides.swapped))
-        found = []
-        for low, high in _cases(count):
-            split = [(one, low), (two, count - high), (both, high - low)]
-            found.append(Rounds((*(pair for pair in split if pair[1]), *others)))
-        return found
+        return Rounds(tuple((k.on_grid(step), c) for k, c in zip(kinks, counts, strict=True)))
 
     @cached_property
-    def _chosen(self) -> list[Losses]:
-        """Return losses of all rounds, one of which is above any crowds that the rounds may have.
+    def _chosen(self) -> WorstProfile | None:
+        """Return the profile of rounds whose crowds somebody chooses who has seen all before.
 
-        Only for rounds of one mechanism whose crowds can be told apart.
+        Only for rounds of one mechanism whose crowds, or orders, can be told apart.
         """
         ((mechanism, count), *others) = self._rounds
-        if others or count not in _SIDED:
-            return []
-        cells = _cells(mechanism)
+        cells = () if others or count not in _TOLD_APART else _cells(mechanism)
         try:
-            return worst_rounds(cells, count) if cells else []
+            return worst_profile(cells, count) if cells else None
         except TooFineGrid:
-            return []
+            return None
 
     @cached_property
     def _quick(self) -> Rounds:
@@ -325,7 +304,7 @@ class Composition(Mechanism):
     @property
     def _infinite(self) -> float:
         """Return an upper end of the chance that some round has infinite loss."""
-        return max(rounds.infinite for rounds in self._upper)
+        return self._upper.infinite
 
     @cached_property
     def _crowds(self) -> dict[int, list[tuple[Rounds, float]]]:
@@ -353,9 +332,9 @@ class Composition(Mechanism):
         return found
 
     def _upper_delta(self, epsilon: float) -> float:
-        worst = max(_delta_of(rounds, epsilon) for rounds in self._upper)
-        if self._chosen:
-            worst = min(worst, up(max(losses.delta(epsilon) for losses in self._chosen)))
+        worst = _delta_of(self._upper, epsilon)
+        if self._chosen is not None:
+            worst = min(worst, up(self._chosen.delta(epsilon)))
         whole = worst + cutting_cost(self._distance, epsilon)
         apart = (
             rest._upper_delta(down(epsilon - local))  # noqa: SLF001 - of its own class
@@ -440,11 +419,6 @@ def _grid_step(
     return max(reach / 2.0 ** math.ceil(math.log2(reach / step)), _LEAST_STEP)
 
 
-def _cases(count: int) -> list[tuple[int, int]]:
-    """Return intervals that hold every number of rounds from 0 to ``count``."""
-    return [*itertools.pairwise(round(share * count) for share in _EDGES)]
-
-
 @lru_cache(maxsize=64)
 def _sides(mechanism: Mechanism) -> Kinks | None:
     """Return a pair that dominates, one way round or the other, every pair of a mechanism."""
@@ -462,8 +436,9 @@ def _cells(mechanism: Mechanism) -> tuple[Losses, ...]:
     """Return losses, each of which dominates some pairs of a mechanism, all together every pair."""
     nodes = np.linspace(0.0, float(_profile(mechanism)[0][-1]), _CELL_NODES + 1)
     cells = [Kinks.of_profile(nodes, *ends) for ends in mechanism.cells(nodes) or ()]
-    # Mirror images follow in the other direction, so that neighbours are alike.
-    cells += [cell.swapped for cell in reversed(cells)]
+    if not cells and (both := _sides(mechanism)) is not None:
+        cells = [both]
+    cells += [cell.swapped for cell in cells]
     return tuple(Losses.of_grid(cell.on_grid(float(nodes[1]))) for cell in cells)
 
 
