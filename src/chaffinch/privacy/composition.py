@@ -64,7 +64,7 @@ def compose(
     which crowd is worst depends on epsilon. So the upper end composes, for each mechanism, a
     pair that dominates its worst-crowd profile (every convex profile belongs to such a pair), or
     lets somebody choose every crowd who has seen the rounds before. The lower end composes one
-    crowd that can exist. ``resolution`` fixes the grid of losses; by default it follows their spread.
+    crowd that can exist. ``resolution`` fixes the grid of losses, which follows their spread.
 
     >>> from chaffinch.privacy import FlippedBits
     >>> ten = compose(FlippedBits(users=1000, flip_probability="0.1"), times=10)
