@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from scipy import stats
 
 from chaffinch.protocols import Signed, protocol_variants
 from chaffinch.protocols.base import Setting
@@ -21,6 +22,9 @@ SUMS = [
     "signed decoys, two digits, 90% of epsilon for the sum",
 ]
 NUMBER = Number(0, 1)
+MU, DELTA = 0.25, 1e-6
+EPSILON = MU * (MU / 2 - stats.norm.ppf(DELTA))
+"""About that of the Gaussian mechanism."""
 
 
 @pytest.mark.parametrize(
@@ -66,4 +70,42 @@ def test_a_report_has_just_the_room_that_delta_allows(question: Question) -> Non
     assert protocol.cut_for == 1000
     allowed = 1e-8 / (1 + math.e) / 1000 / 2
     noise = protocol._bursts(question)  # noqa: SLF001 - the law of what must fit
-    assert noise.tail(protocol.room + 1) <= allowed < noise.tail(protocol.room)
+    assert noise.tail(protocol.room + 1) <= 1.000001 * allowed < noise.tail(protocol.room)
+
+
+@pytest.mark.parametrize("split", [0.6, 0.83])
+@pytest.mark.parametrize(
+    ("question", "least"), [(Bit(), 0.97), (Choice(["a", "b", "c"]), 0.55)], ids=["bit", "choice"]
+)
+def test_a_tuned_flood_just_keeps_its_delta(question: Question, least: float, split: float) -> None:
+    protocol = signed_variant(split).make(Setting(question, 1000, 1.0, 1e-8, DELTA), MU)
+    assert isinstance(protocol, Signed)
+    ratio = math.exp(-0.5 * split * EPSILON)
+    assert 0 <= protocol.ratio - Fraction(ratio) <= Fraction(1, 1 << 52)
+    assert least * DELTA <= protocol.mechanism(question, 1000).delta(EPSILON).lower <= DELTA
+    assert len(protocol.flood) in {2, 4}
+
+
+@pytest.mark.parametrize(("question", "ways"), [(Bit(), 1), (Choice(["a", "b"]), 2)])
+def test_a_small_honest_share_finds_some_noise(question: Question, ways: int) -> None:
+    """All noise of that share is missing with a chance of delta at most, less a quarter."""
+    protocol = signed_variant(0.83, 0.1).make(Setting(question, 1000, 1.0, 1e-8, DELTA), MU)
+    assert isinstance(protocol, Signed)
+    found = math.log(1.25 * ways / DELTA) / 0.1 + math.log1p(-float(protocol.ratio))
+    assert float(sum(protocol.flood)) == pytest.approx(found, rel=1e-9)
+
+
+@pytest.mark.parametrize(("place", "digits"), [(0, 1), (1, 1), (2, 2)])
+def test_numbers_have_digits_and_room(place: int, digits: int) -> None:
+    variant = Signed.variants(NUMBER, 100)[place]
+    protocol = variant.make(Setting(NUMBER, 1000, 1.0, 1e-8, DELTA), MU)
+    assert isinstance(protocol, Signed)
+    assert (len(protocol.digits), protocol.cut_for) == (digits, 1000)
+    allowed = 1e-8 / (1 + math.e) / 1000 / 2
+    noise = protocol._bursts(NUMBER)  # noqa: SLF001 - the law of what must fit
+    assert noise.tail(protocol.room + 1) <= 1.000001 * allowed < noise.tail(protocol.room)
+    split = (0.75, 0.9, 0.9)[place]
+    if digits == 1:
+        ratio = math.exp(-0.5 * split * EPSILON / protocol.resolution)
+        assert float(protocol.ratio) == pytest.approx(ratio)
+        assert protocol.resolution == min(round(0.75 * math.sqrt(1000) * EPSILON), 75)

@@ -1,0 +1,97 @@
+"""What the analyzer reads from counts, and how far one report can move it, by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from chaffinch.errors import InvalidInput
+from chaffinch.protocols import Decoys, Encoded, Flips, Signed
+from chaffinch.protocols.noise import MessageNoise, Noise, SignedNoise
+from chaffinch.protocols.signed import Digit
+from chaffinch.questions import Bit, Choice, Number
+
+QUARTER, EIGHTH = Fraction(1, 4), Fraction(1, 8)
+CHOICE, NUMBER = Choice(["a", "b"], missing="refuse"), Number(0, 1)
+SIGNED = Signed(QUARTER, (EIGHTH,), 100, 5)
+DIGITS = replace(SIGNED, steps=4, finer=(Digit(EIGHTH, (QUARTER,), 2),))
+"""Two digits, of 4 and 2 steps: a step of the first is worth 3, and there are 14."""
+
+
+def test_signed_counts_are_pluses_less_minuses() -> None:
+    counts = np.array([[9, 2, 4, 5], [1, 1, 0, 3]])
+    reading = SIGNED.read(CHOICE, counts, 10)
+    assert reading.tallies.tolist() == [[7, -1], [0, -3]]
+    assert reading.noise == SignedNoise(((1, QUARTER),), 100, 1)
+    assert not reading.lowered
+    assert SIGNED.noise(Bit()) == SignedNoise(((1, QUARTER),), 100, 2)
+
+
+def test_signed_digits_count_by_what_they_are_worth() -> None:
+    reading = DIGITS.read(NUMBER, np.array([9, 2, 4, 5]), 10)
+    assert reading.tallies.tolist() == [3 * 7 - 1]
+    assert reading.noise == SignedNoise(((3, QUARTER), (1, EIGHTH)), 1400, 2)
+    steps = DIGITS.thermometer
+    assert (steps.resolution, steps.together, steps.noise) == (14, True, reading.noise)
+    with pytest.raises(InvalidInput, match="numbers"):
+        _ = SIGNED.thermometer
+
+
+def test_signed_errors() -> None:
+    """A geometric law with ratio a has the variance a/(1 − a)², and there are two of them."""
+    one = 2 * 0.25 / 0.75**2
+    assert SIGNED.standard_error(CHOICE, 100) == pytest.approx(math.sqrt(one))
+    assert SIGNED.standard_error(Bit(), 100) == pytest.approx(math.sqrt(one) / 2)
+    noise = 9 * one + 2 * 0.125 / 0.875**2
+    rounding = 100 / 4
+    assert DIGITS.standard_error(NUMBER, 100) == pytest.approx(math.sqrt(noise / 4 + rounding) / 14)
+
+
+def test_one_report_moves_so_much() -> None:
+    assert SIGNED.influence(CHOICE, 6) == 7
+    assert SIGNED.influence(Bit(), 6) == 3.5
+    assert DIGITS.influence(NUMBER, 6) == pytest.approx((6 * 3 + 14) / 2 / 14)
+    assert Flips(QUARTER).influence(Bit(), 6) == 12
+    assert Encoded(QUARTER, 4, together=True).influence(NUMBER, 6) == 3
+    assert Decoys(3, QUARTER).influence(CHOICE, 5) == 3
+
+
+def test_counts_beyond_what_honest_reports_send_are_lowered() -> None:
+    flips = Flips(QUARTER)
+    for counts, tallies, lowered in (([9, 10], [9, 10], False), ([9, 11], [9, 10], True)):
+        reading = flips.read(CHOICE, np.array(counts), 10)
+        assert (reading.tallies.tolist(), reading.lowered) == (tallies, lowered)
+        assert reading.noise == Noise.flips(QUARTER)
+    with pytest.raises(InvalidInput, match="one code"):
+        SIGNED._noise_of_bits(CHOICE)  # noqa: SLF001 - what no protocol reaches
+    assert flips.least_messages(CHOICE, 10) == 0
+
+
+def test_a_smaller_crowd_sends_as_much_noise() -> None:
+    assert Decoys(3, QUARTER).concentrated(CHOICE, Fraction(8)) == Decoys(6, Fraction(1))
+    assert Decoys(3, QUARTER).messages_of_all(CHOICE, 100) == MessageNoise(175.0, 56.25, 1 / 3)
+    few = SIGNED.concentrated(CHOICE, Fraction(8))
+    assert few == replace(SIGNED, cut_for=13, room=few.room), "100/8, rounded up"
+    assert few.overflow(CHOICE) < 1e-9 < SIGNED.overflow(CHOICE)
+    assert SIGNED.concentrated(CHOICE, Fraction(1000)).cut_for == 1
+
+
+@pytest.mark.parametrize("protocol", [SIGNED, DIGITS])
+def test_a_plan_file_brings_signed_decoys_back(protocol: Signed) -> None:
+    assert protocol.model.model_validate(protocol.document()).build() == protocol
+
+
+def test_signed_decoys_in_words() -> None:
+    ending = (
+        " in clear, among signed decoys of which every device sends a 1/100 share (their number "
+        "tells nothing of the answer and much of the noise: whoever opens reports must not work "
+        "with the analyzer)"
+    )
+    assert SIGNED.sentence() == "the answer is sent" + ending
+    assert replace(SIGNED, steps=4).sentence() == "4 messages are sent" + ending
+    rounded = "the number is rounded to 14 steps, and 4 + 2 messages are sent for its digits"
+    assert DIGITS.sentence() == rounded + ending
