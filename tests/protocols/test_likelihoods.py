@@ -9,7 +9,13 @@ import pytest
 from scipy import stats
 
 from chaffinch.errors import InvalidInput
-from chaffinch.protocols.likelihoods import DecoyLikelihood, TallyLikelihood, law, log_ratio
+from chaffinch.protocols.likelihoods import (
+    LONGEST,
+    DecoyLikelihood,
+    TallyLikelihood,
+    law,
+    log_ratio,
+)
 from chaffinch.protocols.noise import Noise
 from tests.analysis import exact
 
@@ -56,3 +62,12 @@ def test_what_one_world_only_allows_is_sure_enough() -> None:
     logs = np.array([-math.inf, 0.0, -1.0, -math.inf, 100.0])
     other = np.array([0.0, -math.inf, -3.0, -math.inf, 0.0])
     assert log_ratio(logs, other).tolist() == [-60.0, 60.0, 2.0, 0.0, 60.0]
+
+
+def test_the_score_of_a_long_law_is_linear_and_nearly_exact() -> None:
+    one = TallyLikelihood(exact.KINDS["flips"], 1_000_000, 4_000_000)
+    assert one.outcomes > LONGEST
+    start, _ = law(one.noise, one.held, one.people)
+    tallies = 1_400_000 + np.array([-3000, 3000])
+    without, with_one = (mass[tallies - start] for mass in one.laws())
+    assert one.score(tallies[:, None]) == pytest.approx(np.log(with_one / without), rel=2e-3)

@@ -66,6 +66,10 @@ def test_counts_beyond_what_honest_reports_send_are_lowered() -> None:
         reading = flips.read(CHOICE, np.array(counts), 10)
         assert (reading.tallies.tolist(), reading.lowered) == (tallies, lowered)
         assert reading.noise == Noise.flips(QUARTER)
+    decoys = Decoys(3, QUARTER)
+    for counts, tallies, lowered in (([40, 1], [40, 1], False), ([41, 1], [40, 1], True)):
+        reading = decoys.read(CHOICE, np.array(counts), 10)
+        assert (reading.tallies.tolist(), reading.lowered) == (tallies, lowered)
     with pytest.raises(InvalidInput, match="one code"):
         SIGNED._noise_of_bits(CHOICE)  # noqa: SLF001 - what no protocol reaches
     assert flips.least_messages(CHOICE, 10) == 0

@@ -9,9 +9,10 @@ from fractions import Fraction
 import pytest
 from scipy import stats
 
+from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.protocols import Signed, protocol_variants
 from chaffinch.protocols.base import Setting
-from chaffinch.protocols.signed import Digit, signed_variant
+from chaffinch.protocols.signed import Digit, _number_room, _steps_for, signed_variant
 from chaffinch.questions import Bit, Choice, Flags, Number, Question
 
 QUARTER = Fraction(1, 4)
@@ -109,3 +110,28 @@ def test_numbers_have_digits_and_room(place: int, digits: int) -> None:
         ratio = math.exp(-0.5 * split * EPSILON / protocol.resolution)
         assert float(protocol.ratio) == pytest.approx(ratio)
         assert protocol.resolution == min(round(0.75 * math.sqrt(1000) * EPSILON), 75)
+
+
+@pytest.mark.parametrize(
+    ("crowd", "epsilon", "messages", "one", "two"),
+    [
+        (10_000, 1.0, 200, 45, (15, 8)),
+        (1_000_000, 1.0, 200, 45, (31, 14)),
+        (10_000, 0.1, 200, 4, (3, 1)),
+        (1_000_000, 1.0, 10, 7, (4, 4)),
+        (1_000_000, 4.0, 1000, 180, (31, 30)),
+        (400, 1.0, 200, 15, (15, 1)),
+        (1_000_000, 1.0, 1, 1, (1, 1)),
+        (1, 0.001, 200, 1, (1, 1)),
+    ],
+)
+def test_steps_follow_the_crowd_epsilon_and_messages(
+    crowd: int, epsilon: float, messages: int, one: int, two: tuple[int, int]
+) -> None:
+    assert _steps_for(crowd, epsilon, 1, messages) == (one,)
+    assert _steps_for(crowd, epsilon, 2, messages) == two
+
+
+@pytest.mark.parametrize("ratio", [0.9999, 0.999], ids=["too much on average", "too much at times"])
+def test_noise_that_fits_no_report_gets_no_room(ratio: float) -> None:
+    assert _number_room(NoiseMessages(((ratio, ()),), 1.0), 1e-12) == 0

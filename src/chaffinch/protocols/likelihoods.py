@@ -90,7 +90,7 @@ class TallyLikelihood(Likelihood):
         if self.outcomes > LONGEST:
             spread = float(self.noise.tally_variance(self.held, self.people))
             mean = float(self.noise.base(self.people) + self.noise.slope * self.held)
-            return np.asarray((tallies - float(self.noise.slope) * mean) / spread)
+            return np.asarray(float(self.noise.slope) * (tallies - mean) / spread)
         start, values = self._table
         return np.asarray(values[np.clip(tallies - start, 0, len(values) - 1)])
 
