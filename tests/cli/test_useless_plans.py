@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,7 +38,12 @@ def test_anyway_it_is_made_and_starts_with_a_warning() -> None:
 
 def test_an_error_as_large_as_the_crowd_is_refused() -> None:
     question = cf.Choice(range(500), missing="refuse")
-    wishes = {"users": 30, "target": cf.Target(0.1, 1e-9), "max_messages": 10**6}
+    wishes = {
+        "users": 30,
+        "target": cf.Target(0.1, 1e-9),
+        "max_messages": 10**6,
+        "influence": math.inf,
+    }
     with pytest.raises(UselessPlan, match="will say nothing"):
         cf.plan(question, **wishes)  # type: ignore[arg-type]
     plan = cf.plan(question, **wishes, anyway=True)  # type: ignore[arg-type]

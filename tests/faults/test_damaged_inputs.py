@@ -250,7 +250,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _planned_before(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a survey that was read become a plan at once: planning has tests of its own."""
     made = load_plan(whole / "survey.plan.json")
-    monkeypatch.setattr(SurveyFile, "plan", lambda *_: made)
+    monkeypatch.setattr(SurveyFile, "plan", lambda *_, **__: made)
 
 
 # ----------------------------------------------------------------------------

@@ -10,7 +10,8 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.cli import main
-from chaffinch.errors import InvalidInput, NoPlanFound
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound
+from chaffinch.planning.plan import Part, Plan
 from chaffinch.planning.survey_file import load_survey
 from chaffinch.protocols import Decoys, Flips, Signed
 
@@ -47,23 +48,24 @@ def test_unasked_the_more_exact_protocol_wins_where_flips_cost_more_than_twice(u
     """Of 1,000 people flips would leave an epsilon of 3.5, at 3.5 times the error."""
     plan = cf.plan(cf.Bit(), users=users, target=TARGET, max_messages=2)
     assert isinstance(plan.parts[0].protocol, Signed)
-    assert "worth twice the error" in plan.explain()
+    assert "within 15 % of the smallest error; a protocol that leaves" in plan.explain()
     # What two hundred thousand people would leave by themselves counts as nothing.
     assert ("Given up: an epsilon of 3.45" in plan.explain()) == (users == 1_000)
 
 
 def test_unasked_reports_that_protect_by_themselves_are_worth_twice_the_error() -> None:
-    plan = cf.plan(cf.Bit(), users=60, target=TARGET, max_messages=4)
+    plan = cf.plan(cf.Bit(), users=60, target=TARGET, max_messages=4, influence=math.inf)
     least = min(one.error for one in plan.alternatives if not one.ruled_out)
     assert isinstance(plan.parts[0].protocol, Flips)
     assert plan.guarantee.local_epsilon <= 4
     assert 1.15 * least < plan.parts[0].standard_error(60) <= 2 * least
+    assert "for at most twice the smallest error." in plan.explain()
 
 
 def test_a_survey_gives_each_question_a_share_of_what_a_report_may_leave() -> None:
     """Four questions that leave an epsilon of 2 each leave 8: nobody is protected."""
     survey = cf.Survey({name: cf.Bit() for name in "abcd"})
-    plan = cf.plan(survey, users=60, target=cf.Target(4.0, 1e-6), max_messages=64)
+    plan = cf.plan(survey, users=60, target=cf.Target(4.0, 1e-6), influence=math.inf)
     local = plan.guarantee.local_epsilon
     assert local <= 4 or math.isinf(local)
 
@@ -112,7 +114,8 @@ def test_a_report_of_one_sign_also_takes_its_own_answer(
 
 def test_a_protocol_that_cannot_be_built_is_no_candidate() -> None:
     """At so small an epsilon a bit would need more than a million decoy slots."""
-    plan = cf.plan(cf.Bit(), users=1_000, target=cf.Target(1e-4, 1e-6), anyway=True)
+    wish = cf.Target(1e-4, 1e-6)
+    plan = cf.plan(cf.Bit(), users=1_000, target=wish, influence=math.inf, anyway=True)
     assert "clear with decoys" not in {one.name for one in plan.alternatives}
     plan.verify()
 
@@ -121,6 +124,43 @@ def test_impossible_wishes_are_no_plan() -> None:
     with pytest.raises(NoPlanFound) as caught:
         cf.plan(cf.Bit(), users=1_000, target=TARGET, influence=0.5, max_messages=1)
     assert "an influence of 1.0" in caught.value.hint
+
+
+def test_unasked_one_report_never_outvotes_half_of_the_crowd() -> None:
+    """Among twenty people a report of signed decoys has room for a hundred messages."""
+    plan = cf.plan(cf.Bit(), users=20, target=TARGET)
+    assert plan.parts[0].influence(plan.slots) <= 10
+    assert any("one report moves more than 10" in one.ruled_out for one in plan.alternatives)
+    free = cf.plan(cf.Bit(), users=20, target=TARGET, influence=math.inf)
+    assert free.parts[0].influence(free.slots) > 20
+    assert "One dishonest report can move a count by at most" in free.explain()
+
+
+def test_useful_plans_come_before_useless_ones() -> None:
+    """Flips are within twice the error of signed decoys here, and their error is the crowd's."""
+    plan = cf.plan(cf.Bit(), users=12, target=cf.Target(0.5, 1e-6), influence=math.inf)
+    assert plan.warnings == []
+
+
+def test_an_error_that_no_float_shows_the_noise_of_is_no_crash() -> None:
+    survey = cf.Survey({"a": cf.Bit(), "c": cf.Choice(list("abcde"), missing="refuse")})
+    plan = cf.plan(survey, users=20, error=cf.Error(0.01), anyway=True)
+    plan.verify()
+
+
+def test_a_forged_number_of_many_steps_is_refused_at_once() -> None:
+    flood = tuple(Fraction(1, 2) for _ in range(8))
+    protocol = Signed(Fraction(127, 128), flood, 1000, 4096, 1000)
+    part = Part("n", cf.Number(0, 1), protocol)
+    forged = Plan("", (part,), 1000, 1000, 1000, 20, 1.0, 1e-6)
+    with pytest.raises(GuaranteeNotProven):
+        forged.verify()
+
+
+def test_an_error_leads_to_the_rule_of_epsilon() -> None:
+    plan = cf.plan(cf.Bit(), users=1_000, error=cf.Error(0.01), max_messages=2)
+    assert "smallest epsilon" in plan.choice
+    assert "(flips, epsilon" in plan.explain()
 
 
 @pytest.mark.parametrize("wrong", [0, -1.0, math.nan, "none", True])

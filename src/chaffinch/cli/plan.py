@@ -57,7 +57,7 @@ class _Asked:
     rounds: int = 1
     """How often the same people are asked."""
     max_messages: int = 64
-    """How many messages one report may hold."""
+    """How many messages of one report may be sealed, on average; padding is not counted."""
     local_epsilon: str | None = None
     """The most that may be left if shuffler and analyzer collude, or none: nothing need be left."""
     influence: float | None = None
@@ -83,8 +83,8 @@ def plan(  # noqa: PLR0913 - one for each option
     """Find the protocol that keeps a promise, or check a plan.
 
     Give a survey file, or one question by options; a promise (--epsilon) or an error. The
-    smallest error is chosen (with --error: the smallest epsilon), but a report that leaves an
-    epsilon of at most 4 by itself is worth twice as much.
+    smallest error is chosen (with --error: the smallest epsilon), or up to twice as much for a
+    protocol that still leaves an epsilon of at most 4 if shuffler and analyzer collude.
 
     Parameters
     ----------
@@ -111,6 +111,7 @@ def plan(  # noqa: PLR0913 - one for each option
             "plan",
             "asked for in one way: a survey file, a question by options, --check or --example",
             paths.Plainly("several of them" if any(given) else "none of them"),
+            hint="what a survey promises and wishes stands in its file" if survey else "",
         )
     if example:
         from chaffinch.planning.survey_file import EXAMPLE

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.baselines import local_choice
-from chaffinch.planning.explanation import MOST_LOCAL
+from chaffinch.planning.explanation import MOST_LOCAL, useless_error, useless_promise
 from chaffinch.planning.plan import Part, total_of
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.roots import find_largest
@@ -62,6 +62,11 @@ class Task:
             f"one report moves more than {self.influence:g}": one.influence > self.influence,
         }
         return [words for words, broken in rules.items() if broken]
+
+    def is_useful(self, one: Candidate) -> bool:
+        """Return whether a plan of it would carry no warning."""
+        useless = useless_promise(one.epsilon, one.delta)
+        return not useless and not useless_error("", one.error, self.reports)
 
     @property
     def exposures(self) -> int:
@@ -256,20 +261,20 @@ def smallest_epsilon(
     return min(rounded_up(1.0 / inverse), rounded_up(mechanism.local_epsilon))
 
 
-def most_exact(candidates: Sequence[Candidate], task: Task) -> Candidate:
-    """Return the choice where a promise led: by the smallest error."""
-    return _choose(candidates, task, lambda one: one.error)
+def most_exact(candidates: Sequence[Candidate], task: Task) -> tuple[Candidate, str]:
+    """Return the choice where a promise led, and the rule: by the smallest error."""
+    return _choose(candidates, task, lambda one: one.error, "error")
 
 
-def most_private(candidates: Sequence[Candidate], task: Task) -> Candidate:
-    """Return the choice where an error led: by the smallest epsilon."""
-    return _choose(candidates, task, lambda one: one.epsilon)
+def most_private(candidates: Sequence[Candidate], task: Task) -> tuple[Candidate, str]:
+    """Return the choice where an error led, and the rule: by the smallest epsilon."""
+    return _choose(candidates, task, lambda one: one.epsilon, "epsilon")
 
 
 def _choose(
-    candidates: Sequence[Candidate], task: Task, cost: Callable[[Candidate], float]
-) -> Candidate:
-    """Return the choice among candidates that meet all wishes.
+    candidates: Sequence[Candidate], task: Task, cost: Callable[[Candidate], float], of: str
+) -> tuple[Candidate, str]:
+    """Return the choice among candidates that meet all wishes, and why in a sentence.
 
     Near the smallest cost, the fewest sealed messages. But without a wish for what a report
     leaves by itself, one that protects by itself is worth twice the cost: near the smallest of
@@ -284,9 +289,19 @@ def _choose(
     if task.local_epsilon is None and alone:
         dearer = min(cost(one) for one in alone)
         near = [one for one in alone if cost(one) <= _WORTH * dearer]
-        return min(near, key=lambda one: (one.local_epsilon, one.slots, one.error))
+        why = (
+            f"Chosen because a report still protects if shuffler and analyzer collude (epsilon at "
+            f"most {MOST_LOCAL:g}), for at most twice the smallest {of}."
+        )
+        return min(near, key=lambda one: (one.local_epsilon, one.slots, one.error)), why
     near = [one for one in candidates if cost(one) <= _WORTH * least]
-    return min(near, key=lambda one: (one.analyzer_operations, one.slots, one.error))
+    why = f"Chosen for the fewest messages within 15 % of the smallest {of}"
+    if task.local_epsilon is None:
+        why += (
+            f"; a protocol that leaves an epsilon of at most {MOST_LOCAL:g} if shuffler and "
+            f"analyzer collude would have been taken for up to twice the {of}"
+        )
+    return min(near, key=lambda one: (one.analyzer_operations, one.slots, one.error)), f"{why}."
 
 
 def choose_variants(
@@ -314,6 +329,6 @@ def choose_variants(
             one = candidate(variant.name, parts, task.users, promise, alone)
             weighed[variant.name] = (one, variant)
         within = [one for one, _ in weighed.values() if not one.ruled_out]
-        picked = most_exact(within or [one for one, _ in weighed.values()], alone)
+        picked, _ = most_exact(within or [one for one, _ in weighed.values()], alone)
         chosen.append(weighed[picked.name][1])
     return chosen

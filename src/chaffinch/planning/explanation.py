@@ -80,11 +80,6 @@ def factor(epsilon: float) -> str:
 
 MOST_LOCAL = 4.0
 """A report that leaves a larger epsilon protects nobody: 98 of 100 guessers could be right."""
-_RULE = (
-    f"Chosen by the smallest error, but a report that leaves an epsilon of at most {MOST_LOCAL:g} "
-    "by itself is worth twice the error (one that leaves more protects nobody and counts as none)."
-)
-"""The rule where nobody said how much may be left if shuffler and analyzer collude."""
 
 
 def _promise(plan: Plan) -> str:
@@ -116,14 +111,18 @@ def _trust(plan: Plan) -> str:
         else f"an epsilon of {rounded_up(local):g} is left"
     )
     left = "; ".join(
-        f"{float(share):.0%} honest: epsilon {'unlimited' if math.isinf(e) else f'{e:g}'}"
+        f"{float(share):.0%} honest: {'nothing is claimed' if math.isinf(e) else f'epsilon {e:g}'}"
         for share, e in plan.shares
     )
+    most = max(part.influence(plan.slots) for part in plan.parts)
+    counts = any(part.question.shape != "number" for part in plan.parts)
     return (
-        f"This counts on {plan.crowd} honest users and on a shuffler that does not collude with "
-        f"the analyzer; if it does, {alone}. If fewer of the {plan.crowd} are honest, as stated in "
-        f"the plan and checked by `plan --check`: {left}. "
-        f"Nothing is released before {plan.reports} reports are there."
+        f"This counts on {plan.guarantee.crowd}, and on a shuffler that does not collude with the "
+        f"analyzer; if they work together, {alone}. If fewer of these {plan.crowd} are honest, "
+        f"as stated in the plan and checked by `plan --check`: {left}. Nothing is released before "
+        f"{plan.reports} reports are there. One dishonest report can move "
+        f"{'a count' if counts else 'the sum'} by at most {rounded_up(most):g} "
+        f"{'people' if counts else 'ranges'}."
     )
 
 
@@ -170,7 +169,9 @@ def _choice(plan: Plan) -> str:
     own = max(part.standard_error(plan.reports) for part in plan.parts)
     ordered = sorted(plan.alternatives, key=lambda one: (one.epsilon, one.error))
     lines = [_compared(one, own, plan.epsilon) for one in ordered]
-    return "\n".join([f"{_RULE}{_given_up(plan, own)} Why not another protocol:", *lines])
+    return "\n".join(
+        [f"{plan.choice}{_given_up(plan, own)} Why not another protocol:".strip(), *lines]
+    )
 
 
 def _given_up(plan: Plan, own: float) -> str:
@@ -183,7 +184,7 @@ def _given_up(plan: Plan, own: float) -> str:
     ):
         words.append(
             f"an epsilon of {rounded_up(safest.local_epsilon):g} even if they collude "
-            f"({safest.name}, standard error {safest.error / own:.2f} times as large)"
+            f"({safest.name}, {_price(safest, plan, own)})"
         )
     finest = min(free, key=lambda one: one.error, default=None)
     if finest is not None and finest.error < own / 1.01 and finest.epsilon <= plan.epsilon:
@@ -192,6 +193,11 @@ def _given_up(plan: Plan, own: float) -> str:
             f"{finest.messages:,.3g} messages)"
         )
     return f" Given up: {'; '.join(words)}." if words else ""
+
+
+def _price(one: Candidate, plan: Plan, own: float) -> str:
+    error = f"standard error {one.error / own:.2f} times as large"
+    return error if one.epsilon == plan.epsilon else f"epsilon {one.epsilon:g}, {error}"
 
 
 def _compared(one: Candidate, own: float, epsilon: float) -> str:

@@ -128,6 +128,8 @@ class Plan:
     """For each share of honest users the epsilon that still holds with the same delta."""
     alternatives: tuple[Candidate, ...] = field(default=(), compare=False, repr=False)
     """The other protocols that were weighed; not part of the document."""
+    choice: str = field(default="", compare=False, repr=False)
+    """Why this one was chosen, in a sentence; not part of the document."""
 
     def __post_init__(self) -> None:
         checks.whole("number of users", self.users, least=1)

@@ -32,7 +32,7 @@ from chaffinch.questions import Bit, Choice, Flags, Number, Question, Survey
 from chaffinch.rounding import rounded_up
 
 MOST_MESSAGES = 64
-"""By default a report has at most so many slots: what a small device can seal in a blink."""
+"""By default a report has at most so many sealed messages: what a small device does in a blink."""
 _LARGEST_DELTA = 0.01
 """A larger delta would let one answer in a hundred stand open; it is mostly a swapped epsilon."""
 
@@ -82,8 +82,10 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     an epsilon below 0.1 gets a plan near 0.1, which is more exact than asked for.
     ``local_epsilon`` is the most that may be left if shuffler and analyzer collude: protocols
     that send answers in clear are then no candidates. With ``math.inf`` nothing need be left.
-    Without the wish a report that leaves at most 4 by itself is worth twice the error.
-    ``influence`` is the most that one dishonest report may move a count, in people. A plan of no
+    Without the wish up to twice the error is accepted for reports that then leave at most 4.
+    ``influence`` is the most that one dishonest report may move a count, in people (unasked: half
+    of the crowd). ``max_messages`` bounds the messages of a report that must be sealed, on
+    average; room for more, which is padding, is not counted. A plan of no
     use (a promise that lets everybody guess right, an error as large as the crowd) is refused
     unless it is wanted ``anyway``. ``progress`` is told the name of each protocol before it is
     calibrated.
@@ -93,10 +95,11 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     >>> one.guarantee.epsilon, one.guarantee.neighbours
     (1.0, 'replace-one')
     """
+    asked = _task(question, users, rounds, max_messages, honest)
     task = replace(
-        _task(question, users, rounds, max_messages, honest),
+        asked,
         local_epsilon=None if local_epsilon is None else _wish("local epsilon", local_epsilon),
-        influence=math.inf if influence is None else _wish("influence", influence),
+        influence=_default_influence(asked) if influence is None else _wish("influence", influence),
     )
     tell = progress or _silent
     if (target is None) == (error is None):
@@ -116,10 +119,12 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
         within = [one for one in found if not one.ruled_out]
     if not within:
         raise _nothing(task, target, error, found)
-    chosen = most_exact(within, task) if target is not None else most_private(within, task)
+    useful = [one for one in within if task.is_useful(one)] or within
+    choose = most_exact if target is not None else most_private
+    chosen, why = choose(useful, task)
     name = title or (question.title if isinstance(question, Survey) else "")
     tell("honest shares")
-    made = _plan(chosen, task, found, name)
+    made = replace(_plan(chosen, task, found, name), choice=why)
     _refuse_useless(made.warnings, anyway=anyway)
     return made
 
@@ -127,6 +132,14 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
 def _refuse_useless(warnings: Sequence[str], *, anyway: bool) -> None:
     if warnings and not anyway:
         raise UselessPlan(warnings)
+
+
+def _default_influence(task: Task) -> float:
+    """Return the most that one report may move a count where nobody said: half of the crowd.
+
+    Protocols of very few people move it by a few more whatever they do.
+    """
+    return max(task.reports / 2, 10.0)
 
 
 def default_delta(users: int) -> float:
@@ -256,6 +269,9 @@ def _nothing(
         if target is not None
         else f"an error of {error.share:g} of the crowd"  # type: ignore[union-attr]
     )
+    if task.local_epsilon is not None:
+        wish += f", a local epsilon of at most {task.local_epsilon:g}"
+    wish += f", an influence of at most {task.influence:g} people"
     hints = _with_other_wishes(task, found) or [
         hint
         for hint in (
@@ -347,7 +363,12 @@ def _error(error: object) -> Error:
 
 
 def _wish(parameter: str, value: object) -> float:
-    return math.inf if value == math.inf else checks.real(parameter, value, least=1e-9)
+    if value == math.inf:
+        return math.inf
+    try:
+        return checks.real(parameter, value, least=1e-9)
+    except InvalidInput:
+        raise InvalidInput(parameter, "a number above 0, or math.inf", value) from None
 
 
 def _silent(_: str) -> None:

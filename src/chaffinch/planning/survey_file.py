@@ -47,7 +47,7 @@ delta = 1e-8
 
 # rounds = 1            # how often the same people are asked
 # honest = 1.0          # the share of all reports that you expect to be honest
-# max_messages = 64     # how many messages one report may hold
+# max_messages = 64     # how many messages of one report may be sealed, on average
 # local_epsilon = 4     # the most that may be left if shuffler and analyzer collude; "none":
                         # nothing need be left
 # influence = 2         # the most that one dishonest report may move a count, in people

@@ -100,8 +100,8 @@ class SignedGoal:
 
     @property
     def ratio(self) -> float:
-        """Return e^(−split·epsilon/2)."""
-        return math.exp(-0.5 * self.split * self.epsilon)
+        """Return e^(−split·epsilon/2), or the least ratio that a device can draw."""
+        return max(math.exp(-0.5 * self.split * self.epsilon), 1.0 / GRAIN)
 
     @property
     def log_growth(self) -> float:

@@ -257,7 +257,7 @@ def _trust_sentence(release: Release) -> str:
     )
     return (
         f"This counts on {release.guarantee.crowd}, and on a shuffler that does not collude "
-        f"with the analyzer. If the two collude, {left}."
+        f"with the analyzer. If they work together, {left}."
     )
 
 

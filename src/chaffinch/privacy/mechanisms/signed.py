@@ -55,6 +55,8 @@ _LEAST_RATIO = Fraction(1, 2**64)
 _MOST_CELLS = 3_000_000
 """Outcomes of the two-dimensional law, or of all laws of a number together, that are kept."""
 _FIRST_TAIL, _FIRST_TAIL_OF_SHARE, _TAIL_OF_BOUND = Wide(1e-40), Wide(1e-12), Wide(1e-18)
+_MOST_SUMS = 1e9
+"""Every change of a number, at every place, over the whole law: about half a minute."""
 _INSTANCE_TAIL, _INSTANCE_ERROR = Wide(1e-20), 1e-13
 """What ``instance`` promises of its masses."""
 
@@ -127,8 +129,10 @@ class SignedDecoys(Mechanism):
 
     @property
     def takes_minutes(self) -> bool:
-        """Return whether a number has fewer honest users: many changes of a two-dimensional law."""
-        return self.share < 1 and self.steps > 1
+        """Return whether a number has fewer honest users, or more steps than are quickly summed."""
+        if self.steps == 1:
+            return False
+        return self.share < 1 or self.steps**2 * self._cover.window(_FIRST_TAIL) > _MOST_SUMS
 
     # -------------------------------------------------------------------- the profile
 
