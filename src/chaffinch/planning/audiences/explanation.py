@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chaffinch.planning.explanation import factor, right_guesses
+from chaffinch.planning.explanation import factor, right_guesses, useless_promise
 from chaffinch.privacy.guarantee import promised
 from chaffinch.rounding import bytes_for_people, rounded_up
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def explain(plan: ReachPlan) -> str:
     """Return what is promised, against whom it holds, what is done, and how exact it will be."""
-    return "\n\n".join(
-        [_promise(plan), _odds(plan), _trust(plan), _beside(plan), _doing(plan), _error(plan)]
-    )
+    warnings = [f"Warning: {words}" for words in useless_promise(plan.epsilon, plan.delta)]
+    told = [_promise(plan), _odds(plan), _trust(plan), _beside(plan), _doing(plan), _error(plan)]
+    return "\n\n".join([*warnings, *told])
 
 
 def _promise(plan: ReachPlan) -> str:

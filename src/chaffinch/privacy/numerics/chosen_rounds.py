@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import fft
 
 from chaffinch.privacy.numerics.loss_grids import GridLoss, TooFineGrid
 from chaffinch.privacy.numerics.precision import Floats
@@ -101,13 +100,13 @@ def worst_profile(choices: Sequence[Losses], count: int) -> WorstProfile:
     heights = np.maximum(-np.expm1(step * places), 0.0) * weights
     heights[:left] = weights[:left]
     length = 1 << (len(places) + masses.shape[1] - 2).bit_length()
-    spectra = fft.rfft(tilted, length, axis=1)
+    spectra = np.fft.rfft(tilted, length, axis=1)
     # As vectors, sums by transforms are off by at most 26·u·log2(N)·‖x‖·‖y‖ (see `laws`).
     share = (26.0 * math.log2(length) + 4.0) * _ROUNDOFF * np.linalg.norm(tilted, axis=1).max()
     start = left - low
     for _ in range(count):
         count_step("sums over rounds")
-        sums = fft.irfft(spectra * fft.rfft(heights, length), length, axis=1)
+        sums = np.fft.irfft(spectra * np.fft.rfft(heights, length), length, axis=1)
         doubt = share * float(np.linalg.norm(heights))
         found = np.maximum(sums[:, start : start + size].max(axis=0), 0.0) + doubt
         heights[inside] = np.minimum(found, weights[inside])
