@@ -155,7 +155,8 @@ def _show(found: ReachPlan, output: Output, *, explain: bool, checked: bool) -> 
     # The first three paragraphs are the promise, the odds, and what both count on; the last
     # one is the error.
     paragraphs = found.explain().split("\n\n")
-    output.words("\n\n".join(paragraphs if explain else [*paragraphs[:3], paragraphs[-1]]))
+    first = 3 + sum(one.startswith("Warning") for one in paragraphs)
+    output.words("\n\n".join(paragraphs if explain else [*paragraphs[:first], paragraphs[-1]]))
     output.words("")
     if found.options:
         _show_options(found, output)
