@@ -97,7 +97,7 @@ def worst_profile(choices: Sequence[Losses], count: int) -> WorstProfile:
     weights = np.exp(tilt * step * places)
     tilted = masses * np.exp(tilt * step * np.arange(low, low + masses.shape[1]))
     inside = slice(left, left + size)
-    heights = np.maximum(-np.expm1(step * places), 0.0) * weights
+    heights = -np.expm1(np.minimum(step * places, 0.0)) * weights
     heights[:left] = weights[:left]
     length = 1 << (len(places) + masses.shape[1] - 2).bit_length()
     spectra = np.fft.rfft(tilted, length, axis=1)
