@@ -259,3 +259,12 @@ def test_questions_that_follow_from_earlier_releases_stay_below() -> None:
     composed = privacy.compose(privacy.FlippedBits(users=2, flip_probability=flip), times=16)
     truth = float(reached(16, Fraction(1)))
     assert 2.85e-6 < truth <= composed.delta(epsilon).upper < 1.5 * truth
+
+
+@pytest.mark.parametrize(
+    ("users", "flip", "times"), [(2, "0.01", 100), (10, "1e-6", 16), (10_000, "1e-4", 16)]
+)
+def test_huge_losses_leave_numbers_finite(users: int, flip: str, times: int) -> None:
+    """Warnings are errors here: nothing may overflow on the way."""
+    part = privacy.FlippedBits(users=users, flip_probability=flip)
+    assert 0 < privacy.compose(part, times=times).delta(1.0).upper <= 1

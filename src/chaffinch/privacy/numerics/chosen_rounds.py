@@ -35,9 +35,10 @@ _LOWEST = 30.0
 """Below minus this epsilon delta counts as 1: it is larger than 1 − 1e-13 there."""
 _SPREADS, _ASKED = 8.0, 5.6
 """Standard deviations of the sum: to the end of the grid, and to a delta of about 1e-8."""
-_LARGEST_TILT = 600.0
-_MOST_WORK = 4e9
-"""Points times choices times rounds: about half a minute."""
+_LARGEST_TILT = 300.0
+"""Weights stay so far within the floats that squares of them do, too."""
+_MOST_WORK = 1e9
+"""Points times choices times rounds: about ten seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +90,12 @@ def worst_profile(choices: Sequence[Losses], count: int) -> WorstProfile:
     size = last - first + 1
     if size * len(choices) * count > _MOST_WORK:
         raise TooFineGrid
-    tilt = min(_ASKED / spread, _LARGEST_TILT / (step * size)) if spread > 0 else 0.0
     # A loss of y steps looks y places to the left, where delta is 1 before the first place. What
     # it is beyond the last place, and infinite losses, are a floor of their own.
     left, right, floor = max(low + masses.shape[1] - 1, 0), max(-low, 0), 0.0
     places = np.arange(first - left, last + right + 1)
+    most = step * max(abs(int(places[0])), int(places[-1]), masses.shape[1])
+    tilt = min(_ASKED / spread, _LARGEST_TILT / most) if spread > 0 else 0.0
     weights = np.exp(tilt * step * places)
     tilted = masses * np.exp(tilt * step * np.arange(low, low + masses.shape[1]))
     inside = slice(left, left + size)
@@ -108,6 +110,8 @@ def worst_profile(choices: Sequence[Losses], count: int) -> WorstProfile:
         count_step("sums over rounds")
         sums = np.fft.irfft(spectra * np.fft.rfft(heights, length), length, axis=1)
         doubt = share * float(np.linalg.norm(heights))
+        if not math.isfinite(doubt):
+            raise TooFineGrid
         found = np.maximum(sums[:, start : start + size].max(axis=0), 0.0) + doubt
         heights[inside] = np.minimum(found, weights[inside])
         beyond = float(heights[inside][-1] / weights[inside][-1])
