@@ -23,12 +23,13 @@ class LocalResponse(NamedTuple):
 
 
 def local_choice(values: int, epsilon: float) -> LocalResponse:
-    """Return the best way to send one of ``values`` values in one message without a shuffler.
+    """Return the better of two ways to send one of ``values`` values without a shuffler.
 
     k-ary randomized response keeps the value with chance p and sends any other with q each.
     Hashing sends one of g = e^ε + 1 buckets of a random hash function, k-ary again: p = 1/2,
     and another value falls into the bucket that is sent with q = 1/g (Wang et al. 2017).
-    Optimized unary encoding has the error of hashing, and many messages.
+    Optimized unary encoding has the error of hashing, and many messages. A real hash function
+    has a whole number of buckets, and then a slightly larger error than this.
 
     >>> local_choice(2, 1.0).name, local_choice(100, 1.0).name
     ('k-ary response', 'hashing')

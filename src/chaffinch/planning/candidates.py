@@ -192,7 +192,7 @@ def for_target(
 def for_local_target(promise: tuple[float, float], task: Task) -> Candidate:
     """Return what the same epsilon costs without any crowd: plain randomized response.
 
-    A choice among many people is compared with the best known way, which no protocol here is.
+    A choice among many people is compared with k-ary response or hashing, no protocols here.
     """
     chosen = [local_variant(question) for _, question in task.questions]
     each = promise[0] / task.exposures

@@ -271,7 +271,8 @@ def _nothing(
     )
     if task.local_epsilon is not None:
         wish += f", a local epsilon of at most {task.local_epsilon:g}"
-    wish += f", an influence of at most {task.influence:g} people"
+    if math.isfinite(task.influence):
+        wish += f", an influence of at most {task.influence:g} people"
     hints = _with_other_wishes(task, found) or [
         hint
         for hint in (

@@ -121,7 +121,7 @@ class Composition(Mechanism):
 
     @property
     def method(self) -> Method:  # type: ignore[override]
-        """Return ``upper-bound``: the crowds of the rounds are not searched jointly."""
+        """Return ``upper-bound``: crowds are taken in cells, and losses on a grid."""
         return "upper-bound"
 
     @property

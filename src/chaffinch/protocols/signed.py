@@ -416,7 +416,7 @@ class Signed(Protocol):
 
     @classmethod
     def only_by_wish(cls, question: Question) -> bool:
-        """Return whether it is a number: its reports are long, and fewer honest users a riddle."""
+        """Return whether it is a number: reports are long, and fewer honest users unproven."""
         return question.shape == "number"
 
     @classmethod
