@@ -39,7 +39,7 @@ def test_the_own_line_runs_down_to_the_least_delta() -> None:
 
 
 def test_claims_are_the_published_formulas(curve: charts.Figure) -> None:
-    line = named(curve, "S0 (4.48)")
+    line = named(curve, "Zhilyaev 2020 (4.48)")
     assert line.style == "published"
     for epsilon, delta in list(zip(line.x, line.y, strict=True))[::40]:
         assert delta == published.any_crowd_delta(
@@ -49,7 +49,7 @@ def test_claims_are_the_published_formulas(curve: charts.Figure) -> None:
 
 
 def test_a_claim_without_delta_stands_upright(curve: charts.Figure) -> None:
-    line = named(curve, "S1 (4.45)")
+    line = named(curve, "Zhilyaev and Zeber 2016a (4.45)")
     claimed = published.three_sigma_epsilon(users=1000, flip_probability=0.03)
     assert line.x == (claimed, claimed)
     assert line.y == (curve.y.low, curve.y.high)
@@ -64,11 +64,17 @@ def test_claims_can_be_left_out() -> None:
 @pytest.mark.parametrize(
     ("mechanism", "claims"),
     [
-        (privacy.FlippedBits(users=50, flip_probability="0.1", copies=3), ["S1 (5.24), no delta"]),
+        (
+            privacy.FlippedBits(users=50, flip_probability="0.1", copies=3),
+            ["Zhilyaev and Zeber 2016a (5.24), no delta"],
+        ),
         (privacy.FlippedBits(users=50, flip_probability="0.1", decoys=3), []),
-        (privacy.DecoyedValues(decoys=900, values=10), ["S0 (5.10)"]),
+        (privacy.DecoyedValues(decoys=900, values=10), ["Zhilyaev 2020 (5.10)"]),
         (privacy.DecoyedValues(users=900, decoy_rate="0.5", values=10), []),
-        (privacy.FlippedValues(users=60, values=3, flip_probability="0.2"), ["S0 (5.16)"]),
+        (
+            privacy.FlippedValues(users=60, values=3, flip_probability="0.2"),
+            ["Zhilyaev 2020 (5.16)"],
+        ),
         (privacy.FlippedVectors(users=60, bits=2, flip_probability="0.2"), []),
         (privacy.EncodedNumbers(users=30, resolution=2, flip_probability="0.2"), []),
     ],
@@ -114,7 +120,7 @@ def test_the_text_alternative_says_what_is_seen(curve: charts.Figure) -> None:
     words = curve.alternative
     assert "1000 honest users" in words
     assert f"at epsilon about {BITS.epsilon(1e-6).upper:.3g} reaches delta 1e-6" in words
-    assert "'S0 (4.48)' does not reach delta 1e-6" in words
+    assert "'Zhilyaev 2020 (4.48)' does not reach delta 1e-6" in words
 
 
 @pytest.mark.parametrize("epsilons", [[], [0.0], [-1.0, 1.0], [float("nan")], [float("inf")]])

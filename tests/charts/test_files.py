@@ -59,7 +59,13 @@ def test_a_figure_that_fails_leaves_the_old_one(
 
 def test_words_in_a_drawing_are_words(curve: charts.Figure, tmp_path: Path) -> None:
     text = curve.save(tmp_path / "figure.svg").read_text(encoding="utf-8")
-    for word in ("epsilon", "delta", "10⁻⁶", "exact, worst crowd", "S0 (4.48) (published)"):
+    for word in (
+        "epsilon",
+        "delta",
+        "10⁻⁶",
+        "exact, worst crowd",
+        "Zhilyaev 2020 (4.48) (published)",
+    ):
         assert word in text
     assert curve.alternative.replace("'", "&#x27;") in text or curve.alternative in text
 

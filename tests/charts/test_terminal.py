@@ -37,7 +37,13 @@ def test_no_line_is_too_long(curve: charts.Figure, tradeoff: charts.Figure, widt
 def test_title_axes_legend_and_terms_are_there(curve: charts.Figure) -> None:
     drawn = curve.text(width=72)
     assert drawn.startswith("Flipped bits, 1000 honest users, flip probability 0.03")
-    for word in ("delta", "epsilon", "10⁻⁶", "# exact, worst crowd", "S0 (4.48) (published)"):
+    for word in (
+        "delta",
+        "epsilon",
+        "10⁻⁶",
+        "# exact, worst crowd",
+        "Zhilyaev 2020 (4.48) (published)",
+    ):
         assert word in drawn
     assert "Neighbours: replace-one; view: messages;" in drawn
     assert "method: exact (proven)" in drawn

@@ -13,7 +13,7 @@ BITS = privacy.FlippedBits(users=100, flip_probability="0.005")
 def test_the_three_lines(tradeoff: charts.Figure) -> None:
     assert [(series.name, series.style) for series in tradeoff.series] == [
         ("exact, worst crowd", "proven"),
-        ("S3 Theorem 2", "published"),
+        ("Chen and Long 2021, Theorem 2", "published"),
         ("perfect privacy", "reference"),
     ]
     assert tradeoff.series[2].x == (0.0, 1.0)

@@ -85,7 +85,7 @@ def test_compare_labels_proofs_and_claims(cli: Callable[..., Done]) -> None:
     assert exact["kind"] == "exact"
     found = privacy.FlippedBits(users=400, flip_probability=exact["value"])
     assert found.delta(1.0).upper <= 1e-4
-    claimed = next(one for one in lines if one["source"].startswith("S0 (4.48)"))
+    claimed = next(one for one in lines if one["source"].startswith("Zhilyaev 2020 (4.48)"))
     assert claimed["kind"] == "published"
     asked = published.any_crowd_flip_probability(users=400, epsilon=1.0, delta=1e-4)
     assert claimed["value"] == asked
@@ -98,7 +98,7 @@ def test_compare_as_a_table(cli: Callable[..., Done], monkeypatch: pytest.Monkey
     words = ("compare", "--users", 20, "--epsilon", 1, "--delta", 1e-4, "--values", 3)
     out = cli(*words).out
     assert max(map(len, out.splitlines())) <= 80
-    for part in ("exact", "published", "nothing", "note: S1 (4.45)"):
+    for part in ("exact", "published", "nothing", "note: Zhilyaev and Zeber 2016a (4.45)"):
         assert part in out
 
 

@@ -56,7 +56,13 @@ def test_every_formula_is_complete_and_offered() -> None:
         assert formula.compute is getattr(published, formula.name)
         assert formula.name in published.__all__
         assert formula.method == "published"
-        for words in (formula.source, formula.equation, formula.gives, formula.domain):
+        for words in (
+            formula.label,
+            formula.source,
+            formula.equation,
+            formula.gives,
+            formula.domain,
+        ):
             assert words
         document = inspect.getdoc(formula.compute) or ""
         assert formula.source.split()[0] in document or "Claim C.1" in document
@@ -100,6 +106,7 @@ def page() -> str:
         lines += [
             f"## {formula.name}",
             "",
+            f"- **Called**: {formula.label}",
             f"- **Source**: {formula.source}",
             f"- **Formula**: {formula.equation}",
             f"- **Gives**: {formula.gives}",

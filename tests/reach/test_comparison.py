@@ -58,7 +58,9 @@ def test_the_proven_bound_holds_for_every_crowd(
 
 @pytest.mark.parametrize(("filters", "bits", "flip", "delta"), SMALL)
 def test_the_assumed_pair_is_bracketed(filters: int, bits: int, flip: str, delta: str) -> None:
-    row = named(compare(made(filters, bits, flip), float(Fraction(delta))), "S4's pair, certified")
+    row = named(
+        compare(made(filters, bits, flip), float(Fraction(delta))), "buffling's pair, certified"
+    )
     lower, upper = ends(row)
     over, under = (
         referee.assumed_delta(filters, bits, Fraction(flip), exact.exp_bounds(end)[0])
@@ -74,7 +76,7 @@ def test_the_assumed_pair_can_promise_too_much() -> None:
     flip, bits = Fraction(3, 20), 7
     delta = float(referee.assumed_delta(2, bits, flip, exact.exp_bounds(2.0)[0]))
     rows = compare(made(2, bits, "3/20"), delta)
-    assumed = ends(named(rows, "S4's pair, certified"))[1]
+    assumed = ends(named(rows, "buffling's pair, certified"))[1]
     worst = referee.worst_delta(2, bits, flip, exact.exp_bounds(assumed)[0])
     assert worst > Fraction(delta) * Fraction(105, 100)
     assert ends(named(rows, "proven bound"))[0] > assumed
@@ -96,7 +98,7 @@ def test_the_assumed_pair_can_promise_too_much() -> None:
 )
 def test_one_filter_is_the_exact_quantile(bits: int, flip: str, delta: str) -> None:
     rows = compare(made(1, bits, flip), float(Fraction(delta)), samples=10)
-    row = named(rows, "S4's one filter")
+    row = named(rows, "buffling's one filter")
     atoms = referee.one_filter_atoms(bits, 0, Fraction(flip))
     truth = math.log(referee.quantile_ratio(atoms, Fraction(delta)))
     assert list(ends(row)) == pytest.approx([truth] * 2, abs=1e-12)
@@ -106,7 +108,7 @@ def test_one_filter_is_the_exact_quantile(bits: int, flip: str, delta: str) -> N
 
 def test_one_filter_is_shown_for_one_filter() -> None:
     names = [[row.name for row in compare(made(k, 20, "0.2"), 0.1)] for k in (1, 2)]
-    assert set(names[0]) - set(names[1]) == {"S4's one filter"}
+    assert set(names[0]) - set(names[1]) == {"buffling's one filter"}
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_monte_carlo_is_near_the_exact_quantile(
 
     def estimate(chance: str) -> float:
         rows = compare(made(filters, bits, chance), float(level), samples=samples, seed=3)
-        row = named(rows, "S4's Monte Carlo")
+        row = named(rows, "buffling's Monte Carlo")
         assert (row.samples, row.seed, row.method) == (samples, 3, "monte-carlo")
         return ends(row)[0]
 
@@ -134,13 +136,13 @@ def test_monte_carlo_is_near_the_exact_quantile(
 
 def test_monte_carlo_says_why_it_was_skipped() -> None:
     for delta, words in ((1e-6, "10,000,000 samples"), (1.0, "no quantile")):
-        row = named(compare(made(2, 20, "0.2"), delta), "S4's Monte Carlo")
+        row = named(compare(made(2, 20, "0.2"), delta), "buffling's Monte Carlo")
         assert row.skipped
         assert row.value == "skipped"
         assert words in row.note
-    told = named(compare(made(2, 20, "0.2"), 0.01, samples=1000), "S4's Monte Carlo")
+    told = named(compare(made(2, 20, "0.2"), 0.01, samples=1000), "buffling's Monte Carlo")
     assert not told.skipped
-    assert named(compare(made(2, 20, "0.2"), 0.01, samples=999), "S4's Monte Carlo").skipped
+    assert named(compare(made(2, 20, "0.2"), 0.01, samples=999), "buffling's Monte Carlo").skipped
 
 
 @pytest.mark.parametrize("filters", [1, 2, 3])
@@ -177,11 +179,13 @@ def test_what_is_promised_is_proven(filters: int, bits: int, flip: int, delta: f
         assert row.note.endswith(".")
         if not row.skipped:
             assert all(math.isfinite(end) and end >= 0 for end in ends(row))
-    proven, assumed = (ends(named(rows, n))[1] for n in ("proven bound", "S4's pair, certified"))
+    proven, assumed = (
+        ends(named(rows, n))[1] for n in ("proven bound", "buffling's pair, certified")
+    )
     local = ends(named(rows, "local epsilon"))[1]
     assert assumed <= proven * (1 + 2e-5) + 1e-12
     assert proven <= local
-    drawn = named(rows, "S4's Monte Carlo")
+    drawn = named(rows, "buffling's Monte Carlo")
     assert drawn.skipped or ends(drawn)[1] <= local * (1 + 1e-12)
 
 

@@ -31,6 +31,7 @@ _ROOM = 1.8
 _LEVELS = 51
 _CLAIMED_LEVELS = 401
 _LARGEST_CLAIM = 10**6
+_NO_DELTA = ", no delta"
 
 _BY_NAME = {formula.name: formula for formula in formulas.FORMULAS}
 
@@ -126,10 +127,9 @@ def _curve_in_words(mechanism: Mechanism, series: list[Series]) -> str:
         f"The line '{own.name}' starts {ends[0]} and ends {ends[1]}.",
     ]
     for line in series:
-        if "no delta" in line.name:
-            parts.append(
-                f"The published {line.name.replace(',', ' has')}: epsilon {line.x[0]:.3g}."
-            )
+        if line.name.endswith(_NO_DELTA):
+            name = line.name.removesuffix(_NO_DELTA)
+            parts.append(f"The published {name} has no delta: epsilon {line.x[0]:.3g}.")
             continue
         at = _level_place(line, 1e-6)
         kind = "published " if line.style == "published" else ""
@@ -154,7 +154,7 @@ def tradeoff(
     """Return type II against type I error: no test against the mechanism does better.
 
     With the exact lower envelope stand the line of perfect privacy and, for a single flipped
-    bit, what S3 Theorem 2 claims.
+    bit, what Chen and Long (2021) claim.
     """
     levels = _dense_at_the_ends(_LEVELS) if alphas is None else _check_levels(alphas)
     curve = mechanism.tradeoff(levels)
@@ -199,7 +199,8 @@ def _claimed_tradeoff(mechanism: Mechanism) -> list[Series]:
     claimed = formulas.shifted_binomial_tradeoff(
         levels, users=mechanism.users, flip_probability=float(mechanism.flip_probability)
     )
-    return [Series("S3 Theorem 2", _plain(levels), _plain(claimed), "published")]
+    formula = _BY_NAME["shifted_binomial_tradeoff"]
+    return [Series(formula.label, _plain(levels), _plain(claimed), "published")]
 
 
 def _tradeoff_in_words(mechanism: Mechanism, series: list[Series]) -> str:
@@ -268,9 +269,13 @@ def _own_line(mechanism: Mechanism) -> tuple[str, Style]:
 class _Claim:
     """A formula together with the parameters of one mechanism."""
 
-    label: str
     formula: formulas.Formula
     parameters: dict[str, Any]
+
+    @property
+    def label(self) -> str:
+        """Return what the line is called: by whom the formula is, and that it knows no delta."""
+        return self.formula.label + ("" if self.formula.claimed_delta else _NO_DELTA)
 
     def delta(self, epsilon: float) -> float:
         """Return the delta that is claimed at ``epsilon``; 1 where nothing is claimed."""
@@ -301,27 +306,27 @@ def _about_bits(mechanism: Any) -> Iterator[_Claim]:
     here = {"users": mechanism.users, "flip_probability": mechanism.flip_probability}
     if mechanism.copies > 1:
         formula = _BY_NAME["three_sigma_copies_flip_probability"]
-        yield _Claim("S1 (5.24), no delta", formula, here | {"copies": mechanism.copies})
+        yield _Claim(formula, here | {"copies": mechanism.copies})
         return
     # S0 (4.36) is left out: it speaks of one crowd, and these lines of all crowds.
-    yield _Claim("S0 (4.48)", _BY_NAME["any_crowd_flip_probability"], here)
-    yield _Claim("Cheu 2019", _BY_NAME["binary_sum_flip_probability"], here)
-    yield _Claim("S1 (4.45), no delta", _BY_NAME["three_sigma_flip_probability"], here)
+    yield _Claim(_BY_NAME["any_crowd_flip_probability"], here)
+    yield _Claim(_BY_NAME["binary_sum_flip_probability"], here)
+    yield _Claim(_BY_NAME["three_sigma_flip_probability"], here)
 
 
 def _about_decoyed(mechanism: Any) -> Iterator[_Claim]:
     if mechanism.rate == 1:
         here = {"decoys": mechanism.senders, "values": mechanism.values}
-        yield _Claim("S0 (5.10)", _BY_NAME["clear_decoys"], here)
+        yield _Claim(_BY_NAME["clear_decoys"], here)
 
 
 def _about_values(mechanism: Any) -> Iterator[_Claim]:
     flip = {"flip_probability": mechanism.flip_probability}
     here = flip | {"users": mechanism.users, "decoys": mechanism.decoys}
-    yield _Claim("S0 (5.16)", _BY_NAME["flipped_values_flip_probability"], here)
+    yield _Claim(_BY_NAME["flipped_values_flip_probability"], here)
     if mechanism.decoys:
         here = flip | {"decoys": mechanism.decoys}
-        yield _Claim("S0 (5.26)", _BY_NAME["decoy_cover_flip_probability"], here)
+        yield _Claim(_BY_NAME["decoy_cover_flip_probability"], here)
 
 
 _FINDERS: dict[type[Mechanism], Callable[[Any], Iterator[_Claim]]] = {

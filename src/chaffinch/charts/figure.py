@@ -124,10 +124,9 @@ def _draw_text(figure: Figure, *, width: int, height: int) -> str:
         edge = "+" if label else "|"
         lines.append(f"{label:>{margin}} {edge}{''.join(row)}".rstrip())
     lines += [*_text_axis(figure.x, margin, columns), ""]
-    lines += [
-        f"  {mark} {_legend_name(series)}"
-        for series, mark in zip(figure.series, marks, strict=True)
-    ]
+    for series, mark in zip(figure.series, marks, strict=True):
+        entry = f"  {mark} {_legend_name(series)}"
+        lines += textwrap.wrap(entry, width, subsequent_indent="    ")
     lines += ["", *textwrap.wrap(figure.caption, width)]
     return "\n".join(lines)
 

@@ -253,9 +253,8 @@ def _group(
                 asked: float | None = float(formula.compute(**claims[formula.name]))  # type: ignore[arg-type]
             except InvalidInput:
                 asked = None
-            source = formula.source.split(",")[0]
             yield _line(
-                protocol, source, "published", parameter, asked, best, error, formula.defect
+                protocol, formula.label, "published", parameter, asked, best, error, formula.defect
             )
 
 

@@ -60,7 +60,7 @@ def compare(
     """Set the proven guarantee beside what is assumed, sampled or published.
 
     Only what says so is a guarantee. One id is what a plan protects; one column is what the
-    source document S4 counts, and less than an id where it sets several.
+    technical details of buffling (2020) count, and less than an id where it sets several.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def compare(
         [[one["name"], one["value"], one["method"], _yes(one["guarantee"])] for one in ids], output
     )
     output.words("")
-    output.words("One column, replaced (what S4 counts)")
+    output.words("One column, replaced (what buffling counts)")
     _table([[_name_of(one), one.value, one.method, _yes(one.guarantee)] for one in columns], output)
     output.words("")
     for one in columns:
@@ -133,7 +133,7 @@ def _ids(mechanism: FlippedAudiences, plan: ReachPlan | None, delta: float) -> l
         left = plan.colluding_epsilon
         rows.append(row("if a publisher colludes", left, "exact", guarantee=True))
     assumed = mechanism.assumed_epsilon(delta)
-    return [*rows, row("S4's pair, per id", assumed, "worst-pair-assumed", guarantee=False)]
+    return [*rows, row("buffling's pair, per id", assumed, "worst-pair-assumed", guarantee=False)]
 
 
 def _table(rows: Sequence[Sequence[str]], output: Output) -> None:

@@ -16,7 +16,7 @@ def figures(
     out: Annotated[Path, Parameter(name=["--out", "-o"])],
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Draw S4's observations on signal to noise anew, with what is true of each.
+    """Draw buffling's observations on signal to noise anew, with what is true of each.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """What is said about one set of flipped filters, side by side: proofs, assumptions, estimates.
 
-Every row says how its number was found and whether it may be promised. S4 gives three of them: a
+Every row says how its number was found and whether it may be promised. S4 (buffling) gives three: a
 pair of inputs it takes for the worst, a Monte Carlo estimate of that pair's point-wise loss, and
 for one filter the quantile of a likelihood ratio. None of those is a guarantee.
 """
@@ -130,14 +130,14 @@ def _assumed(mechanism: FlippedFilters, delta: float) -> ComparedFigure:
     pair = mechanism.assumed_pair()
     found = pair.epsilon(delta)
     return ComparedFigure(
-        "S4's pair, certified",
+        "buffling's pair, certified",
         "epsilon",
         delta,
         pair.method,
         guarantee=False,
         lower=found.lower,
         upper=found.upper,
-        note="all columns empty against one full (S4 III), the hockey-stick delta; other crowds "
+        note="all columns empty against one full (part III), the hockey-stick delta; other crowds "
         "can be worse.",
     )
 
@@ -151,7 +151,7 @@ def _monte_carlo(
     if size * tail >= _SEEN:
         value = mechanism.monte_carlo(delta=delta, samples=size, seed=seed).epsilon
         note = (
-            "quantiles of the pair's loss in random samples, sign corrected (S4 III.1): "
+            "quantiles of the pair's loss in random samples, sign corrected (part III.1): "
             f"{_POINTWISE}."
         )
     elif tail > 0:
@@ -162,7 +162,7 @@ def _monte_carlo(
     else:
         note = "at delta 1 there is no quantile to look for."
     return ComparedFigure(
-        "S4's Monte Carlo",
+        "buffling's Monte Carlo",
         "epsilon",
         delta,
         "monte-carlo",
@@ -194,14 +194,14 @@ def _one_filter(mechanism: FlippedFilters, delta: float) -> ComparedFigure:
     high = bisect_whole(lambda ones: left(ones) <= delta, good=size, bad=-1)
     value = max(-math.log(_ratio(size, low, flip)), math.log(_ratio(size, high, flip)), 0.0)
     return ComparedFigure(
-        "S4's one filter",
+        "buffling's one filter",
         "epsilon",
         delta,
         "published",
         guarantee=False,
         lower=value,
         upper=value,
-        note="quantiles of the likelihood ratio R(y_x | y_d) at y_d = 0, sign corrected (S4 II): "
+        note="quantiles of the likelihood ratio R(y_x | y_d) at y_d = 0, sign corrected (part II): "
         f"{_POINTWISE}; other y_d can be worse.",
     )
 
@@ -219,8 +219,8 @@ def _loudest(mechanism: FlippedFilters) -> ComparedFigure:
         guarantee=False,
         lower=value,
         upper=value,
-        note="squared shift over variance of the best linear statistic, all columns empty (S4 I); "
-        "it ranks moves and bounds nothing.",
+        note="squared shift over variance of the best linear statistic, all columns empty "
+        "(part I); it ranks moves and bounds nothing.",
     )
 
 

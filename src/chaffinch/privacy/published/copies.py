@@ -51,6 +51,7 @@ def three_sigma_copies_epsilon(*, users: int, flip_probability: float, copies: i
 FORMULAS: tuple[Formula, ...] = (
     Formula(
         name="three_sigma_flip_probability",
+        label="Zhilyaev and Zeber 2016a (4.45)",
         source="S1 (4.45)",
         equation="q = ½ (1 − 1/√(1 + 36/((e^ε − 1)² N)))",
         gives="flip probability of one bit",
@@ -62,6 +63,7 @@ FORMULAS: tuple[Formula, ...] = (
     ),
     Formula(
         name="three_sigma_copies_flip_probability",
+        label="Zhilyaev and Zeber 2016a (5.24)",
         source="S1 (5.24)",
         equation="q = ½ (1 − 1/√(1 + 36/((e^(ε/k) − 1)² k N)))",
         gives="flip probability of one bit sent k times",

@@ -214,6 +214,7 @@ def _narrow_delta(expected: float, epsilon: float) -> float:
 FORMULAS: tuple[Formula, ...] = (
     Formula(
         name="zero_crowd_flip_probability",
+        label="Zhilyaev 2020 (4.36)",
         source="S0 (4.36), Lemma 4.3",
         equation="q = 3 ln(2/δ) / (n (1 − e^−ε)²)",
         gives="flip probability of one bit, everybody else holding zero",
@@ -225,6 +226,7 @@ FORMULAS: tuple[Formula, ...] = (
     ),
     Formula(
         name="any_crowd_flip_probability",
+        label="Zhilyaev 2020 (4.48)",
         source="S0 (4.48), Proposition 4.5",
         equation="q = 3 ln(2/δ) / (n (1 − e^−ε)²) + 4 / (n (1 − e^−ε))",
         gives="flip probability of one bit, any crowd",
@@ -236,6 +238,7 @@ FORMULAS: tuple[Formula, ...] = (
     ),
     Formula(
         name="clear_decoys",
+        label="Zhilyaev 2020 (5.10)",
         source="S0 (5.10)",
         equation="m = 3 d ln(4/δ) ((e^ε + 1)/(e^ε − 1))²",
         gives="decoys for clear reports of one value out of d",
@@ -248,6 +251,7 @@ FORMULAS: tuple[Formula, ...] = (
     ),
     Formula(
         name="flipped_values_flip_probability",
+        label="Zhilyaev 2020 (5.16)",
         source="S0 (5.12) = (5.16), Proposition 5.1",
         equation="q = 3 ln(4/δ) / ((n+m)(1 − e^−ε/2)²) + 4 / ((n+m)(1 − e^−ε/2))",
         gives="flip probability of one-hot reports with decoys",
@@ -259,6 +263,7 @@ FORMULAS: tuple[Formula, ...] = (
     ),
     Formula(
         name="decoy_cover_flip_probability",
+        label="Zhilyaev 2020 (5.26)",
         source="S0 (5.26)",
         equation="q = (3 ln(4/δ) / m) ((e^ε + 1)/(e^ε − 1))²",
         gives="flip probability when the decoys alone are the cover",

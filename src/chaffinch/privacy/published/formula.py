@@ -21,7 +21,10 @@ class Formula:
     """
 
     name: str
+    label: str
+    """Author, year and number, as charts and tables call it."""
     source: str
+    """Where it stands: document and equation, as the claims ledger has them."""
     equation: str
     gives: str
     domain: str

@@ -141,6 +141,7 @@ def _by_fraction(bits: int, ones: int, shown: int, odds: float) -> float:
 FORMULAS: tuple[Formula, ...] = (
     Formula(
         name="one_filter_ratio",
+        label="Technical details of buffling 2020, part II",
         source="S4 part II",
         equation="R = (q/p) (m−y−x)/(m−y) ₂F₁(−y−1, −x; m−x−y; p²/q²) / "
         "₂F₁(−y, −x; m−x−y+1; p²/q²)",

@@ -154,6 +154,7 @@ def binary_sum_delta(*, users: int, flip_probability: float, epsilon: float) -> 
 FORMULAS: tuple[Formula, ...] = (
     Formula(
         name="shifted_binomial_tradeoff",
+        label="Chen and Long 2021, Theorem 2",
         source="S3 Theorem 2",
         equation="f(α) = 1 − F(F⁻¹(α) + 1), F of Bin(n, λ/2n)",
         gives="trade-off function of one bit",
@@ -163,6 +164,7 @@ FORMULAS: tuple[Formula, ...] = (
     ),
     Formula(
         name="shifted_binomial_mu",
+        label="Chen and Long 2021, Corollary 3.2",
         source="S3 Corollary 3.2",
         equation="μ = max over α of Φ⁻¹(1 − α) − Φ⁻¹(f(α))",
         gives="Gaussian parameter of one bit",
@@ -172,7 +174,8 @@ FORMULAS: tuple[Formula, ...] = (
     ),
     Formula(
         name="random_responders_epsilon",
-        source="Cheu 2019, as S3 Claim C.1",
+        label="Cheu et al. 2019",
+        source="Cheu et al. 2019, as S3 Claim C.1",
         equation="ε = ln(1 + √(32 ln(2/δ) / |H|))",
         gives="epsilon when exactly |H| users answer at random",
         domain="|H| > 8 ln(2/δ)",
@@ -182,7 +185,8 @@ FORMULAS: tuple[Formula, ...] = (
     ),
     Formula(
         name="binary_sum_flip_probability",
-        source="Cheu 2019, as S3 Claim C.1, with |H| from Bin(n, λ/n)",
+        label="Cheu et al. 2019",
+        source="Cheu et al. 2019, as S3 Claim C.1, with |H| from Bin(n, λ/n)",
         equation="λ − √(2λ ln(2/δ)) = 32 ln(4/δ) / (e^ε − 1)², q = λ/2n",
         gives="flip probability of one bit",
         domain="ε counts up to ln 3; n large enough for q < 1/2",
