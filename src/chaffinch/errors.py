@@ -4,6 +4,7 @@ ChaffinchError                 .code (a stable word), .hint, .details (safe to l
 ├── InvalidInput (ValueError)  a parameter breaks its rule
 ├── InvalidAnswer (ValueError) an answer is none to this question; never shows it
 ├── InvalidTable               a column or a row cannot be used; names place, never content
+│   └── InvalidCells           cells that are no answers: all of them, counted by column
 ├── InvalidFile                a plan, survey or message file is wrong; lists its faults
 ├── PlanMismatch               two things that must belong to one plan do not
 ├── NoPlanFound                no protocol meets what was asked; says what would
@@ -29,9 +30,11 @@ at ``reason`` where one class covers several cases.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import Enum
 
 _MOST_FAULTS = 10
+_PRIVATE = "something else, not shown because it is private"
 _LONGEST_FAULT = 400
 """So many faults of a file are told, each in so many characters; of the rest, how many."""
 
@@ -62,11 +65,14 @@ class ChaffinchError(Exception):
         details: Mapping[str, object] | None = None,
         reason: Reason | None = None,
     ) -> None:
+        self._say(message, hint)
+        self.reason = reason
+        self.details: Mapping[str, object] = dict(details or {})
+
+    def _say(self, message: str, hint: str) -> None:
         super().__init__(f"{message}\nhint: {hint}" if hint else message)
         self.message = message
         self.hint = hint
-        self.reason = reason
-        self.details: Mapping[str, object] = dict(details or {})
 
 
 class InvalidInput(ChaffinchError, ValueError):
@@ -93,7 +99,7 @@ class InvalidAnswer(ChaffinchError, ValueError):
 
     def __init__(self, must_be: str, *, hint: str = "") -> None:
         super().__init__(
-            f"The answer must be {must_be}. Got something else, not shown because it is private.",
+            f"The answer must be {must_be}. Got {_PRIVATE}.",
             hint=hint,
             details={"must_be": must_be},
         )
@@ -127,6 +133,52 @@ class InvalidTable(ChaffinchError):
         self.got = got
         self.column = column
         self.row = row
+
+
+@dataclass(frozen=True)
+class CellFaults:
+    """How many cells of a column break one rule, and the first rows where; not what they hold."""
+
+    column: str
+    must_be: str
+    count: int
+    rows: tuple[int, ...]
+    hint: str = ""
+
+    def __str__(self) -> str:
+        """Return the count, the rule and the rows in one line."""
+        listed = ", ".join(f"{row:,}" for row in self.rows)
+        more = ", …" if self.count > len(self.rows) else ""
+        cells, rows = (f"{self.count:,} cells", "rows") if self.count > 1 else ("1 cell", "row")
+        advice = f" ({self.hint})" if self.hint else ""
+        rule = f"{cells} of column {self.column!r} must be {self.must_be}"
+        return f"{rule}: {rows} {listed}{more}{advice}"
+
+
+class InvalidCells(InvalidTable):
+    """All cells of a table that are no answers, counted by column and rule; never their content.
+
+    ``stopped`` is what ended the reading before all rows were seen, if anything did.
+    """
+
+    def __init__(
+        self, faults: Sequence[CellFaults], *, stopped: InvalidTable | None = None
+    ) -> None:
+        first = min(faults, key=lambda one: one.rows[0])
+        count = sum(one.count for one in faults)
+        super().__init__(
+            first.must_be, _PRIVATE, column=first.column, row=first.rows[0], hint=first.hint
+        )
+        if count > 1 or stopped is not None:
+            self._say(
+                f"The cells of the table must be answers to the questions. Got {count:,} that "
+                + "\n  - ".join(["are not:" if count > 1 else "is not:", *map(str, faults)])
+                + (f"\n  - then reading stopped: {stopped.message}" if stopped else ""),
+                "what the cells hold is private and not shown",
+            )
+        self.details = {**self.details, "faults": [asdict(one) for one in faults]}
+        self.faults = tuple(faults)
+        self.stopped = stopped
 
 
 class InvalidFile(ChaffinchError, ValueError):

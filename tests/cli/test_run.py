@@ -23,7 +23,7 @@ def test_from_a_survey_to_a_release(cli: Callable[..., Done], folder: Path) -> N
     out = folder / "results"
     done = cli("run", folder / "survey.toml", "--data", folder / "people.csv", "--out", out)
     assert done.code == 0, done.err
-    assert {path.name for path in out.iterdir()} == FILES
+    assert {path.name for path in out.iterdir()} == FILES | {".chaffinch-survey.json"}
     for part in ("Guarantee: (1, 1e-06)-differential privacy, proven", "member", "estimate", "low"):
         assert part in done.out
     assert "release.html" in done.err

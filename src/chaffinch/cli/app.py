@@ -10,6 +10,7 @@ import chaffinch
 from chaffinch.cli import (
     analyze,
     audit,
+    check,
     compare,
     demo,
     encode,
@@ -24,6 +25,7 @@ from chaffinch.cli.reach.app import app as reach_app
 
 VERBS: dict[str, Callable[..., int | None]] = {
     "demo": demo.demo,
+    "check": check.check,
     "run": run.run,
     "plan": plan.plan,
     "encode": encode.encode,

@@ -9,10 +9,10 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.batches import show_batch
+from chaffinch.cli.collection import TableOptions
 from chaffinch.cli.output import Output
 
 _OUT = Parameter(name=["--out", "-o"])
-_MAP = Parameter(negative=())
 
 
 def encode(
@@ -21,9 +21,7 @@ def encode(
     plan: Path,
     out: Annotated[str | None, _OUT] = None,
     round: int | None = None,  # noqa: A002
-    column: str | None = None,
-    map: Annotated[list[str] | None, _MAP] = None,  # noqa: A002
-    format: str | None = None,  # noqa: A002
+    where: TableOptions = TableOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Turn a table of answers into messages, as their senders would.
@@ -40,21 +38,14 @@ def encode(
         Where the messages go: a Parquet file, or - (the default) for the next command.
     round
         Which round this is, for a plan of several.
-    column
-        The column with the answers to a single question.
-    map
-        QUESTION=COLUMN, for each question whose column has another name.
-    format
-        csv, tsv, jsonl, parquet or arrow, where the file's name does not tell.
     """
     from chaffinch.engines import engine
-    from chaffinch.tables.read import open_table
 
     target = paths.message_target(out, as_json=output.json, inputs=[plan, data])
     found = paths.open_plan(plan, output)
     names = [part.name for part in found.parts]
-    named = paths.answer_columns(names, column, map or [])
-    table = open_table(paths.input_source(data, "answers"), format=format)
+    named = paths.answer_columns(names, where.column, where.map or [])
+    table = where.open(data)
     with paths.explaining_columns(names, named), output.counting("encoding", "reports") as tell:
         facts = engine().encode(
             table, found, target, round=round, columns=named or None, progress=tell

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
+from chaffinch.cli.collection import PLAN, Collection, TableOptions, open_collection
 from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import (
     Charged,
@@ -34,12 +33,10 @@ from chaffinch.storage.leftovers import alone_in
 
 if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan
-    from chaffinch.questions import Question
     from chaffinch.release.surveys import Release
     from chaffinch.tables.read import Table
     from chaffinch.wire.messages import Tally
 
-_PLAN = "survey.plan.json"
 RELEASES = ("release.html", "release.json", "release.csv")
 
 
@@ -48,9 +45,8 @@ def run(  # noqa: PLR0913 - one for each option
     *,
     data: str,
     out: Annotated[Path, Parameter(name=["--out", "-o"])],
-    column: str | None = None,
-    map: Annotated[list[str] | None, Parameter(negative=())] = None,  # noqa: A002
-    format: str | None = None,  # noqa: A002
+    plan: Path | None = None,
+    where: TableOptions = TableOptions(),  # noqa: B008 - frozen
     round: int | None = None,  # noqa: A002
     replace: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     finish: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
@@ -58,10 +54,11 @@ def run(  # noqa: PLR0913 - one for each option
     wanted: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Plan, encode, shuffle and analyze a table of answers.
+    """Check a table of answers, plan, encode, shuffle and analyze.
 
-    All parties run on this machine, so whoever runs this sees the table anyway; what is
-    protected is what is released.
+    Every cell is checked first, and all faults are told at once. The plan is kept in the folder
+    from the moment it is made, and the same survey uses it again. All parties run on this
+    machine, so whoever runs this sees the table anyway; what is protected is what is released.
 
     Parameters
     ----------
@@ -70,13 +67,9 @@ def run(  # noqa: PLR0913 - one for each option
     data
         The table: CSV, TSV, JSONL, Parquet or Arrow; - reads a pipe.
     out
-        The folder for the plan and the release; it is filled only when all went well.
-    column
-        The column with the answers to a single question.
-    map
-        QUESTION=COLUMN, for each question whose column has another name.
-    format
-        csv, tsv, jsonl, parquet or arrow, where the file's name does not tell.
+        The folder for the plan and the release. The release is there only when all went well.
+    plan
+        The plan file of the survey, where one was made before.
     round
         Which round this is, for a plan of several.
     replace
@@ -87,30 +80,27 @@ def run(  # noqa: PLR0913 - one for each option
     anyway
         Also with a plan that is of no use: it protects nobody, or its error is the whole crowd.
     """
-    from chaffinch.tables.read import open_table
-
     released = wanted.prepare()
     targets = _targets(out)
-    inputs: list[str | Path] = [survey, data]
+    inputs: list[str | Path] = [survey, data, *([] if plan is None else [plan])]
     if finish:
         with _only_run(out) if out.is_dir() else nullcontext():
             found = finish_release(targets, released.account, output, inputs=inputs)
         _show_finished(found, out, released, output)
         return
-    asked = _open_collection(survey, output)
+    asked = open_collection(survey, plan, output)
     state = _TableState.of(data) if released.account is not None else None
-    table = open_table(paths.input_source(data, "answers"), format=format)
-    named = asked.columns | paths.answer_columns(asked.names, column, map or [])
-    with paths.explaining_columns(asked.names, named):
-        _check_table(table, asked, named)
-    plan = asked.plan or asked.make_plan(output, anyway=anyway)
+    table = where.open(data)
+    named = asked.columns(where)
+    _check_table(asked, table, named, output)
+    used = asked.make_plan(out, output, anyway=anyway)
 
     def check() -> None:
         if not replace:
-            _refuse_other_results(out, plan)
-        _refuse_outputs(out, plan, inputs)
+            _refuse_other_results(out, used)
+        _refuse_outputs(out, used, inputs)
 
-    how = [plan.id, released.level, released.adjustment, released.key, round, format, named]
+    how = [used.id, released.level, released.adjustment, released.key, round, where.format, named]
     request = "" if state is None else state.request(how)
     check()
     with paths.fill_folder(out) as folder, _only_run(out):
@@ -120,15 +110,17 @@ def run(  # noqa: PLR0913 - one for each option
                 refuse_to_replace(finished, "")  # nobody knows whether a pipe carries the same
             _show_finished(finished, out, released, output)
             return
-        tally = tally_table(table, plan, folder, output, columns=named, round=round)
+        if _other_results(out, used) is None:
+            asked.keep_plan(out, used)
+        tally = tally_table(table, used, folder, output, columns=named, round=round)
         if state is not None:
             state.check()
         with output.thinking("intervals"):
-            release = released.release(tally, plan)
+            release = released.release(tally, used)
         charge = hand_out_release(
-            _release_writers(out, plan, release),
+            _release_writers(out, used, release),
             released.account,
-            lambda account: released.bill(account, tally, plan, request),
+            lambda account: released.bill(account, tally, used, request),
             check,
             output,
         )
@@ -136,7 +128,7 @@ def run(  # noqa: PLR0913 - one for each option
 
 
 def _targets(out: Path) -> list[Path]:
-    return [paths.require_name(out) / name for name in (_PLAN, *RELEASES)]
+    return [paths.require_name(out) / name for name in (PLAN, *RELEASES)]
 
 
 def _show(release: Release, charge: Charged | None, out: Path, output: Output) -> None:
@@ -157,8 +149,8 @@ def _only_run(out: Path) -> AbstractContextManager[None]:
 def _release_writers(out: Path, plan: Plan, release: Release) -> dict[Path, Writer]:
     """Return what goes into the folder; a plan that is there already stays as it is."""
     files: dict[Path, Writer] = {out / name: release.save for name in RELEASES}
-    if not _holds_plan(out / _PLAN, plan):
-        files[out / _PLAN] = plan.save
+    if not _holds_plan(out / PLAN, plan):
+        files[out / PLAN] = plan.save
     return files
 
 
@@ -226,8 +218,8 @@ def _refuse_outputs(out: Path, plan: Plan, inputs: Sequence[str | Path]) -> None
     """Refuse a folder where a file of a release would replace something else."""
     for name in RELEASES:
         refuse_to_overwrite(out / name, inputs=inputs)
-    if not _holds_plan(out / _PLAN, plan):
-        refuse_to_overwrite(out / _PLAN, inputs=inputs, replaceable=Kind.PLAN)
+    if not _holds_plan(out / PLAN, plan):
+        refuse_to_overwrite(out / PLAN, inputs=inputs, replaceable=Kind.PLAN)
 
 
 def _holds_plan(path: Path, plan: Plan) -> bool:
@@ -271,39 +263,21 @@ def tally_table(
     return tally
 
 
-class _Collection:
-    """What is to be collected: a plan, or a survey that has yet to become one."""
-
-    def __init__(self, plan: Plan | None, survey: Any) -> None:
-        self.plan = plan
-        self._survey = survey
-        self.questions: dict[str, Question] = (
-            {part.name: part.question for part in plan.parts}
-            if plan is not None
-            else dict(survey.survey.questions)
-        )
-        self.names = list(self.questions)
-        self.reports = (
-            plan.reports if plan is not None else math.ceil(survey.users / Fraction(survey.honest))
-        )
-        self.columns: dict[str, str] = {} if plan is not None else dict(survey.columns)
-
-    def make_plan(self, output: Output, *, anyway: bool) -> Plan:
-        """Return the plan of the survey."""
-        with output.thinking("planning") as tell:
-            plan: Plan = self._survey.plan(tell, anyway=anyway)
-        return plan
-
-
-def _open_collection(path: Path, output: Output) -> _Collection:
-    if path.suffix.lower() == ".json":
-        return _Collection(paths.open_plan(path, output), None)
-    return _Collection(None, paths.open_survey(path))
-
-
 def _refuse_other_results(out: Path, plan: Plan) -> None:
     """Refuse a folder with the plan or the release of something else, which would be lost."""
-    for name, key in ((_PLAN, "id"), ("release.json", "plan")):
+    name = _other_results(out, plan)
+    if name is not None:
+        raise InvalidInput(
+            "output",
+            "a folder without results of another plan",
+            paths.Plainly(f"one with such a {name}"),
+            hint="name another folder, or add --replace to overwrite what is there",
+        )
+
+
+def _other_results(out: Path, plan: Plan) -> str | None:
+    """Return the name of a file in a folder that is of another plan, or None."""
+    for name, key in ((PLAN, "id"), ("release.json", "plan")):
         try:
             document = json.loads((out / name).read_bytes())
         except (FileNotFoundError, NotADirectoryError):
@@ -313,21 +287,16 @@ def _refuse_other_results(out: Path, plan: Plan) -> None:
         except (ValueError, RecursionError):
             document = None
         if not isinstance(document, dict) or document.get(key) != plan.id:
-            raise InvalidInput(
-                "output",
-                "a folder without results of another plan",
-                paths.Plainly(f"one with such a {name}"),
-                hint="name another folder, or add --replace to overwrite what is there",
-            )
+            return name
+    return None
 
 
-def _check_table(table: Table, asked: _Collection, named: Mapping[str, str]) -> None:
+def _check_table(
+    asked: Collection, table: Table, columns: Mapping[str, str], output: Output
+) -> None:
     """Refuse a table that cannot do before a minute is spent on planning."""
-    from chaffinch.encoding.bulk import columns_for
-    from chaffinch.errors import BatchTooSmall
-
-    if len(asked.names) > 1 or named or len(table.columns) > 1:
-        for name, question in asked.questions.items():
-            table.batches(columns_for(name, question, table, named.get(name)).columns)
-    if table.rows is not None and table.rows < asked.reports:
-        raise BatchTooSmall(have=table.rows, need=asked.reports)
+    if table.readable_again:
+        asked.check(table, columns, output)
+        return
+    asked.places(table, columns)
+    output.say("the table comes through a pipe: its cells are checked while it is encoded")

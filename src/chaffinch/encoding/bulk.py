@@ -9,7 +9,6 @@ which says nothing about who sent them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +16,11 @@ from numpy.typing import NDArray
 
 from chaffinch.encoding.device import prepare_answer
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
-from chaffinch.planning.plan import Part, Plan, require_plan
+from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.questions import Choice, Flags, Question
 from chaffinch.sampling import Words, secure_words
-from chaffinch.tables.answers import numbers_of
+from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers
+from chaffinch.tables.faults import all_faults
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.message_writer import COLUMN
 from chaffinch.wire.messages import Origin, Reports, Rows
@@ -63,22 +63,15 @@ def _encoded_batches(
 ) -> Iterator[Reports]:
     """Yield reports batch by batch, in bounded memory."""
     table = answers if isinstance(answers, Table) else open_table(answers)
-    places = find_columns(plan, table, columns)
-    for first, batch in answer_batches(table, plan, places):
-        yield encode_batch(plan, places, first, batch, words)
-        if progress is not None:
-            progress(first + batch.num_rows - 1)
-
-
-def answer_batches(
-    table: Table, plan: Plan, places: Sequence[_AnswerColumns]
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the answers in batches, each with the number of its first row."""
-    rows = rows_per_batch(plan)
-    first = 1
-    for batch in table.batches([name for place in places for name in place.columns], rows=rows):
-        yield first, batch
-        first += batch.num_rows
+    places = find_columns(plan.questions, table, columns)
+    with all_faults() as faults:
+        for first, batch in answer_batches(table, places, rows=rows_per_batch(plan)):
+            with faults.collecting():
+                numbers = read_answers(places, first, batch)
+                if not faults:
+                    yield encode_numbers(plan, numbers, batch.num_rows, words)
+            if progress is not None:
+                progress(first + batch.num_rows - 1)
 
 
 def rows_per_batch(plan: Plan) -> int:
@@ -92,35 +85,15 @@ def rows_per_batch(plan: Plan) -> int:
 
 
 def encode_batch(
-    plan: Plan, places: Sequence[_AnswerColumns], first: int, batch: pa.RecordBatch, words: Words
+    plan: Plan, places: Sequence[AnswerColumns], first: int, batch: pa.RecordBatch, words: Words
 ) -> Reports:
     """Return the reports of a batch of answers; ``first`` is its first row, for errors."""
-    numbers = [
-        numbers_of(part.question, place.answers(batch), name=place.shown, first_row=first)
-        for part, place in zip(plan.parts, places, strict=True)
-    ]
-    return encode_numbers(plan, numbers, batch.num_rows, words)
-
-
-@dataclass(frozen=True, slots=True)
-class _AnswerColumns:
-    """Where the answers to one question are: a column, or one yes/no column for each flag."""
-
-    columns: tuple[str, ...]
-    shown: str
-    """What an error calls it: the name of a column that nobody asked for may be a cell."""
-    apart: bool = False
-
-    def answers(self, batch: pa.RecordBatch) -> Any:
-        """Return the column, or the columns by their names."""
-        if self.apart:
-            return {name: batch.column(name) for name in self.columns}
-        return batch.column(self.columns[0])
+    return encode_numbers(plan, read_answers(places, first, batch), batch.num_rows, words)
 
 
 def find_columns(
-    plan: Plan, table: Table, columns: Mapping[str, str] | None
-) -> tuple[_AnswerColumns, ...]:
+    questions: Mapping[str, Question], table: Table, columns: Mapping[str, str] | None
+) -> tuple[AnswerColumns, ...]:
     """Return where each question is answered.
 
     Flags without a column of their own may have one yes/no column each, named after them.
@@ -130,47 +103,47 @@ def find_columns(
             "columns", "a mapping from questions to columns", columns, hint="{'question': 'column'}"
         )
     given = dict(columns or {})
-    names = [part.name for part in plan.parts]
+    names = list(questions)
     if not set(given) <= set(names):
         raise InvalidInput("columns", f"given for questions of the plan ({names})", list(given))
     if len(names) == 1 and not given and len(table.columns) == 1:
-        return (_sole_column(plan.parts[0], table),)
+        return (_sole_column(names[0], questions[names[0]], table),)
     return tuple(
-        columns_for(part.name, part.question, table, given.get(part.name)) for part in plan.parts
+        _columns_for(name, question, table, given.get(name)) for name, question in questions.items()
     )
 
 
-def columns_for(name: str, question: Question, table: Table, given: str | None) -> _AnswerColumns:
+def _columns_for(name: str, question: Question, table: Table, given: str | None) -> AnswerColumns:
     """Return where one question is answered: in the column that is given, or one of its name."""
     alone = given is None and name not in table.columns
     if alone and isinstance(question, Flags) and set(question.names) <= set(table.columns):
-        return _AnswerColumns(question.names, name, apart=True)
+        return AnswerColumns(question, question.names, name, apart=True)
     column = name if given is None else given
-    return _AnswerColumns((column,), column)
+    return AnswerColumns(question, (column,), column)
 
 
-def _sole_column(part: Part, table: Table) -> _AnswerColumns:
+def _sole_column(asked: str, question: Question, table: Table) -> AnswerColumns:
     """Return the only column, unless it is no column of answers or its name is an answer."""
     (name,) = table.columns
-    if name == COLUMN and part.name != COLUMN:
+    if name == COLUMN and asked != COLUMN:
         raise InvalidTable("one of answers", "messages that were encoded already")
-    if isinstance(part.question, Flags) and part.question.names == (name,):
-        return _AnswerColumns((name,), name, apart=True)
-    if table.named_by_first_line and _is_answer(part, name):
+    if isinstance(question, Flags) and question.names == (name,):
+        return AnswerColumns(question, (name,), name, apart=True)
+    if table.named_by_first_line and _is_answer(question, name):
         raise InvalidTable(
             "one with a name in its first line",
             "a first line that is itself an answer",
             hint="add a line with the name of the column",
         )
-    return _AnswerColumns((name,), part.name)
+    return AnswerColumns(question, (name,), asked)
 
 
-def _is_answer(part: Part, text: str) -> bool:
+def _is_answer(question: Question, text: str) -> bool:
     """Return whether a text is an answer by itself, not one that merely counts as unknown."""
-    if isinstance(part.question, Choice):
-        return part.question.place(text) is not None
+    if isinstance(question, Choice):
+        return question.place(text) is not None
     try:
-        prepare_answer(part, text)
+        prepare_answer(question, text)
     except InvalidAnswer:
         return False
     return True

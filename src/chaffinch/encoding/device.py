@@ -11,9 +11,9 @@ from typing import Any
 
 from chaffinch.errors import InvalidAnswer, InvalidInput
 from chaffinch.ledger import Charge, Ledger
-from chaffinch.planning.plan import Part, Plan, require_plan
+from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.privacy import Target
-from chaffinch.questions import Flags, Number
+from chaffinch.questions import Flags, Number, Question
 from chaffinch.sampling import Words, secure_words
 from chaffinch.wire.messages import EMPTY, Origin, Report
 
@@ -57,7 +57,7 @@ def encode_with(
     answers = _answers(answer, plan)
     found: list[int] = []
     for part, first, given in zip(plan.parts, plan.offsets, answers, strict=True):
-        codes = part.protocol.encode_one(part.question, prepare_answer(part, given), words)
+        codes = part.protocol.encode_one(part.question, prepare_answer(part.question, given), words)
         found.extend((codes + first).tolist())
     # Sorted: which message came from the answer and which from chance must not show.
     found.sort()
@@ -65,9 +65,8 @@ def encode_with(
     return Report(origin, tuple(found))
 
 
-def prepare_answer(part: Part, answer: object) -> Any:
+def prepare_answer(question: Question, answer: object) -> Any:
     """Return an answer as its protocol takes it: a number, a share, or the flags that hold."""
-    question = part.question
     if isinstance(question, Number):
         return question.share(answer)
     if isinstance(question, Flags):

@@ -15,7 +15,7 @@ import numpy as np
 
 from chaffinch import checks
 from chaffinch.analysis.tally import check_tally
-from chaffinch.encoding.bulk import answer_batches, encode_batch, find_columns
+from chaffinch.encoding.bulk import encode_batch, find_columns, rows_per_batch
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.outputs.protected import Kind, kind_of, refuse_to_overwrite
 from chaffinch.parallel import Progress, cores, mapped
@@ -25,6 +25,8 @@ from chaffinch.shuffling.on_disk import Buckets
 from chaffinch.shuffling.record import Record, usual_record
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import AnyPath
+from chaffinch.tables.checking import answer_batches, read_answers
+from chaffinch.tables.faults import all_faults
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.batches import BatchFacts, Codes, digest_of
 from chaffinch.wire.message_reader import MessageReader, Messages
@@ -74,16 +76,22 @@ class Local:
         origin = Origin.of(plan, round)
         _check_apart([source], target)
         table = source if isinstance(source, Table) else open_table(source)
-        places = find_columns(plan, table, columns)
+        places = find_columns(plan.questions, table, columns)
 
         def work(numbered: tuple[int, pa.RecordBatch]) -> tuple[Codes, int]:
-            reports = encode_batch(plan, places, *numbered, secure_words())
-            return _message_codes(reports), reports.count
+            with faults.collecting():
+                if faults:  # nothing is sent any more: what is left is only checked
+                    read_answers(places, *numbered)
+                else:
+                    reports = encode_batch(plan, places, *numbered, secure_words())
+                    return _message_codes(reports), reports.count
+            return _NO_CODES, numbered[1].num_rows
 
         done = 0
-        batches = answer_batches(table, plan, places)
+        batches = answer_batches(table, places, rows=rows_per_batch(plan))
         with (
             _writer(target, origin, "encoded") as writer,
+            all_faults() as faults,
             mapped(work, batches, self.workers) as results,
         ):
             for codes, reports in results:

@@ -179,6 +179,11 @@ class Plan:
             total += part.codes
         return tuple(starts)
 
+    @property
+    def questions(self) -> dict[str, Question]:
+        """Return what is asked, by name."""
+        return {part.name: part.question for part in self.parts}
+
     def part(self, name: str | None = None) -> Part:
         """Return the part of that name, or the only one."""
         for part in self.parts:

@@ -6,10 +6,11 @@ All faults of a file are reported at once, each with its place; unknown keys are
 from __future__ import annotations
 
 import difflib
+import hashlib
 import math
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -145,6 +146,11 @@ class SurveyFile:
     """Whether a plan of no use is wanted too."""
     columns: dict[str, str] = field(default_factory=dict)
     """The column that answers a question, where it has another name."""
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of all that a plan follows from."""
+        return hashlib.sha256(repr(replace(self, columns={})).encode()).hexdigest()
 
     def plan(self, progress: Callable[[str], None] | None = None, *, anyway: bool = False) -> Plan:
         """Return the plan that fits best; with ``anyway`` also one of no use."""

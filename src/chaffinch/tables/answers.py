@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.questions import REFUSE, Bit, Choice, Flags, Number, Question
 from chaffinch.tables.arrays import plain_array
+from chaffinch.tables.faults import Faults
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _Law = Callable[[object], Any]
-_PRIVATE = "something else, not shown because it is private"
+_Places = NDArray[np.int64]
 
 
 @dataclass
 class _Refused(Exception):
-    """The first place in an array that the question refuses, and its own error."""
+    """All places in an array that the question refuses, with its own errors."""
 
-    place: int
-    error: InvalidAnswer
+    faults: list[tuple[_Places, InvalidAnswer]]
 
 
 def numbers_of(
@@ -43,8 +43,8 @@ def numbers_of(
 
     A Bit gives 0 and 1 (uint8; uint32 with a third value for missing ones), a Choice the
     places of values (uint32), a Number shares from 0 to 1 (float64), and Flags one row of
-    0 and 1 per answer (uint8); Flags may also come as a mapping of yes/no columns. The
-    first answer that is none is refused by its row.
+    0 and 1 per answer (uint8); Flags may also come as a mapping of yes/no columns. Answers
+    that are none are refused all together (InvalidCells).
 
     >>> import pyarrow as pa
     >>> numbers_of(Choice(["tea", "coffee"]), pa.array(["coffee", None]), name="drink")
@@ -54,16 +54,16 @@ def numbers_of(
         return _flags_of(question, column, first_row=first_row)
     kernel = _KERNELS[type(question)]
     parts = []
+    faults = Faults()
     row = first_row
     for chunk in column.chunks if hasattr(column, "chunks") else [column]:
         try:
             parts.append(kernel(question, plain_array(chunk)))
         except _Refused as refused:
-            error = refused.error
-            raise InvalidTable(
-                error.must_be, _PRIVATE, column=name, row=row + refused.place, hint=error.hint
-            ) from None
+            for places, error in refused.faults:
+                faults.add(name, error.must_be, error.hint, places + row)
         row += len(chunk)
+    faults.refuse()
     if not parts:
         return kernel(question, _nothing())
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -80,14 +80,16 @@ def _flags_of(
         raise InvalidTable("one with columns of the same length", "different lengths")
     matrix = np.zeros((rows, len(question.names)), np.uint8)
     bit = Bit(missing=REFUSE if question.missing == REFUSE else "no")
+    faults = Faults()
     for name, column in columns.items():
-        held = numbers_of(bit, column, name=name, first_row=first_row)
-        if name in question.names:
-            matrix[:, question.names.index(name)] = held
-        elif held.any():
-            error = _refusal(question.numbers, [name])
-            row = first_row + int(held.argmax())
-            raise InvalidTable(error.must_be, _PRIVATE, column=name, row=row, hint=error.hint)
+        with faults.collecting():
+            held = numbers_of(bit, column, name=name, first_row=first_row)
+            if name in question.names:
+                matrix[:, question.names.index(name)] = held
+            elif held.any():
+                error = _refusal(question.numbers, [name])
+                faults.add(name, error.must_be, error.hint, np.flatnonzero(held) + first_row)
+    faults.refuse()
     return matrix
 
 
@@ -146,8 +148,15 @@ def _shares(question: Number, array: pa.Array) -> NDArray[np.float64]:
         values = np.clip(values, question.low, question.high)
     inside = (question.low <= values) & (values <= question.high)
     if not inside.all():
-        place = int(inside.argmin())
-        raise _Refused(place, _refusal(question.share, array[place].as_py()))
+        # Each group breaks one rule, so the first of it tells the error of all.
+        groups = [np.flatnonzero(group) for group in (gaps & ~inside, ~gaps & ~inside)]
+        raise _Refused(
+            [
+                (places, _refusal(question.share, array[int(places[0])].as_py()))
+                for places in groups
+                if len(places)
+            ]
+        )
     shares: NDArray[np.float64] = (values - question.low) / (question.high - question.low)
     return np.minimum(shares, 1.0)
 
@@ -218,25 +227,22 @@ def _looked_up(law: _Law, array: pa.Array, kind: Any) -> NDArray[Any]:
     try:
         coded = array.dictionary_encode()
         answers = coded.dictionary.to_pylist()
-        # In order of first appearance, so the first refused is the first in the column.
         places = coded.indices.fill_null(len(answers)).to_numpy()
         silent = array.null_count > 0
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         places, answers, silent = np.arange(len(array)), array.to_pylist(), False
     table: list[Any] = []
-    refused: dict[int, InvalidAnswer] = {}
-    try:
-        table.extend(map(law, answers))
-    except InvalidAnswer as error:
-        refused[len(table)] = error
-    if silent:
+    refused: dict[tuple[str, str], tuple[InvalidAnswer, list[int]]] = {}
+    for place, answer in enumerate([*answers, None] if silent else answers):
         try:
-            table.append(law(None))
+            table.append(law(answer))
         except InvalidAnswer as error:
-            refused[len(answers)] = error
+            table.append(None)
+            refused.setdefault((error.must_be, error.hint), (error, []))[1].append(place)
     if refused:
-        first = int(np.isin(places, list(refused)).argmax())
-        raise _Refused(first, refused[int(places[first])])
+        raise _Refused(
+            [(np.flatnonzero(np.isin(places, listed)), error) for error, listed in refused.values()]
+        )
     return np.array(table, kind)[places] if len(array) else np.zeros(0, kind)
 
 

@@ -58,6 +58,8 @@ class Table:
     _stream: Stream
     named_by_first_line: bool = False
     """Whether the names are a first line of text, which may be somebody's answers."""
+    readable_again: bool = True
+    """Whether it can be read more than once, which a pipe cannot."""
 
     def __post_init__(self) -> None:
         name, times = Counter(self.columns).most_common(1)[0] if self.columns else ("", 0)
@@ -124,15 +126,18 @@ def open_table(source: Any, *, format: str | None = None) -> Table:  # noqa: A00
     elif hasattr(source, "read") and not hasattr(source, "read_next_batch"):
         found = sources.from_stream(source)
     else:
-        return _table(objects.open_object(source), getattr(source, "nbytes", None))
+        again = not hasattr(source, "read_next_batch")
+        return _table(objects.open_object(source), getattr(source, "nbytes", None), again=again)
     kind = format or _format(found)
-    return _table(_FORMATS[kind](found), found.size, first_line=kind in ("csv", "tsv"))
+    first_line = kind in ("csv", "tsv")
+    again = found.stream is None
+    return _table(_FORMATS[kind](found), found.size, first_line=first_line, again=again)
 
 
-def _table(opened: Opened, size: Any, *, first_line: bool = False) -> Table:
+def _table(opened: Opened, size: Any, *, first_line: bool = False, again: bool) -> Table:
     columns, rows, stream = opened
     known = size if isinstance(size, int) else None
-    return Table(tuple(columns), rows, known, stream, first_line)
+    return Table(tuple(columns), rows, known, stream, first_line, again)
 
 
 def _format(source: Source) -> str:

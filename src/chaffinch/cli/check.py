@@ -1,0 +1,51 @@
+"""A table against a survey: every cell is looked at, and all faults are told at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chaffinch.cli.collection import TableOptions, open_collection
+from chaffinch.cli.output import Output, count_of
+
+
+def check(
+    survey: Path,
+    *,
+    data: str,
+    where: TableOptions = TableOptions(),  # noqa: B008 - frozen
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Check every cell of a table against a survey, before anything is planned.
+
+    All faults are told at once: how many cells of which column break which rule, and the first
+    rows. What the cells hold is not shown. This is for whoever holds the table: counts of faults
+    are not protected, so they are no part of any release.
+
+    Parameters
+    ----------
+    survey
+        A survey file (.toml) or a plan file (.json).
+    data
+        The table: CSV, TSV, JSONL, Parquet or Arrow; - reads a pipe.
+    """
+    asked = open_collection(survey, None, output)
+    table = where.open(data)
+    named = asked.columns(where)
+    rows = asked.check(table, named, output)
+    places = dict(zip(asked.questions, asked.places(table, named), strict=True))
+    if output.json:
+        listed = [
+            {"question": name, "kind": place.question.kind, "columns": list(place.columns)}
+            for name, place in places.items()
+        ]
+        output.document({"rows": rows, "rows_needed": asked.reports, "questions": listed})
+        return
+    output.table(
+        ["question", "kind", "column"],
+        [[name, place.question.kind, ", ".join(place.columns)] for name, place in places.items()],
+        texts=3,
+    )
+    output.words("")
+    output.words(
+        f"{count_of(rows, 'row')}, {asked.reports:,} needed; every cell answers its question."
+    )

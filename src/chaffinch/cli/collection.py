@@ -1,0 +1,189 @@
+"""What is to be collected, and the table that answers it: looked at before anything is planned."""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from chaffinch.cli import paths
+from chaffinch.cli.output import Output
+from chaffinch.errors import BatchTooSmall, ChaffinchError, InvalidInput
+
+if TYPE_CHECKING:
+    from chaffinch.planning.plan import Plan
+    from chaffinch.planning.survey_file import SurveyFile
+    from chaffinch.questions import Question
+    from chaffinch.tables.checking import AnswerColumns
+    from chaffinch.tables.read import Table
+
+PLAN = "survey.plan.json"
+_NOTE = ".chaffinch-survey.json"
+"""Beside a plan that was made for a survey: which survey, so that the same one has it again."""
+_LONGEST_NOTE = 1 << 10
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class TableOptions:
+    """Where the answers are in a table."""
+
+    column: str | None = None
+    """The column with the answers to a single question."""
+    map: Annotated[list[str] | None, Parameter(negative=())] = None
+    """QUESTION=COLUMN, for each question whose column has another name."""
+    format: str | None = None
+    """csv, tsv, jsonl, parquet or arrow, where the file's name does not tell."""
+
+    def open(self, data: str | None) -> Table:
+        """Return the table in a file, or in what is piped in."""
+        from chaffinch.tables.read import open_table
+
+        return open_table(paths.input_source(data, "answers"), format=self.format)
+
+
+@dataclass(frozen=True)
+class Collection(ABC):
+    """What is asked of how many."""
+
+    questions: Mapping[str, Question]
+    reports: int
+    """How many rows there must be."""
+    named: Mapping[str, str]
+    """The columns that the survey names."""
+
+    def columns(self, options: TableOptions) -> dict[str, str]:
+        """Return which column answers which question, as far as it was said."""
+        names = list(self.questions)
+        return {**self.named, **paths.answer_columns(names, options.column, options.map or [])}
+
+    def places(self, table: Table, columns: Mapping[str, str]) -> tuple[AnswerColumns, ...]:
+        """Return where each question is answered; refuse a column that is not there."""
+        from chaffinch.encoding.bulk import find_columns
+
+        with paths.explaining_columns(self.questions, columns):
+            found = find_columns(self.questions, table, columns or None)
+            for place in found:
+                table.batches(place.columns)
+        return found
+
+    def check(self, table: Table, columns: Mapping[str, str], output: Output) -> int:
+        """Return how many rows a table has; refuse all its faulty cells at once, and too few rows.
+
+        What is wrong with the table costs nothing here: nothing was planned yet.
+        """
+        from chaffinch.tables.checking import check_answers
+
+        places = self.places(table, columns)
+        if table.rows is not None:
+            self._check_crowd(table.rows)
+        with output.counting("checking", "rows") as tell:
+            rows = check_answers(table, places, progress=tell)
+        self._check_crowd(rows)
+        return rows
+
+    def _check_crowd(self, rows: int) -> None:
+        if rows < self.reports:
+            raise BatchTooSmall(have=rows, need=self.reports)
+
+    @abstractmethod
+    def make_plan(self, out: Path, output: Output, *, anyway: bool) -> Plan:
+        """Return the plan: the one that was given, that was kept in a folder, or a new one."""
+
+    @abstractmethod
+    def keep_plan(self, out: Path, plan: Plan) -> None:
+        """Keep a new plan where the same survey finds it, whatever becomes of its first run."""
+
+
+@dataclass(frozen=True)
+class _Planned(Collection):
+    """What a given plan asks; it is kept where it was."""
+
+    plan: Plan
+
+    def make_plan(self, out: Path, output: Output, *, anyway: bool) -> Plan:
+        del out, output, anyway
+        return self.plan
+
+    def keep_plan(self, out: Path, plan: Plan) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class _Unplanned(Collection):
+    """A survey that has no plan yet, or one that an earlier run has kept."""
+
+    survey: SurveyFile
+
+    def make_plan(self, out: Path, output: Output, *, anyway: bool) -> Plan:
+        kept = _kept_plan(out, self.survey, anyway=anyway or self.survey.anyway)
+        if kept is None:
+            with output.thinking("planning") as tell:
+                return self.survey.plan(tell, anyway=anyway)
+        output.say(f"using the plan that was made for this survey before: {out / PLAN}")
+        for words in kept.warnings:
+            output.say(f"warning: {words}")
+        return kept
+
+    def keep_plan(self, out: Path, plan: Plan) -> None:
+        from chaffinch.storage.files import atomic
+
+        if _kept_plan(out, self.survey, anyway=True) is None:
+            plan.save(out / PLAN)
+            note = json.dumps({"survey": self.survey.digest, "plan": plan.id})
+            with atomic(out / _NOTE) as file:
+                file.write(note.encode() + b"\n")
+
+
+def open_collection(path: Path, plan: Path | None, output: Output) -> Collection:
+    """Return what a survey file or a plan file asks, with the plan if there is one."""
+    if path.suffix.lower() == ".json":
+        if plan is not None:
+            raise InvalidInput("plan", "given once", paths.Plainly("two plan files"))
+        found = paths.open_plan(path, output)
+        return _Planned(found.questions, found.reports, {}, found)
+    survey = paths.open_survey(path)
+    if plan is not None:
+        found = paths.open_plan(plan, output)
+        if not _answers(found, survey):
+            raise InvalidInput(
+                "plan",
+                "one that asks and promises what the survey does",
+                paths.Plainly("one for something else"),
+                hint="plan the survey again with `chaffinch plan`, or leave out --plan",
+            )
+        return _Planned(found.questions, found.reports, survey.columns, found)
+    reports = math.ceil(survey.users / Fraction(survey.honest))
+    return _Unplanned(survey.survey.questions, reports, survey.columns, survey)
+
+
+def _kept_plan(out: Path, survey: SurveyFile, *, anyway: bool) -> Plan | None:
+    """Return the plan that an earlier run has made for this very survey, or None."""
+    from chaffinch import load_plan
+    from chaffinch.storage.files import read_small
+
+    with suppress(ChaffinchError, ValueError):
+        note = json.loads(read_small(out / _NOTE, most=_LONGEST_NOTE, must_be="a note"))
+        plan = load_plan(out / PLAN)
+        same = note == {"survey": survey.digest, "plan": plan.id} and _answers(plan, survey)
+        if same and (anyway or not plan.warnings):
+            return plan
+    return None
+
+
+def _answers(plan: Plan, survey: SurveyFile) -> bool:
+    """Return whether a plan asks what a survey does, of as many, and promises no less."""
+    target = survey.target
+    return (
+        plan.questions == dict(survey.survey.questions)
+        and (plan.users, plan.rounds) == (survey.users, survey.rounds)
+        and (target is None or (plan.epsilon <= target.epsilon and plan.delta <= target.delta))
+    )

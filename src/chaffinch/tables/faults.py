@@ -1,0 +1,88 @@
+"""Cells that are no answers, counted while a table is read to its end; never what they hold."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.errors import CellFaults, InvalidCells, InvalidTable
+
+_ROWS_TOLD = 5
+
+
+@dataclass
+class _Counted:
+    count: int
+    rows: tuple[int, ...]
+
+
+class Faults:
+    """What is wrong with the cells of a table so far, by column and rule.
+
+    Parts of a table may be added in any order and by several threads. A question has few rules,
+    so this stays small, however many cells break them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[tuple[str, str, str], _Counted] = {}
+
+    def __bool__(self) -> bool:
+        """Return whether there is any fault."""
+        return bool(self._found)
+
+    def add(self, column: str, must_be: str, hint: str, rows: NDArray[np.int64]) -> None:
+        """Count the cells of some rows, which are in order."""
+        first = tuple(int(row) for row in rows[:_ROWS_TOLD])
+        self._count(CellFaults(column, must_be, len(rows), first, hint))
+
+    def merge(self, error: InvalidCells) -> None:
+        """Count the faults of a part of the table."""
+        for one in error.faults:
+            self._count(one)
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Count the faults of a part of the table instead of raising them."""
+        try:
+            yield
+        except InvalidCells as error:
+            self.merge(error)
+
+    def refuse(self, stopped: InvalidTable | None = None) -> None:
+        """Raise all faults together, if there are any."""
+        if self:
+            listed = [
+                CellFaults(column, must_be, found.count, found.rows, hint)
+                for (column, must_be, hint), found in self._found.items()
+            ]
+            listed.sort(key=lambda one: (one.rows, one.column, one.must_be))
+            raise InvalidCells(listed, stopped=stopped) from None
+
+    def _count(self, one: CellFaults) -> None:
+        with self._lock:
+            found = self._found.setdefault((one.column, one.must_be, one.hint), _Counted(0, ()))
+            found.count += one.count
+            found.rows = tuple(sorted((*found.rows, *one.rows))[:_ROWS_TOLD])
+
+
+@contextmanager
+def all_faults() -> Iterator[Faults]:
+    """Yield what counts faults; when the block ends, they are raised together.
+
+    What ends the reading, such as a row with too many cells, is told with them.
+    """
+    faults = Faults()
+    try:
+        yield faults
+    except InvalidCells as error:
+        faults.merge(error)
+    except InvalidTable as error:
+        faults.refuse(stopped=error)
+        raise
+    faults.refuse()

@@ -1,0 +1,180 @@
+"""A table is looked at before anything is planned, and a plan that was made is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import chaffinch as cf
+from chaffinch.planning.survey_file import SurveyFile
+from tests.cli.conftest import USERS, Done
+
+CANARY = "xyzzy-private"
+
+
+@pytest.fixture
+def messy(folder: Path) -> Path:
+    """A table with faults in two columns, and a survey that asks for both."""
+    lines = (folder / "people.csv").read_text().splitlines()
+    for row in (7, 9, 1200, 1201, 1202, 1203, 1204):
+        number, _, age = lines[row].split(",")
+        lines[row] = f"{number},{CANARY},{age}"
+    lines[3] = ",".join([*lines[3].split(",")[:2], "9999"])
+    (folder / "people.csv").write_text("\n".join(lines) + "\n")
+    (folder / "two.toml").write_text(
+        f"users = {USERS}\nepsilon = 2\ndelta = 1e-6\nmax_messages = 2\n"
+        '[questions.member]\nkind = "bit"\n'
+        '[questions.minutes]\nkind = "number"\nlow = 0\nhigh = 60\ncolumn = "age"\n'
+    )
+    return folder
+
+
+@pytest.fixture
+def no_planning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def plan(*_: object, **__: object) -> None:
+        pytest.fail("something was planned")
+
+    monkeypatch.setattr(SurveyFile, "plan", plan)
+
+
+@pytest.mark.usefixtures("no_planning")
+@pytest.mark.parametrize("verb", ["check", "run"])
+def test_all_faults_are_told_before_planning(
+    cli: Callable[..., Done], messy: Path, verb: str
+) -> None:
+    words = [verb, messy / "two.toml", "--data", messy / "people.csv"]
+    done = cli(*words, *(["-o", messy / "out"] if verb == "run" else []))
+    assert (done.code, done.out) == (2, "")
+    assert "Got 8 that are not:" in done.err
+    assert "1 cell of column 'age' must be from 0 to 60: row 3 (widen" in done.err
+    assert "7 cells of column 'member' must be yes or no" in done.err
+    assert ": rows 7, 9, 1,200, 1,201, 1,202, …" in done.err
+    assert CANARY not in done.err
+    assert "9999" not in done.err
+    assert not (messy / "out").exists()
+
+
+def test_faults_as_json(cli: Callable[..., Done], messy: Path) -> None:
+    words = ("check", messy / "two.toml", "--data", messy / "people.csv", "--json")
+    done = cli(*words)
+    assert done.code == 2
+    error = json.loads(done.out)["error"]
+    assert error["code"] == "invalid-table"
+    assert [(one["column"], one["count"], one["rows"]) for one in error["details"]["faults"]] == [
+        ("age", 1, [3]),
+        ("member", 7, [7, 9, 1200, 1201, 1202]),
+    ]
+    assert CANARY not in done.out
+
+
+def test_encode_tells_all_faults_too(cli: Callable[..., Done], messy: Path) -> None:
+    words = ("encode", messy / "people.csv", "--plan", messy / "members.plan.json")
+    done = cli(*words, "-o", messy / "encoded.parquet")
+    assert done.code == 2
+    assert "7 cells of column 'member' must be yes or no" in done.err
+    assert not (messy / "encoded.parquet").exists()
+
+
+def test_a_table_without_faults(cli: Callable[..., Done], folder: Path) -> None:
+    words = ("check", folder / "survey.toml", "--data", folder / "people.csv")
+    done = cli(*words)
+    assert (done.code, done.err) == (0, "")
+    assert "2,000 rows, 2,000 needed; every cell answers its question." in done.out
+    assert json.loads(cli(*words, "--json").out) == {
+        "rows": USERS,
+        "rows_needed": USERS,
+        "questions": [{"question": "member", "kind": "bit", "columns": ["member"]}],
+    }
+    assert cli("check", folder / "members.plan.json", *words[2:]).code == 0
+
+
+@pytest.mark.usefixtures("no_planning")
+@pytest.mark.parametrize("verb", ["check", "run"])
+def test_too_few_rows_are_told_before_planning(
+    cli: Callable[..., Done], folder: Path, verb: str
+) -> None:
+    lines = (folder / "people.csv").read_text().splitlines()[:-1]
+    (folder / "few.csv").write_text("\n".join(lines) + "\n")
+    words = [verb, folder / "survey.toml", "--data", folder / "few.csv"]
+    done = cli(*words, *(["-o", folder / "out"] if verb == "run" else []))
+    assert done.code == 4
+    assert "Got 1999" in done.err
+
+
+# ------------------------------------------------------------------ plans that are kept
+
+
+def test_a_plan_is_kept_although_the_table_is_bad(
+    shell: Callable[..., object], cli: Callable[..., Done], messy: Path
+) -> None:
+    """Of a pipe the faults are seen only while it is encoded; its plan is not lost."""
+    shell("cat people.csv | chaffinch run survey.toml --data - --format csv -o out", messy)
+    out = messy / "out"
+    assert {path.name for path in out.iterdir()} == {"survey.plan.json", ".chaffinch-survey.json"}
+    text = (messy / "people.csv").read_text()
+    (messy / "people.csv").write_text(text.replace(CANARY, "yes"))
+    before = (out / "survey.plan.json").read_bytes()
+    done = cli("run", messy / "survey.toml", "--data", messy / "people.csv", "-o", out)
+    assert done.code == 0, done.err
+    assert "using the plan that was made for this survey before" in done.err
+    assert "planning" not in done.err
+    assert (out / "survey.plan.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("users = 2000", "users = 1999"),
+        ("epsilon = 1", "epsilon = 0.9"),
+        ("[q", "anyway = true\n[q"),
+    ],
+)
+def test_another_survey_gets_another_plan(
+    cli: Callable[..., Done], folder: Path, old: str, new: str
+) -> None:
+    tail = ("--data", folder / "people.csv", "-o", folder / "out")
+    assert cli("run", folder / "survey.toml", *tail).code == 0
+    text = (folder / "survey.toml").read_text()
+    assert old in text
+    (folder / "survey.toml").write_text(text.replace(old, new))
+    done = cli("run", folder / "survey.toml", *tail, "--replace")
+    assert done.code == 0, done.err
+    assert "made for this survey before" not in done.err
+
+
+def test_a_kept_plan_that_is_not_the_survey_s_is_not_used(
+    cli: Callable[..., Done], folder: Path
+) -> None:
+    tail = ("--data", folder / "people.csv", "-o", folder / "out")
+    assert cli("run", folder / "survey.toml", *tail).code == 0
+    weak = cf.plan(
+        cf.Survey({"member": cf.Bit()}, "Members"),
+        users=USERS,
+        target=cf.Target(3.0, 1e-6),
+        max_messages=1,
+    )
+    (folder / "out" / "survey.plan.json").unlink()
+    weak.save(folder / "out" / "survey.plan.json")
+    note = folder / "out" / ".chaffinch-survey.json"
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"plan": weak.id}))
+    done = cli("run", folder / "survey.toml", *tail, "--replace")
+    assert "made for this survey before" not in done.err
+    assert cf.load_plan(folder / "out" / "survey.plan.json").epsilon <= 1
+
+
+@pytest.mark.usefixtures("no_planning")
+def test_a_plan_may_be_given_with_its_survey(cli: Callable[..., Done], folder: Path) -> None:
+    given = folder / "given.plan.json"
+    survey = cf.Survey({"member": cf.Bit(missing="refuse")})
+    cf.plan(survey, users=USERS, target=cf.Target(1.0, 1e-6), max_messages=1).save(given)
+    tail = ("--data", folder / "people.csv", "--plan", given, "-o")
+    assert cli("run", folder / "survey.toml", *tail, folder / "a").code == 0
+    text = (folder / "survey.toml").read_text()
+    (folder / "survey.toml").write_text(text.replace("epsilon = 1", "epsilon = 0.9"))
+    done = cli("run", folder / "survey.toml", *tail, folder / "b")
+    assert done.code == 2
+    assert "asks and promises what the survey does" in done.err
+    assert cli("run", given, *tail, folder / "c").code == 2
