@@ -144,6 +144,26 @@ def test_what_is_fixed_stays_fixed(cli: Callable[..., Done]) -> None:
     assert small["plan"]["filters"]["bits"] <= 8192
 
 
+def test_a_rule_for_ids_stands_in_the_plan(cli: Callable[..., Done]) -> None:
+    words = ("--ids", "phone", "--country-code", "39", "--trunk", "none", "--json")
+    document = json.loads(cli("reach", "plan", *TWO, "--epsilon", 2, *words).out)["plan"]
+    assert document["ids"] == {"rule": "phone", "country_code": "39", "trunk": ""}
+    explained = cli("reach", "plan", *TWO, "--epsilon", 2, "--ids", "e-mail", "--explain").out
+    assert "Ids are e-mail addresses" in " ".join(explained.split())
+    assert cli("reach", "plan", *TWO, "--epsilon", 2, "--ids", "email").code == 2
+    assert cli("reach", "plan", *TWO, "--epsilon", 2, "--country-code", "49").code == 2
+
+
+def test_a_useless_promise_is_planned_only_anyway(cli: Callable[..., Done]) -> None:
+    refused = cli("reach", "plan", *TWO, "--epsilon", 6)
+    assert refused.code == 3
+    assert "protects nobody" in refused.err
+    assert "--anyway" in refused.err
+    done = cli("reach", "plan", *TWO, "--epsilon", 6, "--anyway")
+    assert done.code == 0
+    assert "Warning: with epsilon 6 " in done.out
+
+
 def test_checking_a_plan(cli: Callable[..., Done], campaign: Path) -> None:
     path = campaign / "campaign.plan.json"
     done = cli("reach", "plan", "--check", path)
@@ -298,6 +318,26 @@ def test_a_row_without_an_id_is_refused_or_skipped(
     refused = cli(*encoding(campaign, "daily"))
     assert (refused.code, "user-" in refused.err) == (2, False)
     assert cli(*encoding(campaign, "daily"), "--missing", "skip").code == 0
+
+
+def test_ids_are_spelled_by_the_rule_of_the_plan(
+    campaign: Path, plan: reach.ReachPlan, cli: Callable[..., Done]
+) -> None:
+    ruled = replace(plan, ids=reach.IdRule("e-mail"))
+    ruled.save(campaign / "campaign.plan.json")
+    table = campaign / "daily.csv"
+    lines = ["id", *(f"User{n}@Example.org " for n in range(6000)), "canary", '" "']
+    table.write_text("\n".join(lines) + "\n")
+    refused = cli(*encoding(campaign, "daily"))
+    assert refused.code == 2
+    assert "in row 6001, and none in row 6002" in " ".join(refused.err.split())
+    assert "canary" not in refused.out + refused.err
+    done = cli(*encoding(campaign, "daily"), "--unfit", "skip", "--missing", "skip")
+    assert done.code == 0, done
+    assert "6,000 ids spelled anew, by the rule e-mail" in done.err
+    assert "skipped: 1 row without an id, 1 row with an id that does not fit" in done.err
+    # Nobody but the publisher is told.
+    assert b"6000" not in (campaign / "daily.filter").read_bytes().split(b"\n")[1]
 
 
 def test_a_publisher_pays_once_and_never_makes_a_second_filter(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.encoding.publisher.filters import encode as publishers_encode
 from chaffinch.planning.audiences.audience import Audience
+from chaffinch.planning.audiences.id_rule import AS_IS, IdRule
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.privacy import Target
 from chaffinch.wire.filter_files import Filter
@@ -29,6 +30,7 @@ def small_plan(
     bits: int = 1024,
     hashes: int = 1,
     flip: Fraction = Fraction(1, 4),
+    ids: IdRule = AS_IS,
     title: str = "",
 ) -> ReachPlan:
     """Return a plan that promises little, and so holds."""
@@ -43,6 +45,7 @@ def small_plan(
         flip_probability=flip,
         epsilon=epsilon,
         delta=1e-6,
+        ids=ids,
     )
 
 

@@ -13,8 +13,11 @@ from chaffinch.analysis.audiences.logos import Logos, count_logos
 from chaffinch.errors import InvalidInput, PlanMismatch
 from chaffinch.ledger import Ledger
 from chaffinch.planning.audiences.audience import Audience, Group
+from chaffinch.planning.audiences.id_rule import IdRule
+from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.planning.audiences.planner import plan
 from chaffinch.privacy import Target
+from chaffinch.reach import ReachRelease, encode, new_key
 from tests.reach.publishing import made_up, small_plan
 
 PLAN = small_plan(bits=1 << 16, flip=small_plan().flip_probability / 8)
@@ -42,6 +45,55 @@ def test_negative_estimates_are_set_to_nothing_when_asked() -> None:
     assert any("set to 0" in note for note in moved.notes)
     assert any("below 0" in note for note in plain.notes)
     assert not any("below 0" in note for note in moved.notes)
+
+
+def test_an_estimate_below_nothing_is_explained_by_its_name() -> None:
+    release = analyze(LOGOS, PLAN)
+    below = [row.group for row in release.rows if row.estimate < 0]
+    assert below
+    (note,) = [one for one in release.notes if "below 0" in one]
+    assert all(name in note for name in below)
+    for shown in (str(release), release.page(), release._repr_html_()):
+        assert "stands for few ids or none" in shown
+
+
+def lists(shared: int, size: int = 20_000) -> list[list[str]]:
+    first = [f"u{n}@example.org" for n in range(size)]
+    return [first, [*first[:shared], *(f"v{n}@example.org" for n in range(size - shared))]]
+
+
+def counted(found: ReachPlan, *sources: list[str]) -> ReachRelease:
+    key = new_key()
+    names = found.audience.publishers
+    filters = [
+        encode(ids, found, publisher=name, key=key)
+        for name, ids in zip(names, sources, strict=True)
+    ]
+    return analyze(filters, found, level=1 - 1e-7)
+
+
+USUAL = plan(Audience(["daily", "radio"]), sizes=[20_000] * 2, target=Target(1, 1e-6))
+
+
+def test_publishers_who_share_less_than_noise_are_told_to_look_at_their_spelling() -> None:
+    one, other = lists(10_000)
+    loud = [text.upper() for text in other]
+    (warned,) = [note for note in counted(USUAL, one, loud).notes if "told from noise" in note]
+    assert "daily and radio (at most " in warned
+    assert "spell an id in the same way" in warned
+    assert "takes ids as they are" in warned
+    ruled = replace(USUAL, ids=IdRule("e-mail"))
+    assert not any("told from noise" in note for note in counted(ruled, one, loud).notes)
+    (apart,) = [note for note in counted(ruled, *lists(0)).notes if "told from noise" in note]
+    assert "rule is e-mail" in apart
+
+
+@pytest.mark.parametrize(("share", "warned"), [(1.0, False), (0.7, False), (0.3, True), (3, True)])
+def test_a_list_far_from_its_planned_size_is_told(share: float, *, warned: bool) -> None:
+    short = [f"w{n}" for n in range(int(share * 20_000))]
+    notes = [note for note in counted(USUAL, lists(0)[0], short).notes if "expected" in note]
+    assert len([note for note in notes if "radio has about" in note]) == warned
+    assert not any("daily has about" in note for note in notes)
 
 
 def test_rows_are_found_by_either_name() -> None:

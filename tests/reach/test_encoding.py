@@ -316,5 +316,5 @@ def test_a_publisher_learns_what_went_in() -> None:
     told: list[Loaded] = []
     plan = small_plan(bits=1 << 16)
     encode(["a", "b", None], plan, publisher="daily", key=KEY, missing="skip", told=told.append)
-    assert told == [Loaded(rows=3, ids=2, expected=100)]
+    assert told == [Loaded(rows=3, ids=2, expected=100, missing=1)]
     assert told[0].surprising

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import compute
 
-from chaffinch.encoding.publisher.ids import IdReader
+from chaffinch.encoding.publisher.ids import IdReader, Spelled
 from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.tables.read import Table, open_table
 from tests.reach.publishing import siphash
@@ -30,7 +30,13 @@ def digests_of(source: Any, **options: Any) -> list[int]:
     """Return the digests of all ids of a table."""
     table = source if isinstance(source, Table) else open_table(source)
     reader = IdReader(table, key=KEY, **options)
-    return [one for batch in reader.batches() for one in reader.digests(*batch).tolist()]
+    found, what = [], Spelled()
+    for batch in reader.batches():
+        digests, part = reader.digests(*batch)
+        found += digests.tolist()
+        what = what.followed_by(part)
+    reader.refuse_faults(what)
+    return found
 
 
 def expected(ids: list[bytes]) -> list[int]:
@@ -180,7 +186,6 @@ def test_batches_keep_their_order_and_their_rows() -> None:
         (["a", None, "b"], 2),
         (["a", "b", ""], 3),
         ([1, 2, 3, None], 4),
-        ([None, None], 1),
         (pa.table({"id": pa.array(["a", None]).dictionary_encode()}), 2),
         (csv("id\na\n\nb\n"), 2),
         (csv('id,more\na,1\n"",2\n'), 2),
@@ -191,6 +196,14 @@ def test_a_missing_id_is_refused_by_its_row(source: Any, row: int) -> None:
     column = "id" if isinstance(source, Table) and len(source.columns) > 1 else None
     with pytest.raises(InvalidTable, match=rf"Got none in row {row}\."):
         digests_of(source, column=column)
+
+
+def test_all_missing_ids_are_told_at_once() -> None:
+    with pytest.raises(InvalidTable, match=r"Got none in 2 rows: 1, 2\."):
+        digests_of([None, ""])
+    gaps = pa.chunked_array([["x", None] * 40_000, [None]])
+    with pytest.raises(InvalidTable, match=r"Got none in 40,001 rows: 2, 4, 6, 8, 10, …\."):
+        digests_of(gaps)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +340,7 @@ def test_ids_that_came_through_floats_are_refused() -> None:
         with pytest.raises(InvalidTable, match=r"texts such as 12\.0"):
             [reader.digests(*batch) for batch in reader.batches()]
     mixed = IdReader(open_table({"id": ["12.0", "x"]}), key=bytes(16))
-    assert [len(mixed.digests(*batch)) for batch in mixed.batches()] == [2]
+    assert [len(mixed.digests(*batch)[0]) for batch in mixed.batches()] == [2]
 
 
 def test_columns_are_named_not_given() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound, UselessPlan
 from chaffinch.planning.audiences import prediction
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.planning.audiences.plan import ReachPlan, require_plan
@@ -363,6 +363,16 @@ def test_impossible_plans_are_never_born(wrong: dict[str, Any]) -> None:
     good = made(2, 10_000, 1.0, 1e-9, bits=2**18, hashes=1)
     with pytest.raises(InvalidInput):
         replace(good, **wrong)
+
+
+def test_a_promise_that_protects_nobody_is_refused_unless_it_is_wanted_anyway() -> None:
+    with pytest.raises(UselessPlan, match="whether an id is in these audiences") as caught:
+        made(2, 10_000, 6.0, 1e-9)
+    assert "anyway" in caught.value.hint
+    found = made(2, 10_000, 6.0, 1e-9, anyway=True)
+    (warning,) = found.warnings
+    assert found.explain().startswith(f"Warning: {warning}")
+    assert made(2, 10_000, 4.0, 1e-9).warnings == []
 
 
 def test_what_is_no_plan_is_refused() -> None:

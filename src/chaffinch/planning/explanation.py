@@ -39,7 +39,9 @@ def right_guesses(epsilon: float, delta: float) -> int:
     return min(100, math.ceil(100 * (1 + delta * shrink) / (1 + shrink)))
 
 
-def useless_promise(epsilon: float, delta: float) -> list[str]:
+def useless_promise(
+    epsilon: float, delta: float, *, guess: str = "which of two answers a person gave"
+) -> list[str]:
     """Return a warning where a promise is so weak that all of 100 guessers can be right.
 
     >>> useless_promise(4.5, 1e-6)
@@ -48,8 +50,8 @@ def useless_promise(epsilon: float, delta: float) -> list[str]:
     if right_guesses(epsilon, delta) < 100:
         return []
     said = (
-        f"with epsilon {promised(epsilon, 4)} somebody who guesses which of two answers a person "
-        "gave can be right practically always: this protects nobody."
+        f"with epsilon {promised(epsilon, 4)} somebody who guesses {guess} can be right "
+        "practically always: this protects nobody."
     )
     return [said]
 

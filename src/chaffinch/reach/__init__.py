@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from chaffinch.encoding.publisher.charging import hand_out
     from chaffinch.encoding.publisher.filters import encode
     from chaffinch.planning.audiences.audience import Audience, Group
+    from chaffinch.planning.audiences.id_rule import IdRule
     from chaffinch.planning.audiences.plan import ReachPlan, load_plan
     from chaffinch.planning.audiences.planner import plan
     from chaffinch.release.audiences import ReachRelease
@@ -36,6 +37,7 @@ __all__ = [
     "CampaignKey",
     "Filter",
     "Group",
+    "IdRule",
     "ReachPlan",
     "ReachRelease",
     "analyze",
@@ -54,6 +56,7 @@ _NAMES = {
     "CampaignKey": "encoding.publisher.campaign_key",
     "Filter": "wire.filter_files",
     "Group": "planning.audiences.audience",
+    "IdRule": "planning.audiences.id_rule",
     "ReachPlan": "planning.audiences.plan",
     "ReachRelease": "release.audiences",
     "analyze": "analysis.audiences.analyze",

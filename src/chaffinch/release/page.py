@@ -38,12 +38,14 @@ def statement_page(statement: Statement) -> str:
 
 
 def statement_excerpt(statement: Statement) -> str:
-    """Return a short piece of HTML for notebooks: the guarantee and the first rows."""
+    """Return a short piece of HTML for notebooks: the guarantee, the first rows and all notes."""
     pieces = [f"<p><strong>{escape(statement.title)}</strong></p>"]
     pieces.append(f"<p>{escape(statement.guarantee)}</p>")
     for section in statement.sections:
         pieces.append(f"<p>{escape(section.heading)}</p>")
         pieces.append(_row_table(section, statement.level, _EXCERPT_ROWS))
+        pieces.append(_note_list(section.notes))
+    pieces.append(_note_list(statement.notes))
     return "".join(pieces)
 
 

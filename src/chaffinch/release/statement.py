@@ -133,7 +133,8 @@ def promise_sentence(guarantee: Guarantee, *, unit: str, guess: str, seen: str) 
     The number of right guesses is rounded up. A promise that protects nobody starts with a warning.
     """
     warning = "".join(
-        f"Warning: {words} " for words in useless_promise(guarantee.epsilon, guarantee.delta)
+        f"Warning: {words} "
+        for words in useless_promise(guarantee.epsilon, guarantee.delta, guess=guess)
     )
     right = right_guesses(guarantee.epsilon, guarantee.delta)
     return (

@@ -12,10 +12,11 @@ import chaffinch
 from chaffinch import checks
 from chaffinch.analysis import adjust
 from chaffinch.analysis.audiences.logos import Logos, count_logos
+from chaffinch.analysis.audiences.notes import reach_notes
 from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch
 from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.parallel import Progress
-from chaffinch.planning.audiences.audience import Group, overlaps_left_out, usual_groups
+from chaffinch.planning.audiences.audience import Group, usual_groups
 from chaffinch.planning.audiences.estimator import Columns
 from chaffinch.planning.audiences.plan import ReachPlan, require_plan
 from chaffinch.protocols.noise import Floats
@@ -25,8 +26,6 @@ from chaffinch.wire.filter_files import Filter, load_filter
 
 _ADJUSTMENTS = ("none", "non-negative")
 _MOST_GROUPS = 1000
-_FEW_BALLS = 30
-"""Groups with fewer balls than this are too small for a normal law of the hash."""
 _Source = Filter | AnyPath
 
 
@@ -125,19 +124,6 @@ def _kind(group: Group, plan: ReachPlan) -> str:
     return "reach" if len(group.any_of) == len(plan.audience.publishers) else "publisher"
 
 
-def _notes(plan: ReachPlan, estimates: Floats) -> list[str]:
-    """Return what a reader must know besides the numbers."""
-    notes = []
-    left = overlaps_left_out(plan.audience)
-    if left:
-        notes.append(f"{left} overlaps of two publishers are not shown; ask for those you need.")
-    if np.any(estimates < 0):
-        notes.append("An estimate below 0 stands for few ids or none; intervals stop at 0.")
-    if np.any(estimates * plan.hashes < _FEW_BALLS):
-        notes.append(f"Intervals of groups of fewer than {_FEW_BALLS} ids or so are rough.")
-    return notes
-
-
 def _release(
     logos: Logos,
     plan: ReachPlan,
@@ -159,7 +145,6 @@ def _release(
     if adjustment == "non-negative":
         shown, words = adjust.non_negative(plain)
         said = [words]
-    notes = _notes(plan, shown) + said
     alone = float(special.ndtri(0.5 + level / 2))
     together = float(-special.ndtri((1 - level) / (2 * len(groups))))
     rows = [
@@ -168,6 +153,7 @@ def _release(
             groups, shown, errors, _intervals(plain, errors, alone, together), strict=True
         )
     ]
+    named = [(group, row) for (group, _), row in zip(groups, rows, strict=True)]
     return ReachRelease(
         plan_id=plan.id,
         title=plan.title,
@@ -183,7 +169,7 @@ def _release(
         level=level,
         version=chaffinch.__version__,
         rows=tuple(rows),
-        notes=tuple(notes),
+        notes=(*reach_notes(plan, named), *said),
     )
 
 

@@ -29,7 +29,9 @@ class _Columns:
     counts: str | None = None
     """A column that says how often each id was seen; without one every row is one view."""
     missing: Literal["refuse", "skip"] = "refuse"
-    """What becomes of a row without an id."""
+    """What becomes of a row without an id, or with a blank one."""
+    unfit: Literal["refuse", "skip"] = "refuse"
+    """What becomes of an id that does not fit the plan's rule."""
     format: str | None = None
     """csv, tsv, jsonl, parquet or arrow, where the file's name does not tell."""
 
@@ -58,7 +60,8 @@ def encode(
 ) -> None:
     """Turn one publisher's ids into a filter for the analyzer.
 
-    The plan is verified first. What comes out holds no id and does not say how many there are.
+    The plan is verified first, and ids are spelled by its rule. What comes out holds no id and
+    does not say how many there are.
     The same key never makes a second filter of a publisher: what it has made is recorded beside
     its file and in $XDG_STATE_HOME/chaffinch (~/.local/state/chaffinch), and either forbids it.
     With a ledger the filter is charged before it is there.
@@ -113,9 +116,10 @@ def encode(
             column=columns.column,
             counts=columns.counts,
             missing=columns.missing,
+            unfit=columns.unfit,
             within=Target(terms.max_epsilon, terms.max_delta),
             progress=tell,
-            told=lambda loaded: _say_loaded(loaded, output),
+            told=lambda loaded: _say_loaded(loaded, found, output),
         )
     occasion = publish(made, found, secret, target, ledger, command=spoken_command())
     charge = None if account is None else Charged(account, occasion, before=False)
@@ -138,12 +142,19 @@ def _show(
         charge.show(output)
 
 
-def _say_loaded(loaded: Loaded, output: Output) -> None:
+def _say_loaded(loaded: Loaded, plan: ReachPlan, output: Output) -> None:
     """Tell a publisher what only it may know: what went into its filter."""
     output.say(
         f"{count_of(loaded.rows, 'row')} read, about {count_of(loaded.ids, 'different id')}; "
         f"the plan expects {loaded.expected:,}"
     )
+    if plan.ids.name != "as-is":
+        output.say(f"{count_of(loaded.changed, 'id')} spelled anew, by the rule {plan.ids.words}")
+    if loaded.missing or loaded.unfit:
+        output.say(
+            f"skipped: {count_of(loaded.missing, 'row')} without an id, "
+            f"{count_of(loaded.unfit, 'row')} with an id that does not fit the rule"
+        )
     if loaded.surprising:
         output.say("warning: is this the right table? Otherwise plan again with true sizes")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -40,6 +40,14 @@ class _Asked:
     publisher colludes."""
     max_bits: int | None = None
     """The largest filter that is weighed [default: 134217728, 16 MiB]."""
+    ids: Literal["as-is", "lower-case", "e-mail", "phone"] = "as-is"
+    """How every publisher spells its ids: as they are; trimmed and in lower-case letters; as
+    e-mail addresses; or as phone numbers (E.164)."""
+    country_code: str | None = None
+    """The country of phone numbers without a plus, such as 49."""
+    trunk: str | None = None
+    """The digits in front of such numbers that are left out, or none: 0 in most of Europe, 1 in
+    North America, none in Italy."""
     title: Annotated[str, Parameter(show_default=False)] = ""
     """A title for people to read."""
 
@@ -50,6 +58,7 @@ def plan(
     out: Annotated[Path | None, _OUT] = None,
     explain: Annotated[bool, _FLAG] = False,
     check: Path | None = None,
+    anyway: Annotated[bool, _FLAG] = False,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Find the filters that count most exactly and keep a promise, or check a plan.
@@ -62,6 +71,8 @@ def plan(
         Say in sentences what is promised, what is done, and what stands beside the promise.
     check
         Verify this plan file instead: recompute its guarantee from its parameters.
+    anyway
+        Also make a plan that is of no use, because it protects nobody.
     """
     from chaffinch.errors import InvalidInput
 
@@ -74,7 +85,7 @@ def plan(
         found = paths.open_reach_plan(check)
         paths.check_again(found, check, output)
     else:
-        found = _planned(asked, output)
+        found = _planned(asked, output, anyway=anyway)
     if out is not None:
         paths.write_plan(found, out, output)
         if paths.is_pipe(out):
@@ -94,7 +105,7 @@ def _warn(found: ReachPlan, output: Output) -> None:
         )
 
 
-def _planned(asked: _Asked, output: Output) -> ReachPlan:
+def _planned(asked: _Asked, output: Output, *, anyway: bool) -> ReachPlan:
     from chaffinch import Audience, Target, reach
     from chaffinch.errors import InvalidInput
     from chaffinch.planning.audiences.planner import MAX_BITS
@@ -102,6 +113,8 @@ def _planned(asked: _Asked, output: Output) -> ReachPlan:
     sizes = _sizes(asked.publisher)
     if asked.epsilon is None or asked.delta is None:
         raise InvalidInput("promise", "given by --epsilon and --delta", paths.Plainly("not both"))
+    trunk = "" if asked.trunk == "none" else asked.trunk
+    rule = reach.IdRule(asked.ids, country_code=asked.country_code, trunk=trunk)
     with output.thinking("planning") as tell:
         return reach.plan(
             Audience(list(sizes), frequencies=asked.frequencies),
@@ -110,6 +123,8 @@ def _planned(asked: _Asked, output: Output) -> ReachPlan:
             bits=asked.bits,
             hashes=asked.hashes,
             max_bits=MAX_BITS if asked.max_bits is None else asked.max_bits,
+            ids=rule,
+            anyway=anyway,
             title=asked.title,
             progress=tell,
         )

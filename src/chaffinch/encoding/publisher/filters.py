@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
-from chaffinch.encoding.publisher.ids import Digests, IdReader
+from chaffinch.encoding.publisher.ids import Digests, IdReader, Spelled
 from chaffinch.encoding.publisher.repeats import Repeats
 from chaffinch.errors import FilterFull, InvalidInput, InvalidTable
 from chaffinch.parallel import Progress, cores, mapped
@@ -40,6 +40,12 @@ class Loaded:
     """About how many different ids there are."""
     expected: int
     """How many the plan expects."""
+    changed: int = 0
+    """Rows whose id the plan's rule spells in another way."""
+    missing: int = 0
+    """Rows without an id, which were skipped."""
+    unfit: int = 0
+    """Rows with an id that does not fit the plan's rule, which were skipped."""
 
     @property
     def surprising(self) -> bool:
@@ -56,6 +62,7 @@ def encode(  # noqa: PLR0913
     column: str | None = None,
     counts: str | None = None,
     missing: str = "refuse",
+    unfit: str = "refuse",
     within: Target = WITHIN,
     progress: Progress | None = None,
     told: Callable[[Loaded], None] | None = None,
@@ -64,11 +71,13 @@ def encode(  # noqa: PLR0913
 
     ``source`` is a path or anything else that holds a table; ``column`` names the ids where
     there are several columns, and ``counts`` a column with how often each id was seen. Without
-    it every row is one view. A ``missing`` id is refused, or left out with ``"skip"``. A plan
-    that promises less than ``within`` is refused. ``hand_out`` charges a filter to a ledger.
-    ``progress`` is told the rows that are done, and of how many, if that is known; ``told``
-    what went in, which is for the publisher alone. A key makes one filter for each publisher:
-    the filter is recorded with the key, on the disk if it has a file, and another is refused.
+    it every row is one view. Ids are spelled by the plan's rule. A ``missing`` or blank id is
+    refused, or left out with ``"skip"``, and so is one that is ``unfit`` for that rule: one error
+    tells of all of them. A plan that promises less than ``within`` is refused. ``hand_out``
+    charges a filter to a ledger. ``progress`` is told the rows that are done, and of how many,
+    if that is known; ``told`` what went in, which is for the publisher alone. A key makes one
+    filter for each publisher: the filter is recorded with the key, on the disk if it has a file,
+    and another is refused.
     """
     if isinstance(key, CampaignKey):
         key.refuse_second(publisher)
@@ -80,6 +89,7 @@ def encode(  # noqa: PLR0913
         column=column,
         counts=counts,
         missing=missing,
+        unfit=unfit,
         within=within,
         progress=progress,
         told=told,
@@ -97,6 +107,7 @@ def make_filter(  # noqa: PLR0913
     column: str | None,
     counts: str | None,
     missing: str,
+    unfit: str,
     within: Target,
     progress: Progress | None,
     told: Callable[[Loaded], None] | None,
@@ -116,11 +127,15 @@ def make_filter(  # noqa: PLR0913
         counts=counts,
         most=plan.audience.frequencies,
         missing=missing,
+        unfit=unfit,
+        rule=plan.ids,
     )
-    rows, read = _true_rows(reader, plan, further, progress)
+    rows, what = _true_rows(reader, plan, further, progress)
     ids = _count_ids(rows[0], plan, publisher)
     if told is not None:
-        told(Loaded(read, ids, plan.sizes[plan.audience.place(publisher)]))
+        expected = plan.sizes[plan.audience.place(publisher)]
+        skipped = (what.missing.count, what.unfit.count)
+        told(Loaded(what.rows, ids, expected, what.changed, *skipped))
     for row in rows:
         flip(secure_words(), row, plan.numerator, plan.bits)
         row.flags.writeable = False
@@ -147,30 +162,31 @@ def _count_ids(row: _Row, plan: ReachPlan, publisher: str) -> int:
 
 def _true_rows(
     reader: IdReader, plan: ReachPlan, further: bytes, progress: Progress | None = None
-) -> tuple[list[_Row], int]:
-    """Return the rows before any flip, as private as the ids, and how many the table has.
+) -> tuple[list[_Row], Spelled]:
+    """Return the rows before any flip, and what became of the table's, all as private as the ids.
 
     Threads digest batches; one thread reads, and sets the bits.
     """
     frequencies = plan.audience.frequencies
     rows = [np.zeros(-(-plan.bits // 64), np.uint64) for _ in range(frequencies)]
-    read = views = 0
+    views, what = 0, Spelled()
     with (
         Repeats(frequencies) as repeats,
-        mapped(_digested(reader), reader.batches(), cores()) as found,
+        mapped(lambda batch: reader.digests(*batch), reader.batches(), cores()) as found,
     ):
-        for done, digests in found:
+        for digests, part in found:
             _set_ids(rows[0], digests, plan, further)
             if frequencies > 1:
                 repeats.add(digests)
-            read, views = done, views + len(digests)
+            views, what = views + len(digests), what.followed_by(part)
             if progress is not None:
-                progress(done, reader.table.rows)
+                progress(what.rows, reader.table.rows)
+        reader.refuse_faults(what)
         if not views:
             raise InvalidTable("one with at least one id", "none", hint="check the column")
         for times, seen in repeats.seen():
             _set_ids(rows[times - 1], seen, plan, further)
-    return rows, read
+    return rows, what
 
 
 def _set_ids(row: _Row, digests: Digests, plan: ReachPlan, further: bytes) -> None:
@@ -179,11 +195,3 @@ def _set_ids(row: _Row, digests: Digests, plan: ReachPlan, further: bytes) -> No
     for _ in range(plan.hashes - 1):
         digests = digest_again(digests, further)
         set_columns(row, digests, plan.bits)
-
-
-def _digested(reader: IdReader) -> Callable[[tuple[int, Any]], tuple[int, Digests]]:
-    def digested(item: tuple[int, Any]) -> tuple[int, Digests]:
-        first, batch = item
-        return first + batch.num_rows - 1, reader.digests(first, batch)
-
-    return digested

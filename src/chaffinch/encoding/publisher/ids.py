@@ -1,9 +1,9 @@
 """A table's column of ids, as keyed digests, a batch at a time.
 
 An id is its bytes: a text in UTF-8, the decimal digits of a whole number, or binary as it is.
-So 123 in a column of numbers and "123" in a CSV are one id at all publishers. Nothing is
-trimmed, folded or normalised: publishers agree on one spelling before they start. Kinds that
-have more than one spelling, such as 1.0 and 1, are refused.
+So 123 in a column of numbers and "123" in a CSV are one id at all publishers. Texts are spelled
+by the plan's rule first, which may leave them as they are. Kinds that have more than one
+spelling, such as 1.0 and 1, are refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import checks
+from chaffinch.encoding.publisher.spelling import spell_ids
 from chaffinch.errors import InvalidInput, InvalidTable
+from chaffinch.planning.audiences.id_rule import AS_IS, IdRule
 from chaffinch.sampling import digest_ids
 from chaffinch.tables.arrays import plain_array
 from chaffinch.tables.objects import ONLY
@@ -27,12 +29,69 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Digests = NDArray[np.uint64]
-_MISSING = ("refuse", "skip")
+_WAYS = ("refuse", "skip")
+_SHOWN_ROWS = 5
 _NEARLY_ALL = 0.9
 _IDS = "one of ids: texts, whole numbers or binary"
+_TEXTS = "one of texts or whole numbers, for a rule that spells them"
 _VIEWS = "one of whole numbers of at least 1"
+_UNFIT_HINT = "mend them, or have them skipped (--unfit skip, unfit='skip')"
+_PLUS_HINT = "; a plan may name a country code for phone numbers without a plus"
+_MISSING_HINT = "fill the gaps, or have rows without an id skipped (--missing skip)"
 _ID_ITSELF = re.compile(r"[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*|.*@.*")
 """Digits, with or without hexadecimal letters, or an address: no name of a column."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How many rows of a table have a fault, and the numbers of the first of them."""
+
+    count: int = 0
+    first: tuple[int, ...] = ()
+
+    @classmethod
+    def where(cls, wrong: NDArray[np.bool_], first: int) -> Rows:
+        """Return the rows that are wrong of a batch that begins with row ``first``."""
+        places = np.flatnonzero(wrong)
+        return cls(len(places), tuple(int(one) + first for one in places[:_SHOWN_ROWS]))
+
+    def followed_by(self, more: Rows) -> Rows:
+        """Return these rows and those of a later batch."""
+        return Rows(self.count + more.count, (*self.first, *more.first)[:_SHOWN_ROWS])
+
+    @property
+    def words(self) -> str:
+        """Return which rows these are."""
+        listed = ", ".join(map(str, self.first))
+        if self.count == 1:
+            return f"row {listed}"
+        more = ", …" if self.count > len(self.first) else ""
+        return f"{self.count:,} rows: {listed}{more}"
+
+
+_NONE = Rows()
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """What became of the rows of a table: for the publisher's own eyes, as private as the ids."""
+
+    rows: int = 0
+    changed: int = 0
+    """Ids that the plan's rule spells in another way than the table."""
+    missing: Rows = _NONE
+    """Rows without an id."""
+    unfit: Rows = _NONE
+    """Rows with an id that does not fit the plan's rule."""
+
+    def followed_by(self, more: Spelled) -> Spelled:
+        """Return what became of these rows and of a later batch."""
+        return Spelled(
+            self.rows + more.rows,
+            self.changed + more.changed,
+            self.missing.followed_by(more.missing),
+            self.unfit.followed_by(more.unfit),
+        )
 
 
 @dataclass(frozen=True)
@@ -40,13 +99,13 @@ class IdReader:
     """Reads the ids of a table, each as often as it was viewed, up to ``most`` times.
 
     Without ``column`` the only column is the one with the ids. ``counts`` names a column that
-    says how often each id was seen; without it every row is one view. A ``missing`` or empty
-    id is refused, or skipped.
+    says how often each id was seen; without it every row is one view. A ``missing`` or blank
+    id is refused, or skipped, and so is one that is ``unfit`` for the plan's ``rule``.
 
     >>> from chaffinch.tables.read import open_table
     >>> table = open_table({"id": [7, 8], "views": ["3", "1"]})
     >>> reader = IdReader(table, key=bytes(16), counts="views", most=2)
-    >>> [len(reader.digests(*batch)) for batch in reader.batches()]
+    >>> [len(reader.digests(*batch)[0]) for batch in reader.batches()]
     [3]
     """
 
@@ -56,9 +115,12 @@ class IdReader:
     counts: str | None = None
     most: int = 1
     missing: str = "refuse"
+    unfit: str = "refuse"
+    rule: IdRule = AS_IS
 
     def __post_init__(self) -> None:
-        checks.choice("missing", self.missing, _MISSING)
+        checks.choice("missing", self.missing, _WAYS)
+        checks.choice("unfit", self.unfit, _WAYS)
         for parameter in ("column", "counts"):
             name: object = getattr(self, parameter)
             if not (name is None or isinstance(name, str)):
@@ -92,8 +154,12 @@ class IdReader:
             yield first, batch
             first += batch.num_rows
 
-    def digests(self, first: int, batch: pa.RecordBatch) -> Digests:
-        """Return the digests of a batch's ids, each repeated as often as it counts."""
+    def digests(self, first: int, batch: pa.RecordBatch) -> tuple[Digests, Spelled]:
+        """Return the digests of a batch's ids, each repeated as often as it counts.
+
+        With them comes what became of the rows. What must be refused is left out like what is
+        skipped: ``refuse_faults`` knows them all when the table was read.
+        """
         texts = _bytes_of(batch.column(self._ids), self._shown)
         if first == 1 and _were_numbers(texts):
             raise InvalidTable(
@@ -102,26 +168,64 @@ class IdReader:
                 column=self._shown,
                 hint="ids that a program took for numbers with a fraction: read them as text",
             )
-        data, offsets = _parts(texts)
-        there = np.diff(offsets) > 0
-        if texts.null_count:
-            there &= texts.is_valid().to_numpy(zero_copy_only=False)
-        whole = bool(there.all())
-        if not whole and self.missing == "refuse":
-            raise InvalidTable(
-                "one with an id in every row",
-                f"none in row {first + int(there.argmin())}",
-                column=self._shown,
-                hint="fill the gaps, or have rows without an id skipped",
-            )
+        spelled, what = self._spelled(texts, first)
+        data, offsets = _parts(spelled)
+        there = (np.diff(offsets) > 0) & _valid(spelled)
         found = digest_ids(data, offsets, self.key)
-        if not whole:
+        if not there.all():
             found = found[there]
         if self.counts is None:
-            return found
+            return found, what
         views = _views(batch.column(self.counts), self.counts, first, there)
         # What is seen more often than that makes no difference.
-        return np.repeat(found, np.minimum(views, self.most).astype(np.int64))
+        return np.repeat(found, np.minimum(views, self.most).astype(np.int64)), what
+
+    def refuse_faults(self, what: Spelled) -> None:
+        """Refuse a table for all rows without an id, or with an unfit one, that are not skipped."""
+        missing = what.missing if self.missing == "refuse" else _NONE
+        unfit = what.unfit if self.unfit == "refuse" else _NONE
+        if not (missing.count or unfit.count):
+            return
+        faults, hints = [], []
+        if unfit.count:
+            faults.append(f"ids that do not fit the rule {self.rule.name!r} in {unfit.words}")
+            hints.append(_UNFIT_HINT + (_PLUS_HINT if self._plus_needed else ""))
+        if missing.count:
+            faults.append(f"none in {missing.words}")
+            hints.append(_MISSING_HINT)
+        rule = "" if self.rule == AS_IS else f", by the rule {self.rule.name!r}"
+        raise InvalidTable(
+            f"one with an id in every row{rule if unfit.count else ''}",
+            ", and ".join(faults),
+            column=self._shown,
+            hint="; ".join(hints),
+        )
+
+    @property
+    def _plus_needed(self) -> bool:
+        return self.rule.name == "phone" and self.rule.country_code is None
+
+    def _spelled(self, texts: pa.Array, first: int) -> tuple[pa.Array, Spelled]:
+        """Return ids as the plan's rule spells them, and what became of them."""
+        import pyarrow as pa
+        from pyarrow import compute
+
+        if self.rule == AS_IS:
+            gaps = ~((np.diff(_parts(texts)[1]) > 0) & _valid(texts))
+            return texts, Spelled(len(texts), missing=Rows.where(gaps, first))
+        if pa.types.is_binary(texts.type) or pa.types.is_large_binary(texts.type):
+            raise _refused(_TEXTS, texts.type, self._shown)
+        try:
+            spelled = spell_ids(texts, self.rule)
+        except pa.ArrowException:
+            # Its own words may repeat a cell.
+            raise InvalidTable(_TEXTS, "bytes that are none", column=self._shown) from None
+        given, fit = _valid(texts), _valid(spelled)
+        blank = ~given | (fit & (np.diff(_parts(spelled)[1]) == 0))
+        differs = compute.not_equal(texts, spelled).fill_null(False)  # noqa: FBT003 - pyarrow's
+        changed = differs.to_numpy(zero_copy_only=False) & ~blank
+        missing, unfit = (Rows.where(some, first) for some in (blank, given & ~fit))
+        return spelled, Spelled(len(texts), int(changed.sum()), missing, unfit)
 
     @property
     def _ids(self) -> str:
@@ -200,6 +304,14 @@ def _parts(array: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int32] | NDAr
     large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     offsets: NDArray[Any] = np.frombuffer(places, np.int64 if large else np.int32)
     return data, offsets[array.offset : array.offset + len(array) + 1]
+
+
+def _valid(array: pa.Array) -> NDArray[np.bool_]:
+    """Return where an array has no gap."""
+    if not array.null_count:
+        return np.ones(len(array), np.bool_)
+    found: NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
+    return found
 
 
 def _views(

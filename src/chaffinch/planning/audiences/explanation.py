@@ -12,9 +12,18 @@ if TYPE_CHECKING:
     from chaffinch.planning.audiences.plan import ReachPlan
 
 
+GUESS = "whether an id is in these audiences or in none of them"
+"""What a promise for ids keeps people from telling."""
+
+
+def reach_warnings(epsilon: float, delta: float) -> list[str]:
+    """Return a warning where a promise for ids protects nobody."""
+    return useless_promise(epsilon, delta, guess=GUESS)
+
+
 def explain(plan: ReachPlan) -> str:
     """Return what is promised, against whom it holds, what is done, and how exact it will be."""
-    warnings = [f"Warning: {words}" for words in useless_promise(plan.epsilon, plan.delta)]
+    warnings = [f"Warning: {words}" for words in plan.warnings]
     told = [_promise(plan), _odds(plan), _trust(plan), _beside(plan), _doing(plan), _error(plan)]
     return "\n\n".join([*warnings, *told])
 
@@ -73,11 +82,12 @@ def _doing(plan: ReachPlan) -> str:
     )
     each = "one bit" if plan.hashes == 1 else f"{plan.hashes} bits"
     return (
-        f"Every publisher fills {rows}: each id sets {each}, chosen by a hash with the campaign "
-        f"key. Then every bit is flipped with a chance of {float(plan.flip_probability):.3%}, and "
-        f"the filter ({bytes_for_people(plan.filter_bytes)}) is sent to the analyzer alone: "
-        "whoever has the key can read it. The key is for one collection only: with the same key "
-        "a second one would show the same columns again."
+        f"{plan.ids.sentence}. Every publisher fills {rows}: each id sets {each}, chosen by a hash "
+        "with the campaign key. Then every bit is flipped with a chance of "
+        f"{float(plan.flip_probability):.3%}, and the filter "
+        f"({bytes_for_people(plan.filter_bytes)}) is sent to the analyzer alone: whoever has the "
+        "key can read it. The key is for one collection only: with the same key a second one "
+        "would show the same columns again."
     )
 
 

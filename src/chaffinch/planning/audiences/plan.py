@@ -14,7 +14,8 @@ from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.planning.audiences import prediction
 from chaffinch.planning.audiences.audience import Audience
-from chaffinch.planning.audiences.explanation import explain
+from chaffinch.planning.audiences.explanation import explain, reach_warnings
+from chaffinch.planning.audiences.id_rule import AS_IS, IdRule, RuleName
 from chaffinch.planning.documents import GuaranteeModel, guarantee_document
 from chaffinch.privacy import FlippedAudiences, Guarantee, Target
 from chaffinch.privacy.numerics.precision import log_of_power
@@ -71,6 +72,8 @@ class ReachPlan:
     flip_probability: Fraction
     epsilon: float
     delta: float
+    ids: IdRule = AS_IS
+    """How every publisher spells its ids."""
     options: tuple[Option, ...] = field(default=(), compare=False, repr=False)
     """What was weighed; not part of the document."""
 
@@ -79,6 +82,8 @@ class ReachPlan:
         audience: object = self.audience
         if not isinstance(audience, Audience):
             raise InvalidInput("audience", "an Audience", audience)
+        if not isinstance(self.ids, IdRule):
+            raise InvalidInput("rule for ids", "an IdRule", type(self.ids).__name__)
         if len(self.sizes) != len(self.audience.publishers):
             raise InvalidInput("sizes", "one for each publisher", len(self.sizes))
         for size in self.sizes:
@@ -124,6 +129,14 @@ class ReachPlan:
             local_epsilon=mechanism.local_epsilon,
             method=mechanism.method,
         )
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return why the plan is of no use, if so: it protects nobody.
+
+        ``plan`` refuses to make such a plan unless it is told to do it anyway.
+        """
+        return reach_warnings(self.epsilon, self.delta)
 
     @cached_property
     def column_guarantee(self) -> Guarantee:
@@ -261,6 +274,18 @@ class FilterModel(Strict):
     hash: Literal["siphash-2-4"]
 
 
+class IdsModel(Strict):
+    """How ids are spelled, where they are not taken as they are."""
+
+    rule: RuleName
+    country_code: str | None = None
+    trunk: str | None = None
+
+    def build(self) -> IdRule:
+        """Return the rule."""
+        return IdRule(self.rule, country_code=self.country_code, trunk=self.trunk)
+
+
 class ReachPlanModel(Strict):
     """A reach plan file."""
 
@@ -268,6 +293,7 @@ class ReachPlanModel(Strict):
     id: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     title: str
     publishers: Annotated[list[PublisherModel], Field(min_length=1)]
+    ids: IdsModel | None = None
     filters: FilterModel
     guarantee: GuaranteeModel
 
@@ -293,6 +319,7 @@ def _plan_body(plan: ReachPlan) -> dict[str, Any]:
             {"name": name, "size": size}
             for name, size in zip(audience.publishers, plan.sizes, strict=True)
         ],
+        **_ids_part(plan.ids),
         "filters": {
             "bits": plan.bits,
             "hashes": plan.hashes,
@@ -302,6 +329,17 @@ def _plan_body(plan: ReachPlan) -> dict[str, Any]:
         },
         "guarantee": guarantee_document(plan.guarantee),
     }
+
+
+def _ids_part(rule: IdRule) -> dict[str, Any]:
+    """Return what a plan file says of ids: nothing where they are taken as they are.
+
+    So files that were written before there were rules keep their id.
+    """
+    if rule == AS_IS:
+        return {}
+    facts = {"rule": rule.name, "country_code": rule.country_code, "trunk": rule.trunk}
+    return {"ids": {name: fact for name, fact in facts.items() if fact is not None}}
 
 
 def _built_plan(model: ReachPlanModel) -> ReachPlan:
@@ -315,4 +353,5 @@ def _built_plan(model: ReachPlanModel) -> ReachPlan:
         flip_probability=Fraction(model.filters.flip_probability),
         epsilon=float(model.guarantee.epsilon),
         delta=float(model.guarantee.delta),
+        ids=AS_IS if model.ids is None else model.ids.build(),
     )

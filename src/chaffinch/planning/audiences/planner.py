@@ -16,9 +16,11 @@ from fractions import Fraction
 from scipy import optimize, special
 
 from chaffinch import checks
-from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound
+from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound, UselessPlan
 from chaffinch.planning.audiences import prediction
 from chaffinch.planning.audiences.audience import Audience, Group
+from chaffinch.planning.audiences.explanation import reach_warnings
+from chaffinch.planning.audiences.id_rule import AS_IS, IdRule, id_rule
 from chaffinch.planning.audiences.plan import (
     MOST_DELTA,
     MOST_EPSILON,
@@ -59,7 +61,7 @@ class _Task:
     target: Target
 
 
-def plan(
+def plan(  # noqa: PLR0913
     audience: Audience,
     *,
     sizes: Mapping[str, int] | Sequence[int],
@@ -67,6 +69,8 @@ def plan(
     bits: int | None = None,
     hashes: int | None = None,
     max_bits: int = MAX_BITS,
+    ids: IdRule | str = AS_IS,
+    anyway: bool = False,
     title: str = "",
     progress: Callable[[str], None] | None = None,
 ) -> ReachPlan:
@@ -74,7 +78,9 @@ def plan(
 
     ``sizes`` are the expected audiences; they decide the size of the filters and the error
     that is foretold, never the guarantee. ``bits`` or ``hashes`` fix what is otherwise chosen;
-    ``max_bits`` is the largest filter that anybody wants to send.
+    ``max_bits`` is the largest filter that anybody wants to send. ``ids`` is the rule by which
+    every publisher spells its ids: ``"as-is"``, ``"lower-case"``, ``"e-mail"``, ``"phone"`` or an
+    ``IdRule``. A promise that protects nobody is refused unless it is wanted ``anyway``.
 
     >>> two = Audience(["daily", "radio"])
     >>> found = plan(two, sizes=[200_000, 50_000], target=Target(epsilon=1, delta=1e-8))
@@ -91,6 +97,10 @@ def plan(
     checks.real("epsilon", target.epsilon, least=1e-9, most=MOST_EPSILON)
     checks.real("delta", target.delta, least=_LEAST_DELTA, most=MOST_DELTA)
     task = _Task(audience, _ordered_sizes(audience, sizes), target)
+    rule = id_rule(ids)
+    warnings = reach_warnings(target.epsilon, target.delta)
+    if warnings and not anyway:
+        raise UselessPlan(warnings)
     tell = progress or (lambda _words: None)
     tell("weighing sizes of filters")
     options = _weigh_options(task, bits, hashes, max_bits)
@@ -120,6 +130,7 @@ def plan(
         flip_probability=flip,
         epsilon=target.epsilon,
         delta=target.delta,
+        ids=rule,
         options=tuple(true if one is guess else one for one in options),
     )
 
