@@ -27,6 +27,9 @@ _WORTH_LOCAL = 2.0
 _LEAST_EPSILON = 0.1
 """An error so loose that it allows less than this gets a plan near it, and a smaller error."""
 _LEAST_MU, _MOST_MU = 1e-6, 1e3
+_FARTHEST = 1 / 64
+"""A promise that is not kept at such a part of the Gaussian guess is not kept at all: below it
+what is left of delta goes to what does not fit into a report, which grows with the noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,7 @@ def for_target(
     mu = find_largest(
         excess,
         guess,
-        least=_LEAST_MU,
+        least=_FARTHEST * min(guess, 1.0),
         most=_MOST_MU,
         # What is an upper bound only has no more digits to give.
         tolerance=5e-4 if total_at(guess).method == "exact" else 2e-3,

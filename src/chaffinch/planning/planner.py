@@ -272,12 +272,13 @@ def _nothing(
     if task.local_epsilon is not None:
         wish += f", a local epsilon of at most {task.local_epsilon:g}"
     if math.isfinite(task.influence):
-        wish += f", an influence of at most {task.influence:g} people"
+        unasked = " (the default)" if task.influence == _default_influence(task) else ""
+        wish += f", an influence of at most {task.influence:g} people{unasked}"
     hints = _with_other_wishes(task, found) or [
         hint
         for hint in (
             _with_more_users(task, target, error),
-            _with_more_messages(found),
+            _with_more_messages(task, found),
             _with_looser_target(task, target),
         )
         if hint
@@ -308,19 +309,27 @@ def _works(task: Task, target: Target | None, error: Error | None) -> bool:
     else:
         assert error is not None  # noqa: S101 - one of the two is always given
         found = _meeting_error(task, error, default_delta(task.users), _silent)
-    return any(not one.ruled_out and one.crowd > 1 for one in found)
+    return any(not one.ruled_out for one in _of_use(task, found))
+
+
+def _of_use(task: Task, found: list[Candidate]) -> list[Candidate]:
+    """Return the candidates that a plan would be made of, but for the wishes they do not meet."""
+    alone = task.users == 1
+    return [one for one in found if (one.crowd > 1 or alone) and task.is_useful(one)]
 
 
 def _with_other_wishes(task: Task, found: list[Candidate]) -> list[str]:
-    """Return what the other wishes would have to be, where nothing but they is in the way."""
-    short = [one for one in found if one.analyzer_operations <= task.max_messages and one.crowd > 1]
-    local = min((one.local_epsilon for one in short), default=math.inf)
-    influence = min((one.influence for one in short), default=math.inf)
+    """Return what another wish would have to be, where nothing but it is in the way."""
+    wishes = (
+        (replace(task, local_epsilon=math.inf), "local_epsilon", "a local epsilon of {:g}"),
+        (replace(task, influence=math.inf), "influence", "an influence of {:g} people"),
+    )
     hints = []
-    if task.local_epsilon is not None and task.local_epsilon < local < math.inf:
-        hints.append(f"a local epsilon of {rounded_up(local):g}")
-    if task.influence < influence < math.inf:
-        hints.append(f"an influence of {rounded_up(influence):g} people")
+    for without, name, words in wishes:
+        free = [one for one in _of_use(task, found) if not without.ruled_out(one)]
+        least = min((getattr(one, name) for one in free), default=math.inf)
+        if math.isfinite(least):
+            hints.append(words.format(rounded_up(least)))
     return hints
 
 
@@ -335,9 +344,11 @@ def _with_more_users(task: Task, target: Target | None, error: Error | None) -> 
     return ""
 
 
-def _with_more_messages(found: list[Candidate]) -> str:
-    slots = [one.slots for one in found if one.crowd > 1]
-    return f"{min(slots)} messages per report" if slots else ""
+def _with_more_messages(task: Task, found: list[Candidate]) -> str:
+    without = replace(task, max_messages=checks.LARGEST_CROWD)
+    free = [one for one in _of_use(task, found) if not without.ruled_out(one)]
+    least = min((one.analyzer_operations for one in free), default=0)
+    return f"{least} messages per report" if least else ""
 
 
 def _with_looser_target(task: Task, target: Target | None) -> str:
