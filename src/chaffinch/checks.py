@@ -20,8 +20,13 @@ LARGEST_CROWD = 10**9
 
 
 def whole(parameter: str, value: object, *, least: int = 0, most: int = LARGEST_CROWD) -> int:
-    """Return ``value`` as an int from ``least`` to ``most``; refuse booleans and fractions."""
+    """Return ``value`` as an int from ``least`` to ``most``; refuse booleans and fractions.
+
+    A float that is whole, such as 1e6, stands for its int.
+    """
     rule = f"a whole number from {least} to {most}"
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        value = int(value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise InvalidInput(parameter, rule, value)
     if not least <= int(value) <= most:
@@ -60,8 +65,8 @@ def probability(
 ) -> Fraction:
     """Return an exact probability above 0 and below ``below``.
 
-    A float stands for the dyadic number it is; a string such as ``"0.05"`` or ``"1/20"``
-    and a Fraction are taken exactly.
+    A float stands for the dyadic number it is; a string such as ``"0.05"``, ``"5%"`` or
+    ``"1/20"`` and a Fraction are taken exactly.
     """
     rule = rule or f"above 0 and below {float(below):g}"
     exact = _exact(value)
@@ -104,6 +109,8 @@ def _exact(value: object) -> Fraction | None:
     if isinstance(value, numbers.Rational):
         return Fraction(value)
     try:
+        if isinstance(value, str) and value.endswith("%"):
+            return Fraction(value[:-1].strip()) / 100
         if isinstance(value, (float, Decimal, str)):
             return Fraction(value)
     except (ValueError, OverflowError, InvalidOperation, ZeroDivisionError):

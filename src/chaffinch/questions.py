@@ -92,6 +92,8 @@ class Choice:
     ('tea', 'coffee', '(missing)')
     >>> Choice(range(1, 1001), missing="refuse").number(7)
     6
+    >>> Choice([1, 2, 5], missing="refuse").labels
+    ('1', '2', '5')
     """
 
     values: tuple[str, ...] | range
@@ -102,11 +104,15 @@ class Choice:
     shape: ClassVar[_Shape] = "choice"
 
     def __init__(
-        self, values: Iterable[str] | range, *, missing: str = COUNT, unknown: str | None = None
+        self,
+        values: Iterable[str | int] | range,
+        *,
+        missing: str | int = COUNT,
+        unknown: str | int | None = None,
     ) -> None:
         object.__setattr__(self, "values", _values(values))
-        object.__setattr__(self, "missing", missing)
-        object.__setattr__(self, "unknown", unknown)
+        object.__setattr__(self, "missing", _whole_name(missing))
+        object.__setattr__(self, "unknown", _whole_name(unknown))
         _size("values", len(self.values) + (missing == COUNT), _MOST_VALUES)
         for parameter, name in (("missing answer", missing), ("unknown answer", unknown)):
             listed = name in (None, COUNT, REFUSE) if parameter[0] == "m" else name is None
@@ -338,7 +344,13 @@ def _missing(policy: str, table: Mapping[str, int]) -> int:
     return table[policy]
 
 
-def _values(values: Iterable[str] | range) -> tuple[str, ...] | range:
+def _whole_name(name: Any) -> Any:
+    """Return the label of a value: a whole number is called by its digits."""
+    whole = isinstance(name, (int, np.integer)) and not isinstance(name, bool)
+    return str(name) if whole else name
+
+
+def _values(values: Iterable[str | int] | range) -> tuple[str, ...] | range:
     if isinstance(values, range):
         if values.step != 1:
             raise InvalidInput("range of values", "one with step 1", values)
@@ -352,7 +364,7 @@ def _values(values: Iterable[str] | range) -> tuple[str, ...] | range:
 def _named(parameter: str, names: Any) -> tuple[str, ...]:
     if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
         raise InvalidInput(parameter, "a list of names", names)
-    listed = tuple(names)
+    listed = tuple(map(_whole_name, names)) if parameter == "values" else tuple(names)
     for name in listed:
         label(f"name among the {parameter}", name)
     if len(set(listed)) < len(listed):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 
 import pytest
 
@@ -48,3 +49,17 @@ def test_a_figure_never_changes(curve: charts.Figure) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         curve.title = "other"  # type: ignore[misc]
     assert hash(curve) == hash(dataclasses.replace(curve))
+
+
+def test_a_notebook_shows_a_figure_by_itself(curve: charts.Figure, tradeoff: charts.Figure) -> None:
+    one, two = curve._repr_svg_(), tradeoff._repr_svg_()
+    for drawn in (one, two):
+        assert drawn.startswith("<svg")
+        assert drawn.rstrip().endswith("</svg>")
+    # Both may stand on one page: no id is used twice.
+    ids = [set(re.findall(r' id="([^"]+)"', drawn)) for drawn in (one, two)]
+    assert ids[0]
+    assert not ids[0] & ids[1]
+    assert one == curve._repr_svg_()
+    assert repr(curve).startswith("<Figure 'Flipped bits, 1000 honest users")
+    assert len(repr(curve)) < 300

@@ -190,3 +190,34 @@ def test_adjusted_estimates_say_so(cli: Callable[..., Done], folder: Path) -> No
     assert "note: Negative estimates were set to 0" in done.out
     assert "99%" in done.out
     assert cf.load_plan(folder / "o" / "survey.plan.json").title == "Members"
+
+
+# ------------------------------------------------------------------ numbers as people write them
+
+
+def test_a_crowd_may_be_written_with_an_exponent(cli: Callable[..., Done]) -> None:
+    words = ("privacy", "bits", "--flip", "10%", "--epsilon", 1, "--json")
+    told = [json.loads(cli(*words, "--users", users).out) for users in ("1e3", "1000", "1000.0")]
+    assert told[0] == told[1] == told[2]
+    assert told[0]["numbers"][0]["upper"] == (
+        privacy.FlippedBits(users=1000, flip_probability="1/10").delta(1.0).upper
+    )
+
+
+def test_a_delta_may_be_a_percentage(cli: Callable[..., Done]) -> None:
+    words = ("privacy", "bits", "--flip", "0.1", "--users", 200, "--json", "--delta")
+    assert json.loads(cli(*words, "1%").out) == json.loads(cli(*words, "0.01").out)
+
+
+@pytest.mark.parametrize("users", ["2.7", "1e999999999", "1e-3", "many", "10%"])
+def test_what_is_no_whole_number_is_refused_not_rounded(
+    users: str, cli: Callable[..., Done]
+) -> None:
+    done = cli("privacy", "bits", "--flip", "0.1", "--users", users, "--delta", "1e-6")
+    assert done.code == 2
+    assert "--users" in done.err
+
+
+def test_an_epsilon_is_no_share(cli: Callable[..., Done]) -> None:
+    done = cli("privacy", "bits", "--flip", "0.1", "--users", 200, "--epsilon", "10%")
+    assert done.code == 2

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -370,3 +371,39 @@ def test_explanations_name_what_matters(choice_plan: Plan) -> None:
         "local",
     ):
         assert needed in words
+
+
+@pytest.mark.parametrize("name", ["plan.html", "plan.HTM", "plan.csv", "survey.toml"])
+def test_a_plan_is_not_saved_as_something_else(
+    name: str, tmp_path: Path, choice_plan: Plan
+) -> None:
+    with pytest.raises(InvalidInput, match="ends in") as caught:
+        choice_plan.save(tmp_path / name)
+    assert "explain()" in caught.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_crowd_may_be_a_float_that_is_whole() -> None:
+    written: Any = 1e3
+    assert cf.plan(cf.Bit(), users=written, target=TARGET) == (
+        cf.plan(cf.Bit(), users=1000, target=TARGET)
+    )
+    for users in (1000.5, float("nan"), float("inf"), True, "1000"):
+        with pytest.raises(InvalidInput):
+            cf.plan(cf.Bit(), users=users, target=TARGET)  # type: ignore[arg-type]
+
+
+def test_whole_numbers_may_be_the_values_of_a_choice() -> None:
+    asked = cf.Choice([1, 2, 5], missing=5, unknown=1)
+    assert asked.labels == ("1", "2", "5")
+    assert [asked.number(answer) for answer in (2, "2", 2.0, None, "other")] == [1, 1, 1, 2, 0]
+    for values in ([1, "1"], [1, 2.5], [True, False], [1, None]):
+        with pytest.raises(InvalidInput):
+            cf.Choice(values)  # type: ignore[arg-type]
+
+
+def test_a_plan_is_shown_in_a_line(choice_plan: Plan) -> None:
+    assert repr(choice_plan).startswith("<Plan ")
+    assert choice_plan.id[:16] in repr(choice_plan)
+    assert f"epsilon={choice_plan.epsilon!r}" in repr(choice_plan)
+    assert len(repr(choice_plan)) < 300

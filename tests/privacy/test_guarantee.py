@@ -6,6 +6,7 @@ import math
 import re
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,3 +44,45 @@ def test_no_local_protection_is_said_in_words() -> None:
 def test_a_promise_reads_as_it_was_asked_for() -> None:
     promise = Guarantee(0.1, 1e-8, "replace-one", "messages", "somebody", 2.0, "exact")
     assert str(promise).startswith("(0.1, 1e-08)-")
+
+
+# ------------------------------------------------------------------ a bracket as a number
+
+
+@given(positive, positive, st.integers(1, 15))
+def test_a_format_rounds_both_ends_outwards(one: float, two: float, digits: int) -> None:
+    bracket = Bracket(min(one, two), max(one, two))
+    low, high = f"{bracket:.{digits}g}".strip("[]").split(", ")
+    assert Fraction(low) <= Fraction(bracket.lower)
+    assert Fraction(bracket.upper) <= Fraction(high)
+    assert len(low.partition("e")[0].replace(".", "").strip("0")) <= digits
+    assert f"{bracket}" == str(bracket)
+
+
+@pytest.mark.parametrize("spec", [".3f", ".0g", "10.3g", "x", ".16g"])
+def test_a_format_that_would_not_round_outwards_is_refused(spec: str) -> None:
+    with pytest.raises(ValueError, match="a bracket is formatted"):
+        format(Bracket(0.1, 0.2), spec)
+
+
+def test_a_bracket_stands_for_its_upper_end() -> None:
+    bracket = Bracket(0.4, 0.6)
+    assert float(bracket) == 0.6
+    assert bracket <= 0.6 < Fraction(61, 100)
+    assert not bracket < 0.6
+    # Doubt counts as too much: this is what refuses a promise of 0.5.
+    assert bracket > 0.5
+    assert not bracket <= 0.5
+    assert not bracket >= 0.7
+    assert bracket >= 0.6
+
+
+def test_two_brackets_are_not_ordered() -> None:
+    with pytest.raises(TypeError):
+        _ = Bracket(0.1, 0.2) < Bracket(0.3, 0.4)
+    assert max([Bracket(0.1, 0.4), Bracket(0.2, 0.3)], key=float) == Bracket(0.1, 0.4)
+
+
+def test_a_promise_is_shown_in_a_notebook() -> None:
+    promise = Guarantee(0.1, 1e-8, "replace-one", "messages", "<b>", 2.0, "exact")
+    assert "crowd: &lt;b&gt;" in promise._repr_html_()

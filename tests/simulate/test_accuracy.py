@@ -181,3 +181,11 @@ def test_no_false_alarms_over_many_seeds() -> None:
 def test_estimates_over_a_million_collections(name: str) -> None:
     assert simulated(name, runs=1_000_000).ok
     assert not simulated(name, factor=0.98, runs=1_000_000).ok
+
+
+def test_a_notebook_shows_no_truth() -> None:
+    found = simulated(QUICK[0], runs=200)
+    shown = found._repr_html_()
+    assert shown.startswith("<p>")
+    assert "coverage" in shown
+    assert f"{found.values[0].truth:,.6g}" not in shown

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from chaffinch import checks, rounding
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.svg import MOST_TICKS, across, element, framed, scale_below
+from chaffinch.charts.svg import MOST_TICKS, Picture, across, element, framed, scale_below
 from chaffinch.errors import InvalidInput
 from chaffinch.text_tables import shorten_text
 
@@ -58,7 +58,7 @@ class Dot:
 
 
 @dataclass(frozen=True, slots=True)
-class DotFigure:
+class DotFigure(Picture):
     """A chart of estimates: the first dot is the uppermost."""
 
     title: str

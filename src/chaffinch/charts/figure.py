@@ -16,7 +16,7 @@ from typing import Literal
 from chaffinch import checks
 from chaffinch.charts.axis import Axis
 from chaffinch.charts.files import save_figure
-from chaffinch.charts.svg import element, escape, framed
+from chaffinch.charts.svg import Picture, element, escape, framed
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.guarantee import PROVEN, Method
 
@@ -67,7 +67,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Picture):
     """A picture as data, with its text alternative and the terms it holds under."""
 
     title: str
@@ -77,6 +77,10 @@ class Figure:
     alternative: str
     terms: Terms | str
     """A sentence where nothing is promised."""
+
+    def __repr__(self) -> str:
+        lines = ", ".join(repr(_legend_name(series)) for series in self.series)
+        return f"<Figure {self.title!r} of {lines}>"
 
     @property
     def caption(self) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.svg import element, framed
+from chaffinch.charts.svg import Picture, element, framed
 from chaffinch.errors import InvalidInput
 
 _MOST_NUMBERED = 64
@@ -33,7 +33,7 @@ Cell = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class HeatFigure:
+class HeatFigure(Picture):
     """A table as a picture: the first row is the uppermost, NaN is a cell without a number.
 
     ``scale`` says which numbers are the lightest and the darkest; give several maps the same

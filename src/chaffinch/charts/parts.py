@@ -13,7 +13,7 @@ from itertools import combinations
 
 from chaffinch import rounding
 from chaffinch.charts.axis import Axis
-from chaffinch.charts.svg import across, element, framed, scale_below
+from chaffinch.charts.svg import Picture, across, element, framed, scale_below
 from chaffinch.errors import InvalidInput
 from chaffinch.text_tables import shorten_text
 
@@ -37,7 +37,7 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class PartsFigure:
+class PartsFigure(Picture):
     """A linear diagram: the first set is the uppermost."""
 
     title: str

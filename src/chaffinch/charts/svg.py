@@ -5,8 +5,10 @@ Colours are CSS variables with a light and a dark value, so that one drawing fit
 
 from __future__ import annotations
 
+import hashlib
 import html
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 
 from chaffinch.charts.axis import Axis
@@ -45,6 +47,21 @@ STYLE = """
 .cf-number{font-size:11px}
 .cf-mark{fill:none;stroke:var(--cf-ink);stroke-width:2}
 """.strip()
+
+
+class Picture(ABC):
+    """What can be drawn; a notebook shows it by itself."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def svg(self, *, name: str = "chart", styled: bool = True) -> str:
+        """Return the picture as an SVG element; ``name`` must differ between those of a page."""
+
+    def _repr_svg_(self) -> str:
+        # Cells of a notebook are one page: names in it must differ where pictures do.
+        drawn = self.svg()
+        return self.svg(name=f"chart-{hashlib.sha256(drawn.encode()).hexdigest()[:12]}")
 
 
 def escape(text: str) -> str:

@@ -21,6 +21,7 @@ from chaffinch.cli import (
     shuffle,
     simulate,
 )
+from chaffinch.cli.numbers import AS_PEOPLE_WRITE
 from chaffinch.cli.reach.app import app as reach_app
 
 VERBS: dict[str, Callable[..., int | None]] = {
@@ -43,6 +44,7 @@ app = App(
     "Try `chaffinch demo` first; then `chaffinch plan --example > survey.toml`.",
     help_epilogue="Every verb takes --json (one JSON document on standard output) and --quiet.",
     help_format="markdown",
+    default_parameter=AS_PEOPLE_WRITE,
     version=chaffinch.__version__,
     version_flags=["--version"],
     exit_on_error=False,

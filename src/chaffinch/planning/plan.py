@@ -26,6 +26,7 @@ from chaffinch.protocols import Protocol
 from chaffinch.protocols.flipped_records import cut_chance
 from chaffinch.questions import Bit, Choice, Flags, Number, Question, label
 from chaffinch.storage.files import read_small
+from chaffinch.text_tables import html_table
 from chaffinch.wire.documents import (
     digest,
     exact_text,
@@ -306,19 +307,25 @@ class Plan:
         """Return the plan as it stands in its file."""
         return identified(PLAN_FORMAT, _plan_body(self))
 
+    def __repr__(self) -> str:
+        parts = ", ".join(
+            f"{part.name}: {part.question.kind} by {part.protocol.kind}" for part in self.parts
+        )
+        promise = f"users={self.users}, epsilon={self.epsilon!r}, delta={self.delta!r}"
+        return f"<Plan {self.title!r} {self.id[:16]} ({parts}), {promise}>"
+
     def __str__(self) -> str:
         return f"{self.title or 'plan'} ({self.id[:16]}): {self.guarantee}"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th>{html.escape(part.name)}</th><td>{html.escape(part.question.kind)}</td>"
-            f"<td>{html.escape(part.protocol.kind)}</td><td>{part.slots}</td></tr>"
+        rows = [
+            [part.name, part.question.kind, part.protocol.kind, f"{part.slots}"]
             for part in self.parts
-        )
+        ]
         return (
             f"<p><strong>{html.escape(self.title or 'plan')}</strong> ({self.id[:16]})</p>"
-            f"<p>{html.escape(str(self.guarantee))}</p><table><thead><tr><th>question</th>"
-            f"<th>kind</th><th>protocol</th><th>slots</th></tr></thead><tbody>{rows}</tbody></table>"
+            f"<p>{html.escape(str(self.guarantee))}</p>"
+            + html_table(["question", "kind", "protocol", "slots"], rows)
         )
 
 

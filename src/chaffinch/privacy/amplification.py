@@ -73,6 +73,10 @@ class ShuffledTable(Mechanism):
         self._blankets = _laws(self.table, [lowest])
         self._crowds = _laws(self.table, self.table)
 
+    def __repr__(self) -> str:
+        size = f"{len(self.table)} inputs, {len(self.table[0])} outputs"
+        return f"ShuffledTable(<{size}>, users={self.users})"
+
     @property
     def crowd_words(self) -> str:
         """Return the crowd the guarantee counts on, in words."""

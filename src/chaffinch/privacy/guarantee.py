@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import math
+import re
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import Literal
+from typing import Any, Literal
 
 from chaffinch import checks
 
@@ -13,6 +15,10 @@ Method = Literal["exact", "upper-bound", "worst-pair-assumed", "monte-carlo", "p
 """How a number was found. Only ``exact`` and ``upper-bound`` may stand in a plan."""
 
 PROVEN: tuple[Method, ...] = ("exact", "upper-bound")
+
+_FORMAT = re.compile(r"(?:\.([1-9]|1[0-5])g?)?")
+_DIGITS = 10
+"""Of an end, unless a format asks for another number."""
 
 _TOGETHER = "if shuffler and analyzer collude"
 _UNHIDDEN = {"columns": "if the analyzer knows the order of the columns"}
@@ -23,11 +29,14 @@ _UNHIDDEN = {"columns": "if the analyzer knows the order of the columns"}
 class Bracket:
     """A number known from both sides: ``lower`` ≤ truth ≤ ``upper``.
 
-    ``upper`` is the safe end: it is the one to promise.
+    ``upper`` is the safe end: it is the one to promise, and what stands for the bracket as a
+    float and beside one. So ``b <= x`` says that the truth is proven to be at most x, and
+    ``b > x`` that this is not proven. Two brackets are not ordered: which truth is larger may be
+    open. A format such as ``.3g`` rounds both ends outwards.
 
-    >>> b = Bracket(0.9, 1.0)
-    >>> 0.95 in b, b.upper
-    (True, 1.0)
+    >>> b = Bracket(0.9012, 1.0)
+    >>> 0.95 in b, float(b), b <= 1, b > 0.95, f"{b:.2g}"
+    (True, 1.0, True, True, '[0.9, 1]')
     """
 
     lower: float
@@ -49,10 +58,34 @@ class Bracket:
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper
 
-    def __str__(self) -> str:
-        return (
-            f"[{_rounded_text(self.lower, 10, up=False)}, {_rounded_text(self.upper, 10, up=True)}]"
+    def __float__(self) -> float:
+        return float(self.upper)
+
+    def __lt__(self, other: Any) -> bool:
+        return NotImplemented if isinstance(other, Bracket) else self.upper < other
+
+    def __le__(self, other: Any) -> bool:
+        return NotImplemented if isinstance(other, Bracket) else self.upper <= other
+
+    def __gt__(self, other: Any) -> bool:
+        return NotImplemented if isinstance(other, Bracket) else self.upper > other
+
+    def __ge__(self, other: Any) -> bool:
+        return NotImplemented if isinstance(other, Bracket) else self.upper >= other
+
+    def __format__(self, spec: str) -> str:
+        found = _FORMAT.fullmatch(spec)
+        if found is None:
+            raise ValueError(f"a bracket is formatted by '' or such as '.3g', got {spec!r}")
+        digits = int(found[1] or _DIGITS)
+        low, high = (
+            _rounded_text(end, digits, up=up)
+            for end, up in ((self.lower, False), (self.upper, True))
         )
+        return f"[{low}, {high}]"
+
+    def __str__(self) -> str:
+        return format(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +132,9 @@ class Guarantee:
             f"({self.method}); neighbours: {self.neighbours}; view: {self.view}; "
             f"crowd: {self.crowd}; local epsilon {_UNHIDDEN.get(self.view, _TOGETHER)}: {local}"
         )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(str(self))}</p>"
 
 
 def promised(value: float, digits: int) -> str:

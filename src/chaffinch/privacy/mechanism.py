@@ -6,6 +6,7 @@ default that follows from it, and a family with a sharper way overrides the defa
 
 from __future__ import annotations
 
+import html
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -154,6 +155,11 @@ class Mechanism(ABC):
     def epsilon_reach(self) -> float:
         """Return the largest epsilon worth describing when some loss is infinite."""
         return 20.0
+
+    def _repr_html_(self) -> str:
+        facts = f"view: {self.view}; neighbours: {self.neighbours}; method: {self.method}"
+        crowd = html.escape(self.crowd_words)
+        return f"<p><strong>{type(self).__name__}</strong>, {crowd}; {html.escape(facts)}</p>"
 
     def guarantee(self, *, delta: float) -> Guarantee:
         """Return the promise at ``delta`` with everything it depends on."""

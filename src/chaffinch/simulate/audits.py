@@ -7,6 +7,7 @@ crowds, and blunt for a tiny delta, which no number of trials would ever show.
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -26,6 +27,7 @@ from chaffinch.simulate.judging import clopper_pearson, same_law, two_samples
 from chaffinch.simulate.pipeline import Pipeline, Seen, collect, collect_alone
 from chaffinch.simulate.populations import draw_tallies
 from chaffinch.simulate.seeded import chosen, generator
+from chaffinch.text_tables import html_table
 
 _SMALL_CROWD = 20
 _LARGEST_REAL_CROWD = 100
@@ -65,6 +67,10 @@ class Finding:
     def ok(self) -> bool:
         """Return whether the claim stands."""
         return self.lower_bound <= self.claimed
+
+
+def _claim_text(finding: Finding) -> str:
+    return f"{finding.claimed:.4g}" if math.isfinite(finding.claimed) else "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +187,14 @@ class Audit:
             (what, seen if name in self.watched else "not looked at", allowed)
             for name, (what, seen, allowed) in found.items()
         ]
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [one.question, one.path, f"{one.crowd:,}", f"{one.lower_bound:.4g}", _claim_text(one)]
+            for one in self.findings
+        ]
+        heads = ["question", "attacked", "crowd", "epsilon at least", "claimed"]
+        return f"<p>{html.escape(self.verdict)}</p>" + html_table(heads, rows)
 
     def document(self) -> dict[str, Any]:
         """Return everything as JSON-ready data."""

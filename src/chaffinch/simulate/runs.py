@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -20,6 +21,7 @@ from chaffinch.protocols.noise import Floats, MessageNoise, Truth, bits_fourth_c
 from chaffinch.simulate import judging
 from chaffinch.simulate.populations import Population, draw_tallies
 from chaffinch.simulate.seeded import chosen, generator
+from chaffinch.text_tables import html_table
 from chaffinch.wire.batches import Counts
 
 _FALSE_ALARM = 1e-6
@@ -84,6 +86,22 @@ class Simulation:
     def rows(self) -> list[Row]:
         """Return one row for each value of each question."""
         return list(self.values)
+
+    def _repr_html_(self) -> str:
+        # Neither truth nor mean: the people may be those of a table.
+        rows = [
+            [
+                row.question,
+                row.value,
+                f"{row.bias_z:+.2f}",
+                f"{row.error_predicted:,.4g}",
+                f"{row.error_observed:,.4g}",
+                f"{row.coverage:.1%}",
+            ]
+            for row in self.values
+        ]
+        heads = ["question", "value", "bias/se", "error", "seen", "coverage"]
+        return f"<p>{html.escape(self.verdict)}</p>" + html_table(heads, rows)
 
     def document(self) -> dict[str, Any]:
         """Return everything as JSON-ready data."""

@@ -16,9 +16,23 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from chaffinch.errors import ChaffinchError, InvalidFile
+from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
 from chaffinch.outputs.protected import Kind, document_kind, refuse_all_but
 from chaffinch.storage.files import atomic
+
+_OTHER_FORMS = {
+    ".html",
+    ".htm",
+    ".csv",
+    ".parquet",
+    ".arrow",
+    ".svg",
+    ".png",
+    ".pdf",
+    ".toml",
+    ".md",
+}
+"""A file with such a name would be opened by something that cannot read a plan."""
 
 _EXACT = r"^(0|[1-9][0-9]*)(\.[0-9]+)?$"
 _REAL = r"^([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|infinite)$"
@@ -144,6 +158,13 @@ def identified(form: str, body: dict[str, Any]) -> dict[str, Any]:
 
 def save_document(path: str | Path, form: str, body: dict[str, Any]) -> None:
     """Write a plan's document with its id; only a plan is replaced by it."""
+    if Path(path).suffix.lower() in _OTHER_FORMS:
+        raise InvalidInput(
+            "name of a plan file",
+            "one that ends in .json or in nothing known",
+            Path(path).name,
+            hint="a plan is saved for programs; explain() says it in words",
+        )
     refuse_all_but(Kind.PLAN, path)
     text = json.dumps(identified(form, body), indent=2, ensure_ascii=False)
     with atomic(path) as file:
