@@ -15,6 +15,7 @@ ChaffinchError                 .code (a stable word), .hint, .details (safe to l
 ├── BatchRepeated              a batch that is there twice, or was shuffled before
 ├── FilterFull                 a filter, or several together, with too few empty columns
 ├── BudgetExhausted            the charge does not fit into what is left
+├── DataRepeated               a second release of the same data that nobody has allowed
 ├── StorageFault               a file or disk did not do what it should
 │   └── LedgerRolledBack       a ledger that has forgotten charges it once acknowledged
 ├── RandomnessUnavailable      no secure random bytes; raised instead of using weaker ones
@@ -297,6 +298,15 @@ class BudgetExhausted(ChaffinchError):
         self.asked = asked
         self.spent = spent
         self.remaining = remaining
+
+
+class DataRepeated(ChaffinchError):
+    """A run whose data, or whose folder, has a release already; nothing was released."""
+
+    code = "data-repeated"
+
+    def __init__(self, got: str, *, hint: str) -> None:
+        super().__init__(f"The data of a run must be released once. Got {got}.", hint=hint)
 
 
 class StorageFault(ChaffinchError):

@@ -53,10 +53,10 @@ def test_columns_by_option_and_by_survey(cli: Callable[..., Done], folder: Path)
     words = ("run", folder / "members.plan.json", "--data", folder / "people.csv", "--out")
     assert cli(*words, folder / "a").code == 2
     assert cli(*words, folder / "b", "--column", "Member?").code == 0
-    assert cli(*words, folder / "c", "--map", "member=Member?").code == 0
+    assert cli(*words, folder / "c", "--map", "member=Member?", "--again").code == 0
     survey = folder / "survey.toml"
     survey.write_text(survey.read_text() + 'column = "Member?"\n')
-    assert cli("run", survey, *words[2:], folder / "d").code == 0
+    assert cli("run", survey, *words[2:], folder / "d", "--again").code == 0
     assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["b", "c", "d"]
 
 
@@ -84,7 +84,7 @@ def test_results_of_another_plan_are_not_overwritten(
     out = folder / "out"
     other = folder / "other.plan.json"
     replace(cf.load_plan(folder / "members.plan.json"), title="Other").save(other)
-    tail = ("--data", folder / "people.csv", "--out", out)
+    tail = ("--data", folder / "people.csv", "--out", out, "--again")
     assert cli("run", folder / "survey.toml", *tail).code == 0
     assert cli("run", folder / "survey.toml", *tail).code == 0  # the same plan, made again
     before = {path.name: path.read_bytes() for path in out.iterdir()}

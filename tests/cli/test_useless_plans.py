@@ -75,4 +75,4 @@ def test_a_survey_may_say_anyway(tmp_path: Path) -> None:
     assert main([*line, str(tmp_path / "one")]) == 3
     assert main([*line, str(tmp_path / "two"), "--anyway"]) == 0
     survey.write_text(text.format("anyway = true\n"))
-    assert main([*line, str(tmp_path / "three")]) == 0
+    assert main([*line, str(tmp_path / "three"), "--again"]) == 0

@@ -34,7 +34,7 @@ from chaffinch.cli.reach import demo as reach_demo
 from chaffinch.ledger import Charge
 from tests.faults import steps
 from tests.faults.steps import FULL, STOPPED, TORN, Fault
-from tests.faults.verbs import VERBS, Verb, names_in, readable
+from tests.faults.verbs import VERBS, Verb, names_in, readable, releases_in
 
 MUTABLE = ("*.ledger", "*.mark", "*.ledger-journal")
 """Files that are there before and may change."""
@@ -129,6 +129,9 @@ def _charges(folder: Path, verb: Verb) -> int:
     if verb.pays == "record":
         records = (folder / "state" / "chaffinch" / "keys").glob("*.record")
         return sum(len(json.loads(record.read_bytes())["filters"]) for record in records)
+    if verb.pays == "runs":
+        record = folder / "state" / "chaffinch" / "runs.record"
+        return releases_in(record) if record.exists() else 0
     ledger = Ledger.open(folder / f"{verb.pays}.ledger", mark=folder / f"{verb.pays}.mark")
     return len(ledger.entries())
 

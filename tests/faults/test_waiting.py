@@ -18,15 +18,17 @@ import pytest
 
 from chaffinch import Ledger, Target, load_plan, load_release, reach
 from chaffinch.cli import run
+from chaffinch.cli.exits import REFUSED
 from chaffinch.engines import engine
 from chaffinch.ledger import Charge
+from chaffinch.ledger.runs import Runs
 from chaffinch.outputs import handing_out
 from chaffinch.outputs.waiting import Waiting
 from chaffinch.storage import files
 from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import give_name
+from chaffinch.storage.files import give_name, state_folder
 from tests.faults.calls import Done, call
-from tests.faults.verbs import USERS, VERBS, prepare
+from tests.faults.verbs import USERS, VERBS, prepare, releases_in
 
 PAID = ("run, paid", "analyze, paid", "reach analyze, paid", "reach encode, paid", "reach encode")
 
@@ -103,7 +105,12 @@ def test_a_paid_release_waits_for_its_ledger(
     words = verb.line(folder)
     stop(words)
     (kept,) = waiting(folder)
-    done = call(other(words))
+    if verb.anew and other is unpaid:  # the same data again, and nobody said that it adds up
+        assert call(other(words)).code == REFUSED
+        words_of_other = [*other(words), "--again"]
+    else:
+        words_of_other = other(words)
+    done = call(words_of_other)
     assert done.code == 0, done.err
     assert waiting(folder) == [kept]
     said = [line for line in done.err.splitlines() if line.startswith("left alone: ")]
@@ -218,10 +225,60 @@ def test_a_run_does_not_pay_again_for_what_another_user_left(
         patch.setattr(os, "geteuid", partial(int, os.geteuid() + 1))
         done = call(words)
         assert (done.code, waiting(folder)[0].name in done.err) == (5, True), done.err
-        assert call(unpaid(words)).code == 0
+        assert call(unpaid(words)).code == REFUSED
         done = call([*words, "--finish"])
         assert (done.code, "which another user" in done.err) == (2, True), done.err
     assert (charges(folder), len(waiting(folder))) == (1, 1)
+
+
+@pytest.mark.parametrize("finish", [False, True])
+def test_a_recorded_release_is_finished_and_recorded_once(
+    folder: Path, stop: Callable[[Sequence[str]], None], *, finish: bool
+) -> None:
+    """Without a ledger the record of runs knows whether the release was to be seen."""
+    words = VERBS["run"].line(folder)
+    stop(words)
+    assert len(waiting(folder)) == 1
+    assert not (folder / "out" / "release.json").exists()
+    others = [word.replace("people", "more") for word in words]
+    (folder / "more.csv").write_text("answer\n" + "yes\nno\n" * (USERS + 1))
+    done = call(others)
+    assert (done.code, " ".join(words) in done.err) == (2, True), done.err
+    done = call([*words, "--finish"] if finish else words)
+    assert (done.code, "an earlier run that was stopped" in done.err) == (0, True), done.err
+    load_release(folder / "out" / "release.json")
+    assert waiting(folder) == []
+    assert releases_in(state_folder() / "runs.record") == 1
+    assert call(words).code == REFUSED
+
+
+def test_what_was_not_recorded_is_made_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = VERBS["run"].line(folder)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(handing_out, "_may_be_paid", lambda _: True)  # nobody cleans up
+        patch.setattr(Runs, "add", killed)
+        with pytest.raises(Killed):
+            call(words)
+    assert len(waiting(folder)) == 1
+    done = call(words)
+    assert (done.code, "earlier run" in done.err) == (0, False), done.err
+    assert (waiting(folder), releases_in(state_folder() / "runs.record")) == ([], 1)
+
+
+def test_what_a_ledger_refuses_is_not_recorded(folder: Path) -> None:
+    cap = Target(1e-3, 1e-2)
+    Ledger.create(folder / "small.ledger", role="analyzer", cap=cap, mark=folder / "small.mark")
+    words = VERBS["run, paid"].line(folder)
+    small = [word.replace("analyzer.", "small.") for word in words]
+    assert call(small).code == REFUSED
+    assert releases_in(state_folder() / "runs.record") == 0
+    assert call(words).code == 0
+    assert releases_in(state_folder() / "runs.record") == 1
+    assert call(unpaid(words)).code == REFUSED, "a run without a ledger knows of that with one"
 
 
 def test_a_paid_release_comes_into_a_place_that_was_cleared(

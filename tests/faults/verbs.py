@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import stat
 import xml.dom.minidom
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,7 +33,7 @@ class Verb:
     results: Mapping[str, Check] = field(default_factory=dict)
     """What is there when all went well, and what raises unless it is whole."""
     pays: str = ""
-    """The role of the ledger that is charged once, or the record of the key."""
+    """The role of the ledger that is charged once, or the record of the key or of runs."""
     kept: tuple[str, ...] = ()
     """What else may be there then, as a pattern: records."""
     finished: int = 0
@@ -124,7 +126,8 @@ _REACH_ENCODE = (
     "reach encode {0}/ids.csv --plan {0}/reach.plan.json --key {0}/campaign.key "
     "--publisher daily -o {0}/daily.filter"
 )
-_RECORDS = ("state", "state/*", "campaign.key.record")
+_STATE = ("state", "state/*")
+_RECORDS = (*_STATE, "campaign.key.record")
 _PAID = " --ledger {0}/analyzer.ledger --mark {0}/analyzer.mark"
 _PAID_BY_CLIENT = _PAID.replace("analyzer", "client")
 _RUN = "run {0}/survey.plan.json --data {0}/people.csv -o {0}/out"
@@ -155,8 +158,10 @@ _LEDGER = "{0}/analyzer.ledger --mark {0}/analyzer.mark"
 _NEW_LEDGER = "{0}/new.ledger --mark {0}/new.mark --epsilon 3 --delta 1e-3"
 
 VERBS: dict[str, Verb] = {
-    "run": Verb(_RUN, into("out", _RUN_RESULTS), anew=True),
-    "run, paid": Verb(_RUN + _PAID, into("out", _RUN_RESULTS), pays="analyzer", anew=True),
+    "run": Verb(_RUN, into("out", _RUN_RESULTS), pays="runs", kept=_STATE, finished=4),
+    "run, paid": Verb(
+        _RUN + _PAID, into("out", _RUN_RESULTS), pays="analyzer", kept=_STATE, anew=True
+    ),
     "plan": Verb(
         "plan {0}/survey.toml -o {0}/new.plan.json", {"new.plan.json": load_plan}, private=False
     ),
@@ -168,7 +173,7 @@ VERBS: dict[str, Verb] = {
     "shuffle": Verb(
         "shuffle {0}/encoded.parquet --plan {0}/survey.plan.json -o {0}/new.parquet",
         {"new.parquet": partial(whole_messages, "shuffled")},
-        kept=("state", "state/*"),
+        kept=_STATE,
         finished=4,
         private=False,
     ),
@@ -210,7 +215,7 @@ VERBS: dict[str, Verb] = {
     "reach demo": Verb(
         "reach demo -o {0}/out",
         into("out", _REACH_DEMO),
-        kept=("state", "state/*", "out/campaign.key.record"),
+        kept=(*_STATE, "out/campaign.key.record"),
     ),
     "privacy": Verb(
         f"privacy {_BITS} --plot {{0}}/new.svg", {"new.svg": whole_picture}, private=False
@@ -273,6 +278,13 @@ def readable(folder: Path, before: set[str]) -> list[str]:
                 continue
             found.append(str(path.relative_to(folder)))
     return found
+
+
+def releases_in(record: Path) -> int:
+    """Return how many releases a record of runs holds."""
+    with closing(sqlite3.connect(record)) as connection:
+        (count,) = connection.execute("SELECT COUNT(*) FROM releases").fetchone()
+    return int(count)
 
 
 def new_files(folder: Path, before: set[str]) -> Iterator[Path]:

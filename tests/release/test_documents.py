@@ -7,6 +7,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from chaffinch.release.documents import (
     release_schema,
 )
 from chaffinch.release.publication import Publication
+from chaffinch.release.surveys import Together
 from tests.release import reach_releases, survey_releases
 
 Read = Callable[[str | bytes], Publication]
@@ -215,16 +217,34 @@ def test_whatever_is_damaged_is_refused_or_can_be_shown(kind: str) -> None:
     assert refused > MUTATIONS // 2
 
 
+_RELEASED_AGAIN = replace(
+    survey_releases.release(), together=Together(2, survey_releases.release().guarantee)
+)
+
+
 @pytest.mark.parametrize(
     ("schema", "release"),
     [
-        (release_schema(), survey_releases.release()),
+        (release_schema(), _RELEASED_AGAIN),
         (reach_release_schema(), reach_releases.release()),
     ],
 )
 def test_the_schema_names_every_field(schema: dict[str, Any], release: Publication) -> None:
     assert set(schema["properties"]) == set(release.document())
     assert schema["additionalProperties"] is False
+
+
+def test_what_releases_of_the_same_data_promise_together_is_read_again() -> None:
+    release = survey_releases.release()
+    promise = replace(release.guarantee, epsilon=2 * release.guarantee.epsilon)
+    added = replace(release, together=Together(3, promise))
+    document = json.loads(json.dumps(added.document()))
+    again = read_release(json.dumps(document))
+    assert again.together == added.together
+    assert again.document() == document
+    assert "together" not in release.document()
+    with pytest.raises(InvalidFile, match="together"):
+        read_release(json.dumps(document | {"together": {"releases": 1}}))
 
 
 def test_a_tally_below_zero_is_read_again() -> None:

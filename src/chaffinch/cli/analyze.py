@@ -51,7 +51,7 @@ def analyze(
     made = wanted.prepare()
     if made.account is not None:
         _refuse_to_lose(messages or ["-"], targets)
-    finished = finish_release(targets, made.account, output, inputs=inputs)
+    finished = finish_release(targets, made.payer, output, inputs=inputs)
     if finished:
         output.say(
             "finished an earlier command that was stopped after it had paid: its release is in its "
@@ -66,7 +66,7 @@ def analyze(
     charge = hand_out_release(
         dict.fromkeys(targets, release.save),
         made.account,
-        lambda account: made.bill(account, tally, found),
+        made.bill(tally, found),
         check=lambda: release_files(targets, inputs),
         output=output,
     )

@@ -203,6 +203,7 @@ BY_ERROR = {
     "batch-too-small": REFUSED,
     "batch-repeated": REFUSED,
     "budget-exhausted": REFUSED,
+    "data-repeated": REFUSED,
     "guarantee-not-proven": REFUSED,
     "ledger-rolled-back": REFUSED,
     "storage-fault": STORAGE,

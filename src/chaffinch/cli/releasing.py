@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from cyclopts import Parameter
 
@@ -22,6 +22,19 @@ if TYPE_CHECKING:
     from chaffinch.release.audiences import ReachRelease
     from chaffinch.release.surveys import Release
     from chaffinch.wire.messages import Tally
+
+
+class Payer(Protocol):
+    """Who knows what was paid for: a ledger, or the record of runs."""
+
+    @property
+    def id(self) -> str:
+        """Return the name that is noted with what waits for it."""
+        ...
+
+    def is_charged(self, key: str, subject: str, /) -> bool:
+        """Return whether something was paid for, durably."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -102,26 +115,22 @@ def show_release(
 def hand_out_release(
     files: Mapping[Path, Writer],
     account: Account | None,
-    bill: Callable[[Account], Bill],
+    bill: Bill | None,
     check: Callable[[], object],
     output: Output,
 ) -> Charged | None:
-    """Put the files of a release in place, paid for first if there is a ledger.
+    """Put the files of a release in place, paid for first if there is a bill.
 
-    ``check`` refuses a file that must not be replaced. Returns the charge.
+    ``check`` refuses a file that must not be replaced. Returns the charge, if it is a ledger's.
     """
-    if account is None:
-        hand_out_files(files, check=check, tell=output.say)
-        return None
-    asked = bill(account)
-    before = asked.paid()
-    hand_out_files(files, asked, check=check, tell=output.say)
-    return Charged(account, asked.key, before)
+    before = bill is not None and bill.paid()
+    hand_out_files(files, bill, check=check, tell=output.say)
+    return None if account is None or bill is None else Charged(account, bill.key, before)
 
 
 def finish_release(
     targets: Iterable[Path],
-    account: Account | None,
+    payer: Payer | None,
     output: Output,
     *,
     inputs: Sequence[str | Path],
@@ -129,15 +138,15 @@ def finish_release(
 ) -> list[Waiting]:
     """Put in place what an earlier command has paid for and could not hand out any more.
 
-    Only the ledger that was to pay knows whether it has, so what waits for another one stays.
+    Only who was to pay knows whether it has, so what waits for another one stays.
     With a ``request``, what was paid for another request stays, too, and the command is refused;
-    so is what another user left, if there is a ledger.
+    so is what another user left, if somebody pays.
     """
 
     def paid(waiting: Waiting) -> bool | None:
-        if account is None or waiting.payer != account.ledger.id:
+        if payer is None or waiting.payer != payer.id:
             return None
-        charged = account.ledger.is_charged(waiting.key, waiting.subject)
+        charged = payer.is_charged(waiting.key, waiting.subject)
         if charged and request is not None and waiting.request != request:
             raise InvalidInput(
                 "output",
@@ -149,7 +158,7 @@ def finish_release(
         return charged
 
     # Another request for the same batch costs nothing, but every run makes a batch of its own.
-    pays_anew = account is not None and request is not None
+    pays_anew = payer is not None and request is not None
     return finish_waiting(targets, paid, output.say, inputs=inputs, refuse_strangers=pays_anew)
 
 
@@ -174,16 +183,24 @@ class Releasing:
     account: Account | None
     key: str | None
 
+    @property
+    def payer(self) -> Payer | None:
+        """Return the ledger that pays, if there is one."""
+        return None if self.account is None else self.account.ledger
+
     def release(self, tally: Tally, plan: Plan) -> Release:
         """Return the release, which is not paid for yet."""
         from chaffinch import analyze
 
         return analyze(tally, plan, level=self.level, adjustment=self.adjustment)
 
-    def bill(self, account: Account, tally: Tally, plan: Plan, request: str = "") -> Bill:
-        """Return what is paid for the release; ``request`` is what was asked for."""
+    def bill(self, tally: Tally, plan: Plan, request: str = "") -> Bill | None:
+        """Return what a ledger pays for the release; ``request`` is what was asked for."""
         from chaffinch.analysis.analyze import charge_release, release_occasion
 
+        account = self.account
+        if account is None:
+            return None
         key, subject = release_occasion(account.ledger, plan, tally, self.key)
         pay = partial(charge_release, account.ledger, plan, tally, self.key)
         return account.bill(plan.id, key, subject, pay, request)

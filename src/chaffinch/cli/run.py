@@ -51,6 +51,7 @@ def run(  # noqa: PLR0913 - one for each option
     replace: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     finish: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     anyway: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    again: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     wanted: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
@@ -79,20 +80,33 @@ def run(  # noqa: PLR0913 - one for each option
         stopped, as it is, also if its table or its options were others.
     anyway
         Also with a plan that is of no use: it protects nobody, or its error is the whole crowd.
+    again
+        Also if the same data, or the folder, has a release already. Every release tells more
+        about the same people; this one will say what all of them promise together.
     """
+    from chaffinch.cli.again import RunData
+    from chaffinch.ledger.runs import Runs
+
     released = wanted.prepare()
     targets = _targets(out)
     inputs: list[str | Path] = [survey, data, *([] if plan is None else [plan])]
     if finish:
         with _only_run(out) if out.is_dir() else nullcontext():
-            found = finish_release(targets, released.account, output, inputs=inputs)
+            payer = released.payer or Runs()
+            found = finish_release(targets, payer, output, inputs=inputs)
         _show_finished(found, out, released, output)
         return
     asked = open_collection(survey, plan, output)
-    state = _TableState.of(data) if released.account is not None else None
+    state = _TableState.of(data)
+    people = RunData.of(state.digest, out, again=again, paid=released.account is not None)
     table = where.open(data)
+    watched, seen = people.watch(table)
     named = asked.columns(where)
-    _check_table(asked, table, named, output)
+    _check_table(asked, watched, named, output)
+    if table.readable_again:
+        people = people.known_by(seen)
+        watched = table
+    people.check_before_planning()
     used = asked.make_plan(out, output, anyway=anyway)
 
     def check() -> None:
@@ -101,26 +115,30 @@ def run(  # noqa: PLR0913 - one for each option
         _refuse_outputs(out, used, inputs)
 
     how = [used.id, released.level, released.adjustment, released.key, round, where.format, named]
-    request = "" if state is None else state.request(how)
+    request = state.request(how)
     check()
     with paths.fill_folder(out) as folder, _only_run(out):
-        finished = finish_release(targets, released.account, output, inputs=inputs, request=request)
+        payer = released.payer or people.runs
+        finished = finish_release(targets, payer, output, inputs=inputs, request=request)
         if finished:
             if not Path(data).is_file():
                 refuse_to_replace(finished, "")  # nobody knows whether a pipe carries the same
             _show_finished(finished, out, released, output)
             return
+        people.check(used, round)
         if _other_results(out, used) is None:
             asked.keep_plan(out, used)
-        tally = tally_table(table, used, folder, output, columns=named, round=round)
-        if state is not None:
-            state.check()
+        tally = tally_table(watched, used, folder, output, columns=named, round=round)
+        state.check()
+        people = people if table.readable_again else people.known_by(seen)
+        before = people.check(used, round)
         with output.thinking("intervals"):
             release = released.release(tally, used)
+            release = people.say_together(release, used, round, before)
         charge = hand_out_release(
             _release_writers(out, used, release),
             released.account,
-            lambda account: released.bill(account, tally, used, request),
+            people.bill(tally, used, before, request, released.bill(tally, used, request)),
             check,
             output,
         )
@@ -199,18 +217,16 @@ def _show_finished(
     """Show the release that an earlier run has paid for, which is in its place now."""
     from chaffinch import load_release
 
-    if not finished or released.account is None:
+    if not finished:
         raise InvalidInput(
             "release to finish",
-            "one that the ledger has paid for and that waits in the folder",
+            "one that was paid for and that waits in the folder",
             paths.Plainly("none"),
             hint="without --finish the command makes a new one",
         )
-    output.say(
-        "finished an earlier run that was stopped after it had paid: this is its release; "
-        "run the command again for a new one"
-    )
-    charge = Charged(released.account, finished[0].key, before=True)
+    output.say("finished an earlier run that was stopped after it had paid: this is its release")
+    account = released.account
+    charge = None if account is None else Charged(account, finished[0].key, before=True)
     _show(load_release(out / "release.json"), charge, out, output)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Protocol
 
@@ -136,16 +136,22 @@ def fits(everything: Mechanism, cap: Target) -> bool:
 @lru_cache(maxsize=_KEPT_TOTALS)
 def promised(everything: Mechanism, cap: Target) -> Guarantee:
     """Return the guarantee of a total at the cap's delta."""
-    try:
-        epsilon = everything.epsilon(cap.delta).upper
-    except GuaranteeNotProven:
-        epsilon = everything.local_epsilon
+    found = promised_at(everything, cap.delta)
     if fits(everything, cap):
         # The search for epsilon stops a little above; the cap itself was proven.
-        epsilon = min(epsilon, cap.epsilon)
+        found = replace(found, epsilon=min(found.epsilon, cap.epsilon))
+    return found
+
+
+def promised_at(everything: Mechanism, delta: float) -> Guarantee:
+    """Return the guarantee of a total at a delta."""
+    try:
+        epsilon = everything.epsilon(delta).upper
+    except GuaranteeNotProven:
+        epsilon = everything.local_epsilon
     return Guarantee(
         epsilon=epsilon,
-        delta=cap.delta,
+        delta=delta,
         neighbours=everything.neighbours,
         view=everything.view,
         crowd=everything.crowd_words,

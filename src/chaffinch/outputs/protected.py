@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from chaffinch.errors import InvalidInput
-from chaffinch.storage.databases import BATCH_RECORD, OWNER_AT
+from chaffinch.storage.databases import BATCH_RECORD, OWNER_AT, RUN_RECORD
 from chaffinch.storage.files import AnyPath
 
 
@@ -25,6 +25,7 @@ class Kind(Enum):
     LEDGER = "a ledger"
     MARK = "a ledger's mark"
     BATCH_RECORD = "a shuffler's record"
+    RUN_RECORD = "a record of runs"
     FILTER = "a filter"
     BATCH = "one with messages"
 
@@ -34,6 +35,8 @@ _STARTS = {
     b"SQLite format 3\0": Kind.LEDGER,
     b"chaffinch/filter@": Kind.FILTER,
 }
+_RECORDS = {BATCH_RECORD: Kind.BATCH_RECORD, RUN_RECORD: Kind.RUN_RECORD}
+"""The databases that are no ledgers, by whose they are."""
 _FORMATS = {
     "plan": Kind.PLAN,
     "reach-plan": Kind.PLAN,
@@ -62,7 +65,7 @@ def kind_of(path: AnyPath) -> Kind | None:
             for start, kind in _STARTS.items():
                 if head.startswith(start):
                     owner = int.from_bytes(head[OWNER_AT:])
-                    return Kind.BATCH_RECORD if owner == BATCH_RECORD else kind
+                    return _RECORDS.get(owner, kind)
             if head.startswith((_PARQUET, _STREAM)):
                 return Kind.BATCH if _MESSAGES in _read_facts(file, head) else None
             if _text_of(head)[:1] not in {b"", b"{"}:

@@ -18,7 +18,7 @@ from chaffinch.protocols.noise import Floats
 from chaffinch.release import audiences, surveys
 from chaffinch.release.audiences import ReachRelease, ReachRow
 from chaffinch.release.publication import Publication
-from chaffinch.release.surveys import Answer, Release, Summary
+from chaffinch.release.surveys import Answer, Release, Summary, Together
 from chaffinch.storage.files import read_small
 from chaffinch.wire.documents import Strict, faults_of, unique_keys
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
@@ -134,6 +134,17 @@ class GuaranteeModel(Strict):
         return Guarantee(**dict(self) | {"local_epsilon": _number(self.local_epsilon)})
 
 
+class TogetherModel(Strict):
+    """What several releases of the same data promise together."""
+
+    releases: Annotated[int, Field(ge=2), AfterValidator(_countable)]
+    guarantee: GuaranteeModel
+
+    def build(self) -> Together:
+        """Return the promise."""
+        return Together(self.releases, self.guarantee.build())
+
+
 class ReleaseModel(Strict):
     """A release file."""
 
@@ -142,6 +153,7 @@ class ReleaseModel(Strict):
     title: _Text
     version: _Text
     guarantee: GuaranteeModel
+    together: TogetherModel | None = None
     rounds: _Count
     reports: _Count
     batch: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")]
@@ -160,6 +172,7 @@ class ReleaseModel(Strict):
             level=self.level,
             version=self.version,
             answers=tuple(one.build() for one in self.questions),
+            together=None if self.together is None else self.together.build(),
         )
 
 

@@ -79,7 +79,7 @@ class Publication(ABC):
             return files.csv_bytes(self.table(), self._columns)
         if suffix == ".parquet":
             facts = {name: part for name, part in self.document().items() if name != self._detail}
-            facts["sentence"] = str(self.guarantee)
+            facts["sentence"] = self.statement().guarantee
             return files.parquet_bytes(self.table(), self._columns, facts)
         return self.page().encode()
 

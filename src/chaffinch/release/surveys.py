@@ -96,6 +96,15 @@ class Answer:
         return (self.standard_errors, *ends)
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What a release and earlier ones of the same data promise together."""
+
+    releases: int
+    """How many they are, this one among them."""
+    guarantee: Guarantee
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Release(Publication):
     """The public result of one collection."""
@@ -115,6 +124,8 @@ class Release(Publication):
     level: float
     version: str
     answers: tuple[Answer, ...]
+    together: Together | None = None
+    """Where the same data were released before: what is promised for all of it."""
 
     @classmethod
     def of(cls, plan: Plan, tally: Tally, level: float, answers: Sequence[Answer]) -> Release:
@@ -158,6 +169,7 @@ class Release(Publication):
             "title": self.title,
             "version": self.version,
             "guarantee": guarantee_document(self.guarantee),
+            **_together_document(self.together),
             "rounds": self.rounds,
             "reports": self.reports,
             "batch": self.batch,
@@ -176,6 +188,13 @@ class Release(Publication):
         return self.document() == other.document()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _together_document(together: Together | None) -> dict[str, Any]:
+    if together is None:
+        return {}
+    promise = guarantee_document(together.guarantee)
+    return {"together": {"releases": together.releases, "guarantee": promise}}
 
 
 def _answer_document(answer: Answer) -> dict[str, Any]:
@@ -203,19 +222,20 @@ def _answer_document(answer: Answer) -> dict[str, Any]:
 
 def _release_statement(release: Release) -> Statement:
     unit = _protection_unit(release)
+    promise = _whole_promise(release)
     return Statement(
         title=release.title or f"Release of plan {release.plan_id[:16]}",
         promise=promise_sentence(
-            release.guarantee,
+            promise,
             unit=unit,
             guess="which of two answers someone gave",
             seen="everything that was collected",
         ),
         trust=_trust_sentence(release),
-        guarantee=str(release.guarantee),
+        guarantee=_guarantee_sentence(release),
         terms=(
-            *guarantee_terms(release.guarantee, unit=unit),
-            ("Local epsilon", _local_term(release.guarantee.local_epsilon)),
+            *guarantee_terms(promise, unit=unit),
+            ("Local epsilon", _local_term(promise.local_epsilon)),
             ("Reports", f"{release.reports:,}"),
         ),
         level=release.level,
@@ -231,7 +251,7 @@ def _release_statement(release: Release) -> Statement:
         reading=_reading_advice(release),
         facts=(
             ("Plan", release.plan_id),
-            ("Guarantee", str(release.guarantee)),
+            ("Guarantee", _guarantee_sentence(release)),
             ("Rounds", f"{release.rounds:,}"),
             *closing_facts(batch=release.batch, level=release.level, version=release.version),
         ),
@@ -242,21 +262,41 @@ def _protection_unit(release: Release) -> str:
     asked = len(release.answers)
     answers = {1: "the one answer", 2: "both answers"}.get(asked, f"all {asked} answers")
     rounds = f", in all {release.rounds} rounds together" if release.rounds > 1 else ""
-    return f"one person: {answers} they gave{rounds}"
+    again = "" if release.together is None else f", in all {release.together.releases} releases"
+    return f"one person: {answers} they gave{rounds}{again}"
+
+
+def _whole_promise(release: Release) -> Guarantee:
+    """Return what holds for a person: of all releases of the same data, if there are several."""
+    return release.guarantee if release.together is None else release.together.guarantee
+
+
+def _guarantee_sentence(release: Release) -> str:
+    if release.together is None:
+        return str(release.guarantee)
+    alone = release.guarantee
+    earlier = release.together.releases - 1
+    return (
+        f"{release.together.guarantee}. This release adds to {earlier} earlier "
+        f"release{'s' * (earlier != 1)} of the same data, and this is what all of them promise "
+        f"together; alone it would be ({promise_text(alone.epsilon, 6)}, "
+        f"{promise_text(alone.delta, 3)})"
+    )
 
 
 def _trust_sentence(release: Release) -> str:
     """Return what the promise counts on, and what is left without it."""
-    if release.guarantee.view == _ALONE:
+    promise = _whole_promise(release)
+    if promise.view == _ALONE:
         return "This counts on nobody else: it holds even if all others collude."
-    local = release.guarantee.local_epsilon
+    local = promise.local_epsilon
     left = (
         "nothing protects a single answer"
         if math.isinf(local)
         else f"an epsilon of {promise_text(local, 4)} is left"
     )
     return (
-        f"This counts on {release.guarantee.crowd}, and on a shuffler that does not collude "
+        f"This counts on {promise.crowd}, and on a shuffler that does not collude "
         f"with the analyzer. If they work together, {left}."
     )
 

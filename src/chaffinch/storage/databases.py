@@ -14,6 +14,7 @@ from chaffinch.storage.leftovers import staging_folder
 # Whose file it is, which SQLite keeps in the four bytes at OWNER_AT.
 LEDGER = 0x43684C67
 BATCH_RECORD = 0x43685368
+RUN_RECORD = 0x43685275
 OWNER_AT = 68
 
 _PATIENCE = 60.0

@@ -89,7 +89,9 @@ def analyze(
     account = budget.open()
     if account is not None:
         account.ledger.of("analyzer")
-    finished = finish_release(targets, account, output, inputs=inputs)
+    finished = finish_release(
+        targets, None if account is None else account.ledger, output, inputs=inputs
+    )
     sources: Sequence[Path] = [paths.require_file(paths.require_name(one)) for one in filters]
     with output.counting("counting", "columns") as tell:
         release = reach.analyze(
@@ -104,7 +106,7 @@ def analyze(
     charge = hand_out_release(
         dict.fromkeys(targets, release.save),
         account,
-        lambda account: _bill(found, release, account),
+        None if account is None else _bill(found, release, account),
         check=lambda: release_files(targets, inputs),
         output=output,
     )

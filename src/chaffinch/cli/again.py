@@ -1,0 +1,178 @@
+"""The same data again: what was released of them before, and whether one more may be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.cli.output import count_of, spoken_command
+from chaffinch.errors import ChaffinchError, DataRepeated, Reason
+from chaffinch.ledger.charge import Charge
+from chaffinch.ledger.runs import RunRelease, Runs, promise_together
+from chaffinch.outputs.handing_out import Bill
+from chaffinch.outputs.waiting import waiting_folders
+from chaffinch.release.surveys import Release, Together
+from chaffinch.storage.faults import storage_fault
+
+if TYPE_CHECKING:
+    from chaffinch.planning.plan import Plan
+    from chaffinch.tables.fingerprint import Fingerprint
+    from chaffinch.tables.read import Table
+    from chaffinch.wire.messages import Tally
+
+_HINT = (
+    "nothing was released. Every release of the same data tells more about the same people: "
+    "use the release that is there; add --again to make another one, which will say what all of "
+    "them promise together; or let a budget pay (--ledger)"
+)
+
+
+@dataclass(frozen=True)
+class RunData:
+    """The data of a run, as the record of runs knows them."""
+
+    runs: Runs
+    names: tuple[str, ...]
+    folder: Path
+    """Where the results go; a release that is there is of the same people."""
+    again: bool
+    paid: bool
+    """Whether a ledger pays, which then decides how often."""
+
+    @classmethod
+    def of(cls, file_digest: str, folder: Path, *, again: bool, paid: bool) -> RunData:
+        """Return the data in a file; those in a pipe have no name before they are read."""
+        runs = Runs()
+        names = (runs.name_of("file", file_digest.encode()),) if file_digest else ()
+        return cls(runs, names, folder, again, paid)
+
+    def watch(self, table: Table) -> tuple[Table, Fingerprint]:
+        """Return the same table and what knows its rows once they are read."""
+        from chaffinch.tables.fingerprint import Fingerprint
+
+        seen = Fingerprint(self.runs.key)
+        return seen.watch(table), seen
+
+    def known_by(self, seen: Fingerprint) -> RunData:
+        """Return the data, which are known by the rows that were read, too."""
+        return replace(self, names=(*self.names, self.runs.name_of("rows", seen.value)))
+
+    def check_before_planning(self) -> None:
+        """Refuse what no plan would cover; what waits in the folder has to be finished first."""
+        if self.again or self.paid or waiting_folders(self.folder, None, refuse_strangers=False):
+            return
+        before = self._releases()
+        if any(one.rounds == 1 for one in before):
+            raise _repeated(before)
+
+    def check(self, plan: Plan, round: int | None) -> tuple[RunRelease, ...]:  # noqa: A002
+        """Return the releases of the same data so far; refuse another one that nobody allowed."""
+        before = self._releases()
+        if self.paid:
+            return before
+        standing = self._standing()
+        if standing and not self.runs.of_same_data(standing):
+            raise DataRepeated(
+                "a folder with a release that the record of runs does not know",
+                hint="nothing was released, because nobody knows what both would promise "
+                "together; name another folder if the people are others, or let a budget pay "
+                "(--ledger)",
+            )
+        new = _exposed(plan, round)
+        if not (self.again or all(new.is_covered_by(one) for one in before)):
+            raise _repeated(before)
+        return before
+
+    def _releases(self) -> tuple[RunRelease, ...]:
+        return self.runs.of_same_data([*self.names, *self._standing()])
+
+    def _standing(self) -> list[str]:
+        """Return what the data of the release in the folder are called, if there is one now."""
+        batch = _batch_in(self.folder / "release.json")
+        return [] if batch is None else [self._batch_name(batch)]
+
+    def _batch_name(self, batch: str) -> str:
+        return self.runs.name_of("batch", batch.encode())
+
+    def say_together(
+        self,
+        release: Release,
+        plan: Plan,
+        round: int | None,  # noqa: A002
+        before: tuple[RunRelease, ...],
+    ) -> Release:
+        """Return the release, which says what it adds to, unless its plan covers that."""
+        new = _exposed(plan, round)
+        if not self.again or all(new.is_covered_by(one) for one in before):
+            return release
+        found = promise_together((*before, new), plan.guarantee.delta)
+        # A plan may promise less than it keeps, and nobody is told less than that.
+        epsilon = max(found.epsilon, plan.guarantee.epsilon)
+        together = Together(len(before) + 1, replace(found, epsilon=epsilon))
+        return replace(release, together=together)
+
+    def bill(
+        self,
+        tally: Tally,
+        plan: Plan,
+        before: tuple[RunRelease, ...],
+        request: str,
+        paid: Bill | None,
+    ) -> Bill:
+        """Return what is written before the release is handed out, and after a ledger has paid."""
+        made = replace(_exposed(plan, tally.round), subject=tally.digest)
+        names = (*self.names, *self._standing(), self._batch_name(tally.name))
+        if paid is None:
+            return Bill(
+                payer=self.runs.id,
+                plan_id=plan.id,
+                key=tally.digest,
+                subject=tally.digest,
+                pay=lambda: self.runs.add(made, names, before),
+                paid=lambda: self.runs.is_charged("", tally.digest),
+                command=spoken_command(),
+                request=request,
+            )
+        return replace(paid, pay=self._noted(paid.pay, made, names))
+
+    def _noted(
+        self, pay: Callable[[], object], made: RunRelease, names: tuple[str, ...]
+    ) -> Callable[[], None]:
+        """Return what pays with a ledger, recorded first: a stop in between counts one too many."""
+
+        def charge() -> None:
+            self.runs.add(made, names, None)
+            try:
+                pay()
+            except ChaffinchError as error:
+                if error.reason is not Reason.UNCERTAIN:
+                    self.runs.remove(made.subject)
+                raise
+
+        return charge
+
+
+def _repeated(before: Sequence[RunRelease]) -> DataRepeated:
+    made = count_of(len(before), "release")
+    return DataRepeated(f"data, or a folder, with {made} so far", hint=_HINT)
+
+
+def _exposed(plan: Plan, round: int | None) -> RunRelease:  # noqa: A002
+    return RunRelease("", Charge.of(plan), plan.rounds, 1 if round is None else round)
+
+
+def _batch_in(path: Path) -> str | None:
+    """Return the name of the batch that a release is of, if there is one."""
+    try:
+        document: Any = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise storage_fault(path.name, error, verb="read") from None
+    except (ValueError, RecursionError):
+        return None
+    found = document.get("batch") if isinstance(document, dict) else None
+    return found if isinstance(found, str) else None

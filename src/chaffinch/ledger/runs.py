@@ -1,0 +1,229 @@
+"""What `run` has released, and of which data: the same data again is not free.
+
+One file for each user. It holds, of every release, what it exposed (plan, mechanism, round),
+and what its data were called: keyed digests, with a random key that is in this file alone. So
+nothing about the data is beside a release, and a digest without the key says nothing.
+
+Data have several names: that of the file, byte by byte, that of the rows that were read, in
+whatever file and order, and that of each release that was made of them. Releases are of the same
+data if a chain of shared names leads from one to the other.
+
+Order of writing, for every release: its files are in full on the disk, then it is written here,
+durably, then the files get their names (``outputs.handing_out``). Whether it may be made is
+looked up under the write lock, so of two runs at once the second finds the first one.
+
+What this cannot know: a record that was removed, or restored from a backup, has forgotten;
+other users and machines have records of their own; and a table with a row more or a corrected
+cell is other data, unless its release goes into the folder of the one before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaffinch.errors import DataRepeated, Reason, StorageFault
+from chaffinch.ledger.charge import Charge, charge_from, promised_at, total
+from chaffinch.privacy import Guarantee
+from chaffinch.storage.databases import (
+    RUN_RECORD,
+    creating,
+    has_whole_pages,
+    owner_and_version,
+    schema_of,
+    writing,
+)
+from chaffinch.storage.files import AnyPath, state_folder
+
+_VERSION = 1
+_STATEMENTS = (
+    """CREATE TABLE head (
+    record TEXT NOT NULL CHECK (typeof(record) = 'text' AND length(record) = 32),
+    key BLOB NOT NULL CHECK (typeof(key) = 'blob' AND length(key) = 32)
+)""",
+    """CREATE TABLE releases (
+    sequence INTEGER PRIMARY KEY,
+    subject TEXT NOT NULL UNIQUE CHECK (typeof(subject) = 'text' AND length(subject) = 64),
+    plan TEXT NOT NULL CHECK (typeof(plan) = 'text'),
+    mechanism TEXT NOT NULL CHECK (typeof(mechanism) = 'text'),
+    rounds INTEGER NOT NULL CHECK (typeof(rounds) = 'integer' AND rounds >= 1),
+    round INTEGER NOT NULL CHECK (typeof(round) = 'integer' AND round >= 1)
+)""",
+    """CREATE TABLE data (
+    name TEXT NOT NULL CHECK (typeof(name) = 'text' AND length(name) = 64),
+    release INTEGER NOT NULL REFERENCES releases (sequence),
+    PRIMARY KEY (name, release)
+)""",
+    "CREATE INDEX names ON data (release)",
+)
+_SAME_DATA = """WITH RECURSIVE same (release) AS (
+    SELECT release FROM data WHERE name IN ({})
+    UNION
+    SELECT other.release FROM same
+    JOIN data AS own ON own.release = same.release
+    JOIN data AS other ON other.name = own.name
+)
+SELECT subject, plan, mechanism, rounds, round FROM releases
+WHERE sequence IN (SELECT release FROM same) ORDER BY sequence"""
+
+
+@dataclass(frozen=True)
+class RunRelease:
+    """What one release of a run has exposed."""
+
+    subject: str
+    """The digest of its batch."""
+    charge: Charge
+    """One round of its plan."""
+    rounds: int
+    round: int
+
+    def is_covered_by(self, other: RunRelease) -> bool:
+        """Return whether both are rounds of one plan, whose promise covers each of them once."""
+        return self.charge == other.charge and self.round != other.round
+
+
+def promise_together(releases: Iterable[RunRelease], delta: float) -> Guarantee:
+    """Return what all releases cost a person together, each plan with all its rounds at least."""
+    made = Counter((one.charge, one.rounds) for one in releases)
+    charges = [
+        Charge(charge.plan_id, charge.mechanism, max(rounds, times))
+        for (charge, rounds), times in made.items()
+    ]
+    return promised_at(total(charges), delta)
+
+
+class Runs:
+    """The releases of this user's runs, in a file that only grows."""
+
+    def __init__(self, path: AnyPath | None = None) -> None:
+        """Open the record of this user, or the one in ``path``; make it where there is none."""
+        self._path = state_folder() / "runs.record" if path is None else Path(path).absolute()
+        with _guarded():
+            self._create()
+        with self._writing() as connection:
+            head = connection.execute("SELECT record, key FROM head").fetchone()
+        self.id: str = head[0]
+        """The record's own name, drawn at random when it was made."""
+        self.key: bytes = head[1]
+        """The secret key of all names."""
+
+    def name_of(self, kind: str, content: bytes) -> str:
+        """Return what data are called here: of a file, of its rows, or of a release."""
+        return hmac.new(self.key, kind.encode() + b"\0" + content, hashlib.sha256).hexdigest()
+
+    def of_same_data(self, names: Sequence[str]) -> tuple[RunRelease, ...]:
+        """Return the releases of the data of these names, the first one first."""
+        with self._writing() as connection:
+            return _same_data(connection, names)
+
+    def add(
+        self, release: RunRelease, names: Sequence[str], known: Sequence[RunRelease] | None
+    ) -> None:
+        """Record a release durably before it is handed out; a second time changes nothing.
+
+        Refused if the data have other releases than those that are ``known``, which were taken
+        into account: another run was quicker. Without them nothing is looked up.
+        """
+        with self._writing(adding=True) as connection:
+            if _is_there(connection, release.subject):
+                return
+            if known is not None and _same_data(connection, names) != tuple(known):
+                raise DataRepeated(
+                    "data of which another run has made a release just now",
+                    hint="nothing was released; run the same command again to see what it adds to",
+                )
+            charge = release.charge
+            values = (charge.plan_id, charge.document, release.rounds, release.round)
+            row = connection.execute(
+                "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?)", (release.subject, *values)
+            )
+            connection.executemany(
+                "INSERT INTO data VALUES (?, ?)", [(name, row.lastrowid) for name in set(names)]
+            )
+            connection.execute("COMMIT")
+
+    def remove(self, subject: str) -> None:
+        """Forget a release that was recorded and then not made."""
+        with self._writing(adding=True) as connection:
+            where = "(SELECT sequence FROM releases WHERE subject = ?)"
+            connection.execute(f"DELETE FROM data WHERE release IN {where}", (subject,))  # noqa: S608
+            connection.execute("DELETE FROM releases WHERE subject = ?", (subject,))
+            connection.execute("COMMIT")
+
+    def is_charged(self, _key: str, subject: str) -> bool:
+        """Return whether a release was recorded, durably."""
+        with self._writing() as connection:
+            return _is_there(connection, subject)
+
+    @contextmanager
+    def _writing(self, *, adding: bool = False) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that holds the only write lock; undone unless it commits itself."""
+        with _guarded(adding=adding), writing(self._path) as connection:
+            _check_whole(connection)
+            yield connection
+
+    def _create(self) -> None:
+        """Make an empty record where there is none; it appears whole, and for its owner only."""
+        if self._path.exists():
+            return
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # If another run was first, its record is as good.
+        with (
+            suppress(FileExistsError),
+            creating(self._path, RUN_RECORD, _VERSION, _STATEMENTS) as connection,
+        ):
+            head = (secrets.token_hex(16), secrets.token_bytes(32))
+            connection.execute("INSERT INTO head VALUES (?, ?)", head)
+
+
+@contextmanager
+def _guarded(*, adding: bool = False) -> Iterator[None]:
+    """Turn what the disk or SQLite complain about into StorageFault.
+
+    While a release is recorded (``adding``) it is not known how far that came.
+    """
+    try:
+        yield
+    except (sqlite3.Error, OSError, UnicodeError) as error:
+        # What SQLite says of a damaged schema can hold bytes that are no text.
+        got = "a damaged file" if isinstance(error, UnicodeError) else error
+        raise StorageFault(
+            f"The record of runs must be whole and within reach. Got: {got}.",
+            hint="nothing was released; the record tells which data were released before, and is "
+            "kept in the user's state folder ($XDG_STATE_HOME/chaffinch/runs.record): make it "
+            "reachable, or restore it as it was after the last run",
+            reason=Reason.UNCERTAIN if adding else None,
+        ) from None
+
+
+def _same_data(connection: sqlite3.Connection, names: Sequence[str]) -> tuple[RunRelease, ...]:
+    held = ", ".join("?" * len(names))
+    rows = connection.execute(_SAME_DATA.format(held), list(names)).fetchall()
+    return tuple(
+        RunRelease(subject, charge_from(plan, mechanism, 1), rounds, round_)
+        for subject, plan, mechanism, rounds, round_ in rows
+    )
+
+
+def _is_there(connection: sqlite3.Connection, subject: str) -> bool:
+    row = connection.execute("SELECT 1 FROM releases WHERE subject = ?", (subject,)).fetchone()
+    return row is not None
+
+
+def _check_whole(connection: sqlite3.Connection) -> None:
+    """Refuse a file that is no record or was damaged: it must not pass for an empty one."""
+    made = set(schema_of(connection)) == set(_STATEMENTS)
+    if owner_and_version(connection) != (RUN_RECORD, _VERSION) or not made:
+        raise sqlite3.DatabaseError("another file, or a damaged one")
+    if not has_whole_pages(connection):
+        raise sqlite3.DatabaseError("a damaged file")
+    if connection.execute("SELECT COUNT(*) FROM head").fetchone() != (1,):
+        raise sqlite3.DatabaseError("a damaged file")

@@ -1,0 +1,120 @@
+"""A number that tells whether two tables hold the same rows, in whatever file and order.
+
+Every cell is its text, and gets a number of 64 bits: the sum of its bytes, each times a secret
+word for its column and place. A row is the sum of its cells, mixed so that no cell can change
+rows unnoticed, and a table is the sum of its rows, which has no order. Two given tables that
+differ have the same number with a chance of about 2^-56, over the key. It is for finding
+mistakes: whoever knows the key can make tables that agree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.tables.arrays import plain_array
+from chaffinch.tables.read import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Words = NDArray[np.uint64]
+_Places = NDArray[np.int64]
+_LONG = 32
+"""Texts of more bytes are hashed one by one: few are so long, and their sums take memory."""
+
+
+class Fingerprint:
+    """What was seen of a table when it was last read from the beginning."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._rows = 0
+        self._sum = 0
+
+    def watch(self, table: Table) -> Table:
+        """Return the same table; whoever reads it to its end has fingerprinted what was read."""
+
+        def stream(columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
+            self._rows, self._sum = 0, 0
+            for batch in table.batches(columns, rows=rows):
+                self._add(batch)
+                yield batch
+
+        return replace(table, _stream=stream)
+
+    @property
+    def value(self) -> bytes:
+        """Return the number of rows and their sum; the names of the columns are in each cell's."""
+        return self._rows.to_bytes(8) + self._sum.to_bytes(8)
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        words = np.zeros(batch.num_rows, np.uint64)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            words += self._cells(name, column)
+        self._sum = (self._sum + int(_mixed(words).sum(dtype=np.uint64))) % 2**64
+        self._rows += batch.num_rows
+
+    def _cells(self, name: str, column: pa.Array) -> _Words:
+        """Return a word for each cell; it is 0 for a gap, and for an empty text."""
+        import pyarrow as pa
+
+        plain = plain_array(column)
+        try:
+            coded = plain.dictionary_encode()
+            texts = coded.dictionary.cast(pa.large_string()).cast(pa.large_binary())
+            places = coded.indices.fill_null(len(texts)).to_numpy()
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+            cells = [None if one is None else _text(one) for one in plain.to_pylist()]
+            texts = pa.array(cells, pa.large_binary())
+            places = np.arange(len(texts))
+        words: _Words = np.append(self._texts(name, texts), np.uint64(0))[places]
+        return words
+
+    def _texts(self, name: str, texts: pa.Array) -> _Words:
+        ends = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset :][: len(texts) + 1]
+        content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
+        lengths = np.diff(ends)
+        words = np.zeros(len(texts), np.uint64)
+        short = np.flatnonzero(lengths <= _LONG)
+        words[short] = self._short_texts(name, content, ends[short], lengths[short])
+        for place in np.flatnonzero(lengths > _LONG).tolist():
+            long = hashlib.blake2b(name.encode() + b"\0", key=self._key, digest_size=8)
+            long.update(content[ends[place] : ends[place + 1]].data)
+            words[place] = int.from_bytes(long.digest())
+        return words
+
+    def _short_texts(
+        self, name: str, content: NDArray[np.uint8], starts: _Places, lengths: _Places
+    ) -> _Words:
+        """Return the sum of each text: what is added up to its end, less that to its start."""
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
+        held = content[np.repeat(starts, lengths) + places]
+        start = hashlib.shake_256(self._key + name.encode())
+        secret = np.frombuffer(start.digest(8 * _LONG), np.uint64)
+        sums = np.zeros(len(held) + 1, np.uint64)
+        np.cumsum((held + np.uint64(1)) * secret[places], out=sums[1:])
+        words: _Words = sums[ends[1:]] - sums[ends[:-1]]
+        return words
+
+
+def _text(cell: Any) -> bytes:
+    return json.dumps(cell, sort_keys=True, default=str).encode()
+
+
+def _mixed(words: _Words) -> _Words:
+    """Return words whose sum tells which rows they are of: no sum of cells goes through it.
+
+    The finalizer of splitmix64, a permutation of all words.
+    """
+    mixed = words + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))

@@ -1,0 +1,146 @@
+"""The same data again: refused, unless somebody pays or says that it adds up."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+
+import chaffinch as cf
+from chaffinch.ledger.charge import Charge, total
+from chaffinch.storage.files import state_folder
+from tests.cli.conftest import USERS, Done
+
+
+@pytest.fixture
+def words(folder: Path) -> tuple[object, ...]:
+    return ("run", folder / "members.plan.json", "--data", folder / "people.csv", "--out")
+
+
+def test_the_same_folder_is_not_filled_again(
+    cli: Callable[..., Done], folder: Path, words: tuple[object, ...]
+) -> None:
+    out = folder / "out"
+    assert cli(*words, out).code == 0
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    with (folder / "people.csv").open("a") as file:
+        file.write("2000,yes,1\n")  # other data, of the same people
+    done = cli(*words, out)
+    assert (done.code, done.out) == (4, "")
+    assert "with 1 release so far" in done.err
+    assert "--again" in done.err
+    assert json.loads(cli(*words, out, "--json").out)["error"]["code"] == "data-repeated"
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert cli(*words, folder / "elsewhere").code == 0
+    assert cli(*words, out, "--again").code == 0
+    assert cf.load_release(out / "release.json").together.releases == 3  # type: ignore[union-attr]
+
+
+def test_the_same_rows_are_known_in_another_file_order_and_folder(
+    cli: Callable[..., Done], folder: Path, words: tuple[object, ...]
+) -> None:
+    assert cli(*words, folder / "one").code == 0
+    head, *rows = (folder / "people.csv").read_text().splitlines()
+    random.Random(1).shuffle(rows)
+    (folder / "shuffled.csv").write_text("\n".join([head, *rows]) + "\n")
+    pq.write_table(pc.read_csv(folder / "shuffled.csv"), folder / "people.parquet")
+    for name in ("people.csv", "shuffled.csv", "people.parquet"):
+        done = cli(*words[:3], folder / name, "--out", folder / "two")
+        assert (done.code, (folder / "two").exists()) == (4, False), (name, done.err)
+    swap = {"yes": "no", "no": "yes"}  # one person has another answer
+    first = ",".join(swap.get(cell, cell) for cell in rows[0].split(","))
+    (folder / "other.csv").write_text("\n".join([head, first, *rows[1:]]) + "\n")
+    assert cli(*words[:3], folder / "other.csv", "--out", folder / "two").code == 0
+
+
+def test_another_question_to_the_same_file_adds_up(
+    cli: Callable[..., Done], folder: Path, words: tuple[object, ...]
+) -> None:
+    assert cli(*words, folder / "one").code == 0
+    other = cf.plan(
+        cf.Survey({"age": cf.Choice(range(60))}), users=USERS, target=cf.Target(2, 1e-7)
+    )
+    other.save(folder / "ages.plan.json")
+    ages = ("run", folder / "ages.plan.json", *words[2:], folder / "two")
+    assert cli(*ages).code == 4
+    done = cli(*ages, "--again")
+    assert done.code == 0, done.err
+    release = cf.load_release(folder / "two" / "release.json")
+    assert release.guarantee == other.guarantee
+    assert release.together is not None
+    assert release.together.releases == 2
+    both = total([Charge.of(other), Charge.of(cf.load_plan(folder / "members.plan.json"))])
+    assert release.together.guarantee.epsilon == both.epsilon(1e-7).upper
+    assert 2 < release.together.guarantee.epsilon <= 3.1
+    told = " ".join(done.out.split())
+    page = (folder / "two" / "release.html").read_text()
+    for said in (told, page):
+        assert "This release adds to 1 earlier release of the same data" in said
+        assert "alone it would be (2, 1e-07)" in said
+        assert "in all 2 releases" in said
+
+
+def test_rounds_of_one_plan_are_covered_once(cli: Callable[..., Done], folder: Path) -> None:
+    plan = cf.plan(
+        cf.Survey({"member": cf.Bit()}),
+        users=USERS,
+        target=cf.Target(1, 1e-6),
+        rounds=2,
+        max_messages=1,
+    )
+    plan.save(folder / "two.plan.json")
+    words = ("run", folder / "two.plan.json", "--data", folder / "people.csv", "--out")
+    assert cli(*words, folder / "o", "--round", 1).code == 0
+    assert cli(*words, folder / "o", "--round", 2).code == 0
+    assert cf.load_release(folder / "o" / "release.json").together is None
+    assert cli(*words, folder / "o", "--round", 2).code == 4
+    assert cli(*words, folder / "o", "--round", 2, "--again").code == 0
+    together = cf.load_release(folder / "o" / "release.json").together
+    assert together is not None
+    assert together.releases == 3
+    assert together.guarantee.epsilon > 1
+
+
+def test_again_says_nothing_where_nothing_was_before(
+    cli: Callable[..., Done], folder: Path, words: tuple[object, ...]
+) -> None:
+    done = cli(*words, folder / "one", "--again")
+    assert done.code == 0
+    assert "adds to" not in done.out
+    assert "together" not in json.loads((folder / "one" / "release.json").read_text())
+
+
+def test_a_release_that_nobody_remembers_is_not_added_to(
+    cli: Callable[..., Done], folder: Path, words: tuple[object, ...]
+) -> None:
+    assert cli(*words, folder / "one").code == 0
+    (state_folder() / "runs.record").unlink()
+    done = cli(*words, folder / "one", "--again")
+    assert (done.code, "does not know" in done.err) == (4, True)
+    assert cli(*words, folder / "two").code == 0, "what was removed is forgotten"
+
+
+def test_nothing_of_the_data_is_beside_the_release(
+    cli: Callable[..., Done], folder: Path, words: tuple[object, ...]
+) -> None:
+    assert cli(*words, folder / "one").code == 0
+    assert not list((folder / "one").glob(".*"))
+    document = json.loads((folder / "one" / "release.json").read_text())
+    assert set(document) == {
+        *("format", "plan", "title", "version", "guarantee", "rounds", "reports", "batch"),
+        *("level", "questions"),
+    }
+
+
+def test_a_pipe_is_known_by_its_rows(
+    shell: Callable[..., object], cli: Callable[..., Done], folder: Path, words: tuple[object, ...]
+) -> None:
+    line = "cat people.csv | chaffinch run members.plan.json --data - --format csv --out {}"
+    assert shell(line.format("one"), folder).returncode == 0  # type: ignore[attr-defined]
+    assert shell(line.format("two"), folder).returncode == 4  # type: ignore[attr-defined]
+    assert cli(*words, folder / "three").code == 4

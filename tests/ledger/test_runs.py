@@ -1,0 +1,125 @@
+"""The record of runs: which releases are of the same data, and what they cost together."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from chaffinch.errors import DataRepeated, StorageFault
+from chaffinch.ledger import Charge
+from chaffinch.ledger.runs import RunRelease, Runs, promise_together
+from chaffinch.privacy import FlippedBits, compose
+
+BITS = FlippedBits(users=200, flip_probability="0.1")
+OTHER = FlippedBits(users=300, flip_probability="0.2")
+
+
+def release(number: int, plan: str = "plan", *, rounds: int = 1, round_: int = 1) -> RunRelease:
+    mechanism = BITS if plan == "plan" else OTHER
+    return RunRelease(f"{number:064x}", Charge(plan, mechanism), rounds, round_)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    return Runs(tmp_path / "state" / "runs.record")
+
+
+def names(runs: Runs, *words: str) -> list[str]:
+    return [runs.name_of("rows", word.encode()) for word in words]
+
+
+def test_a_chain_of_shared_names_leads_to_all_releases(runs: Runs) -> None:
+    one, two, three, apart = map(release, range(4))
+    runs.add(one, names(runs, "file", "rows"), ())
+    assert runs.of_same_data(names(runs, "other")) == ()
+    runs.add(two, names(runs, "elsewhere", "more"), ())
+    runs.add(apart, names(runs, "apart"), ())
+    runs.add(three, names(runs, "rows", "more"), (one, two))
+    for word in ("file", "rows", "elsewhere", "more"):
+        assert runs.of_same_data(names(runs, word)) == (one, two, three)
+    assert runs.of_same_data(names(runs, "apart", "nowhere")) == (apart,)
+    assert runs.of_same_data([]) == ()
+
+
+def test_recorded_once_removed_once(runs: Runs) -> None:
+    one = release(1)
+    assert not runs.is_charged("", one.subject)
+    for _ in range(2):
+        runs.add(one, names(runs, "a"), ())
+    assert runs.is_charged("", one.subject)
+    assert runs.of_same_data(names(runs, "a")) == (one,)
+    runs.remove(one.subject)
+    assert not runs.is_charged("", one.subject)
+    assert runs.of_same_data(names(runs, "a")) == ()
+
+
+def test_of_runs_at_the_same_time_one_is_first(runs: Runs) -> None:
+    def add(number: int) -> bool:
+        try:
+            runs.add(release(number), names(runs, "a"), ())
+        except DataRepeated:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(add, range(8))) == 1
+    assert len(runs.of_same_data(names(runs, "a"))) == 1
+    # Whom a ledger pays for is not asked, and is known afterwards.
+    runs.add(release(9), names(runs, "a"), None)
+    assert len(runs.of_same_data(names(runs, "a"))) == 2
+
+
+def test_the_file_is_the_owners_and_tells_nothing_of_the_data(tmp_path: Path) -> None:
+    runs = Runs(tmp_path / "new" / "runs.record")
+    runs.add(release(1), names(runs, "secret rows"), ())
+    path = tmp_path / "new" / "runs.record"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert b"secret rows" not in path.read_bytes()
+    again, other = Runs(path), Runs(tmp_path / "other" / "runs.record")
+    assert (again.id, again.key) == (runs.id, runs.key)
+    assert other.id != runs.id
+    assert names(other, "secret rows") != names(runs, "secret rows") == names(again, "secret rows")
+    assert runs.name_of("file", b"x") != runs.name_of("rows", b"x")
+
+
+def test_what_releases_cost_together() -> None:
+    delta = 1e-6
+    twice = promise_together([release(1), release(2)], delta)
+    assert twice.epsilon == compose(BITS, times=2).epsilon(delta).upper
+    both = promise_together([release(1), release(2, "another")], delta)
+    assert both.epsilon == compose([BITS, OTHER]).epsilon(delta).upper
+    # A plan of three rounds costs three, however few of them were released, and then more.
+    of_three = [release(n, rounds=3, round_=n) for n in (1, 2, 3, 3)]
+    thrice = compose(BITS, times=3).epsilon(delta).upper
+    assert promise_together(of_three[:1], delta).epsilon == thrice
+    assert promise_together(of_three[:3], delta).epsilon == thrice
+    assert promise_together(of_three, delta).epsilon > thrice
+
+
+def test_rounds_of_one_plan_cover_each_other_once() -> None:
+    first, second = release(1, rounds=2), release(2, rounds=2, round_=2)
+    assert second.is_covered_by(first)
+    assert not release(3, rounds=2).is_covered_by(first)
+    assert not second.is_covered_by(release(4, "another", rounds=2))
+
+
+def test_a_damaged_or_foreign_record_is_not_an_empty_one(tmp_path: Path) -> None:
+    path = tmp_path / "runs.record"
+    Runs(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM head")
+    with pytest.raises(StorageFault, match="record of runs"):
+        Runs(path)
+    path.write_bytes(b"something else, of some length" * 100)
+    with pytest.raises(StorageFault, match="record of runs"):
+        Runs(path)
+    path.unlink()
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE head (record TEXT, key BLOB)")
+    with pytest.raises(StorageFault, match="another file"):
+        Runs(path)

@@ -1,0 +1,92 @@
+"""Whether two tables hold the same rows: in whatever file, order and batches."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+
+from chaffinch.tables.fingerprint import Fingerprint
+from chaffinch.tables.read import open_table
+
+ROWS: dict[str, list[Any]] = {
+    "id": [f"user-{number}" for number in range(300)],
+    "drink": ["tea", "coffee", None] * 100,
+    "age": [number % 70 for number in range(300)],
+    "story": ["x" * (number % 90) for number in range(300)],
+}
+
+
+def fingerprint(source: Any, *, key: bytes = b"key", rows: int = 64) -> bytes:
+    seen = Fingerprint(key)
+    table = seen.watch(open_table(source))
+    for _ in table.batches(list(table.columns), rows=rows):
+        pass
+    return seen.value
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    return pa.table(ROWS)
+
+
+def test_order_batches_columns_and_container_do_not_count(table: pa.Table, tmp_path: Path) -> None:
+    expected = fingerprint(table)
+    order = random.Random(1).sample(range(300), 300)
+    assert fingerprint(table.take(order)) == expected
+    assert fingerprint(table, rows=7) == expected
+    assert fingerprint(table.select(["story", "age", "id", "drink"])) == expected
+    pc.write_csv(table, tmp_path / "t.csv")
+    pq.write_table(table, tmp_path / "t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        assert fingerprint(tmp_path / name) == expected
+    coded = table.set_column(1, "drink", table["drink"].combine_chunks().dictionary_encode())
+    assert fingerprint(coded) == expected
+    assert fingerprint(table.slice(100)) == fingerprint(table.take(list(range(100, 300))))
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "cell"),
+    [(0, "drink", "coffee"), (2, "drink", "tea"), (299, "age", 0), (89, "story", "y" * 89)],
+)
+def test_one_cell_counts(table: pa.Table, row: int, column: str, cell: object) -> None:
+    changed = {name: list(cells) for name, cells in ROWS.items()}
+    changed[column][row] = cell
+    assert fingerprint(pa.table(changed)) != fingerprint(table)
+
+
+def test_cells_belong_to_their_row_and_column_and_rows_are_counted() -> None:
+    one = {"a": ["x", "y"], "b": ["p", "q"]}
+    others: list[dict[str, list[str]]] = [
+        {"a": ["x", "y"], "b": ["q", "p"]},
+        {"a": ["p", "q"], "b": ["x", "y"]},
+        {"a": ["x", "y", "y"], "b": ["p", "q", "q"]},
+        {"c": ["x", "y"], "b": ["p", "q"]},
+        {"a": ["xp", "y"], "b": ["", "q"]},
+    ]
+    seen = {fingerprint(table) for table in [one, *others]}
+    assert len(seen) == 1 + len(others)
+
+
+def test_another_key_tells_nothing(table: pa.Table) -> None:
+    assert fingerprint(table) != fingerprint(table, key=b"another")
+
+
+def test_lists_and_a_second_reading(tmp_path: Path) -> None:
+    table = pa.table({"flags": [["a", "b"], [], None, ["b"]]})
+    assert fingerprint(table) == fingerprint(table.take([3, 2, 1, 0]))
+    assert fingerprint(table) != fingerprint(pa.table({"flags": [["b", "a"], [], None, ["b"]]}))
+    (tmp_path / "t.csv").write_text("a\n1\n2\n")
+    seen = Fingerprint(b"key")
+    watched = seen.watch(open_table(tmp_path / "t.csv"))
+    values = []
+    for _ in range(2):
+        for _ in watched.batches(["a"]):
+            pass
+        values.append(seen.value)
+    assert values[0] == values[1] == fingerprint(tmp_path / "t.csv")
