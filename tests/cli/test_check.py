@@ -86,6 +86,7 @@ def test_a_table_without_faults(cli: Callable[..., Done], folder: Path) -> None:
     assert json.loads(cli(*words, "--json").out) == {
         "rows": USERS,
         "rows_needed": USERS,
+        "notes": [],
         "questions": [{"question": "member", "kind": "bit", "columns": ["member"]}],
     }
     assert cli("check", folder / "members.plan.json", *words[2:]).code == 0
@@ -102,6 +103,27 @@ def test_too_few_rows_are_told_before_planning(
     done = cli(*words, *(["-o", folder / "out"] if verb == "run" else []))
     assert done.code == 4
     assert "Got 1999" in done.err
+
+
+def test_how_a_table_is_written_is_said(cli: Callable[..., Done], folder: Path) -> None:
+    text = (folder / "people.csv").read_text().replace(",", ";").replace("member", "Mitglied,ja", 1)
+    (folder / "people.csv").write_text(text.replace("age", "Größe", 1), encoding="cp1252")
+    words = ["check", folder / "survey.toml", "--data", folder / "people.csv"]
+    words += ["--column", "Mitglied,ja"]
+    done = cli(*words)
+    assert done.code == 2
+    assert "--encoding cp1252" in done.err
+    done = cli(*words, "--encoding", "cp1252")
+    assert (done.code, done.err) == (0, "the table: its cells are parted by ';'\n")
+    survey = folder / "survey.toml"
+    survey.write_text(survey.read_text() + '[table]\nencoding = "cp1252"\nseparator = ";"\n')
+    done = cli(*words)
+    assert (done.code, done.err) == (0, "")
+    assert cli(*words, "--separator", "comma").code == 2
+    survey.write_text(survey.read_text() + 'comma = ";"\n')
+    done = cli(*words)
+    assert done.code == 2
+    assert "table.comma: is not known here" in done.err
 
 
 # ------------------------------------------------------------------ plans that are kept
@@ -140,7 +162,7 @@ def test_another_survey_gets_another_plan(
     text = (folder / "survey.toml").read_text()
     assert old in text
     (folder / "survey.toml").write_text(text.replace(old, new))
-    done = cli("run", folder / "survey.toml", *tail, "--replace")
+    done = cli("run", folder / "survey.toml", *tail, "--replace", "--again")
     assert done.code == 0, done.err
     assert "made for this survey before" not in done.err
 
@@ -160,7 +182,7 @@ def test_a_kept_plan_that_is_not_the_survey_s_is_not_used(
     weak.save(folder / "out" / "survey.plan.json")
     note = folder / "out" / ".chaffinch-survey.json"
     note.write_text(json.dumps(json.loads(note.read_text()) | {"plan": weak.id}))
-    done = cli("run", folder / "survey.toml", *tail, "--replace")
+    done = cli("run", folder / "survey.toml", *tail, "--replace", "--again")
     assert "made for this survey before" not in done.err
     assert cf.load_plan(folder / "out" / "survey.plan.json").epsilon <= 1
 

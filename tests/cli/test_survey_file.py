@@ -7,6 +7,7 @@ import pytest
 import chaffinch as cf
 from chaffinch.errors import InvalidFile, StorageFault
 from chaffinch.planning.survey_file import EXAMPLE, load_survey, share_of, survey_from
+from chaffinch.tables.settings import Settings
 
 GOOD = 'users = 100\nepsilon = 1\n[questions.a]\nkind = "bit"\n'
 
@@ -35,6 +36,7 @@ def test_what_the_example_comments_out_works_too() -> None:
     assert found.error == cf.Error(0.005, 0.95)
     assert set(found.survey.questions) == {"browser", "reading", "member", "settings"}
     assert found.columns == {"browser": "Browser"}
+    assert found.table == Settings("semicolon", "cp1252", line_breaks=True)
 
 
 @pytest.mark.parametrize("zeros", [16, 4000, 5000])

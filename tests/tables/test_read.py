@@ -119,7 +119,7 @@ def piped(data: bytes) -> io.BufferedReader:
     ],
     ids=["csv", "csv.gz", "lines", "arrow", "stream", "arrow.gz"],
 )
-def test_pipes_are_read_once(data: bytes, options: dict[str, str]) -> None:
+def test_pipes_are_read_once(data: bytes, options: dict[str, Any]) -> None:
     with piped(data) as pipe:
         table = open_table(pipe, **options)
         assert table.columns == ("name", "age")
@@ -283,7 +283,8 @@ FAULTS: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
     "ragged late": ("t.csv", LONG + f"{CANARY},2,3\n".encode(), ("2 cells", "row 70001")),
     "late bytes": ("t.csv", LONG + CANARY.encode() + b"\xff,2\n", ("UTF-8", "row 70001", "'a'")),
     "bytes in header": ("t.csv", b"a\xff,b\n1,2\n", ("UTF-8",)),
-    "utf-16": ("t.csv", "a,b\n1,2\n".encode("utf-16"), ("UTF-8",)),
+    "utf-16 without a mark": ("t.csv", "a,b\n1,2\n".encode("utf-16-le"), ("UTF-8",)),
+    "cut utf-16": ("t.csv", "a,b\n1,2\n".encode("utf-16")[:-1], ("utf-16", "line 2")),
     "bad line": ("t.jsonl", f'{{"a":1}}\n{{"a":{CANARY}\n'.encode(), ("JSON", "row 2")),
     "bad late line": ("t.jsonl", b'{"a":1}\n' * 30_000 + b'{"a"\n', ("JSON", "row 30001")),
     "two objects": ("t.jsonl", b'{"a":1}\n{"a":1},{"a":2}\n', ("JSON", "row 2")),

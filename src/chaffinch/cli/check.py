@@ -29,7 +29,7 @@ def check(
         The table: CSV, TSV, JSONL, Parquet or Arrow; - reads a pipe.
     """
     asked = open_collection(survey, None, output)
-    table = where.open(data)
+    table = where.open(data, output, asked.table)
     named = asked.columns(where)
     rows = asked.check(table, named, output)
     places = dict(zip(asked.questions, asked.places(table, named), strict=True))
@@ -38,7 +38,14 @@ def check(
             {"question": name, "kind": place.question.kind, "columns": list(place.columns)}
             for name, place in places.items()
         ]
-        output.document({"rows": rows, "rows_needed": asked.reports, "questions": listed})
+        output.document(
+            {
+                "rows": rows,
+                "rows_needed": asked.reports,
+                "notes": list(table.notes),
+                "questions": listed,
+            }
+        )
         return
     output.table(
         ["question", "kind", "column"],

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from chaffinch.questions import Question
     from chaffinch.tables.checking import AnswerColumns
     from chaffinch.tables.read import Table
+    from chaffinch.tables.settings import Settings
 
 PLAN = "survey.plan.json"
 _NOTE = ".chaffinch-survey.json"
@@ -43,11 +44,32 @@ class TableOptions:
     format: str | None = None
     """csv, tsv, jsonl, parquet or arrow, where the file's name does not tell."""
 
-    def open(self, data: str | None) -> Table:
-        """Return the table in a file, or in what is piped in."""
+    separator: str | None = None
+    """Between the cells of a CSV file: comma, semicolon, tab or bar, where it is not certain."""
+    encoding: str | None = None
+    """utf-8, utf-16, latin-1 or cp1252, where the file does not tell."""
+    line_breaks: Annotated[bool, Parameter(negative=(), show_default=False)] = False
+    """Quoted cells may go on in the next line."""
+
+    def open(self, data: str | None, output: Output, before: Settings | None = None) -> Table:
+        """Return the table in a file, or in what is piped in; say how it is read, if guessed.
+
+        ``before`` is how the survey says that it is written.
+        """
         from chaffinch.tables.read import open_table
 
-        return open_table(paths.input_source(data, "answers"), format=self.format)
+        source = paths.input_source(data, "answers")
+        table = open_table(source, format=self.format, settings=self.settings(before))
+        for words in table.notes:
+            output.say(f"the table: {words}")
+        return table
+
+    def settings(self, before: Settings | None = None) -> Settings:
+        """Return how the table is written, as far as it was said."""
+        from chaffinch.tables.settings import Settings, joined
+
+        said = Settings(self.separator, self.encoding, self.line_breaks)
+        return said if before is None else joined(said, before)
 
 
 @dataclass(frozen=True)
@@ -59,6 +81,8 @@ class Collection(ABC):
     """How many rows there must be."""
     named: Mapping[str, str]
     """The columns that the survey names."""
+    table: Settings | None
+    """How the survey says that the table is written."""
 
     def columns(self, options: TableOptions) -> dict[str, str]:
         """Return which column answers which question, as far as it was said."""
@@ -149,7 +173,7 @@ def open_collection(path: Path, plan: Path | None, output: Output) -> Collection
         if plan is not None:
             raise InvalidInput("plan", "given once", paths.Plainly("two plan files"))
         found = paths.open_plan(path, output)
-        return _Planned(found.questions, found.reports, {}, found)
+        return _Planned(found.questions, found.reports, {}, None, found)
     survey = paths.open_survey(path)
     if plan is not None:
         found = paths.open_plan(plan, output)
@@ -160,9 +184,9 @@ def open_collection(path: Path, plan: Path | None, output: Output) -> Collection
                 paths.Plainly("one for something else"),
                 hint="plan the survey again with `chaffinch plan`, or leave out --plan",
             )
-        return _Planned(found.questions, found.reports, survey.columns, found)
+        return _Planned(found.questions, found.reports, survey.columns, survey.table, found)
     reports = math.ceil(survey.users / Fraction(survey.honest))
-    return _Unplanned(survey.survey.questions, reports, survey.columns, survey)
+    return _Unplanned(survey.survey.questions, reports, survey.columns, survey.table, survey)
 
 
 def _kept_plan(out: Path, survey: SurveyFile, *, anyway: bool) -> Plan | None:

@@ -45,7 +45,7 @@ def encode(
     found = paths.open_plan(plan, output)
     names = [part.name for part in found.parts]
     named = paths.answer_columns(names, where.column, where.map or [])
-    table = where.open(data)
+    table = where.open(data, output)
     with paths.explaining_columns(names, named), output.counting("encoding", "reports") as tell:
         facts = engine().encode(
             table, found, target, round=round, columns=named or None, progress=tell

@@ -99,7 +99,7 @@ def run(  # noqa: PLR0913 - one for each option
     asked = open_collection(survey, plan, output)
     state = _TableState.of(data)
     people = RunData.of(state.digest, out, again=again, paid=released.account is not None)
-    table = where.open(data)
+    table = where.open(data, output, asked.table)
     watched, seen = people.watch(table)
     named = asked.columns(where)
     _check_table(asked, watched, named, output)
@@ -115,7 +115,7 @@ def run(  # noqa: PLR0913 - one for each option
         _refuse_outputs(out, used, inputs)
 
     how = [used.id, released.level, released.adjustment, released.key, round, where.format, named]
-    request = state.request(how)
+    request = state.request([*how, repr(where.settings(asked.table))])
     check()
     with paths.fill_folder(out) as folder, _only_run(out):
         payer = released.payer or people.runs

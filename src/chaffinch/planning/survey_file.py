@@ -23,6 +23,7 @@ from chaffinch.planning.planner import MOST_MESSAGES, Error, default_delta, plan
 from chaffinch.privacy import Target
 from chaffinch.questions import Question, Survey
 from chaffinch.storage.files import read_small
+from chaffinch.tables.settings import Settings
 from chaffinch.wire.documents import Strict
 
 _LARGEST_FILE = 64 << 20
@@ -53,6 +54,11 @@ delta = 1e-8
                         # nothing need be left
 # influence = 2         # the most that one dishonest report may move a count, in people
 # anyway = true         # also plan what is of no use: no protection, or an error like the crowd
+
+# [table]                  # how it is written, where that is not certain from its first lines
+# separator = "semicolon"  # or comma, tab, bar
+# encoding = "cp1252"      # or utf-8, utf-16, latin-1
+# line_breaks = true       # quoted cells go on in the next line
 
 [questions.browser]
 kind = "choice"
@@ -110,6 +116,14 @@ _ENTRIES: dict[str, type[BaseModel]] = {
 _QUESTION: TypeAdapter[_Entry] = TypeAdapter(Annotated[_Entry, Field(discriminator="kind")])
 
 
+class _Table(Strict):
+    """How the table of answers is written."""
+
+    separator: str | None = None
+    encoding: str | None = None
+    line_breaks: bool = False
+
+
 class _File(Strict):
     """What stands in a survey file besides the questions themselves."""
 
@@ -125,6 +139,7 @@ class _File(Strict):
     local_epsilon: Annotated[float, Field(gt=0)] | Literal["none"] | None = None
     influence: Annotated[float, Field(gt=0)] | None = None
     anyway: bool = False
+    table: _Table = Field(default_factory=_Table)
     questions: Annotated[dict[str, Any], Field(min_length=1)]
 
 
@@ -146,11 +161,15 @@ class SurveyFile:
     """Whether a plan of no use is wanted too."""
     columns: dict[str, str] = field(default_factory=dict)
     """The column that answers a question, where it has another name."""
+    table: Settings = field(default_factory=Settings)
+    """How the table of answers is written."""
 
     @property
     def digest(self) -> str:
         """Return the SHA-256 of all that a plan follows from."""
-        return hashlib.sha256(repr(replace(self, columns={})).encode()).hexdigest()
+        return hashlib.sha256(
+            repr(replace(self, columns={}, table=Settings())).encode()
+        ).hexdigest()
 
     def plan(self, progress: Callable[[str], None] | None = None, *, anyway: bool = False) -> Plan:
         """Return the plan that fits best; with ``anyway`` also one of no use."""
@@ -298,6 +317,7 @@ def _built(head: _File, questions: dict[str, Question], columns: dict[str, str])
         influence=head.influence,
         anyway=head.anyway,
         columns=columns,
+        table=Settings(**head.table.model_dump()),
     )
 
 

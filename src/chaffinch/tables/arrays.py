@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Stream = Callable[[tuple[str, ...], int], "Iterator[pa.RecordBatch]"]
-Opened = tuple[Sequence[str], int | None, Stream]
-"""What a format knows of a table: column names, the number of rows if any, and a reader."""
+Opened = tuple[Sequence[str], int | None, Stream, Sequence[str]]
+"""What a format knows of a table: column names, the number of rows if any, a reader, and what was
+guessed, in words."""
 
 
 def check_kinds(schema: pa.Schema) -> None:

@@ -18,18 +18,19 @@ from chaffinch import checks
 from chaffinch.errors import InvalidInput, InvalidTable, Reason
 from chaffinch.tables import columnar, objects, sources, text
 from chaffinch.tables.arrays import Opened, Stream, check_kinds, cut_batch
+from chaffinch.tables.settings import Settings
 from chaffinch.tables.sources import Source
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROWS = 65_536
-_FORMATS: dict[str, Callable[[Source], Opened]] = {
-    "csv": lambda source: text.open_csv(source, ","),
-    "tsv": lambda source: text.open_csv(source, "\t"),
-    "jsonl": text.open_lines,
-    "parquet": columnar.open_parquet,
-    "arrow": columnar.open_arrow,
+_FORMATS: dict[str, Callable[[Source, Settings], Opened]] = {
+    "csv": lambda source, settings: text.open_csv(source, settings, ","),
+    "tsv": lambda source, settings: text.open_csv(source, settings, "\t"),
+    "jsonl": lambda source, _: text.open_lines(source),
+    "parquet": lambda source, _: columnar.open_parquet(source),
+    "arrow": lambda source, _: columnar.open_arrow(source),
 }
 _FIRST_LINE = "the first line is read as the names of the columns"
 _SUFFIXES = {f".{name}": name for name in _FORMATS} | {
@@ -60,6 +61,8 @@ class Table:
     """Whether the names are a first line of text, which may be somebody's answers."""
     readable_again: bool = True
     """Whether it can be read more than once, which a pipe cannot."""
+    notes: tuple[str, ...] = ()
+    """How it is written, as far as that was guessed."""
 
     def __post_init__(self) -> None:
         name, times = Counter(self.columns).most_common(1)[0] if self.columns else ("", 0)
@@ -111,11 +114,17 @@ class Table:
         )
 
 
-def open_table(source: Any, *, format: str | None = None) -> Table:  # noqa: A002
+def open_table(
+    source: Any,
+    *,
+    format: str | None = None,  # noqa: A002
+    settings: Settings = Settings(),  # noqa: B008 - frozen
+) -> Table:
     """Open a path, ``"-"`` or a binary stream, an Arrow object, a frame, or plain sequences.
 
     ``format`` (csv, tsv, jsonl, parquet or arrow) overrides the suffix of a file's name.
     CSV is read as text without guessing types, and an empty cell is a missing answer.
+    ``settings`` tell how text is written; what they leave open is guessed where it is certain.
     A sequence without a name becomes the one column ``answers``.
     """
     if format is not None:
@@ -131,13 +140,13 @@ def open_table(source: Any, *, format: str | None = None) -> Table:  # noqa: A00
     kind = format or _format(found)
     first_line = kind in ("csv", "tsv")
     again = found.stream is None
-    return _table(_FORMATS[kind](found), found.size, first_line=first_line, again=again)
+    return _table(_FORMATS[kind](found, settings), found.size, first_line=first_line, again=again)
 
 
 def _table(opened: Opened, size: Any, *, first_line: bool = False, again: bool) -> Table:
-    columns, rows, stream = opened
+    columns, rows, stream, notes = opened
     known = size if isinstance(size, int) else None
-    return Table(tuple(columns), rows, known, stream, first_line, again)
+    return Table(tuple(columns), rows, known, stream, first_line, again, tuple(notes))
 
 
 def _format(source: Source) -> str:

@@ -1,14 +1,15 @@
-"""CSV and JSON lines. Nothing is guessed from the first rows, so no late row can disagree."""
+"""CSV and JSON lines. Kinds are not guessed from the first rows, so no late row can disagree."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
 import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from chaffinch.errors import InvalidTable
 from chaffinch.tables.arrays import Opened
@@ -21,12 +22,18 @@ from chaffinch.tables.limits import (
     check_names,
 )
 from chaffinch.tables.objects import column_of
+from chaffinch.tables.settings import Settings, encoding_of, separator_of
 from chaffinch.tables.sources import Source, reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _BLOCK = 1 << 20
+_NAMES = {"\t": "tabs", ",": "','", ";": "';'", "|": "'|'"}
+_SAY_ENCODING = (
+    'save the table as UTF-8, or say how it is encoded: encoding = "cp1252" under [table], '
+    "or --encoding cp1252"
+)
 _TEXT_BYTES = 1 << 22
 """How much text of JSON lines is taken at a time, and how many cells."""
 _EMPTY_LINES = re.compile(rb"[\r\n]{2,}")
@@ -50,20 +57,67 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODE = json.JSONDecoder(object_pairs_hook=_once).raw_decode
 
 
-def open_csv(source: Source, delimiter: str) -> Opened:
-    """Open text with a header line. Every column is text, and an empty cell is missing."""
-    columns = check_names(_header(source, delimiter))
+def open_csv(source: Source, settings: Settings, usual: str) -> Opened:
+    """Open text with a header line. Every column is text, and an empty cell is missing.
+
+    ``usual`` is the separator where neither ``settings`` nor the first lines tell another.
+    """
+    encoding = encoding_of(source.head, settings)
+    head = _whole_head(source.head, encoding)
+    delimiter = separator_of(head, settings, usual)
+    columns = check_names(_header(head, delimiter))
+    notes = []
+    if delimiter != usual and settings.separator is None:
+        notes.append(f"its cells are parted by {_NAMES[delimiter]}")
+    if encoding != "utf-8" and settings.encoding is None:
+        notes.append(f"its text is {encoding}")
 
     def stream(chosen: tuple[str, ...], _rows: int) -> Iterator[pa.RecordBatch]:
         work = Work(source.packed)
-        with source.open() as file, reading(source.name, "CSV"):
-            checked = _CheckedLines(file, delimiter, len(columns), work)
+        with source.open() as opened, reading(source.name, "CSV"):
+            file = opened if encoding == "utf-8" else _recoded(opened, encoding)
+            checked = _CheckedLines(file, delimiter, len(columns), work, settings)
             lines = io.BufferedReader(checked, _BLOCK)
-            for batch in _csv_batches(lines, chosen, delimiter, len(columns)):
+            options = _options(chosen, delimiter, len(columns), settings)
+            for batch in _csv_batches(lines, options, len(columns)):
                 work.add(PART_WORK * len(chosen))
                 yield batch
 
-    return columns, None, stream
+    return columns, None, stream, notes
+
+
+def _recoded(file: BinaryIO, encoding: str) -> BinaryIO:
+    """Return text of another encoding as UTF-8, a block at a time."""
+    return cast("BinaryIO", _Recoded(file, encoding))
+
+
+class _Recoded(io.RawIOBase):
+    """The bytes of a text in another encoding, as UTF-8; what is none of it is refused."""
+
+    def __init__(self, file: BinaryIO, encoding: str) -> None:
+        self._file = file
+        self._name = encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._line = 1
+
+    def close(self) -> None:
+        super().close()
+        self._file.close()
+
+    def read(self, size: int = -1, /) -> bytes:
+        while True:
+            block = self._file.read(size)
+            try:
+                text = self._decoder.decode(block, final=not block)
+            except UnicodeDecodeError:
+                raise InvalidTable(
+                    f"text in {self._name}",
+                    f"other bytes in or after line {self._line}",
+                    hint=_SAY_ENCODING,
+                ) from None
+            self._line += text.count("\n")
+            if text or not block:
+                return text.encode()
 
 
 class _CheckedLines(io.RawIOBase):
@@ -71,15 +125,20 @@ class _CheckedLines(io.RawIOBase):
 
     A quote that is opened and not closed would swallow the lines after it, people and all, up
     to the next quote. No answer has several lines, so a cell that goes on in the next line is
-    refused, whichever column it is in. Of a table with several columns, empty lines are left
-    out: they are no rows, and there may be a milliard of them.
+    refused, whichever column it is in, unless ``line_breaks`` says that there are such cells. Of
+    a table with several columns, empty lines are left out: they are no rows, and there may be a
+    milliard of them.
     """
 
-    def __init__(self, file: BinaryIO, delimiter: str, width: int, work: Work) -> None:
+    def __init__(
+        self, file: BinaryIO, delimiter: str, width: int, work: Work, settings: Settings
+    ) -> None:
         self._file = file
         self._work = work
         self._gaps = width > 1
         self._whole = _whole_lines(delimiter)
+        self._rows = _whole_lines(delimiter, line_breaks=True) if settings.line_breaks else None
+        self._open = _open_cell(delimiter)
         self._rest = b""
         self._waiting = memoryview(b"")
         self._line = 1
@@ -113,7 +172,12 @@ class _CheckedLines(io.RawIOBase):
         lines, self._rest = (found + block[:end], block[end:]) if block else (found, b"")
         self._work.add(TEXT_WORK * len(lines), read=len(lines))
         if b'"' in lines:
-            self._check_quotes(lines)
+            start = 3 if self._line == 1 and lines.startswith(b"\xef\xbb\xbf") else 0
+            end = self._checked_end(lines, start, last=not block)
+            if end < len(lines):
+                lines, self._rest = lines[:end], lines[end:] + self._rest
+                self._line += lines.count(b"\n")
+                return lines or self._next_lines()
         ends = lines.count(b"\n")
         self._line += ends
         # Counting is quick, a pattern is not; fewer empty lines than that are left to Arrow.
@@ -122,56 +186,82 @@ class _CheckedLines(io.RawIOBase):
             return _EMPTY_LINES.sub(b"\n", lines)
         return lines
 
-    def _check_quotes(self, lines: bytes) -> None:
-        start = 3 if self._line == 1 and lines.startswith(b"\xef\xbb\xbf") else 0
-        matched = self._whole.match(lines, start)
-        end = start if matched is None else matched.end()
-        if end != len(lines):
-            line = self._line + lines.count(b"\n", 0, end)
-            raise InvalidTable(
-                "one with every quoted cell closed on its own line",
-                f"a quote in line {line} that is not",
-                hint="close the quote; inside a quoted cell, write a quote twice; a cell has no "
-                "line breaks",
-            )
+    def _checked_end(self, lines: bytes, start: int, *, last: bool) -> int:
+        """Return where the whole rows end; the rest is a cell that goes on in the next block."""
+        end = _matched_end(self._whole, lines, start)
+        if end < len(lines) and self._rows is not None:
+            end = _matched_end(self._rows, lines, end)
+        if end < len(lines):
+            unfinished = self._rows is not None and not last and self._open.match(lines, end)
+            if not unfinished or len(lines) - end > LONGEST_LINE:
+                raise self._unclosed(lines, end)
+        return end
+
+    def _unclosed(self, lines: bytes, end: int) -> InvalidTable:
+        line = self._line + lines.count(b"\n", 0, end)
+        advice = "; if cells have line breaks, say so: line_breaks = true under [table]"
+        return InvalidTable(
+            "one with every quoted cell closed" + ("" if self._rows else " on its own line"),
+            f"a quote in line {line} that is not",
+            hint="close the quote; inside a quoted cell, write a quote twice"
+            + ("" if self._rows else advice),
+        )
 
 
-def _whole_lines(delimiter: str) -> re.Pattern[bytes]:
+def _matched_end(pattern: re.Pattern[bytes], lines: bytes, start: int) -> int:
+    matched = pattern.match(lines, start)
+    return start if matched is None else matched.end()
+
+
+def _whole_lines(delimiter: str, *, line_breaks: bool = False) -> re.Pattern[bytes]:
     """Return a pattern of lines whose quotes are closed; quotes inside a bare cell are letters.
 
     The quantifiers give nothing back, so a line is read once, whatever it holds.
     """
     mark = re.escape(delimiter)
-    cell = rf'(?:"(?:[^"\r\n]|"")*+"|[^"{mark}\r\n][^{mark}\r\n]*+|)'
+    quoted = r'[^"]' if line_breaks else r'[^"\r\n]'
+    cell = rf'(?:"(?:{quoted}|"")*+"|[^"{mark}\r\n][^{mark}\r\n]*+|)'
     line = rf"{cell}(?:{mark}{cell})*+"
-    return re.compile(rf"(?:{line}[\r\n]++)*+(?:{line})?".encode())
+    return re.compile(rf"(?:{line}[\r\n]++)*+(?:{line}\Z)?".encode())
 
 
-def _header(source: Source, delimiter: str) -> list[str]:
-    whole = source.head[: source.head.rfind(b"\n") + 1] or source.head
+def _open_cell(delimiter: str) -> re.Pattern[bytes]:
+    """Return a pattern of a row up to a quoted cell that has no end yet."""
+    mark = re.escape(delimiter)
+    cell = rf'(?:"(?:[^"]|"")*+"|[^"{mark}\r\n][^{mark}\r\n]*+|)'
+    return re.compile(rf'(?:{cell}{mark})*+"(?:[^"]|"")*+"?\Z'.encode())
+
+
+def _whole_head(head: bytes, encoding: str) -> str:
+    """Return the whole lines at the beginning of a file, as text."""
+    decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
     try:
-        lines = io.StringIO(whole.decode("utf-8-sig"), newline="")
+        text = decoder.decode(head)
     except UnicodeDecodeError as error:
         # Where the header itself is readable the row is named later, by the reader.
-        start = whole.find(b"\n") + 1
-        if error.start < start or not start:
-            raise _not_unicode() from None
-        lines = io.StringIO(whole[:start].decode("utf-8-sig"), newline="")
+        start = head.find(b"\n") + 1
+        if encoding != "utf-8" or error.start < start or not start:
+            raise _not_unicode(encoding) from None
+        text = head[:start].decode("utf-8-sig")
+    if "\0" in text.partition("\n")[0]:
+        raise _not_unicode()  # what two bytes a letter look like where nothing says so
+    return text[: text.rfind("\n") + 1] or text
+
+
+def _header(head: str, delimiter: str) -> list[str]:
     try:
-        return next(filter(None, csv.reader(lines, delimiter=delimiter)))
+        return next(filter(None, csv.reader(io.StringIO(head, newline=""), delimiter=delimiter)))
     except (csv.Error, StopIteration):
         raise InvalidTable("one with a header line", "a first line that is none") from None
 
 
-def _csv_batches(
-    file: Any, chosen: tuple[str, ...], delimiter: str, width: int
-) -> Iterator[pa.RecordBatch]:
+def _csv_batches(file: Any, options: dict[str, Any], width: int) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     row = 1
     try:
-        for batch in arrow_csv.open_csv(file, **_options(chosen, delimiter, width)):
+        for batch in arrow_csv.open_csv(file, **options):
             yield _decoded(batch, row)
             row += batch.num_rows
     except pa.ArrowInvalid as error:
@@ -183,7 +273,9 @@ def _csv_batches(
             raise
 
 
-def _options(chosen: tuple[str, ...], delimiter: str, width: int) -> dict[str, Any]:
+def _options(
+    chosen: tuple[str, ...], delimiter: str, width: int, settings: Settings
+) -> dict[str, Any]:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -192,7 +284,7 @@ def _options(chosen: tuple[str, ...], delimiter: str, width: int) -> dict[str, A
         "read_options": arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK),
         "parse_options": arrow_csv.ParseOptions(
             delimiter=delimiter,
-            newlines_in_values=False,
+            newlines_in_values=settings.line_breaks,
             # In a table of one column an empty line is a missing answer, not a gap.
             ignore_empty_lines=width > 1,
         ),
@@ -244,7 +336,7 @@ def open_lines(source: Source) -> Opened:
                 work.add(LINE_WORK * batch.num_rows)
                 yield batch
 
-    return list(columns), None, stream
+    return list(columns), None, stream, []
 
 
 def _written_lines(file: BinaryIO, work: Work) -> Iterator[bytes]:
@@ -345,8 +437,9 @@ def _ragged(row: int, width: int) -> InvalidTable:
     )
 
 
-def _not_unicode(*, column: str | None = None, row: int | None = None) -> InvalidTable:
+def _not_unicode(
+    encoding: str = "utf-8", *, column: str | None = None, row: int | None = None
+) -> InvalidTable:
+    name = "UTF-8" if encoding == "utf-8" else encoding
     where = "" if row is None else f" in row {row}"
-    return InvalidTable(
-        "text in UTF-8", f"other bytes{where}", column=column, hint="save the table as UTF-8"
-    )
+    return InvalidTable(f"text in {name}", f"other bytes{where}", column=column, hint=_SAY_ENCODING)

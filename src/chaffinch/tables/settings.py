@@ -1,0 +1,101 @@
+"""How a table is written: what somebody said of it. What nobody said is guessed, or refused.
+
+A guess is made only where there is one reading; it is told (``Table.notes``), and what does not
+fit it later is refused by its row.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass, fields, replace
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput, InvalidTable
+
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
+ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252")
+_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_LINES_LOOKED_AT = 100
+
+
+@dataclass(frozen=True)
+class Settings:
+    r"""What is known of the way a table is written; None is for what is to be guessed.
+
+    >>> Settings(separator="tab").separator
+    '\t'
+    """
+
+    separator: str | None = None
+    """Between the cells of a line: a comma, a semicolon, a tab or a bar."""
+    encoding: str | None = None
+    line_breaks: bool = False
+    """Whether a quoted cell may go on in the next line, as in tables of remarks."""
+
+    def __post_init__(self) -> None:
+        if self.separator is not None:
+            sign = SEPARATORS.get(self.separator, self.separator)
+            if sign not in SEPARATORS.values():
+                listed = ", ".join(SEPARATORS)
+                raise InvalidInput("separator", f"one of {listed}, or its sign", self.separator)
+            object.__setattr__(self, "separator", sign)
+        if self.encoding is not None:
+            known = checks.choice("encoding", str(self.encoding).lower(), ENCODINGS)
+            object.__setattr__(self, "encoding", known)
+        if not isinstance(self.line_breaks, bool):
+            raise InvalidInput("line_breaks", "true or false", self.line_breaks)
+
+
+def joined(said: Settings, before: Settings) -> Settings:
+    """Return settings, and where they say nothing, those that were said before."""
+    usual = Settings()
+    given = {
+        one.name: getattr(said, one.name)
+        for one in fields(Settings)
+        if getattr(said, one.name) != getattr(usual, one.name)
+    }
+    return replace(before, **given)
+
+
+def encoding_of(head: bytes, settings: Settings) -> str:
+    """Return the encoding of a text: as said, by its byte order mark, or UTF-8."""
+    marked = _MARKS.get(head[:2], "utf-8")
+    return marked if settings.encoding is None else settings.encoding
+
+
+def separator_of(head: str, settings: Settings, usual: str) -> str:
+    r"""Return what stands between cells: as said, or the one sign that fits the first lines.
+
+    ``head`` is whole lines. A sign fits if it parts the first line and every other into as many
+    cells.
+
+    >>> separator_of("age;price\n30;1,5\n", Settings(), ",")
+    ';'
+    """
+    if settings.separator is not None:
+        return settings.separator
+    parting = [sign for sign in SEPARATORS.values() if len(_cells(head, sign)[0]) > 1]
+    fitting = [sign for sign in parting if len(set(map(len, _cells(head, sign)))) == 1]
+    if len(fitting) > 1:
+        names = [name for name, sign in SEPARATORS.items() if sign in fitting]
+        raise InvalidTable(
+            "one with one sign between its cells",
+            f"one that {' or '.join(names)} could part",
+            hint=f'say which: separator = "{names[0]}" under [table], or --separator {names[0]}',
+        )
+    return fitting[0] if fitting else usual if usual in parting or not parting else parting[0]
+
+
+def _cells(head: str, sign: str) -> list[list[str]]:
+    """Return the cells of the first lines, without empty lines; one line at least."""
+    rows: list[list[str]] = []
+    try:
+        for row in csv.reader(io.StringIO(head, newline=""), delimiter=sign):
+            if row:
+                rows.append(row)
+            if len(rows) == _LINES_LOOKED_AT:
+                break
+    except csv.Error:
+        pass  # a cell that is too long; the lines before it will do
+    return rows or [[]]
