@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chaffinch.planning.planner import Error, plan
     from chaffinch.privacy import Target
     from chaffinch.progress import show_progress
-    from chaffinch.questions import Bit, Choice, Flags, Number, Survey
+    from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Survey
     from chaffinch.release.documents import load_release
     from chaffinch.release.surveys import Release
     from chaffinch.shuffling.in_memory import shuffle
@@ -32,6 +32,7 @@ __all__ = [
     "Audience",
     "Bit",
     "Choice",
+    "Cross",
     "Error",
     "Flags",
     "Ledger",
@@ -62,6 +63,7 @@ _NAMES = {
     "Audience": "planning.audiences.audience",
     "Bit": "questions",
     "Choice": "questions",
+    "Cross": "questions",
     "Error": "planning.planner",
     "Flags": "questions",
     "Ledger": "ledger",

@@ -7,11 +7,12 @@ of its own, or ``"refuse"`` where a gap means that the table is wrong.
 
 from __future__ import annotations
 
+import itertools
 import math
 import numbers
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -25,7 +26,10 @@ _MISSING = "(missing)"
 """The label of a missing answer that is counted as a value of its own."""
 COUNT = "count"
 REFUSE = "refuse"
-_MOST_VALUES = 10**6
+MOST_VALUES = 10**6
+MOST_LEVELS = 1000
+BETWEEN = " × "
+"""What stands between the names of crossed questions, and of their answers."""
 _MOST_FLAGS = 64
 _MOST_LABEL = 200
 LARGEST_VALUE = 10**15
@@ -113,7 +117,7 @@ class Choice:
         object.__setattr__(self, "values", _values(values))
         object.__setattr__(self, "missing", _whole_name(missing))
         object.__setattr__(self, "unknown", _whole_name(unknown))
-        _size("values", len(self.values) + (missing == COUNT), _MOST_VALUES)
+        _size("values", len(self.values) + (missing == COUNT), MOST_VALUES)
         for parameter, name in (("missing answer", missing), ("unknown answer", unknown)):
             listed = name in (None, COUNT, REFUSE) if parameter[0] == "m" else name is None
             if not (listed or self.place(name) is not None):
@@ -299,20 +303,165 @@ class Flags:
         return frozenset(self.names)
 
 
-Question = Bit | Choice | Number | Flags
+@dataclass(frozen=True)
+class Cross:
+    """Several questions as one choice: every way in which they can be answered together.
+
+    Replacing one person may change all their answers at once, so the pairs are protected as one
+    answer is. The last question may be a Number: its mean is then told for every group that the
+    others make. Devices round it by chance to one of so many ``levels``, which does not move the
+    mean; without a number of levels the planner chooses one.
+
+    >>> cross = Cross({"carrier": Choice(["AA", "UA"], missing="refuse"), "delayed": Bit()})
+    >>> cross.labels
+    ('AA × no', 'AA × yes', 'UA × no', 'UA × yes')
+    >>> cross.number({"carrier": "UA", "delayed": True})
+    3
+    """
+
+    questions: Mapping[str, Bit | Choice | Number]
+    levels: int | None = None
+
+    kind: ClassVar[str] = "cross"
+    shape: ClassVar[_Shape] = "choice"
+
+    def __post_init__(self) -> None:
+        given: object = self.questions
+        if not (isinstance(given, Mapping) and len(given) > 1):
+            rule = "a mapping from two or more names to questions"
+            raise InvalidInput("crossed questions", rule, self.questions)
+        object.__setattr__(self, "questions", dict(self.questions))
+        *firsts, last = self.questions
+        for name, question in self.questions.items():
+            label("name of a question", name)
+            if not isinstance(question, (Bit, Choice) + (Number,) * (name == last)):
+                rule = "a Bit or a Choice, or a Number that stands last"
+                raise InvalidInput(f"crossed question {name!r}", rule, question.kind)
+        if self.measure is None and self.levels is not None:
+            raise InvalidInput("number of levels", "given with a Number only", self.levels)
+        if self.measure is not None and self.measure.quantiles:
+            rule = "about the mean, without quantiles"
+            raise InvalidInput(f"crossed question {last!r}", rule, "quantiles")
+        if self.levels is not None:
+            checks.whole("number of levels", self.levels, least=2, most=MOST_LEVELS)
+        self._check_size(firsts)
+
+    def _check_size(self, firsts: Sequence[str]) -> None:
+        # A number that has no levels yet takes two of them at least.
+        sizes = [len(labels_of(self.questions[name])) for name in firsts]
+        sizes.append(2 if self.measure and not self.levels else len(self.axes[-1]))
+        if math.prod(sizes) > MOST_VALUES:
+            names = " × ".join(repr(name) for name in self.questions)
+            shown = " × ".join(map(str, sizes))
+            raise InvalidInput(
+                f"number of cells of {names}",
+                f"at most {MOST_VALUES}",
+                f"{shown} = {math.prod(sizes)}",
+                hint="list fewer values, or name one in `unknown` that stands for the rest",
+            )
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.questions.items()), self.levels))
+
+    @property
+    def measure(self) -> Number | None:
+        """Return the last question if it is about a number."""
+        last = list(self.questions.values())[-1]
+        return last if isinstance(last, Number) else None
+
+    @property
+    def groups(self) -> int:
+        """Return how many groups all questions but the last make."""
+        return math.prod(len(labels_of(one)) for one in list(self.questions.values())[:-1])
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """Return where each level of the number lies between its bounds, from 0 to 1."""
+        if self.levels is None:
+            raise InvalidInput("number of levels", "chosen before anything is counted", None)
+        return tuple(level / (self.levels - 1) for level in range(self.levels))
+
+    @cached_property
+    def axes(self) -> tuple[tuple[str, ...], ...]:
+        """Return the names of the answers to each question."""
+        axes = [labels_of(one) for one in self.questions.values() if not isinstance(one, Number)]
+        if self.measure is not None:
+            number = self.measure
+            width = number.high - number.low
+            names = tuple(f"{number.low + score * width:.6g}" for score in self.scores)
+            axes.append(names + (_MISSING,) * (number.missing == COUNT))
+        return tuple(axes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Return in how many ways each question is answered."""
+        return tuple(map(len, self.axes))
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Return a name for every cell, the answers to the last question side by side."""
+        return tuple(BETWEEN.join(names) for names in itertools.product(*self.axes))
+
+    def number(self, answer: object) -> int | float:
+        """Return the number of a cell, with a number the place between two of its levels."""
+        if not isinstance(answer, Mapping) or set(answer) != set(self.questions):
+            listed = ", ".join(map(repr, self.questions))
+            raise InvalidAnswer(f"a mapping from {listed} to answers")
+        found: int | float = 0
+        for (name, question), size in zip(self.questions.items(), self.sizes, strict=True):
+            given = answer[name]
+            own = self.height(given) if isinstance(question, Number) else question.number(given)
+            found = found * size + own
+        return found
+
+    def height(self, answer: object) -> float:
+        """Return how many levels a number is above the lowest; a gap that counts is above all."""
+        if self.measure is None or self.levels is None:
+            raise InvalidInput("number of levels", "chosen before anything is sent", self.levels)
+        if self.measure.missing == COUNT and is_missing(answer):
+            return float(self.levels)
+        return self.measure.share(answer) * (self.levels - 1)
+
+
+Question = Bit | Choice | Number | Flags | Cross
+QUESTIONS = (Bit, Choice, Number, Flags, Cross)
+
+
+def labels_of(question: Bit | Choice | Number) -> tuple[str, ...]:
+    """Return the names of the answers to a question that has named ones."""
+    if isinstance(question, Number):
+        raise InvalidInput("question", "one with named answers", question.kind)
+    return question.labels
+
+
+def asked_apart(questions: Mapping[str, Question]) -> dict[str, Bit | Choice | Number | Flags]:
+    """Return the questions that people answer, those of a cross one by one."""
+    apart: dict[str, Bit | Choice | Number | Flags] = {}
+    for name, question in questions.items():
+        apart |= question.questions if isinstance(question, Cross) else {name: question}
+    return apart
 
 
 @dataclass(frozen=True)
 class Survey:
     """Several questions asked of the same people together.
 
+    ``cross`` lists names of questions that are planned as one (or several such lists), ``by``
+    says by which question another is told: ``by={"delay": "airport"}``. The group is then as
+    private as the answer.
+
     >>> survey = Survey({"browser": Choice(["a", "b"]), "dark mode": Bit()})
     >>> list(survey.questions)
     ['browser', 'dark mode']
+    >>> crossed = Survey(survey.questions, cross=["browser", "dark mode"])
+    >>> list(crossed.planned)
+    ['browser × dark mode']
     """
 
     questions: Mapping[str, Question]
     title: str = field(default="")
+    cross: Sequence[str] | Sequence[Sequence[str]] = ()
+    by: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         given: object = self.questions
@@ -320,10 +469,57 @@ class Survey:
             raise InvalidInput("questions", "a mapping from names to questions", self.questions)
         for name, question in self.questions.items():
             label("name of a question", name)
-            if not isinstance(question, (Bit, Choice, Number, Flags)):
-                raise InvalidInput(f"question {name!r}", "a Bit, Choice, Number or Flags", question)
+            if not isinstance(question, QUESTIONS):
+                rule = "a Bit, Choice, Number, Flags or Cross"
+                raise InvalidInput(f"question {name!r}", rule, question)
         _size("questions", len(self.questions), 100, least=1)
         label("title", self.title, empty=True)
+        _ = self.planned
+
+    @cached_property
+    def planned(self) -> Mapping[str, Question]:
+        """Return what is planned: each question, or the cross that it is a part of, once."""
+        crossed = self._crossed
+        within = {name for one in crossed.values() for name in one.questions}
+        planned: dict[str, Question] = {}
+        for name, question in self.questions.items():
+            starting = {
+                one for one, cross in crossed.items() if next(iter(cross.questions)) == name
+            }
+            planned |= {one: cross for one, cross in crossed.items() if one in starting}
+            if name not in within:
+                planned[name] = question
+        return planned
+
+    def is_planned_as(self, questions: Mapping[str, Question]) -> bool:
+        """Return whether a plan asks this; levels are a planner's choice unless they were given."""
+
+        def without_levels(name: str, one: Question) -> Question:
+            own = self.planned.get(name)
+            free = isinstance(own, Cross) and own.levels is None
+            return replace(one, levels=None) if isinstance(one, Cross) and free else one
+
+        found = {name: without_levels(name, one) for name, one in questions.items()}
+        return found == dict(self.planned)
+
+    @property
+    def _crossed(self) -> dict[str, Cross]:
+        flat = all(isinstance(one, str) for one in self.cross)
+        lists: Sequence[Any] = [self.cross] if self.cross and flat else self.cross
+        found = {BETWEEN.join(names): self._cross_of("cross", names) for names in lists}
+        for name, group in self.by.items():
+            found[f"{name} by {group}"] = self._cross_of("by", (group, name))
+        if taken := set(found) & set(self.questions):
+            raise InvalidInput("names of questions", "other than those of a cross", sorted(taken))
+        return found
+
+    def _cross_of(self, parameter: str, names: Sequence[object]) -> Cross:
+        listed = list(names) if not isinstance(names, str) else [names]
+        known = [name for name in listed if name in self.questions]
+        if len(listed) < 2 or len(known) < len(listed) or len(set(known)) < len(known):
+            rule = "made of names of two or more questions, all different"
+            raise InvalidInput(parameter, rule, listed)
+        return Cross({str(name): self.questions[str(name)] for name in known})  # type: ignore[misc]
 
 
 def is_missing(answer: object) -> bool:

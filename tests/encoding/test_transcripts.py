@@ -19,7 +19,7 @@ from chaffinch.analysis.tally import tally
 from chaffinch.encoding.device import encode_with
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
-from chaffinch.questions import Bit, Choice, Flags, Number, Question
+from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.shuffling.in_memory import shuffle
 from chaffinch.wire.messages import EMPTY
 
@@ -120,6 +120,7 @@ def worst(
 
 QUARTERS = [k << 62 for k in range(4)]
 PAIRS = [(k << 62) + r for k in range(4) for r in range(2)]
+FOURS = [(k << 62) + r for k in range(4) for r in range(4)]
 CASES: dict[str, tuple[Question, Protocol, list[object], list[int], int]] = {
     "bit": (Bit(), Flips(QUARTER), [True, False], QUARTERS, 4),
     "copies": (Bit(), Flips(QUARTER, 2), [True, False], QUARTERS, 3),
@@ -145,6 +146,21 @@ CASES: dict[str, tuple[Question, Protocol, list[object], list[int], int]] = {
         FlippedDecoys(QUARTER, 1, 2),
         ["a", "b"],
         PAIRS,
+        2,
+    ),
+    "cross": (
+        Cross({"a": Bit(), "b": Bit()}),
+        Flips(QUARTER, 1, 4),
+        [{"a": a, "b": b} for a in (False, True) for b in (False, True)],
+        QUARTERS,
+        2,
+    ),
+    "number by group": (
+        Cross({"group": Bit(), "x": Number(0, 1)}, levels=2),
+        Decoys(1, Fraction(1, 2)),
+        # A quarter is rounded up with one word of four.
+        [{"group": group, "x": x} for group in (False, True) for x in (0, 0.25, 1)],
+        FOURS,
         2,
     ),
     "number, total": (

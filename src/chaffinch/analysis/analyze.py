@@ -9,6 +9,7 @@ import numpy as np
 
 from chaffinch import checks
 from chaffinch.analysis import adjust
+from chaffinch.analysis.crossed import crossed_answer
 from chaffinch.analysis.intervals import intervals, simultaneous
 from chaffinch.analysis.numbers import Scale, mean, survival
 from chaffinch.analysis.tally import check_tally, tally
@@ -17,6 +18,7 @@ from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.planning.plan import Part, Plan, require_plan
 from chaffinch.protocols.base import Reading, number_question
 from chaffinch.protocols.noise import Floats
+from chaffinch.questions import Cross
 from chaffinch.release.surveys import Answer, Release, Summary
 from chaffinch.release.treatment import CONSERVATIVE_MEAN, treatment_notes
 from chaffinch.wire.messages import Shuffled, Tally
@@ -124,6 +126,12 @@ def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
     notes = treatment_notes(part.question) + moved
     if reading.lowered:
         notes.append("Some codes were sent more often than honest reports can; they were lowered.")
+    crossed = None
+    if isinstance(part.question, Cross):
+        joint = part.protocol.joint(part.question, reading.tallies, found.reports)
+        raw = noise.estimate(counts, found.reports)
+        crossed = crossed_answer(part.question, joint, raw, found.reports, asked.level)
+        notes.extend(crossed.unknown_notes())
     return Answer(
         question=part.name,
         labels=part.labels,
@@ -135,6 +143,7 @@ def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
         low_together=low_all.astype(np.float64),
         high_together=high_all.astype(np.float64),
         notes=tuple(notes),
+        crossed=crossed,
     )
 
 

@@ -169,11 +169,13 @@ class _Unplanned(Collection):
 
 def open_collection(path: Path, plan: Path | None, output: Output) -> Collection:
     """Return what a survey file or a plan file asks, with the plan if there is one."""
+    from chaffinch.questions import asked_apart
+
     if path.suffix.lower() == ".json":
         if plan is not None:
             raise InvalidInput("plan", "given once", paths.Plainly("two plan files"))
         found = paths.open_plan(path, output)
-        return _Planned(found.questions, found.reports, {}, None, found)
+        return _Planned(found.asked, found.reports, {}, None, found)
     survey = paths.open_survey(path)
     if plan is not None:
         found = paths.open_plan(plan, output)
@@ -184,9 +186,10 @@ def open_collection(path: Path, plan: Path | None, output: Output) -> Collection
                 paths.Plainly("one for something else"),
                 hint="plan the survey again with `chaffinch plan`, or leave out --plan",
             )
-        return _Planned(found.questions, found.reports, survey.columns, survey.table, found)
+        return _Planned(found.asked, found.reports, survey.columns, survey.table, found)
     reports = math.ceil(survey.users / Fraction(survey.honest))
-    return _Unplanned(survey.survey.questions, reports, survey.columns, survey.table, survey)
+    asked = asked_apart(survey.survey.questions)
+    return _Unplanned(asked, reports, survey.columns, survey.table, survey)
 
 
 def _kept_plan(out: Path, survey: SurveyFile, *, anyway: bool) -> Plan | None:
@@ -207,7 +210,7 @@ def _answers(plan: Plan, survey: SurveyFile) -> bool:
     """Return whether a plan asks what a survey does, of as many, and promises no less."""
     target = survey.target
     return (
-        plan.questions == dict(survey.survey.questions)
+        survey.survey.is_planned_as(plan.questions)
         and (plan.users, plan.rounds) == (survey.users, survey.rounds)
         and (target is None or (plan.epsilon <= target.epsilon and plan.delta <= target.delta))
     )

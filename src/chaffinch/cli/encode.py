@@ -43,7 +43,7 @@ def encode(
 
     target = paths.message_target(out, as_json=output.json, inputs=[plan, data])
     found = paths.open_plan(plan, output)
-    names = [part.name for part in found.parts]
+    names = list(found.asked)
     named = paths.answer_columns(names, where.column, where.map or [])
     table = where.open(data, output)
     with paths.explaining_columns(names, named), output.counting("encoding", "reports") as tell:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from chaffinch.encoding.device import prepare_answer
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.planning.plan import Plan, require_plan
-from chaffinch.questions import Choice, Flags, Question
+from chaffinch.protocols.base import settle_levels
+from chaffinch.questions import Choice, Cross, Flags, Question, asked_apart
 from chaffinch.sampling import Words, secure_words
 from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers
 from chaffinch.tables.faults import all_faults
@@ -103,22 +104,25 @@ def find_columns(
             "columns", "a mapping from questions to columns", columns, hint="{'question': 'column'}"
         )
     given = dict(columns or {})
-    names = list(questions)
+    names = list(asked_apart(questions))
     if not set(given) <= set(names):
         raise InvalidInput("columns", f"given for questions of the plan ({names})", list(given))
     if len(names) == 1 and not given and len(table.columns) == 1:
         return (_sole_column(names[0], questions[names[0]], table),)
-    return tuple(
-        _columns_for(name, question, table, given.get(name)) for name, question in questions.items()
-    )
+    return tuple(_columns_for(name, question, table, given) for name, question in questions.items())
 
 
-def _columns_for(name: str, question: Question, table: Table, given: str | None) -> AnswerColumns:
-    """Return where one question is answered: in the column that is given, or one of its name."""
-    alone = given is None and name not in table.columns
+def _columns_for(
+    name: str, question: Question, table: Table, given: Mapping[str, str]
+) -> AnswerColumns:
+    """Return where one question is answered: in the columns that are given, or of its names."""
+    if isinstance(question, Cross):
+        parts = tuple(question.questions)
+        return AnswerColumns(question, tuple(given.get(one, one) for one in parts), name, parts)
+    alone = name not in given and name not in table.columns
     if alone and isinstance(question, Flags) and set(question.names) <= set(table.columns):
-        return AnswerColumns(question, question.names, name, apart=True)
-    column = name if given is None else given
+        return AnswerColumns(question, question.names, name, question.names)
+    column = given.get(name, name)
     return AnswerColumns(question, (column,), column)
 
 
@@ -128,7 +132,7 @@ def _sole_column(asked: str, question: Question, table: Table) -> AnswerColumns:
     if name == COLUMN and asked != COLUMN:
         raise InvalidTable("one of answers", "messages that were encoded already")
     if isinstance(question, Flags) and question.names == (name,):
-        return AnswerColumns(question, (name,), name, apart=True)
+        return AnswerColumns(question, (name,), name, (name,))
     if table.named_by_first_line and _is_answer(question, name):
         raise InvalidTable(
             "one with a name in its first line",
@@ -153,7 +157,8 @@ def encode_numbers(plan: Plan, numbers: list[NDArray[Any]], count: int, words: W
     """Return the reports of answers that are already numbers, drawn from given words."""
     codes, rows = [], []
     for part, first, answers in zip(plan.parts, plan.offsets, numbers, strict=True):
-        coded = part.protocol.encode_many(part.question, answers, words)
+        settled = settle_levels(part.question, answers, words)
+        coded = part.protocol.encode_many(part.question, settled, words)
         codes.append(coded.codes + np.uint32(first) if first else coded.codes)
         if coded.rows is not None:
             rows.append(Rows(first, coded.rows.bits, coded.rows.packed))

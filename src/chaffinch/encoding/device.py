@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from chaffinch.errors import InvalidAnswer, InvalidInput
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.privacy import Target
-from chaffinch.questions import Flags, Number, Question
+from chaffinch.protocols.base import settle_levels
+from chaffinch.questions import Cross, Flags, Number, Question
 from chaffinch.sampling import Words, secure_words
 from chaffinch.wire.messages import EMPTY, Origin, Report
 
@@ -57,7 +60,10 @@ def encode_with(
     answers = _answers(answer, plan)
     found: list[int] = []
     for part, first, given in zip(plan.parts, plan.offsets, answers, strict=True):
-        codes = part.protocol.encode_one(part.question, prepare_answer(part.question, given), words)
+        prepared = prepare_answer(part.question, given)
+        if isinstance(part.question, Cross):
+            (prepared,) = settle_levels(part.question, np.array([prepared]), words)
+        codes = part.protocol.encode_one(part.question, prepared, words)
         found.extend((codes + first).tolist())
     # Sorted: which message came from the answer and which from chance must not show.
     found.sort()
@@ -79,13 +85,18 @@ def _answers(answer: object, plan: Plan) -> list[object]:
         return [answer]
     if not isinstance(answer, Mapping):
         raise InvalidAnswer("a mapping from the names of the questions to answers")
-    names = {part.name for part in plan.parts}
+    names = set(plan.asked)
     if len(plan.parts) == 1 and not names >= set(answer):
         return [answer]  # A mapping is one of the forms an answer about flags may take.
     if names != set(answer):
         # Silence must be meant: a forgotten name would count as a missing answer.
-        listed = ", ".join(repr(part.name) for part in plan.parts)
+        listed = ", ".join(map(repr, plan.asked))
         raise InvalidInput(
             "names of the questions", f"exactly {listed} (None for a missing answer)", list(answer)
         )
-    return [answer[part.name] for part in plan.parts]
+    return [
+        {name: answer[name] for name in part.question.questions}
+        if isinstance(part.question, Cross)
+        else answer[part.name]
+        for part in plan.parts
+    ]

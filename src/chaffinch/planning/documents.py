@@ -13,7 +13,7 @@ from pydantic import Field
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols import PROTOCOLS
 from chaffinch.protocols.base import ProtocolModel
-from chaffinch.questions import LARGEST_VALUE, Bit, Choice, Flags, Number, Question
+from chaffinch.questions import LARGEST_VALUE, Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.wire.documents import Exact, RealNumber, RealText, Strict, real_text
 
 PLAN_FORMAT = "chaffinch/plan@1"
@@ -86,8 +86,28 @@ class FlagsModel(Strict):
         return Flags(self.names, missing=self.missing)
 
 
+class CrossedModel(Strict):
+    """One of the questions of a cross."""
+
+    name: str
+    question: Annotated[BitModel | ChoiceModel | NumberModel, Field(discriminator="kind")]
+
+
+class CrossModel(Strict):
+    """Questions planned as one choice; a number among them, the last, has so many levels."""
+
+    kind: Literal["cross"]
+    questions: Annotated[list[CrossedModel], Field(min_length=2)]
+    levels: int | None = None
+
+    def build(self) -> Question:
+        """Return the question."""
+        named: dict[str, Any] = {one.name: one.question.build() for one in self.questions}
+        return Cross(named, self.levels)
+
+
 QuestionModel = Annotated[
-    BitModel | ChoiceModel | NumberModel | FlagsModel, Field(discriminator="kind")
+    BitModel | ChoiceModel | NumberModel | FlagsModel | CrossModel, Field(discriminator="kind")
 ]
 
 
@@ -178,6 +198,13 @@ def guarantee_document(promise: Guarantee) -> dict[str, str]:
 
 def question_document(question: Question) -> dict[str, Any]:
     """Return a question as it stands in a file, with nothing left to a default."""
+    if isinstance(question, Cross):
+        crossed = [
+            {"name": name, "question": question_document(one)}
+            for name, one in question.questions.items()
+        ]
+        levels = {} if question.levels is None else {"levels": question.levels}
+        return {"kind": question.kind, "questions": crossed} | levels
     document: dict[str, Any] = {"kind": question.kind, "missing": question.missing}
     if isinstance(question, Choice):
         values = question.values

@@ -6,7 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from chaffinch.planning.baselines import central_error
+from chaffinch.planning.levels import group_error
 from chaffinch.privacy.guarantee import promised
+from chaffinch.questions import Cross
 from chaffinch.rounding import rounded_up
 
 if TYPE_CHECKING:
@@ -85,7 +87,7 @@ MOST_LOCAL = 4.0
 
 
 def _promise(plan: Plan) -> str:
-    answers = "one answer" if len(plan.parts) == 1 else f"all {len(plan.parts)} answers"
+    answers = "one answer" if len(plan.asked) == 1 else f"all {len(plan.asked)} answers"
     rounds = f", in all {plan.rounds} rounds together" if plan.rounds > 1 else ""
     return (
         f"Protected is {answers} of one person{rounds}: changing it (neighbours: "
@@ -143,9 +145,32 @@ def _sending(plan: Plan, part: Part) -> str:
         useless = " Beware: that is a large part of the crowd; the answer will say little."
     filled = "; how many are filled follows the noise, never the answer" if part.varies else ""
     return (
-        f"{part.name}: {part.protocol.sentence()}; a report has {slots} for it{filled}. "
+        f"{part.name}: {_crossing(plan, part)}{part.protocol.sentence()}; a report has {slots} "
+        f"for it{filled}. "
         f"With {plan.reports} reports {exact}. {_influence(plan, part)}{useless}"
     )
+
+
+def _crossing(plan: Plan, part: Part) -> str:
+    """Return what is sent together, and what that protects, of a crossed question."""
+    question = part.question
+    if not isinstance(question, Cross):
+        return ""
+    cells = math.prod(question.sizes)
+    names = " and ".join(question.questions)
+    told = (
+        f"{names} are sent together, as one of {cells:,} cells, so that all of it is protected at "
+        "once: whoever is replaced may change every answer and move from one group to another. "
+    )
+    if question.measure is not None:
+        people, levels = plan.reports / question.groups, len(question.scores)
+        error = group_error(part.standard_error(plan.reports), people, levels)
+        told += (
+            f"The number is rounded by chance to one of {levels} levels, which moves no mean; the "
+            f"mean of a group of {people:,.0f} people has a standard error of about {error:.3g} "
+            "of the range. "
+        )
+    return f"{told}On the device "
 
 
 def _centre(plan: Plan, part: Part) -> str:

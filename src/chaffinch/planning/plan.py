@@ -24,7 +24,7 @@ from chaffinch.planning.explanation import explain, useless_error, useless_promi
 from chaffinch.privacy.covers import proven_delta
 from chaffinch.protocols import Protocol
 from chaffinch.protocols.flipped_records import cut_chance
-from chaffinch.questions import Bit, Choice, Flags, Number, Question, label
+from chaffinch.questions import QUESTIONS, Question, asked_apart, label
 from chaffinch.storage.files import read_small
 from chaffinch.text_tables import html_table
 from chaffinch.wire.documents import (
@@ -59,8 +59,8 @@ class Part:
 
     def __post_init__(self) -> None:
         label("name of a question", self.name)
-        if not isinstance(self.question, (Bit, Choice, Number, Flags)):
-            raise InvalidInput("question", "a Bit, Choice, Number or Flags", self.question)
+        if not isinstance(self.question, QUESTIONS):
+            raise InvalidInput("question", "a Bit, Choice, Number, Flags or Cross", self.question)
         self.protocol.check(self.question)
 
     @cached_property
@@ -184,6 +184,11 @@ class Plan:
     def questions(self) -> dict[str, Question]:
         """Return what is asked, by name."""
         return {part.name: part.question for part in self.parts}
+
+    @property
+    def asked(self) -> dict[str, Question]:
+        """Return what people answer, by name: crossed questions one by one."""
+        return dict(asked_apart(self.questions))
 
     def part(self, name: str | None = None) -> Part:
         """Return the part of that name, or the only one."""

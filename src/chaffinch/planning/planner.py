@@ -24,11 +24,12 @@ from chaffinch.planning.candidates import (
     tuned_parts,
 )
 from chaffinch.planning.explanation import useless_promise
+from chaffinch.planning.levels import count_error, with_levels
 from chaffinch.planning.plan import HONEST_SHARES, Plan, total_of
 from chaffinch.privacy import Target
 from chaffinch.protocols import Variant
 from chaffinch.protocols.tuning import gaussian_mu
-from chaffinch.questions import Bit, Choice, Flags, Number, Question, Survey
+from chaffinch.questions import QUESTIONS, Question, Survey
 from chaffinch.rounding import rounded_up
 
 MOST_MESSAGES = 64
@@ -110,9 +111,11 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
             raise InvalidInput("epsilon", "above 0", 0.0, hint="0 leaves no answer at all")
         checks.real("delta of the target", target.delta, least=1e-300, most=_LARGEST_DELTA)
         _refuse_useless(useless_promise(*promise), anyway=anyway)
+        task = with_levels(task, count_error(task, promise))
         found = _meeting_target(task, promise, tell)
     else:
         allowed = default_delta(task.users) if delta is None else checks.delta(delta)
+        task = with_levels(task, _error(error).standard_error(task.reports))
         found = _meeting_error(task, _error(error), allowed, tell)
     within = [one for one in found if not one.ruled_out and one.crowd > 1]
     if not within and task.users == 1:
@@ -152,11 +155,11 @@ def _task(
     question: Question | Survey, users: int, rounds: int, max_messages: int, honest: float
 ) -> Task:
     if isinstance(question, Survey):
-        questions = tuple(question.questions.items())
-    elif isinstance(question, (Bit, Choice, Number, Flags)):
+        questions = tuple(question.planned.items())
+    elif isinstance(question, QUESTIONS):
         questions = (("answer", question),)
     else:
-        raise InvalidInput("question", "a Bit, Choice, Number, Flags or Survey", question)
+        raise InvalidInput("question", "a Bit, Choice, Number, Flags, Cross or Survey", question)
     crowd = checks.whole("number of users", users, least=1)
     share = Fraction(checks.real("honest share", honest, least=1e-3, most=1.0))
     return Task(

@@ -85,21 +85,27 @@ clip = true             # move numbers beyond the bounds to the nearest bound
 # [questions.settings]
 # kind = "flags"        # several yes/no answers: one cell, joined by ";", or a column for each
 # names = ["dark mode", "large text"]
+
+# Questions together: in [questions.reading], by = "browser" tells the mean for every browser, as
+# private as the answer itself. Above all questions, cross = ["browser", "member"] tells the pairs.
 """
 
 
 class _Bit(BitModel):
     column: str | None = None
+    by: str | None = None
 
 
 class _Choice(ChoiceModel):
     values: list[str] | Range = Field(default_factory=list)
     values_file: str | None = None
     column: str | None = None
+    by: str | None = None
 
 
 class _Number(NumberModel):
     column: str | None = None
+    by: str | None = None
 
 
 class _Flags(FlagsModel):
@@ -140,6 +146,7 @@ class _File(Strict):
     influence: Annotated[float, Field(gt=0)] | None = None
     anyway: bool = False
     table: _Table = Field(default_factory=_Table)
+    cross: list[str] | list[list[str]] = Field(default_factory=list)
     questions: Annotated[dict[str, Any], Field(min_length=1)]
 
 
@@ -210,7 +217,7 @@ def survey_from(
     except (ValueError, RecursionError) as fault:
         raise InvalidFile(f"file {name}", "TOML", [str(fault)], hint=_HINT) from None
     faults: list[str] = []
-    questions, columns = _questions(document.get("questions"), folder or Path(), faults)
+    questions, entries = _questions(document.get("questions"), folder or Path(), faults)
     try:
         head = _File.model_validate(document)
     except ValidationError as fault:
@@ -219,7 +226,7 @@ def survey_from(
     found = None
     if not faults:
         try:
-            found = _built(head, questions, columns)
+            found = _built(head, questions, entries)
         except ChaffinchError as fault:
             faults.append(fault.message)
     faults.extend(_wishes(head))
@@ -245,23 +252,22 @@ def share_of(value: float | str) -> float:
 
 def _questions(
     given: Any, folder: Path, faults: list[str]
-) -> tuple[dict[str, Question], dict[str, str]]:
+) -> tuple[dict[str, Question], dict[str, _Entry]]:
     questions: dict[str, Question] = {}
-    columns: dict[str, str] = {}
+    entries: dict[str, _Entry] = {}
     for name, entry in given.items() if isinstance(given, dict) else ():
         place = f"questions.{name}"
         kind = entry.get("kind") if isinstance(entry, dict) else None
         try:
             model = _QUESTION.validate_python(entry)
-            if model.column is not None:
-                columns[name] = model.column
+            entries[name] = model
             questions[name] = _filled(model, folder).build()
         except ValidationError as fault:
             known = _ENTRIES.get(kind) if isinstance(kind, str) else None
             faults.extend(_told(fault, known, place=place, tag=kind))
         except ChaffinchError as fault:
             faults.append(f"{place}: {fault.message}")
-    return questions, columns
+    return questions, entries
 
 
 def _filled(model: _Entry, folder: Path) -> _Entry:
@@ -298,14 +304,15 @@ def _wishes(head: _File) -> list[str]:
     return faults
 
 
-def _built(head: _File, questions: dict[str, Question], columns: dict[str, str]) -> SurveyFile:
+def _built(head: _File, questions: dict[str, Question], entries: dict[str, _Entry]) -> SurveyFile:
+    by = {name: one.by for name, one in entries.items() if not isinstance(one, _Flags) and one.by}
     target = error = None
     if head.epsilon is not None:
         target = Target(head.epsilon, head.delta or default_delta(head.users))
     elif head.error is not None:
         error = Error(share_of(head.error), share_of(head.confidence or 0.95))
     return SurveyFile(
-        survey=Survey(questions, head.title),
+        survey=Survey(questions, head.title, head.cross, by),
         users=head.users,
         target=target,
         error=error,
@@ -316,7 +323,7 @@ def _built(head: _File, questions: dict[str, Question], columns: dict[str, str])
         local_epsilon=math.inf if head.local_epsilon == "none" else head.local_epsilon,
         influence=head.influence,
         anyway=head.anyway,
-        columns=columns,
+        columns={name: one.column for name, one in entries.items() if one.column is not None},
         table=Settings(**head.table.model_dump()),
     )
 

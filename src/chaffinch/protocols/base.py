@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from chaffinch import checks, privacy
 from chaffinch.errors import InvalidInput
+from chaffinch.protocols.joint import JointNoise
 from chaffinch.protocols.likelihoods import Likelihood, TallyLikelihood
 from chaffinch.protocols.noise import (
     Draws,
@@ -31,7 +32,7 @@ from chaffinch.protocols.noise import (
     TallyNoise,
     Truth,
 )
-from chaffinch.questions import Bit, Choice, Flags, Number, Question
+from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.sampling import Words
 from chaffinch.wire.batches import Codes, Counts
 from chaffinch.wire.documents import Strict, exact_text
@@ -217,6 +218,10 @@ class Protocol(ABC):
         most = noise.largest(reports)
         return Reading(np.minimum(counts, most), noise, bool((counts > most).any()))
 
+    def joint(self, question: Question, counts: Counts, reports: int) -> JointNoise:  # noqa: ARG002
+        """Return how the tallies of a choice scatter together, given the counts of all codes."""
+        raise InvalidInput("protocol", "one for choices", self.kind)
+
     def likelihood(self, question: Question, held: int, people: int) -> Likelihood:
         """Return what a label's codes tell of one more than ``held`` people who hold it.
 
@@ -327,16 +332,27 @@ def numerator(chance: Fraction) -> int:
 
 def round_by_chance(shares: NDArray[Any], steps: int, words: Words) -> NDArray[np.int64]:
     """Return shares·steps as whole numbers: the one below, or by chance the next, a word each."""
-    height = shares * steps
-    full = np.minimum(height.astype(np.int64), steps)
-    # A float just below 1 times 2⁶⁴ may round to 2⁶⁴, which no 64-bit word holds.
-    chance = np.minimum((height - full) * float(GRAIN), np.nextafter(float(GRAIN), 0.0))
     # Where all steps are full no share is left for one more.
-    return np.asarray(full + (words.take(len(shares)) < chance.astype(np.uint64)))
+    return round_heights(np.minimum(shares * steps, steps), words)
+
+
+def round_heights(heights: NDArray[Any], words: Words) -> NDArray[np.int64]:
+    """Return the whole number below each height, or by chance the next: their mean is kept."""
+    full = heights.astype(np.int64)
+    # A float just below 1 times 2⁶⁴ may round to 2⁶⁴, which no 64-bit word holds.
+    chance = np.minimum((heights - full) * float(GRAIN), np.nextafter(float(GRAIN), 0.0))
+    return np.asarray(full + (words.take(len(heights)) < chance.astype(np.uint64)))
+
+
+def settle_levels(question: Question, places: NDArray[Any], words: Words) -> NDArray[Any]:
+    """Return answers with a number in a cross moved to one of its levels, a word for each."""
+    if isinstance(question, Cross) and question.levels is not None:
+        return round_heights(places, words)
+    return places
 
 
 def answer_labels(question: Question) -> tuple[str, ...]:
     """Return the names of the answers to a question that has named answers."""
-    if not isinstance(question, (Bit, Choice, Flags)):
+    if not isinstance(question, (Bit, Choice, Cross, Flags)):
         raise InvalidInput("question", "one with named answers", question.kind)
     return question.labels

@@ -26,6 +26,7 @@ from chaffinch.protocols.base import (
     numerator,
 )
 from chaffinch.protocols.flipped_records import flip_values, overflow, slots_for
+from chaffinch.protocols.joint import FlippedTogether
 from chaffinch.protocols.noise import (
     Draws,
     Noise,
@@ -132,6 +133,11 @@ class FlippedDecoys(Protocol):
             rate=Fraction(1),
             values=len(answer_labels(question)),
         )
+
+    def joint(self, question: Question, counts: Counts, reports: int) -> FlippedTogether:  # noqa: ARG002
+        """Return the law of flipped bits of answers and decoys."""
+        values, flip = len(answer_labels(question)), float(self.flip_probability)
+        return FlippedTogether(flip, reports, values, reports * self.decoys)
 
     def draw_tallies(
         self, question: Question, truth: Truth, runs: int, draws: Draws, places: Places

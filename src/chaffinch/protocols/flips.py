@@ -27,6 +27,7 @@ from chaffinch.protocols.base import (
     numerator,
 )
 from chaffinch.protocols.flipped_records import flip_row, flip_values, overflow, slots_for
+from chaffinch.protocols.joint import FlippedTogether
 from chaffinch.protocols.noise import Draws, Noise, Places, Truth, flip_counts
 from chaffinch.protocols.tuning import flip_for_local, flip_for_shift
 from chaffinch.questions import Question
@@ -138,6 +139,10 @@ class Flips(Protocol):
     def noise(self, question: Question) -> Noise:  # noqa: ARG002
         """Return Bin(k·h, p) + Bin(k·(n − h), q)."""
         return Noise.flips(self.flip_probability, copies=self.copies)
+
+    def joint(self, question: Question, counts: Counts, reports: int) -> FlippedTogether:  # noqa: ARG002
+        """Return the law of independent bits."""
+        return FlippedTogether(float(self.flip_probability), reports, len(self.labels(question)))
 
     def draw_tallies(
         self, question: Question, truth: Truth, runs: int, draws: Draws, places: Places

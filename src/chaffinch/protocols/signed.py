@@ -42,6 +42,7 @@ from chaffinch.protocols.base import (
     check_chance,
     round_by_chance,
 )
+from chaffinch.protocols.joint import SignedTogether
 from chaffinch.protocols.likelihoods import DigitsLikelihood, SignedLikelihood
 from chaffinch.protocols.noise import (
     Draws,
@@ -359,6 +360,10 @@ class Signed(Protocol):
         moved = counts[..., ::2] - counts[..., 1::2]
         each = moved.reshape(*moved.shape[:-1], -1, len(self.digits))
         return Reading(each @ np.array(self.weights), self.noise(question))
+
+    def joint(self, question: Question, counts: Counts, reports: int) -> SignedTogether:  # noqa: ARG002
+        """Return the law of plus minus minus of values, each with noise of its own."""
+        return SignedTogether(float(self.ratio), reports / self.cut_for)
 
     def likelihood(self, question: Question, held: int, people: int) -> DigitsLikelihood:
         """Return what pluses and minuses tell of one more person who holds the value."""

@@ -17,6 +17,7 @@ from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
 from chaffinch.release import audiences, surveys
 from chaffinch.release.audiences import ReachRelease, ReachRow
+from chaffinch.release.crossed import Crossed, Derived
 from chaffinch.release.publication import Publication
 from chaffinch.release.surveys import Answer, Release, Summary, Together
 from chaffinch.storage.files import read_small
@@ -79,6 +80,51 @@ class QuantileModel(Strict):
     high: _Real
 
 
+class DerivedModel(Strict):
+    """A margin, or a share or a mean of a group, from the cells of a crossed question."""
+
+    kind: Literal["margin", "share", "mean"]
+    question: _Text
+    value: _Text
+    given: list[_Text]
+    estimate: _Real
+    standard_error: _Amount
+    low: _Real
+    high: _Real
+    low_together: _Real
+    high_together: _Real
+
+    def build(self) -> Derived:
+        """Return the row."""
+        return Derived(**dict(self) | {"given": tuple(self.given)})
+
+
+class AxisModel(Strict):
+    """One of the questions that are crossed, and its answers."""
+
+    question: _Text
+    values: Annotated[list[_Text], Field(min_length=1)]
+
+
+class CrossedModel(Strict):
+    """What follows from the cells of a crossed question, which are in the order of the product."""
+
+    questions: Annotated[list[AxisModel], Field(min_length=2)]
+    unit: _Text
+    derived: list[DerivedModel]
+    unknown: list[list[_Text]]
+
+    def build(self) -> Crossed:
+        """Return what follows."""
+        return Crossed(
+            questions=tuple(one.question for one in self.questions),
+            axes=tuple(tuple(one.values) for one in self.questions),
+            rows=tuple(one.build() for one in self.derived),
+            unknown=tuple(map(tuple, self.unknown)),
+            unit=self.unit,
+        )
+
+
 class AnswerModel(Strict):
     """What is said about one question; a number has also a unit, a sum and quantiles."""
 
@@ -90,6 +136,7 @@ class AnswerModel(Strict):
     unit: _Text | None = None
     sum: _Real | None = None
     quantiles: list[QuantileModel] | None = None
+    crossed: CrossedModel | None = None
 
     def build(self) -> Answer:
         """Return the answer."""
@@ -115,6 +162,7 @@ class AnswerModel(Strict):
             high_together=column("high_together"),
             notes=tuple(self.notes),
             summary=summary,
+            crossed=None if self.crossed is None else self.crossed.build(),
         )
 
 
@@ -345,13 +393,30 @@ def _survey_faults(release: Release) -> Iterator[str]:
             *zip(answer.low, answer.high, strict=True),
             *zip(answer.low_together, answer.high_together, strict=True),
             *((low, high) for _, low, _, high in quantiles),
+            *_together_spans(answer),
         ]
         if any(low > high for low, high in spans):
             yield "an interval that ends before it begins"
         if answer.summary is None and len(answer.tallies) != len(answer.labels):
             yield f"{len(answer.tallies)} tallies for {len(answer.labels)} values"
+        if answer.crossed is not None:
+            yield from _cross_faults(answer, answer.crossed)
         if answer.summary is not None:
             yield from _number_faults(answer, answer.summary, release.reports)
+
+
+def _together_spans(answer: Answer) -> Iterator[tuple[float, float]]:
+    for one in answer.crossed.rows if answer.crossed else ():
+        yield one.low, one.high
+        yield one.low_together, one.high_together
+
+
+def _cross_faults(answer: Answer, crossed: Crossed) -> Iterator[str]:
+    cells = math.prod(map(len, crossed.axes))
+    if cells != len(answer.labels):
+        yield f"{cells} cells for {len(answer.labels)} values"
+    if any(len(one.given) not in (0, len(crossed.axes) - 1) for one in crossed.rows):
+        yield "a group that is none"
 
 
 def _number_faults(answer: Answer, summary: Summary, reports: int) -> Iterator[str]:

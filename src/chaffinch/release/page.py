@@ -8,15 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
+from chaffinch.charts.axis import Axis
 from chaffinch.charts.estimates import DotFigure, estimates_chart, measured_chart
+from chaffinch.charts.heat import HeatFigure
 from chaffinch.charts.page import html_page
 from chaffinch.charts.parts import MOST_SETS, PartsFigure, parts_chart
 from chaffinch.charts.svg import escape
-from chaffinch.release.statement import Ends, Line, Pair, Section, Statement
+from chaffinch.release.statement import Ends, Grid, Line, Pair, Section, Statement
 from chaffinch.rounding import error_text, lower_text, nearest_text, percent_text, upper_text
+from chaffinch.text_tables import shorten_text
 
 _MOST_ROWS = 200
 _EXCERPT_ROWS = 10
+_LONGEST_NAME = 12
+"""Of a row or a column of a cross table, in its picture."""
 
 
 def statement_page(statement: Statement) -> str:
@@ -54,7 +59,10 @@ def _section_html(section: Section, level: float) -> Iterator[str]:
     shares = _share_chart(section)
     if shares is not None:
         yield _figure(shares, f"{section.name}-shares")
-    yield _figure(_estimate_chart(section, level), section.name)
+    if section.grid is not None:
+        yield _figure(_heat_chart(section, section.grid), section.name)
+    else:
+        yield _figure(_estimate_chart(section, level), section.name)
     yield _row_table(section, level, _MOST_ROWS)
     yield _note_list(section.notes)
 
@@ -72,6 +80,26 @@ def _share_chart(section: Section) -> PartsFigure | None:
         return None
     return parts_chart(
         "Who shares what", names, {some: known[some] for some in wanted}, unit=section.unit
+    )
+
+
+def _heat_chart(section: Section, grid: Grid) -> HeatFigure:
+    """Return the picture of a cross table; an estimate below 0 is as light as 0."""
+    shown = tuple(tuple(max(one, 0.0) for one in row) for row in grid.values)
+    top, row, column = max(
+        (one, row, column)
+        for row, values in zip(grid.rows, shown, strict=True)
+        for column, one in zip(grid.columns, values, strict=True)
+    )
+    return HeatFigure(
+        section.heading,
+        grid.across,
+        grid.down,
+        tuple(shorten_text(name, _LONGEST_NAME) for name in grid.columns),
+        tuple(shorten_text(name, _LONGEST_NAME) for name in grid.rows),
+        shown,
+        scale=Axis(f"estimate, in {section.unit}", 0.0, max(top, 1.0)),
+        alternative=f"A table of estimates; the largest is {row}, {column}.",
     )
 
 
@@ -147,7 +175,7 @@ def _grid(section: Section, heads: Sequence[str], rows: Iterable[Sequence[str]])
     )
 
 
-def _figure(chart: DotFigure | PartsFigure, name: str) -> str:
+def _figure(chart: DotFigure | PartsFigure | HeatFigure, name: str) -> str:
     """Return a chart with its note; ``name`` must differ between those of a page."""
     note = f"<figcaption>{escape(chart.note)}</figcaption>" if chart.note else ""
     return f"<figure>{chart.svg(name=name, styled=False)}{note}</figure>\n"

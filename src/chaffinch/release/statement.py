@@ -60,6 +60,18 @@ class Line(NamedTuple):
         return self.interval or self.together or (self.estimate, self.estimate)
 
 
+class Grid(NamedTuple):
+    """Numbers in rows and columns: a cross table."""
+
+    down: str
+    """What the rows are answers to."""
+    across: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[float, ...], ...]
+    decimals: int
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """Rows that belong together, under one heading."""
@@ -78,6 +90,8 @@ class Section:
     notes: tuple[str, ...] = ()
     shared: Mapping[frozenset[str], float] | None = None
     """How much some publishers have in common at least, for a picture of who shares what."""
+    grid: Grid | None = None
+    """The estimates of the rows as a cross table, where it is small enough to be read."""
 
     def leading(self, most: int) -> tuple[Line, ...]:
         """Return the rows to show: all in their order, or the largest where there are more."""

@@ -12,6 +12,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
+from chaffinch.release.crossed import Crossed, crossed_sections
 from chaffinch.release.files import TableColumns
 from chaffinch.release.publication import Publication, guarantee_document
 from chaffinch.release.statement import (
@@ -73,6 +74,8 @@ class Answer:
     high_together: Floats
     notes: tuple[str, ...] = ()
     summary: Summary | None = None
+    crossed: Crossed | None = None
+    """What follows from the cells of a crossed question."""
 
     def rows(self) -> Iterator[Row]:
         """Yield one row for each value."""
@@ -88,6 +91,12 @@ class Answer:
         yield Row(self.question, "sum", self.summary.total, *spans)
         for chance, low, middle, high in self.summary.quantiles:
             yield Row(self.question, quantile_name(chance), middle, None, low, high, low, high)
+
+    def derived_rows(self) -> Iterator[Row]:
+        """Yield what follows from the cells of a crossed question: margins, shares, means."""
+        if self.crossed is not None:
+            for one in self.crossed.rows:
+                yield Row(self.question, self.crossed.row_name(one), *one.numbers)
 
     @property
     def _spans(self) -> tuple[Floats, ...]:
@@ -153,12 +162,17 @@ class Release(Publication):
     def table(self) -> list[Row]:
         """Return all rows: question, value, estimate, standard error and both intervals.
 
-        A number has a row for its mean, one for its sum, and one for each quantile.
+        A number has a row for its mean, one for its sum, and one for each quantile. A crossed
+        question has its cells first, then margins, then shares or means of groups.
         """
         return [
             row
             for answer in self.answers
-            for row in (*answer.rows(), *answer.summary_rows(self.reports))
+            for row in (
+                *answer.rows(),
+                *answer.summary_rows(self.reports),
+                *answer.derived_rows(),
+            )
         ]
 
     def document(self) -> dict[str, Any]:
@@ -214,6 +228,8 @@ def _answer_document(answer: Answer) -> dict[str, Any]:
             dict(zip(("probability", "low", "estimate", "high"), one, strict=True))
             for one in answer.summary.quantiles
         ]
+    if answer.crossed is not None:
+        document["crossed"] = answer.crossed.document()
     return document
 
 
@@ -244,8 +260,9 @@ def _release_statement(release: Release) -> Statement:
             f"probability {percent_text(release.level)} for each value by itself."
         ),
         sections=tuple(
-            _answer_section(answer, release, number)
+            section
             for number, answer in enumerate(release.answers, 1)
+            for section in _answer_sections(answer, release, number)
         ),
         notes=(),
         reading=_reading_advice(release),
@@ -259,7 +276,8 @@ def _release_statement(release: Release) -> Statement:
 
 
 def _protection_unit(release: Release) -> str:
-    asked = len(release.answers)
+    crossed = [one.crossed.questions if one.crossed else (one.question,) for one in release.answers]
+    asked = len({name for names in crossed for name in names})
     answers = {1: "the one answer", 2: "both answers"}.get(asked, f"all {asked} answers")
     rounds = f", in all {release.rounds} rounds together" if release.rounds > 1 else ""
     again = "" if release.together is None else f", in all {release.together.releases} releases"
@@ -329,6 +347,14 @@ def _reading_advice(release: Release) -> tuple[str, ...]:
             "only what is possible. Estimates need not add up to the number of reports."
         ),
     )
+
+
+def _answer_sections(answer: Answer, release: Release, number: int) -> Iterator[Section]:
+    whole = _answer_section(answer, release, number)
+    if answer.crossed is None:
+        yield whole
+    else:
+        yield from crossed_sections(answer.crossed, whole)
 
 
 def _answer_section(answer: Answer, release: Release, number: int) -> Section:

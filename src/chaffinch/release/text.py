@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from chaffinch.release.statement import Line, Section, Statement
+from chaffinch.release.statement import Grid, Line, Section, Statement
 from chaffinch.rounding import error_text, lower_text, nearest_text, upper_text
 from chaffinch.text_tables import text_table
 
@@ -32,6 +32,9 @@ def statement_text(statement: Statement, *, width: int = WIDTH) -> str:
 
 def _section_lines(section: Section, width: int) -> Iterator[str]:
     yield from _wrap_text(f"{section.heading} ({section.caption})", width)
+    if section.grid is not None:
+        yield from _grid_lines(section.grid, width)
+        yield ""
     rows = section.leading(_MOST_ROWS)
     heads = [section.label, "estimate", "±", "low", "high"]
     cells = [_row_cells(row) for row in rows]
@@ -43,6 +46,14 @@ def _section_lines(section: Section, width: int) -> Iterator[str]:
     left_out = section.left_out(_MOST_ROWS)
     for said in [left_out] * bool(left_out) + [f"note: {note}" for note in section.notes]:
         yield from _wrap_text(said, width, indent="  ")
+
+
+def _grid_lines(grid: Grid, width: int) -> list[str]:
+    """Return a cross table, or nothing where it is too wide."""
+    cells = [[nearest_text(one, grid.decimals) for one in row] for row in grid.values]
+    body = [[name, *row] for name, row in zip(grid.rows, cells, strict=True)]
+    lines = list(text_table([[f"{grid.down} \\ {grid.across}", *grid.columns], *body], width))
+    return lines if max(map(len, lines)) <= width else []
 
 
 def _row_cells(row: Line) -> list[str]:

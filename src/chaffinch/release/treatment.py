@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from chaffinch.questions import COUNT, REFUSE, Bit, Choice, Flags, Number, Question
+from chaffinch.questions import COUNT, REFUSE, Bit, Choice, Cross, Flags, Number, Question
 
 CONSERVATIVE_MEAN = (
     "The interval of the mean is conservative: it covers flips exactly and rounding in the worst "
@@ -51,9 +51,16 @@ def _flag_notes(question: Flags) -> Iterator[str]:
     yield f"{_gap_clause('none of them', refused=question.missing == REFUSE)}."
 
 
+def _cross_notes(question: Cross) -> Iterator[str]:
+    for name, one in question.questions.items():
+        for note in treatment_notes(one):
+            yield f"{name}: {note}"
+
+
 _NOTES: dict[str, Callable[[Any], Iterator[str]]] = {
     Bit.kind: _label_notes,
     Choice.kind: _choice_notes,
     Number.kind: _number_notes,
     Flags.kind: _flag_notes,
+    Cross.kind: _cross_notes,
 }

@@ -17,7 +17,7 @@ from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols.noise import Draws, Floats, Places, Truth
-from chaffinch.questions import Bit, Choice, Flags, Number, Question
+from chaffinch.questions import QUESTIONS, Number, Question, asked_apart
 from chaffinch.simulate.seeded import generator
 from chaffinch.wire.batches import Counts
 
@@ -78,6 +78,7 @@ def draw_tallies(
 def uniform(asked: Asked, n: int, seed: int = 0) -> Population:
     """Return people whose answers are drawn uniformly: every value, or yes and no, alike.
 
+    >>> from chaffinch.questions import Choice
     >>> people = uniform(Choice(["tea", "coffee"], missing="refuse"), 1000, seed=1)
     >>> people.people, int(people.truths[0].counts.sum())
     (1000, 1000)
@@ -112,11 +113,14 @@ def from_column(
     given = dict(columns or {})
     if len(named) == 1 and not given and len(table.columns) == 1:
         given = {named[0][0]: table.columns[0]}
-    places = [given.get(name, name) for name, _ in named]
+    apart = [asked_apart({name: question}) for name, question in named]
+    places = [{name: given.get(name, name) for name in parts} for parts in apart]
     found: list[list[NDArray[Any]]] = [[] for _ in named]
-    for batch in table.batches(places):
-        for (_, question), place, parts in zip(named, places, found, strict=True):
-            parts.append(numbers_of(question, batch.column(place), name=place))
+    for batch in table.batches([column for place in places for column in place.values()]):
+        for (name, question), place, parts in zip(named, places, found, strict=True):
+            held = {one: batch.column(named_column) for one, named_column in place.items()}
+            column: Any = held if len(held) > 1 else held[name]
+            parts.append(numbers_of(question, column, name=place.get(name, name)))
     truths = tuple(
         _count_answers(question, np.concatenate(parts))
         for (_, question), parts in zip(named, found, strict=True)
@@ -127,8 +131,8 @@ def from_column(
 def _questions(asked: Asked) -> list[tuple[str, Question]]:
     if isinstance(asked, Plan):
         return [(part.name, part.question) for part in asked.parts]
-    if not isinstance(asked, (Bit, Choice, Number, Flags)):
-        raise InvalidInput("question", "a Bit, Choice, Number or Flags, or a plan", asked)
+    if not isinstance(asked, QUESTIONS):
+        raise InvalidInput("question", "a Bit, Choice, Number, Flags or Cross, or a plan", asked)
     return [("answer", asked)]
 
 
@@ -144,7 +148,8 @@ def _count_answers(question: Question, numbers: NDArray[Any]) -> Truth:
     if shape == "number":
         shares, counts = np.unique(numbers.astype(np.float64), return_counts=True)
         return Truth(shape, people, counts.astype(np.int64), shares)
-    counts = np.bincount(numbers.astype(np.int64), minlength=_size(question))
+    # A number in a cross is rounded to its nearest level: what is made up need not be by chance.
+    counts = np.bincount(np.rint(numbers).astype(np.int64), minlength=_size(question))
     return Truth(shape, people, counts.astype(np.int64))
 
 

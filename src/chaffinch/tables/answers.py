@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
-from chaffinch.questions import REFUSE, Bit, Choice, Flags, Number, Question
+from chaffinch.questions import REFUSE, Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.tables.arrays import plain_array
 from chaffinch.tables.faults import Faults
 
@@ -50,6 +50,8 @@ def numbers_of(
     >>> numbers_of(Choice(["tea", "coffee"]), pa.array(["coffee", None]), name="drink")
     array([1, 2], dtype=uint32)
     """
+    if isinstance(column, Mapping) and isinstance(question, Cross):
+        return _cells_of(question, column, first_row=first_row)
     if isinstance(column, Mapping):
         return _flags_of(question, column, first_row=first_row)
     kernel = _KERNELS[type(question)]
@@ -67,6 +69,20 @@ def numbers_of(
     if not parts:
         return kernel(question, _nothing())
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _cells_of(cross: Cross, columns: Mapping[str, pa.Array], *, first_row: int = 1) -> NDArray[Any]:
+    """Return the cells of crossed answers, or places between the levels of a number."""
+    found: NDArray[Any] = np.zeros(1, np.int64)
+    faults = Faults()
+    for (name, question), size in zip(cross.questions.items(), cross.sizes, strict=True):
+        with faults.collecting():
+            own = numbers_of(question, columns[name], name=name, first_row=first_row)
+            if isinstance(question, Number):
+                own = own * (len(cross.scores) - 1)
+            found = found * size + own
+    faults.refuse()
+    return found if cross.levels else found.astype(np.uint32)
 
 
 def _flags_of(

@@ -22,18 +22,20 @@ _ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class AnswerColumns:
-    """Where the answers to a question are: a column, or one yes/no column for each flag."""
+    """Where the answers to a question are: in a column, or in one for each of its parts."""
 
     question: Question
     columns: tuple[str, ...]
     shown: str
     """What an error calls it: the name of a column that nobody asked for may be a cell."""
-    apart: bool = False
+    parts: tuple[str, ...] = ()
+    """The flags, or the crossed questions, that have a column each."""
 
     def answers(self, batch: pa.RecordBatch) -> Any:
-        """Return the column, or the columns by their names."""
-        if self.apart:
-            return {name: batch.column(name) for name in self.columns}
+        """Return the column, or the columns by the names of the parts."""
+        if self.parts:
+            columns = map(batch.column, self.columns)
+            return dict(zip(self.parts, columns, strict=True))
         return batch.column(self.columns[0])
 
 

@@ -1,0 +1,60 @@
+"""How many levels a number has whose mean is told for every group.
+
+A device rounds the number by chance to one of L levels from 0 to 1 of its range and sends the
+pair of group and level. The mean of a group of N people is the weighted sum of its L counts over
+their sum. Each count has the noise σ², and the weights around a mean in the middle are l/(L − 1)
+− 1/2, so the noise adds σ²·L(L + 1)/(12(L − 1)) to the variance of N times the mean; the rounding
+adds N/(4(L − 1)²) at the most. More levels round less and collect more noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from chaffinch.protocols.tuning import gaussian_mu
+from chaffinch.questions import MOST_LEVELS, MOST_VALUES, Cross, Question
+
+if TYPE_CHECKING:
+    from chaffinch.planning.candidates import Task
+
+
+def with_levels(task: Task, spread: float) -> Task:
+    """Return a task whose crossed numbers have levels, given the standard error of a count."""
+    questions = tuple((name, _levelled(one, task, spread)) for name, one in task.questions)
+    return replace(task, questions=questions)
+
+
+def count_error(task: Task, promise: tuple[float, float]) -> float:
+    """Return about the standard error of a count that a promise needs, in the Gaussian limit.
+
+    Replacing one person moves two counts by 1 each.
+    """
+    return math.sqrt(2.0 * task.exposures) / gaussian_mu(*promise)
+
+
+def best_levels(spread: float, people: float, most: int) -> int:
+    """Return the number of levels with the smallest error of the mean of so many people.
+
+    >>> best_levels(8.0, 1e4, 100), best_levels(8.0, 100, 100)
+    (11, 3)
+    """
+    return min(range(2, max(most, 2) + 1), key=lambda some: group_error(spread, people, some))
+
+
+def group_error(spread: float, people: float, levels: int) -> float:
+    """Return the standard error of the mean of a group, in units of the range."""
+    noise = spread**2 * levels * (levels + 1) / (12.0 * (levels - 1))
+    rounding = people / (4.0 * (levels - 1) ** 2)
+    return math.sqrt(noise + rounding) / people
+
+
+def _levelled(question: Question, task: Task, spread: float) -> Question:
+    if not isinstance(question, Cross) or question.measure is None or question.levels is not None:
+        return question
+    groups = question.groups
+    # About σ²·cells/crowd messages of noise come with every report: stay within half of the room.
+    room = int(task.max_messages * task.users / (2.0 * spread**2))
+    most = min(MOST_LEVELS, min(room, MOST_VALUES) // groups)
+    return replace(question, levels=best_levels(spread, task.reports / groups, most))

@@ -1,0 +1,154 @@
+"""How the tallies of several values scatter together: the law of a weighted sum of them.
+
+Margins, shares and means of a crossed question are made of several counts of one histogram. Given
+the answers, Σ w·(tally − mean) over its cells has the variance own·Σw² − shared·(Σw)², which does
+not depend on the answers, and a characteristic function in closed form. Where the law leans with
+the answers (flips), the one that leans outwards most is meant.
+
+Many cells have one weight: ``weights`` are the different ones, ``cells`` how often each occurs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.protocols.noise import Floats
+
+Complex = NDArray[np.complex128]
+
+
+class JointNoise(ABC):
+    """The law of all tallies of one choice together."""
+
+    __slots__ = ()
+
+    slope: float
+    """By how much the mean tally grows per report that holds the value."""
+
+    @property
+    @abstractmethod
+    def own(self) -> float:
+        """Return the part of the variance that every cell has for itself."""
+
+    @property
+    def shared(self) -> float:
+        """Return by how much the sum of all weights, squared, lowers the variance."""
+        return 0.0
+
+    @abstractmethod
+    def mean(self, weights: Floats, cells: Floats) -> float:
+        """Return the mean of the weighted noise before anything is taken from it."""
+
+    @abstractmethod
+    def characteristic(self, angles: Floats, weights: Floats, cells: Floats) -> Complex:
+        """Return E[exp(i·angle·Σ w·noise)]."""
+
+    def covariance(self, first: Any, second: Any, cells: Any = 1) -> Any:
+        """Return the covariance of two weighted sums of *estimates*, summed over the last axis."""
+        once = np.sum(cells * first * second, axis=-1)
+        both = np.sum(cells * first, axis=-1) * np.sum(cells * second, axis=-1)
+        return (self.own * once - self.shared * both) / self.slope**2
+
+
+@dataclass(frozen=True, slots=True)
+class FlippedTogether(JointNoise):
+    """Bits of ``records`` answers and ``fakes`` uniform decoys among ``values``, all flipped."""
+
+    flip: float
+    records: int
+    values: int
+    fakes: int = 0
+
+    @property
+    def slope(self) -> float:  # type: ignore[override]
+        """Return 1 − 2q."""
+        return 1.0 - 2.0 * self.flip
+
+    @property
+    def own(self) -> float:
+        """Return q(1 − q) for every bit, and the scatter of the decoys over the values."""
+        flips = (self.records + self.fakes) * self.flip * (1.0 - self.flip)
+        return flips + self.slope**2 * self.fakes / self.values
+
+    @property
+    def shared(self) -> float:
+        """Return what is due to every decoy falling on one value only."""
+        return self.slope**2 * self.fakes / self.values**2
+
+    def mean(self, weights: Floats, cells: Floats) -> float:
+        """Return the mean of the flips upwards, and of the decoys."""
+        flips = (self.records + self.fakes) * self.flip * float(np.abs(weights) @ cells)
+        return flips + self.fakes * self.slope * float(weights @ cells) / self.values
+
+    def characteristic(self, angles: Floats, weights: Floats, cells: Floats) -> Complex:
+        """Return bits that nobody holds, each counted outwards, and decoys that lift one of them.
+
+        A bit that is held leans the other way: every cumulant of its sum is at most this one's.
+        """
+        turn = np.expm1(1j * np.multiply.outer(angles, np.abs(weights)))
+        bits = np.log1p(self.flip * turn) @ cells * (self.records + self.fakes)
+        if not self.fakes:
+            return np.asarray(np.exp(bits))
+        signed = np.expm1(1j * np.multiply.outer(angles, weights))
+        lift = (1.0 + (1.0 - self.flip) * signed) / (1.0 + self.flip * signed) - 1.0
+        return np.asarray(np.exp(bits) * (1.0 + lift @ cells / self.values) ** self.fakes)
+
+
+@dataclass(frozen=True, slots=True)
+class DecoysTogether(JointNoise):
+    """``arrived`` decoys, each of which fell on one of ``values`` values."""
+
+    values: int
+    arrived: int
+
+    slope = 1.0
+
+    @property
+    def own(self) -> float:
+        """Return arrived/d."""
+        return self.arrived / self.values
+
+    @property
+    def shared(self) -> float:
+        """Return arrived/d²: what fell on one value did not fall on another."""
+        return self.arrived / self.values**2
+
+    def mean(self, weights: Floats, cells: Floats) -> float:
+        """Return what the decoys add on average."""
+        return self.arrived * float(weights @ cells) / self.values
+
+    def characteristic(self, angles: Floats, weights: Floats, cells: Floats) -> Complex:
+        """Return that of one decoy, as often as they arrived."""
+        turn = np.expm1(1j * np.multiply.outer(angles, weights))
+        return np.asarray((1.0 + turn @ cells / self.values) ** self.arrived)
+
+
+@dataclass(frozen=True, slots=True)
+class SignedTogether(JointNoise):
+    """For every value by itself the difference of two negative binomials."""
+
+    ratio: float
+    exponent: float
+
+    slope = 1.0
+
+    @property
+    def own(self) -> float:
+        """Return 2·g·a/(1 − a)²."""
+        return 2.0 * self.exponent * self.ratio / (1.0 - self.ratio) ** 2
+
+    def mean(self, weights: Floats, cells: Floats) -> float:  # noqa: ARG002 - it is symmetric
+        """Return 0."""
+        return 0.0
+
+    def characteristic(self, angles: Floats, weights: Floats, cells: Floats) -> Complex:
+        """Return ((1 − a)²/(1 − 2a·cos + a²))^g for every cell."""
+        turn = np.multiply.outer(angles, weights)
+        # 1 − 2a·cos t + a² = (1 − a)² + 4a·sin²(t/2), which keeps its digits near 0.
+        rise = 4.0 * self.ratio / (1.0 - self.ratio) ** 2 * np.sin(0.5 * turn) ** 2
+        return np.exp(-self.exponent * (np.log1p(rise) @ cells)).astype(np.complex128)

@@ -1,0 +1,174 @@
+"""What a crossed question tells besides its cells: margins, and shares or means of groups."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+from chaffinch.questions import BETWEEN
+from chaffinch.release.statement import Grid, Line, Section
+from chaffinch.rounding import decimal_places
+
+_MOST_NAMED = 10
+_MOST_ROWS, _MOST_COLUMNS = 60, 12
+"""A larger cross table is a list of its cells."""
+
+
+class Derived(NamedTuple):
+    """One estimate that follows from the cells, and its intervals."""
+
+    kind: Literal["margin", "share", "mean"]
+    question: str
+    value: str
+    """The answer that is counted; ``mean`` of a number."""
+    given: tuple[str, ...]
+    """The group: answers to all questions but the last, in their order; none for all people."""
+    estimate: float
+    standard_error: float
+    low: float
+    high: float
+    low_together: float
+    """With ``high_together``: intervals that hold for all rows of this kind and question."""
+    high_together: float
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """Return the estimate, its standard error and the ends of both intervals."""
+        return self[4:]
+
+
+@dataclass(frozen=True, slots=True)
+class Crossed:
+    """What follows from the cells of one crossed question."""
+
+    questions: tuple[str, ...]
+    axes: tuple[tuple[str, ...], ...]
+    """The answers to each question; the cells are in the order of their product."""
+    rows: tuple[Derived, ...]
+    unknown: tuple[tuple[str, ...], ...] = ()
+    """Groups that may be empty, of which nothing can be told."""
+    unit: str = ""
+
+    def of_kind(self, kind: str) -> list[Derived]:
+        """Return the rows of a kind."""
+        return [row for row in self.rows if row.kind == kind]
+
+    @property
+    def measured(self) -> bool:
+        """Return whether the last question is about a number."""
+        return any(row.kind == "mean" for row in self.rows)
+
+    def row_name(self, row: Derived) -> str:
+        """Return what files call a row.
+
+        >>> crossed = Crossed(("carrier", "delayed"), (("AA",), ("no", "yes")), ())
+        >>> crossed.row_name(Derived("share", "delayed", "yes", ("AA",), *[0.0] * 6))
+        'share of delayed = yes, where carrier = AA'
+        """
+        where = " and ".join(
+            f"{name} = {value}" for name, value in zip(self.questions, row.given, strict=False)
+        )
+        told = f"{row.question} = {row.value}"
+        if row.kind != "margin":
+            told = f"mean of {row.question}" if row.kind == "mean" else f"share of {told}"
+        return f"{told}, where {where}" if where else told
+
+    def document(self) -> dict[str, Any]:
+        """Return all of it as JSON-ready data."""
+        return {
+            "questions": [
+                {"question": name, "values": list(values)}
+                for name, values in zip(self.questions, self.axes, strict=True)
+            ],
+            "unit": self.unit,
+            "derived": [{**row._asdict(), "given": list(row.given)} for row in self.rows],
+            "unknown": [list(group) for group in self.unknown],
+        }
+
+    def unknown_notes(self) -> Iterator[str]:
+        """Yield the sentence about groups of which nothing can be told."""
+        if not self.unknown:
+            return
+        named = [BETWEEN.join(group) for group in self.unknown[:_MOST_NAMED]]
+        more = len(self.unknown) - len(named)
+        listed = ", ".join(named) + (f" and {more:,} more" if more else "")
+        told = "mean" if self.measured else "share"
+        yield f"No {told} can be given for {listed}: nobody may be there, as far as is known."
+
+
+# ---------------------------------------------------------------------- what it says
+
+
+def crossed_sections(crossed: Crossed, cells: Section) -> Iterator[Section]:
+    """Yield the cross table, its margins, and the shares of groups; or means, then groups.
+
+    ``cells`` is the section that lists all cells.
+    """
+    margins, last = list(_margin_sections(crossed, cells)), crossed.questions[-1]
+    groups = BETWEEN.join(crossed.questions[:-1])
+    if crossed.measured:
+        kind, heading, unit = "mean", f"mean of {last} by {groups}", crossed.unit
+        scale = 1.0
+    else:
+        kind, heading, unit = "share", f"{last} by {groups}, in percent", "%"
+        scale = 100.0
+        yield replace(cells, grid=_grid(crossed, cells))
+        yield from margins
+    rows = crossed.of_kind(kind)
+    if rows:
+        yield Section(
+            name=f"{cells.name}-{kind}s",
+            heading=heading,
+            caption=f"in {unit}; of those who answered" if unit else "of those who answered",
+            label=groups,
+            rows=tuple(_line(row, _group_label(row), scale) for row in rows),
+            unit=unit,
+            counted=False,
+            notes=cells.notes if crossed.measured else (),
+        )
+    if crossed.measured:
+        yield from margins if rows else (replace(one, notes=cells.notes) for one in margins)
+
+
+def _group_label(row: Derived) -> str:
+    group = BETWEEN.join(row.given) or "everybody"
+    return group if row.kind == "mean" else f"{group}: {row.value}"
+
+
+def _margin_sections(crossed: Crossed, cells: Section) -> Iterator[Section]:
+    margins = crossed.of_kind("margin")
+    for number, name in enumerate(crossed.questions, 1):
+        rows = tuple(_line(row, row.value) for row in margins if row.question == name)
+        if rows:
+            yield replace(
+                cells, name=f"{cells.name}-margin-{number}", heading=name, rows=rows, notes=()
+            )
+
+
+def _line(row: Derived, label: str, scale: float = 1.0) -> Line:
+    estimate, error, low, high, low_all, high_all = (scale * one for one in row.numbers)
+    counted = row.kind == "margin"
+    digits = decimal_places(error, counted=counted)
+    return Line(label, estimate, error, (low, high), (low_all, high_all), digits)
+
+
+def _grid(crossed: Crossed, cells: Section) -> Grid | None:
+    """Return the cells as a table, where it is small enough."""
+    columns = crossed.axes[-1]
+    rows = [BETWEEN.join(names) for names in itertools.product(*crossed.axes[:-1])]
+    if len(rows) > _MOST_ROWS or len(columns) > _MOST_COLUMNS:
+        return None
+    numbers = [line.estimate for line in cells.rows]
+    values = [
+        numbers[start : start + len(columns)] for start in range(0, len(numbers), len(columns))
+    ]
+    return Grid(
+        down=BETWEEN.join(crossed.questions[:-1]),
+        across=crossed.questions[-1],
+        rows=tuple(rows),
+        columns=columns,
+        values=tuple(map(tuple, values)),
+        decimals=cells.rows[0].decimals,
+    )
