@@ -414,6 +414,23 @@ class Cross:
             found = found * size + own
         return found
 
+    def answers_in(self, cell: int) -> dict[str, object]:
+        """Return answers that fall into a cell for certain.
+
+        >>> Cross({"delayed": Bit(), "late": Number(0, 10)}, levels=3).answers_in(4)
+        {'delayed': 'yes', 'late': 5.0}
+        """
+        found: dict[str, object] = {}
+        for (name, question), values in reversed(
+            [*zip(self.questions.items(), self.axes, strict=True)]
+        ):
+            cell, place = divmod(cell, len(values))
+            if isinstance(question, Number) and place < len(self.scores):
+                found[name] = question.low + self.scores[place] * (question.high - question.low)
+            else:
+                found[name] = None if values[place] == _MISSING else values[place]
+        return dict(reversed(found.items()))
+
     def height(self, answer: object) -> float:
         """Return how many levels a number is above the lowest; a gap that counts is above all."""
         if self.measure is None or self.levels is None:

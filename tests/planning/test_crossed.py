@@ -21,7 +21,7 @@ from chaffinch.planning.survey_file import survey_from
 from chaffinch.protocols import Decoys, Flips
 from chaffinch.questions import Cross, Question
 from chaffinch.release.documents import read_release
-from chaffinch.simulate import SeededWords, from_column
+from chaffinch.simulate import SeededWords, audit, from_column
 
 CARRIER = cf.Choice(["AA", "UA"], missing="refuse")
 AIRPORT = cf.Choice(["EWR", "JFK", "LGA"], missing="refuse")
@@ -162,6 +162,21 @@ def test_a_number_between_two_levels_is_rounded_by_chance_without_bias() -> None
         ]
     )
     assert abs(alone.mean() - place) < 5 * np.sqrt(0.25 * 0.75 / 4_000)
+
+
+def test_answers_in_a_cell_fall_into_it() -> None:
+    for question in (LEVELLED, Cross({"a": cf.Bit("count"), "b": CARRIER, "c": cf.Bit()})):
+        cells = [question.number(question.answers_in(one)) for one in range(len(question.labels))]
+        assert cells == list(range(len(question.labels)))
+
+
+def test_an_audit_attacks_a_cross() -> None:
+    """The attacker's two answers are cells; one device and the tallies must have one law."""
+    part = Part("delay by airport", LEVELLED, Flips(Fraction(1, 8), 1, 12))
+    plan = Plan("", (part,), users=3, reports=3, crowd=3, rounds=1, epsilon=4.0, delta=0.5)
+    plan = replace(plan, epsilon=plan.mechanism().epsilon(0.01).upper, delta=0.01)
+    found = audit(plan, trials=2_000, seed=1)
+    assert found.ok
 
 
 @pytest.mark.parametrize("answer", ["AA", {"carrier": "AA"}, {"carrier": "AA", "delay": 1}, 3])

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from chaffinch.planning.plan import Part
 from chaffinch.protocols.likelihoods import LONGEST, Likelihood
 from chaffinch.protocols.noise import Floats, Truth
-from chaffinch.questions import Flags, Number
+from chaffinch.questions import Cross, Flags, Number
 from chaffinch.wire.batches import Counts
 
 _LONGEST_PAIR = 1 << 10
@@ -106,6 +106,8 @@ class Attack:
             return question.high if world else question.low
         if isinstance(question, Flags):
             return list(question.names) if world else []
+        if isinstance(question, Cross):
+            return question.answers_in(1 - world)
         if question.shape == "bit":
             return bool(world)
         return question.labels[1 - world]
