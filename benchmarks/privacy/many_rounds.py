@@ -1,4 +1,4 @@
-"""The same people asked again: 1 to 1 000 rounds, against other accountants and bounds."""
+"""The same people asked again: 1 to 1,000 rounds, against other accountants and bounds."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _bits() -> Finding:
 def _others() -> Finding:
     large = privacy.FlippedBits(users=10**8, flip_probability=0.01)
     jobs: dict[str, tuple[Callable[[], object], float]] = {
-        "1 000 rounds of 1e8 users, q = .01": (
+        "1,000 rounds of 1e8 users, q = .01": (
             lambda: privacy.compose(large, times=1000).epsilon(DELTA),
             2.0,
         )

@@ -27,7 +27,7 @@ def test_protocols_side_by_side(cli: Callable[..., Done], tmp_path: Path) -> Non
 def test_json_holds_what_every_protocol_costs(cli: Callable[..., Done]) -> None:
     document = json.loads(cli(*BIT, "--epsilon", 1, "--json", "--explain").out)
     assert document["plan"]["format"] == "chaffinch/plan@1"
-    assert "Protected is" in document["explanation"]
+    assert "The promise covers" in document["explanation"]
     first, *rest = document["protocols"]
     assert first["chosen"]
     assert not any(one["chosen"] for one in rest)

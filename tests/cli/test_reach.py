@@ -106,7 +106,7 @@ def test_a_plan_shows_promise_trust_and_what_was_weighed(
     assert max(map(len, done.out.splitlines())) <= columns
     text = " ".join(done.out.split())
     for words in (
-        "Protected is one id",
+        "The promise covers one id",
         "In odds",
         "analyzer not having the campaign key",
         "colluder: epsilon left to an id at the other publishers",
@@ -126,7 +126,7 @@ def test_a_plan_as_json(cli: Callable[..., Done]) -> None:
     document = json.loads(done.out)
     assert document["plan"]["format"] == "chaffinch/reach-plan@1"
     assert document["plan"]["filters"]["frequencies"] == 2
-    assert "Protected is" in document["explanation"]
+    assert "The promise covers" in document["explanation"]
     chosen = [one for one in document["options"] if one["chosen"]]
     assert [one["guessed"] for one in chosen] == [False]
     assert chosen[0]["standard_error"] == document["standard_error"]

@@ -24,8 +24,12 @@ def test_from_a_survey_to_a_release(cli: Callable[..., Done], folder: Path) -> N
     done = cli("run", folder / "survey.toml", "--data", folder / "people.csv", "--out", out)
     assert done.code == 0, done.err
     assert {path.name for path in out.iterdir()} == FILES | {".chaffinch-survey.json"}
-    for part in ("Guarantee: (1, 1e-06)-differential privacy, proven", "member", "estimate", "low"):
+    for part in ("Details\n  (1, 1e-06)-differential privacy, proven", "member", "estimate", "low"):
         assert part in done.out
+    # Whoever holds the table knows the exact numbers, and every page says so.
+    told = "Noise was added here, by whoever ran this: they hold the table and know the exact"
+    for said in (done.out, (out / "release.html").read_text()):
+        assert told in " ".join(said.split())
     assert "release.html" in done.err
     assert "truth " not in done.out.replace("the truth ", "")
     cf.load_plan(out / "survey.plan.json").verify()

@@ -32,7 +32,7 @@ def test_anyway_it_is_made_and_starts_with_a_warning() -> None:
     assert plan.explain().startswith("Warning: with epsilon 6 ")
     release = cf.analyze(cf.shuffle(cf.encode_many(["yes"] * 100, plan)), plan)
     text = str(release)
-    assert text.index("Warning: with epsilon 6 ") < text.index("Protected is")
+    assert text.index("Warning: with epsilon 6 ") < text.index("The promise covers")
     assert "Warning: with epsilon 6 " in release.page()
 
 
@@ -62,7 +62,7 @@ def test_the_command_line_says_it_first(cli: Callable[..., Done], tmp_path: Path
     assert "protects nobody" in json.loads(done.out)["warnings"][0]
     file = tmp_path / "weak.plan.json"
     shown = cli(*LINE.split(), "6", "--anyway", "-o", file).out
-    assert shown.index("Warning") < shown.index("Protected is")
+    assert shown.index("Warning") < shown.index("The promise covers")
     assert "warning: with epsilon 6" in cli("plan", "--check", file).err
 
 

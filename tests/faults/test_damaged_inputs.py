@@ -4,7 +4,7 @@ A verb that gets a damaged file ends with a documented code and one message, tel
 what is private, writes nothing and charges nothing. Where a file carries a digest, a checksum or
 a chain, it is accepted only if what is read is what was written.
 
-The long tier damages every kind of input 300 times, about 7 000 files in some five minutes.
+The long tier damages every kind of input 300 times, about 7,000 files in some five minutes.
 """
 
 from __future__ import annotations

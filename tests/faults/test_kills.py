@@ -4,7 +4,7 @@ A verb is killed, asked to end, or finds a full disk, at every step that it take
 at random moments. Then the disk is looked at, and the same command is run again.
 
 The long tier does this until each verb was killed 300 times, with and without a ledger where it
-can have one: about 8 000 lives, 40 minutes of processor time. The gate kills the verbs that pay
+can have one: about 8,000 lives, 40 minutes of processor time. The gate kills the verbs that pay
 or write messages three times each.
 """
 

@@ -124,7 +124,7 @@ def test_a_plan_with_crosses_is_kept_and_proven(crossed: Plan) -> None:
 
 def test_what_a_plan_says_of_crosses(crossed: Plan) -> None:
     said = crossed.explain()
-    assert said.startswith("Protected is all 4 answers of one person")
+    assert said.startswith("The promise covers one person's 4 answers together")
     assert "carrier and delayed are sent together, as one of 4 cells" in said
     assert "move from one group to another" in said
     assert "rounded by chance to one of" in said
@@ -224,7 +224,7 @@ def test_a_release_of_crosses(crossed: Plan) -> None:
     text, page = release.text(), release.page()
     assert "carrier \\ delayed" in text
     assert "mean of delay by airport (in minutes; of those who answered)" in text
-    assert "all 4 answers they gave" in text
+    assert "one person's 4 answers together" in text
     assert "A table of estimates; the largest is" in page
 
 

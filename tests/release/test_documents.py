@@ -218,7 +218,9 @@ def test_whatever_is_damaged_is_refused_or_can_be_shown(kind: str) -> None:
 
 
 _RELEASED_AGAIN = replace(
-    survey_releases.release(), together=Together(2, survey_releases.release().guarantee)
+    survey_releases.release(),
+    together=Together(2, survey_releases.release().guarantee),
+    one_party=True,
 )
 
 
@@ -245,6 +247,15 @@ def test_what_releases_of_the_same_data_promise_together_is_read_again() -> None
     assert "together" not in release.document()
     with pytest.raises(InvalidFile, match="together"):
         read_release(json.dumps(document | {"together": {"releases": 1}}))
+
+
+def test_that_one_party_held_all_answers_is_read_again() -> None:
+    held = replace(survey_releases.release(), one_party=True)
+    assert read_release(json.dumps(held.document())).one_party
+    assert "one_party" not in survey_releases.release().document()
+    for wrong in (False, None, 1, "true"):
+        with pytest.raises(InvalidFile):
+            read_release(changed(held.document(), ["one_party"], wrong))
 
 
 def test_a_tally_below_zero_is_read_again() -> None:

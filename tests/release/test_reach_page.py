@@ -43,20 +43,21 @@ def test_everything_stands_in_its_order(html: str) -> None:
     places = [
         text.index(words)
         for words in (
-            "one id, at all 3 publishers together and in both its columns, however often",
-            "at most 74 of 100 are right",
-            "every publisher flipping its bits, and on the analyzer not having the campaign key",
-            "would protect an id at all publishers, with an epsilon of 22.6, which is as good as",
-            "at the other publishers, with an epsilon of 15.1, which is as good as nothing",
-            "add-remove-one-id",
-            "(columns)",
-            "(upper-bound)",
             "Estimated number of ids for 4 values",
             "exactly daily and radio: 5,000",
             "Estimated number of ids for 7 values",
             "2 times or more",
             "daily or shop",
             "Moved by <b>hand</b>.",
+            "one id, at all 3 publishers together: of 100 people who guess whether an id is in",
+            "at most 74 after seeing all filters.",
+            "every publisher flipping its bits, and on none of them giving the campaign key",
+            "at the other publishers, with an epsilon of 15.1, which is as good as nothing",
+            "one id, at all 3 publishers together, in all its 2 columns, however often",
+            "add-remove-one-id",
+            "(columns)",
+            "(upper-bound)",
+            "epsilon 22.6 for an id at all publishers",
             "How to read this",
             "Facts",
             "a7" * 32,
@@ -84,7 +85,8 @@ def test_one_publisher_seen_once_has_no_overlaps_and_no_colluder() -> None:
     text = words_of(read(release.page()))
     for absent in ("Shared", "How often", "collude", "all publishers together"):
         assert absent not in text
-    assert "one id, at its publisher" in text
+    assert "The promise covers one id: of 100 people" in text
+    assert "keeping the campaign key from the analyzer; with the key, only the flips" in text
 
 
 @pytest.mark.parametrize(("count", "there"), [(1, False), (2, True), (4, True), (5, False)])

@@ -18,7 +18,7 @@ def test_text_fits_and_says_what_matters(width: int) -> None:
     assert max(map(_text_width, shown.splitlines())) <= width
     joined = " ".join(shown.split())
     for words in (
-        "at most 74 of 100 are right",
+        "50 are right by tossing a coin, and at most 74 after seeing all filters",
         "(1, 1e-09)-differential privacy, proven (upper-bound)",
         "an epsilon of 15.1",
         "all publishers 35,000 40 34,920 35,080 35,000",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -13,6 +14,7 @@ VOID = {"meta", "br", "hr", "img", "input", "link"}
 KNOWN = {
     *("html", "head", "meta", "title", "style", "body", "header", "main", "section", "footer"),
     *("h1", "h2", "p", "div", "dl", "dt", "dd", "ul", "li", "figure", "figcaption"),
+    *("details", "summary"),
     *("table", "caption", "thead", "tbody", "tr", "th", "td"),
     *("svg", "desc", "text", "line", "circle"),
 }
@@ -109,19 +111,19 @@ def test_charts_have_words_for_those_who_listen(html: str) -> None:
     assert all(len(text) > 40 for text in reader.inside("desc"))
 
 
-def test_the_promise_comes_first_and_everything_follows(html: str) -> None:
+def test_the_answer_comes_first_then_the_promise_and_everything_follows(html: str) -> None:
     text = " ".join("".join(text for _, text in read(html).texts).split())
     places = [
         text.index(words)
         for words in (
-            "in all 3 rounds together",
-            "at most 74 of 100 are right",
-            "counts on 5000 honest users",
-            "Neighbours",
             "Estimated number of people for 14 values",
             "Moved by <b>hand</b>.",
             "mean: 14.56",
             "The intervals of the quantiles hold all together",
+            "one person's 2 answers together, in all 3 rounds: of 100 people who guess",
+            "at most 74 after seeing everything that was collected.",
+            "It counts on 5,000 honest users",
+            "Neighbours",
             "How to read this",
             "Facts",
             "a7" * 32,
@@ -129,6 +131,25 @@ def test_the_promise_comes_first_and_everything_follows(html: str) -> None:
         )
     ]
     assert places == sorted(places)
+
+
+def test_jargon_is_folded_away(html: str) -> None:
+    assert html.count("<details><summary>") == 2
+    folded = "".join(re.findall(r"<details>.*?</details>", html, flags=re.DOTALL))
+    for words in ("Neighbours", "replace-one", "Local epsilon", "Method", "a7" * 32):
+        assert words in folded
+    plain = re.sub(r"<details>.*?</details>", "", html, flags=re.DOTALL)
+    assert not re.search(r"replace-one|Neighbours|[Dd]elta\b|view:", plain)
+
+
+def test_who_holds_the_table_is_told_apart_from_who_only_counts() -> None:
+    apart, together = (replace(releases.release(), one_party=held).page() for held in (False, True))
+    assert "by whoever ran this" not in apart
+    assert "before it was sent" in apart
+    assert "Noise was added here, by whoever ran this: they hold the table" in together
+    assert "at most 74 after seeing all that is released." in together
+    for words in ("does not collude", "before it was sent", "'s device"):
+        assert words not in together
 
 
 def test_numbers_show_mean_sum_and_brackets(html: str) -> None:

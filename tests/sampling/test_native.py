@@ -147,7 +147,7 @@ def test_loops_run_side_by_side() -> None:
 
 @built
 def test_a_guide_that_another_thread_changes_leads_nowhere_else() -> None:
-    # What was checked is what is used: here 60 000 is within the memory, behind the thresholds.
+    # What was checked is what is used: here 60,000 is within the memory, behind the thresholds.
     memory = np.zeros(70_000, dtype=np.uint64)
     memory[0] = 1 << 63
     loops: Any = backends.choose("native")[1]

@@ -119,4 +119,4 @@ LARGE: dict[str, tuple[Question, Protocol]] = {
     "number signed": (Number(0, 10), signed(20_000, 2.0, 1.5, 1.0, ratio=0.85, steps=200)),
     "digits signed": (Number(0, 10), digits(20_000, 9, 9, 1, ratio=0.85)),
 }
-"""At 20 000 people, where only tallies are drawn."""
+"""At 20,000 people, where only tallies are drawn."""

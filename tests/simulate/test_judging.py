@@ -65,5 +65,5 @@ def test_variances_beyond_their_ratios_are_as_rare_as_said(chance: float) -> Non
     low, high = judging.variance_ratios(excess, 100, 1e-2)
     ratio = tallies.var(axis=1, ddof=1) / (200 * spread)
     outside = float(((ratio < low) | (ratio > high)).mean())
-    # 1 % of 20 000 is 200, give or take 14: three quarters to one and a half is 3.5 to 7 of them.
+    # 1 % of 20,000 is 200, give or take 14: three quarters to one and a half is 3.5 to 7 of them.
     assert 0.0075 < outside < 0.015

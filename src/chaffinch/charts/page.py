@@ -11,9 +11,9 @@ from chaffinch.charts.svg import STYLE, escape
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _PAGE_STYLE = """
 :root{color-scheme:light dark;--ink:#1b1b1b;--soft:#5a5a5a;--line:#d5d5d5;--paper:#fff;
---box:#f3f7fa;--edge:#0072b2}
+--box:#f3f7fa;--edge:#0072b2;--alarm:#b3261e}
 @media (prefers-color-scheme:dark){:root{--ink:#ececec;--soft:#b4b4b4;--line:#4a4a4a;
---paper:#161616;--box:#1e2a33;--edge:#6cb8ec}}
+--paper:#161616;--box:#1e2a33;--edge:#6cb8ec;--alarm:#ff8a80}}
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:52rem;padding:1.5rem 1rem 3rem;color:var(--ink);
 background:var(--paper);font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
@@ -21,8 +21,13 @@ h1{font-size:1.7rem;line-height:1.25;margin:0 0 1rem}
 h2{font-size:1.25rem;margin:2.5rem 0 .75rem;border-top:1px solid var(--line);padding-top:1.5rem}
 .promise{background:var(--box);border-left:4px solid var(--edge);padding:.75rem 1rem;
 margin:0 0 1rem}
-.promise p{margin:.25rem 0}
+.warning{border-left:4px solid var(--alarm);padding:.75rem 1rem;margin:0 0 1rem;font-weight:600}
+.promise p,.warning p{margin:.25rem 0}
 .promise p:first-child{font-size:1.1rem}
+summary{cursor:pointer;color:var(--soft);padding:.4rem 0}
+details dl{padding:.25rem 0 .75rem 1rem}
+footer{border-top:1px solid var(--line);margin-top:2.5rem;padding-top:1rem}
+main>section:first-child>h2:first-child{border-top:0;margin-top:0;padding-top:0}
 .soft,figcaption,caption{color:var(--soft);font-size:.9rem}
 caption{text-align:left;padding-bottom:.35rem}
 dl{display:grid;grid-template-columns:minmax(8rem,max-content) 1fr;gap:.25rem 1rem;margin:0}
@@ -43,7 +48,8 @@ dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.5rem}}
 @media print{:root{--ink:#000;--soft:#333;--line:#bbb;--paper:#fff;--box:#fff;--edge:#000}
 html{font-size:10pt}caption{break-after:avoid}
 body{max-width:none;padding:0}figure,tr,.promise{break-inside:avoid}
-h2{break-after:avoid}.wide{overflow:visible}thead{display:table-header-group}}
+h2{break-after:avoid}.wide{overflow:visible}
+details::details-content{content-visibility:visible;block-size:auto}thead{display:table-header-group}}
 """.strip()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,7 +51,7 @@ def demo(
     with paths.fill_folder(out) as folder:
         # The people are made up from a seed; what protects them is not.
         tally = tally_table({"browser": answers}, plan, folder, output)
-        release = analyze(tally, plan)
+        release = replace(analyze(tally, plan), one_party=True)
         plan.save(folder / "browsers.plan.json")
         (folder / "survey.toml").write_text(_survey(), encoding="utf-8")
         (folder / "people.csv").write_text(
@@ -67,8 +68,8 @@ def demo(
     output.drawing(release.text(width=output.width, truths=counts))
     output.words("")
     output.words(
-        "The column truth is there only because these people are made up. Of real people nobody "
-        "learns it."
+        "The column truth is there only because these people are made up. No release about real "
+        "people has it."
     )
     output.words("")
     output.words(f"Look at   {out / 'release.html'}  (open it in a browser)")

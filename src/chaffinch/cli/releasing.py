@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -188,11 +188,15 @@ class Releasing:
         """Return the ledger that pays, if there is one."""
         return None if self.account is None else self.account.ledger
 
-    def release(self, tally: Tally, plan: Plan) -> Release:
-        """Return the release, which is not paid for yet."""
+    def release(self, tally: Tally, plan: Plan, *, one_party: bool = False) -> Release:
+        """Return the release, which is not paid for yet.
+
+        It says so where ``one_party`` held all answers and added the noise.
+        """
         from chaffinch import analyze
 
-        return analyze(tally, plan, level=self.level, adjustment=self.adjustment)
+        made = analyze(tally, plan, level=self.level, adjustment=self.adjustment)
+        return replace(made, one_party=one_party)
 
     def bill(self, tally: Tally, plan: Plan, request: str = "") -> Bill | None:
         """Return what a ledger pays for the release; ``request`` is what was asked for."""

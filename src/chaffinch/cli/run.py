@@ -133,7 +133,7 @@ def run(  # noqa: PLR0913 - one for each option
         people = people if table.readable_again else people.known_by(seen)
         before = people.check(used, round)
         with output.thinking("intervals"):
-            release = released.release(tally, used)
+            release = released.release(tally, used, one_party=True)
             release = people.say_together(release, used, round, before)
         charge = hand_out_release(
             _release_writers(out, used, release),

@@ -29,6 +29,18 @@ def explain(plan: Plan) -> str:
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
+def protected_answers(questions: int, rounds: int, releases: int = 1) -> str:
+    """Return what a promise covers, in words; nowhere else is it said who is protected.
+
+    >>> protected_answers(1, 1), protected_answers(3, 2)
+    ("one person's answer", "one person's 3 answers together, in all 2 rounds")
+    """
+    answers = "answer" if questions == 1 else f"{questions} answers together"
+    often = f", in all {rounds} rounds" if rounds > 1 else ""
+    again = f", in all {releases} releases of the same data" if releases > 1 else ""
+    return f"one person's {answers}{often}{again}"
+
+
 def right_guesses(epsilon: float, delta: float) -> int:
     """Return how many of 100 guessers can be right, rounded up: (e^ε + δ)/(1 + e^ε).
 
@@ -87,13 +99,11 @@ MOST_LOCAL = 4.0
 
 
 def _promise(plan: Plan) -> str:
-    answers = "one answer" if len(plan.asked) == 1 else f"all {len(plan.asked)} answers"
-    rounds = f", in all {plan.rounds} rounds together" if plan.rounds > 1 else ""
     return (
-        f"Protected is {answers} of one person{rounds}: changing it (neighbours: "
-        f"{plan.guarantee.neighbours}) changes the chance of anything that can be seen by a "
-        f"factor of at most {factor(plan.epsilon)}, plus {promised(plan.delta, 3)} at most. "
-        f"Method: {plan.guarantee.method}."
+        f"The promise covers {protected_answers(len(plan.asked), plan.rounds)}: any change of it "
+        f"(neighbours: {plan.guarantee.neighbours}) changes the chance of anything that can be "
+        f"seen by a factor of at most {factor(plan.epsilon)}, plus {promised(plan.delta, 3)} at "
+        f"most. Method: {plan.guarantee.method}."
     )
 
 
@@ -121,10 +131,10 @@ def _trust(plan: Plan) -> str:
     most = max(part.influence(plan.slots) for part in plan.parts)
     counts = any(part.question.shape != "number" for part in plan.parts)
     return (
-        f"This counts on {plan.guarantee.crowd}, and on a shuffler that does not collude with the "
-        f"analyzer; if they work together, {alone}. If fewer of these {plan.crowd} are honest, "
-        f"as stated in the plan and checked by `plan --check`: {left}. Nothing is released before "
-        f"{plan.reports} reports are there. One dishonest report can move "
+        f"This counts on {plan.guarantee.crowd_shown}, and on a shuffler that does not collude "
+        f"with the analyzer; if they work together, {alone}. If fewer of these {plan.crowd:,} are "
+        f"honest, as stated in the plan and checked by `plan --check`: {left}. Nothing is released "
+        f"before {plan.reports:,} reports are there. One dishonest report can move "
         f"{'a count' if counts else 'the sum'} by at most {rounded_up(most):g} "
         f"{'people' if counts else 'ranges'}."
     )
@@ -147,7 +157,7 @@ def _sending(plan: Plan, part: Part) -> str:
     return (
         f"{part.name}: {_crossing(plan, part)}{part.protocol.sentence()}; a report has {slots} "
         f"for it{filled}. "
-        f"With {plan.reports} reports {exact}. {_influence(plan, part)}{useless}"
+        f"With {plan.reports:,} reports {exact}. {_influence(plan, part)}{useless}"
     )
 
 

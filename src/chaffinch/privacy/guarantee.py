@@ -121,6 +121,11 @@ class Guarantee:
         """Return whether the method behind the number is a proof."""
         return self.method in PROVEN
 
+    @property
+    def crowd_shown(self) -> str:
+        """Return the crowd as people write numbers: 336,776 for 336776."""
+        return re.sub(r"\b\d{4,}\b", lambda found: f"{int(found[0]):,}", self.crowd)
+
     def __str__(self) -> str:
         kind = "proven" if self.proven else "not proven"
         local = _rounded_text(self.local_epsilon, 4, up=True)
@@ -130,7 +135,8 @@ class Guarantee:
             f"({promised(self.epsilon, 6)}, {promised(self.delta, 3)})"
             f"-differential privacy, {kind} "
             f"({self.method}); neighbours: {self.neighbours}; view: {self.view}; "
-            f"crowd: {self.crowd}; local epsilon {_UNHIDDEN.get(self.view, _TOGETHER)}: {local}"
+            f"crowd: {self.crowd_shown}; "
+            f"local epsilon {_UNHIDDEN.get(self.view, _TOGETHER)}: {local}"
         )
 
     def _repr_html_(self) -> str:

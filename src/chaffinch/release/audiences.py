@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.audiences.audience import Audience, Group, usual_groups
+from chaffinch.planning.audiences.explanation import GUESS, protected_ids
 from chaffinch.privacy import Guarantee
 from chaffinch.release.files import TableColumns
 from chaffinch.release.publication import Publication, finite_or_word, guarantee_document
@@ -21,6 +22,7 @@ from chaffinch.release.statement import (
     closing_facts,
     guarantee_terms,
     promise_sentence,
+    promise_warnings,
 )
 from chaffinch.rounding import decimal_places, percent_text, promise_text
 
@@ -29,6 +31,7 @@ FORMAT = "chaffinch/reach-release@1"
 _HARDLY_ANY = 10.0
 """Above this epsilon all but one in twenty thousand guesses may be right."""
 _UNIT = "ids"
+_WARNING = "Warning: "
 
 
 class _Kind(NamedTuple):
@@ -143,25 +146,26 @@ class ReachRelease(Publication):
 
 
 def _release_statement(release: ReachRelease) -> Statement:
-    unit = _protection_unit(release)
+    unit = protected_ids(len(release.publishers))
+    # What may have gone wrong is read before the numbers.
+    surprises = tuple(note for note in release.notes if note.startswith(_WARNING))
     return Statement(
         title=release.title or f"Reach of plan {release.plan_id[:16]}",
-        promise=promise_sentence(
-            release.guarantee,
-            unit=unit,
-            guess="whether an id is in these audiences or in none of them",
-            seen="all filters",
-        ),
+        warnings=(*promise_warnings(release.guarantee, guess=GUESS), *surprises),
+        promise=promise_sentence(release.guarantee, unit=unit, guess=GUESS, seen="all filters"),
         trust=_trust_sentence(release),
         guarantee=str(release.guarantee),
-        terms=(*guarantee_terms(release.guarantee, unit=unit), *_colluding_terms(release)),
+        terms=(
+            *guarantee_terms(release.guarantee, unit=unit + _unit_tail(release)),
+            *_colluding_terms(release),
+        ),
         level=release.level,
         legend=(
             "± is one standard error; low and high are the ends of an interval that holds with "
             f"probability {percent_text(release.level)} (for large counts), each row by itself."
         ),
         sections=tuple(_statement_sections(release)),
-        notes=release.notes,
+        notes=tuple(note for note in release.notes if note not in surprises),
         reading=tuple(_reading_advice(release)),
         facts=(
             ("Plan", release.plan_id),
@@ -176,31 +180,25 @@ def _release_statement(release: ReachRelease) -> Statement:
     )
 
 
-def _protection_unit(release: ReachRelease) -> str:
-    count = len(release.publishers)
-    where = {1: "at its publisher", 2: "at both publishers together"}.get(
-        count, f"at all {count} publishers together"
-    )
-    columns = {1: "its one column", 2: "both its columns"}.get(
-        release.hashes, f"all its {release.hashes} columns"
-    )
-    often = ", however often it was seen" if release.frequencies > 1 else ""
-    return f"one id, {where} and in {columns}{often}"
+def _unit_tail(release: ReachRelease) -> str:
+    """Return what else belongs to the one id that is protected."""
+    columns = f", in all its {release.hashes} columns" if release.hashes > 1 else ""
+    return columns + (", however often it was seen" if release.frequencies > 1 else "")
 
 
 def _trust_sentence(release: ReachRelease) -> str:
     """Return what the promise counts on, and what is left without it."""
-    alone = len(release.publishers) == 1
-    everywhere = "an id" if alone else "an id at all publishers"
-    said = (
-        "This counts on every publisher flipping its bits, and on the analyzer not having the "
-        "campaign key. An analyzer with the key could look up the columns of an id: "
-        f"{_left_clause(release.guarantee.local_epsilon, everywhere)}."
-    )
-    if alone:
-        return said
+    if len(release.publishers) == 1:
+        left = _left_clause(release.guarantee.local_epsilon, "an id")
+        return (
+            "It counts on the publisher flipping its bits and keeping the campaign key from the "
+            f"analyzer; with the key, {left}."
+        )
     left = _left_clause(release.colluding_epsilon, "an id at the other publishers")
-    return f"{said} A publisher who colludes with the analyzer brings the key with it: {left}."
+    return (
+        "It counts on every publisher flipping its bits, and on none of them giving the campaign "
+        f"key to the analyzer; if one does, {left}."
+    )
 
 
 def _left_clause(epsilon: float, protected: str) -> str:

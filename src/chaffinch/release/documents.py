@@ -206,6 +206,7 @@ class ReleaseModel(Strict):
     reports: _Count
     batch: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")]
     level: Annotated[float, Field(gt=0, lt=1)]
+    one_party: Annotated[bool, Field(strict=True)] = False
     questions: Annotated[list[AnswerModel], Field(min_length=1)]
 
     def build(self) -> Release:
@@ -221,6 +222,7 @@ class ReleaseModel(Strict):
             version=self.version,
             answers=tuple(one.build() for one in self.questions),
             together=None if self.together is None else self.together.build(),
+            one_party=self.one_party,
         )
 
 

@@ -1,4 +1,6 @@
-"""A statement as one page of HTML that needs nothing else: promise, charts, tables, facts.
+"""A statement as one page of HTML that needs nothing else: charts and tables, then the promise.
+
+What only some readers need is folded away: the guarantee term by term, and facts to check by.
 
 Every text is escaped, so that a label is a label whatever is in it.
 """
@@ -26,7 +28,10 @@ _LONGEST_NAME = 12
 
 def statement_page(statement: Statement) -> str:
     """Return the whole page."""
-    promise = "\n".join(f"<p>{escape(said)}</p>" for said in (statement.promise, statement.trust))
+    warnings, promise = (
+        "\n".join(f"<p>{escape(said)}</p>" for said in some)
+        for some in (statement.warnings, (statement.promise, statement.trust))
+    )
     sections = [
         f"<section>{''.join(_section_html(section, statement.level))}</section>\n"
         for section in statement.sections
@@ -34,11 +39,14 @@ def statement_page(statement: Statement) -> str:
     reading = "".join(f"<li>{escape(line)}</li>\n" for line in statement.reading)
     return html_page(
         statement.title,
-        head=f'<div class="promise">{promise}</div>\n{_definitions(statement.terms)}',
+        head=f'<div class="warning">{warnings}</div>\n' if warnings else "",
         main="".join(sections)
         + _note_list(statement.notes)
+        + f'<section><h2>What is promised</h2>\n<div class="promise">{promise}</div>\n'
+        + _folded("The guarantee, term by term", _definitions(statement.terms))
+        + "</section>\n"
         + f"<section><h2>How to read this</h2>\n<ul>{reading}</ul></section>\n",
-        foot=f"<footer><h2>Facts</h2>\n{_definitions(statement.facts)}</footer>\n",
+        foot=f"<footer>{_folded('Facts to check by', _definitions(statement.facts))}</footer>\n",
     )
 
 
@@ -52,6 +60,11 @@ def statement_excerpt(statement: Statement) -> str:
         pieces.append(_note_list(section.notes))
     pieces.append(_note_list(statement.notes))
     return "".join(pieces)
+
+
+def _folded(title: str, inside: str) -> str:
+    """Return what is shown only to those who open it, and on paper."""
+    return f"<details><summary>{escape(title)}</summary>\n{inside}</details>\n"
 
 
 def _section_html(section: Section, level: float) -> Iterator[str]:

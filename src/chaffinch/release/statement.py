@@ -110,10 +110,12 @@ class Statement:
     """All that a release says."""
 
     title: str
+    warnings: tuple[str, ...]
+    """What has to be read before anything else, such as that the promise protects nobody."""
     promise: str
-    """Who is protected and how well, in odds."""
+    """What is protected and how well, in odds: one sentence."""
     trust: str
-    """What the promise counts on, and what is left without it."""
+    """What the promise counts on, and what is left without it: one sentence."""
     guarantee: str
     terms: tuple[Pair, ...]
     """The parts of the guarantee, each with its name."""
@@ -141,19 +143,21 @@ class Statement:
         return replace(self, sections=sections)
 
 
-def promise_sentence(guarantee: Guarantee, *, unit: str, guess: str, seen: str) -> str:
-    """Return who is protected and how well: a ``guess`` before and after something is ``seen``.
+def promise_warnings(guarantee: Guarantee, *, guess: str) -> tuple[str, ...]:
+    """Return the warning of a promise that protects nobody."""
+    useless = useless_promise(guarantee.epsilon, guarantee.delta, guess=guess)
+    return tuple(f"Warning: {words}" for words in useless)
 
-    The number of right guesses is rounded up. A promise that protects nobody starts with a warning.
+
+def promise_sentence(guarantee: Guarantee, *, unit: str, guess: str, seen: str) -> str:
+    """Return what is protected and how well: a ``guess`` before and after something is ``seen``.
+
+    The number of right guesses is rounded up.
     """
-    warning = "".join(
-        f"Warning: {words} "
-        for words in useless_promise(guarantee.epsilon, guarantee.delta, guess=guess)
-    )
     right = right_guesses(guarantee.epsilon, guarantee.delta)
     return (
-        f"{warning}Protected is {unit}. Of 100 guessers who try to tell {guess}, 50 are right by "
-        f"tossing a coin; after seeing {seen}, at most {right} of 100 are right."
+        f"The promise covers {unit}: of 100 people who guess {guess}, 50 are right by tossing a "
+        f"coin, and at most {right} after seeing {seen}."
     )
 
 
@@ -166,7 +170,7 @@ def guarantee_terms(guarantee: Guarantee, *, unit: str) -> list[Pair]:
         ("Delta", promise_text(guarantee.delta, 3)),
         ("Neighbours", _with_meaning(guarantee.neighbours, _NEIGHBOURS)),
         ("View", _with_meaning(guarantee.view, _VIEWS)),
-        ("Crowd", guarantee.crowd),
+        ("Crowd", guarantee.crowd_shown),
         ("Method", _with_meaning(guarantee.method, _METHODS) + proven),
     ]
 

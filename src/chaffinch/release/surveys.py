@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import chaffinch
 from chaffinch.errors import InvalidInput
+from chaffinch.planning.explanation import protected_answers
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
@@ -22,6 +23,7 @@ from chaffinch.release.statement import (
     closing_facts,
     guarantee_terms,
     promise_sentence,
+    promise_warnings,
 )
 from chaffinch.rounding import decimal_places, percent_text, promise_text, quantile_name
 from chaffinch.wire.batches import Counts
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 FORMAT = "chaffinch/release@1"
 _ALONE = "one report"
 """The view of somebody who counts on nobody else."""
+_GUESS = "which of two answers someone gave"
 
 
 class Row(NamedTuple):
@@ -135,6 +138,8 @@ class Release(Publication):
     answers: tuple[Answer, ...]
     together: Together | None = None
     """Where the same data were released before: what is promised for all of it."""
+    one_party: bool = False
+    """Whether one party held all answers, added the noise and counted, as in ``chaffinch run``."""
 
     @classmethod
     def of(cls, plan: Plan, tally: Tally, level: float, answers: Sequence[Answer]) -> Release:
@@ -188,6 +193,7 @@ class Release(Publication):
             "reports": self.reports,
             "batch": self.batch,
             "level": self.level,
+            **({"one_party": True} if self.one_party else {}),
             "questions": [_answer_document(answer) for answer in self.answers],
         }
 
@@ -237,15 +243,15 @@ def _answer_document(answer: Answer) -> dict[str, Any]:
 
 
 def _release_statement(release: Release) -> Statement:
-    unit = _protection_unit(release)
-    promise = _whole_promise(release)
+    unit, promise = _protection_unit(release), _whole_promise(release)
     return Statement(
         title=release.title or f"Release of plan {release.plan_id[:16]}",
+        warnings=promise_warnings(promise, guess=_GUESS),
         promise=promise_sentence(
             promise,
             unit=unit,
-            guess="which of two answers someone gave",
-            seen="everything that was collected",
+            guess=_GUESS,
+            seen="all that is released" if release.one_party else "everything that was collected",
         ),
         trust=_trust_sentence(release),
         guarantee=_guarantee_sentence(release),
@@ -278,10 +284,8 @@ def _release_statement(release: Release) -> Statement:
 def _protection_unit(release: Release) -> str:
     crossed = [one.crossed.questions if one.crossed else (one.question,) for one in release.answers]
     asked = len({name for names in crossed for name in names})
-    answers = {1: "the one answer", 2: "both answers"}.get(asked, f"all {asked} answers")
-    rounds = f", in all {release.rounds} rounds together" if release.rounds > 1 else ""
-    again = "" if release.together is None else f", in all {release.together.releases} releases"
-    return f"one person: {answers} they gave{rounds}{again}"
+    releases = 1 if release.together is None else release.together.releases
+    return protected_answers(asked, release.rounds, releases)
 
 
 def _whole_promise(release: Release) -> Guarantee:
@@ -304,9 +308,14 @@ def _guarantee_sentence(release: Release) -> str:
 
 def _trust_sentence(release: Release) -> str:
     """Return what the promise counts on, and what is left without it."""
+    if release.one_party:
+        return (
+            "Noise was added here, by whoever ran this: they hold the table and know the exact "
+            "numbers, and the promise holds against everybody else, who sees only what is released."
+        )
     promise = _whole_promise(release)
     if promise.view == _ALONE:
-        return "This counts on nobody else: it holds even if all others collude."
+        return "It counts on nobody else: it holds even if all others collude."
     local = promise.local_epsilon
     left = (
         "nothing protects a single answer"
@@ -314,8 +323,8 @@ def _trust_sentence(release: Release) -> str:
         else f"an epsilon of {promise_text(local, 4)} is left"
     )
     return (
-        f"This counts on {promise.crowd}, and on a shuffler that does not collude "
-        f"with the analyzer. If they work together, {left}."
+        f"It counts on {promise.crowd_shown}, and on a shuffler that does not collude "
+        f"with the analyzer; if they work together, {left}."
     )
 
 
@@ -327,14 +336,16 @@ def _local_term(local: float) -> str:
 
 def _reading_advice(release: Release) -> tuple[str, ...]:
     level = percent_text(release.level)
+    who = (
+        "here, by whoever ran this, who holds the table and knows the exact numbers"
+        if release.one_party
+        else "before it was sent, and whoever counted does not know the exact numbers"
+    )
     return (
-        (
-            "Every number is an estimate. Chance was added on purpose, on each person's device, "
-            "and nobody knows the exact numbers."
-        ),
+        f"Every number is an estimate. Noise was added to each answer on purpose, {who}.",
         (
             "The standard error is how far an estimate typically is from the truth, by that "
-            "chance alone. It does not cover who took part, or whether people answered truthfully."
+            "noise alone. It does not cover who took part, or whether people answered truthfully."
         ),
         (
             f"The {level} interval of a value holds the truth with at least that probability, if "

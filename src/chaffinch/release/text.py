@@ -1,4 +1,4 @@
-"""A statement in plain text: the promise, then a table for each section."""
+"""A statement in plain text: a table for each section, the promise, and the details last."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ _MOST_ROWS = 40
 
 def statement_text(statement: Statement, *, width: int = WIDTH) -> str:
     """Return the statement as plain text, no paragraph wider than ``width`` columns."""
-    paragraphs = [
-        statement.title,
-        statement.promise,
-        statement.trust,
-        f"Guarantee: {statement.guarantee}.",
-        statement.legend,
-    ]
-    lines = [line for one in paragraphs for line in [*_wrap_text(one, width), ""]]
+
+    def paragraphs(*texts: str) -> list[str]:
+        return [line for one in texts for line in [*_wrap_text(one, width), ""]]
+
+    lines = paragraphs(statement.title, *statement.warnings)
     for section in statement.sections:
         lines.extend([*_section_lines(section, width), ""])
-    for note in statement.notes:
-        lines.extend([*_wrap_text(f"note: {note}", width), ""])
-    return "\n".join(lines).rstrip()
+    lines += paragraphs(statement.legend, *(f"note: {note}" for note in statement.notes))
+    lines += paragraphs(statement.promise, statement.trust)
+    lines += ["Details", *_wrap_text(f"{statement.guarantee}.", width, indent="  ")]
+    return "\n".join(lines)
 
 
 def _section_lines(section: Section, width: int) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """The campaign key: 32 secret bytes that all publishers share and the analyzer never has.
 
 Everything secret about the columns follows from it by HKDF-SHA256 (RFC 5869), bound to the
-plan: the two SipHash keys that send an id to its columns. Whoever lacks the key sees columns in
-an order that tells nothing, so the hash is the secret permutation; whoever has it can look an
+plan: the two SipHash keys that send an id to its columns. Whoever lacks the key cannot
+tell which columns are whose, so the hash is the secret permutation; whoever has it can look an
 id's columns up. A fingerprint, derived the same way, shows whether two filters were made with
 one key, without showing the key.
 

@@ -12,6 +12,16 @@ if TYPE_CHECKING:
     from chaffinch.planning.audiences.plan import ReachPlan
 
 
+def protected_ids(publishers: int) -> str:
+    """Return what a promise covers, in words; nowhere else is it said what is protected.
+
+    >>> protected_ids(1), protected_ids(3)
+    ('one id', 'one id, at all 3 publishers together')
+    """
+    where = {1: "", 2: ", at both publishers together"}
+    return "one id" + where.get(publishers, f", at all {publishers} publishers together")
+
+
 GUESS = "whether an id is in these audiences or in none of them"
 """What a promise for ids keeps people from telling."""
 
@@ -29,10 +39,8 @@ def explain(plan: ReachPlan) -> str:
 
 
 def _promise(plan: ReachPlan) -> str:
-    columns = "its one column" if plan.hashes == 1 else f"all its {plan.hashes} columns"
-    where = f"at all {len(plan.sizes)} publishers together and " if len(plan.sizes) > 1 else ""
     return (
-        f"Protected is one id, {where}in {columns}: "
+        f"The promise covers {protected_ids(len(plan.sizes))}: "
         f"adding or removing it (neighbours: {plan.guarantee.neighbours}) changes the chance of "
         f"anything the analyzer can see by a factor of at most {factor(plan.epsilon)}, plus "
         f"{promised(plan.delta, 3)} at most. "

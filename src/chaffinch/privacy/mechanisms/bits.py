@@ -287,7 +287,7 @@ class SumMechanism(Mechanism):
         """Return the worst P[loss > epsilon] by asking every crowd.
 
         It is not monotone in the crowd (adding a record can raise it), so nothing but
-        enumeration proves a maximum: refused above 10 000 others.
+        enumeration proves a maximum: refused above 10,000 others.
         """
         epsilon = checks.epsilon(epsilon)
         others = self.bit_crowds.last

@@ -93,7 +93,7 @@ def random_responders_epsilon(*, responders: int, delta: float) -> float:
 
     ``delta`` is the δ of the guarantee; the claim writes δ/2 for it. Domain: |H| > 8 ln(2/δ).
     Defect: no false case is known; it claims an ε 1.4 to 12 times the exact one
-    (|H| from 120 to 100 000, δ = 1e-6 and 1e-3).
+    (|H| from 120 to 100,000, δ = 1e-6 and 1e-3).
     """
     size = checks.whole("responders", responders, least=1)
     log_term = math.log(2.0 / open_delta(delta))
