@@ -52,13 +52,28 @@ def test_rounds_cost_more(cli: Callable[..., Done]) -> None:
     assert epsilon("--times", 3) > epsilon()
 
 
-def test_every_mechanism_can_be_made() -> None:
-    given = _Parameters(users=50, flip="1/5", decoys=40, values=3, bits=2, filters=2, resolution=4)
+def test_every_mechanism_can_be_made(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("3/4,1/4\n0.25,0.75\n")
+    given = _Parameters(
+        users=50,
+        flip="1/5",
+        decoys=40,
+        values=3,
+        bits=2,
+        filters=2,
+        resolution=4,
+        question="bit",
+        ratio="2/3",
+        flood="3/4,5/12",
+        local_epsilon=1.0,
+        table=table,
+    )
     for name, (kind, needed, _) in _MECHANISMS.items():
         only = {one: getattr(given, one) for one in needed}
         if name == "decoys":
             only["decoys"] = 40
-        assert type(_make_mechanism(name, _Parameters(**only))).__name__ == kind
+        assert type(_make_mechanism(name, _Parameters(**only))).__name__ == kind.split(".")[-1]
 
 
 @pytest.mark.parametrize(
@@ -221,3 +236,83 @@ def test_what_is_no_whole_number_is_refused_not_rounded(
 def test_an_epsilon_is_no_share(cli: Callable[..., Done]) -> None:
     done = cli("privacy", "bits", "--flip", "0.1", "--users", 200, "--epsilon", "10%")
     assert done.code == 2
+
+
+# ------------------------------------------------------------------ randomizers that people bring
+
+RESPONSE = ("--users", 100, "--values", 4, "--local-epsilon", 1, "--delta", 1e-6)
+
+
+def test_bounds_of_a_response_stand_side_by_side(cli: Callable[..., Done], tmp_path: Path) -> None:
+    plot = tmp_path / "bounds.svg"
+    compared = json.loads(cli("compare", *RESPONSE, "--plot", plot, "--json").out)
+    shown = json.loads(cli("privacy", "response", *RESPONSE, "--json").out)
+    assert compared["bounds"] == shown["bounds"]
+    names = [row["name"] for row in compared["bounds"]]
+    assert names[:2] == ["worst crowd found", "privacy blanket"]
+    assert "Wang et al. 2024" in plot.read_text()
+    out = cli("compare", *RESPONSE).out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "below the truth for k-ary response" in " ".join(out.split())
+    # Below 0.394302, which is the truth of that crowd.
+    assert "0.394296" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("table.csv", "3/4, 1/4\n\n0.25,0.75\n"),
+        ("table.json", '[[0.75, "1/4"], ["1/4", 0.75]]'),
+    ],
+)
+def test_a_table_in_a_file_is_exact(
+    name: str, text: str, cli: Callable[..., Done], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    words = ("--table", tmp_path / name, "--users", 1000, "--delta", 1e-6, "--json")
+    document = json.loads(cli("privacy", "table", *words).out)
+    bits = privacy.FlippedBits(users=1000, flip_probability="1/4")
+    assert document["bounds"][0]["epsilon"] == bits.epsilon(1e-6).upper
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "part"),
+    [
+        ("table.csv", "0.5,0.6\n0.5,0.5\n", "sum to 1"),
+        ("table.csv", "a,b\n1,0\n", "chance in the table"),
+        ("table.csv", "", "two rows"),
+        ("table.json", "{}", "list of lists"),
+        ("table.json", "[1, 2]", "list of lists"),
+        ("table.json", "[", "list of lists"),
+        ("none.csv", None, "none.csv"),
+    ],
+)
+def test_a_table_that_is_none_is_refused(
+    name: str, text: str | None, part: str, cli: Callable[..., Done], tmp_path: Path
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    done = cli("compare", "--table", tmp_path / name, "--users", 10, "--delta", 1e-6)
+    assert done.code in {2, 5}
+    assert part in done.err
+
+
+@pytest.mark.parametrize(
+    "more",
+    [(), ("--epsilon", 1, "--local-epsilon", 1), ("--epsilon", 1, "--plot", "figure.svg")],
+)
+def test_compare_needs_one_thing_to_compare(
+    more: tuple[object, ...], cli: Callable[..., Done]
+) -> None:
+    done = cli("compare", "--users", 100, "--delta", 1e-6, *more)
+    assert done.code == 2
+    assert "must be" in done.err
+
+
+def test_signed_decoys_by_their_parameters(cli: Callable[..., Done]) -> None:
+    words = ("--question", "bit", "--ratio", "2/3", "--flood", "3/4,5/12", "--epsilon", 1)
+    document = json.loads(cli("privacy", "signed", *words, "--json").out)
+    own = privacy.SignedDecoys(
+        question="bit", plus_ratio="2/3", minus_ratio="2/3", flood=["3/4", "5/12"]
+    )
+    assert document["numbers"][0]["upper"] == own.delta(1.0).upper

@@ -15,7 +15,7 @@ from scipy import stats
 
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import FlippedBits, amplification, compose
-from chaffinch.privacy.amplification import ShuffledTable
+from chaffinch.privacy.amplification import ShuffledResponse, ShuffledTable
 from chaffinch.privacy.guarantee import Bracket
 
 Row = tuple[Fraction, ...]
@@ -322,3 +322,48 @@ def test_rounds_of_a_table_of_two_hold_those_of_the_bit_that_it_is() -> None:
     assert table.lower <= flipped.upper
     assert flipped.lower <= table.upper
     assert table.lower == pytest.approx(flipped.lower, rel=1e-3)
+
+
+# ------------------------------------------------------------------ response by its local epsilon
+
+
+@pytest.mark.parametrize("ratio", [2, 9])
+@pytest.mark.parametrize(("values", "users"), [(2, 1), (2, 5), (3, 4), (4, 3), (5, 3)])
+def test_response_by_its_local_epsilon_holds_the_truth(values: int, users: int, ratio: int) -> None:
+    mechanism = ShuffledResponse(local_epsilon=math.log(ratio), values=values, users=users)
+    for epsilon in EPSILONS:
+        truth = worst_delta(response(values, ratio), users, Fraction(math.exp(epsilon)))
+        bracket = mechanism.delta(epsilon)
+        assert bracket.lower <= float(truth) * (1 + 1e-9)
+        assert float(truth) <= bracket.upper * (1 + 1e-9) + 1e-16
+
+
+@pytest.mark.parametrize("values", [2, 3, 4, 7])
+def test_a_response_is_its_whole_table(values: int) -> None:
+    short = ShuffledResponse(local_epsilon=math.log(5), values=values, users=50)
+    whole = ShuffledTable(response(values, 5), users=50)
+    assert short.local_epsilon == math.log(5)
+    assert short.blanket == pytest.approx(whole.blanket, rel=1e-12)
+    for epsilon in (0.1, 0.5, 1.0):
+        one, other = short.delta(epsilon), whole.delta(epsilon)
+        assert one.lower == pytest.approx(other.lower, rel=2e-3)
+        assert one.upper == pytest.approx(other.upper, rel=2e-3)
+
+
+def test_a_response_among_many_values_is_quick_and_shown() -> None:
+    mechanism = ShuffledResponse(local_epsilon=5, values=10**6, users=10**6)
+    assert mechanism.epsilon(1e-6).upper < 0.000504
+    assert repr(mechanism) == "ShuffledResponse(local_epsilon=5.0, values=1000000, users=1000000)"
+    assert repr(ShuffledTable(response(3, 2), users=9)) == (
+        "ShuffledTable(<3 inputs, 3 outputs>, users=9)"
+    )
+    assert "ShuffledResponse" in mechanism._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "bad", [{"local_epsilon": -1}, {"local_epsilon": math.nan}, {"values": 1}, {"users": 0}]
+)
+def test_bad_responses_are_refused(bad: dict[str, float]) -> None:
+    given = {"local_epsilon": 1.0, "values": 3, "users": 10} | bad
+    with pytest.raises(InvalidInput):
+        ShuffledResponse(**given)  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
 """Figures as plain data, and one renderer per medium. The numbers come from ``privacy``."""
 
+from chaffinch.charts.amplification import Bound, amplification_bounds
 from chaffinch.charts.axis import Axis
 from chaffinch.charts.curves import privacy_curve, tradeoff
 from chaffinch.charts.estimates import Dot, DotFigure, estimates_chart, number_chart
@@ -8,12 +9,14 @@ from chaffinch.charts.heat import HeatFigure
 
 __all__ = [
     "Axis",
+    "Bound",
     "Dot",
     "DotFigure",
     "Figure",
     "HeatFigure",
     "Series",
     "Terms",
+    "amplification_bounds",
     "estimates_chart",
     "number_chart",
     "privacy_curve",

@@ -9,23 +9,24 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from chaffinch import checks, privacy
+from chaffinch.charts.amplification import Bound, amplification_bounds, exact_form
 from chaffinch.charts.axis import Axis
 from chaffinch.charts.figure import Figure, Series, Style, Terms
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy import published as formulas
+from chaffinch.privacy.amplification import ShuffledResponse, ShuffledTable
 from chaffinch.privacy.guarantee import PROVEN
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.precision import Floats
 
 _CURVE_POINTS = 41
-_CLAIMED_POINTS = 201
 _ROOM = 1.8
 """The axis goes on beyond the exact curve, for the published ones to be seen."""
 _LEVELS = 51
@@ -52,9 +53,10 @@ def privacy_curve(
     if not least < 1:
         raise InvalidInput("least delta", "below 1", least_delta)
     found = _claims_about(mechanism) if published else ()
-    nodes, right = _nodes(mechanism, epsilons, least, room=_ROOM if found else 1.0)
-    low, high = mechanism.profile(nodes)
-    name, style = _own_line(mechanism)
+    own_form = exact_form(mechanism)
+    nodes, right = _nodes(own_form, epsilons, least, room=_ROOM if found else 1.0)
+    low, high = own_form.profile(nodes)
+    name, style = _own_line(own_form)
     own = Series(name, tuple(nodes.tolist()), tuple(high.tolist()), style, tuple(low.tolist()))
     series = [own, *_claimed_curves(found, right, _bottom(own, least))]
     return Figure(
@@ -63,7 +65,7 @@ def privacy_curve(
         y=Axis("delta", _bottom(own, least), 1.0, scale="log"),
         series=tuple(series),
         alternative=_curve_in_words(mechanism, series),
-        terms=mechanism_terms(mechanism),
+        terms=mechanism_terms(own_form),
     )
 
 
@@ -104,10 +106,10 @@ def _bottom(own: Series, least: float) -> float:
     return max(least, 10.0 ** math.floor(min(math.log10(lowest) + 1e-3, -1.0)))
 
 
-def _claimed_curves(found: tuple[_Claim, ...], right: float, bottom: float) -> list[Series]:
+def _claimed_curves(found: tuple[_Claim | Bound, ...], right: float, bottom: float) -> list[Series]:
     lines = []
-    points = np.linspace(0.0, right, _CLAIMED_POINTS)[1:]
     for claim in found:
+        points = np.linspace(0.0, right, claim.points + 1)[1:]
         alone = claim.epsilon_alone
         if alone <= right:
             lines.append(Series(claim.label, (alone, alone), (bottom, 1.0), "published"))
@@ -243,6 +245,8 @@ def mechanism_name(mechanism: Mechanism) -> str:
         words += f", {parameters['copies']} copies"
     if "flip_probability" in parameters:
         words += f", flip probability {float(parameters['flip_probability']):.4g}"
+    if isinstance(mechanism, ShuffledResponse):
+        words += f", {mechanism.values:,}-ary, local epsilon {mechanism.local_epsilon:.4g}"
     return words
 
 
@@ -272,6 +276,8 @@ class _Claim:
     formula: formulas.Formula
     parameters: dict[str, Any]
 
+    points: ClassVar[int] = 200
+
     @property
     def label(self) -> str:
         """Return what the line is called: by whom the formula is, and that it knows no delta."""
@@ -294,7 +300,7 @@ class _Claim:
         return self.formula.claimed_epsilon(**self.parameters)
 
 
-def _claims_about(mechanism: Mechanism) -> tuple[_Claim, ...]:
+def _claims_about(mechanism: Mechanism) -> tuple[_Claim | Bound, ...]:
     """Return what has been claimed about ``mechanism``, empty where nothing was."""
     find = _FINDERS.get(type(mechanism))
     return tuple(find(mechanism)) if find else ()
@@ -329,7 +335,18 @@ def _about_values(mechanism: Any) -> Iterator[_Claim]:
         yield _Claim(_BY_NAME["decoy_cover_flip_probability"], here)
 
 
-_FINDERS: dict[type[Mechanism], Callable[[Any], Iterator[_Claim]]] = {
+def _about_table(mechanism: Any) -> Iterator[Bound]:
+    """Yield every bound that is not the own line of the figure."""
+    exact = exact_form(mechanism) is not mechanism
+    for one in amplification_bounds(mechanism):
+        own = one.kind in ("exact", "at least") or (one.label == "privacy blanket" and not exact)
+        if not own:
+            yield replace(one, label=f"{one.label}, {one.source}")
+
+
+_FINDERS: dict[type[Mechanism], Callable[[Any], Iterator[_Claim] | Iterator[Bound]]] = {
+    ShuffledResponse: _about_table,
+    ShuffledTable: _about_table,
     privacy.DecoyedValues: _about_decoyed,
     privacy.FlippedBits: _about_bits,
     privacy.FlippedValues: _about_values,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+from chaffinch.cli import paths
 from chaffinch.cli.output import Output
+from chaffinch.cli.randomizers import bounds_at, read_table, show_bounds
 
 _TOLERANCE = 1e-3
 _NARROW = 80
@@ -39,27 +43,100 @@ class _Line:
 def compare(
     *,
     users: int,
-    epsilon: float,
     delta: float,
+    epsilon: float | None = None,
+    local_epsilon: float | None = None,
+    table: Path | None = None,
     values: int = 10,
+    plot: Path | None = None,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Set exact parameters beside published formulas.
+    """Set exact parameters beside published formulas, or bounds of a randomizer side by side.
 
     Exact ones are proven for every crowd of that size. Published ones are claims: some ask
-    for too much, and some do not hold.
+    for too much, and some do not hold. With --local-epsilon (k-ary randomized response) or
+    --table (any randomizer) it shows what shuffling makes of it: exact, blanket, clones,
+    variation ratio.
 
     Parameters
     ----------
     users
         The honest users a guarantee counts on.
-    epsilon
-        The epsilon to promise.
     delta
         The delta to promise.
+    epsilon
+        The epsilon to promise.
+    local_epsilon
+        Compare bounds of randomized response among --values, with this local epsilon.
+    table
+        Compare bounds of the randomizer in a CSV or JSON file: a row of chances for each input.
     values
         How many values there are in a question with a choice.
+    plot
+        Draw the bounds into a file: .svg, .png or .pdf.
     """
+    ways = {"epsilon": epsilon, "local-epsilon": local_epsilon, "table": table}
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) != 1:
+        from chaffinch.errors import InvalidInput
+
+        raise InvalidInput(
+            "options --epsilon, --local-epsilon and --table",
+            "one of them",
+            paths.Plainly(" and ".join(given) or "none"),
+        )
+    if plot is not None and epsilon is not None:
+        from chaffinch.errors import InvalidInput
+
+        rule = "given with --local-epsilon or --table"
+        raise InvalidInput("option --plot", rule, paths.Plainly("--epsilon"))
+    if epsilon is None:
+        _compare_bounds(users, delta, local_epsilon, values, table, plot, output)
+        return
+    _compare_parameters(users, epsilon, delta, values, output)
+
+
+def _compare_bounds(  # noqa: PLR0917 - the options
+    users: int,
+    delta: float,
+    local_epsilon: float | None,
+    values: int,
+    table: Path | None,
+    plot: Path | None,
+    output: Output,
+) -> None:
+    """Show what is known of one randomizer, shuffled."""
+    from chaffinch import charts
+    from chaffinch.charts.curves import mechanism_name
+    from chaffinch.privacy.amplification import ShuffledResponse, ShuffledTable
+
+    if plot is not None:
+        paths.require_writable(plot)
+    mechanism: ShuffledTable
+    if table is not None:
+        mechanism = ShuffledTable(read_table(table), users=users)
+    else:
+        local = math.nan if local_epsilon is None else local_epsilon
+        mechanism = ShuffledResponse(local_epsilon=local, values=values, users=users)
+    with output.thinking("comparing"):
+        rows = bounds_at(mechanism, delta)
+        if plot is not None:
+            charts.privacy_curve(mechanism).save(plot)
+            output.say(f"wrote {plot}")
+    if output.json:
+        local = mechanism.local_epsilon
+        asked = {"users": users, "delta": delta, "local_epsilon": local}
+        output.document(asked | {"mechanism": mechanism_name(mechanism), "bounds": rows})
+        return
+    output.words(f"{mechanism_name(mechanism)}.")
+    output.words("")
+    show_bounds(rows, delta, output)
+
+
+def _compare_parameters(
+    users: int, epsilon: float, delta: float, values: int, output: Output
+) -> None:
+    """Show the exact parameters of every protocol beside what formulas ask for."""
     from chaffinch import checks
     from chaffinch.privacy import Target
 
@@ -111,6 +188,7 @@ def _ways(users: int, values: int, target: Any) -> Iterator[_Way]:
     yield "flipped values", lambda: _values(users, values, 0, target)
     yield "flipped values with decoys", lambda: _values(users, values, users, target)
     yield f"number in {_COPIES} bits", lambda: _number(users, target)
+    yield "signed decoys", lambda: _signed(users, values, target)
     yield "local", lambda: _local(users, target)
 
 
@@ -225,6 +303,31 @@ def _values(users: int, values: int, decoys: int, target: Any) -> Iterator[_Line
     )  # fmt: skip
 
 
+def _signed(users: int, values: int, target: Any) -> Iterator[_Line]:
+    """Yield signed decoys as the planner tunes them where nothing else is wished."""
+    from chaffinch import Bit, Choice
+    from chaffinch import plan as planned
+    from chaffinch.errors import NoPlanFound
+    from chaffinch.protocols import Signed
+
+    for name, question in (("bit", Bit()), ("choice", Choice(range(values), missing="refuse"))):
+        ratio = error = None
+        with suppress(NoPlanFound):
+            found = planned(
+                question,
+                users=users,
+                target=target,
+                local_epsilon=math.inf,
+                influence=math.inf,
+                anyway=True,
+            )
+            part = found.parts[0]
+            if isinstance(part.protocol, Signed):
+                ratio, error = float(part.protocol.ratio), part.standard_error(users)
+        told = None if ratio is None else 1.0
+        yield _Line(f"signed decoys, {name}", "chaffinch", "exact", "ratio", ratio, error, told)
+
+
 def _local(users: int, target: Any) -> Iterator[_Line]:
     flip = 1.0 / (1.0 + math.exp(min(target.epsilon, 700.0)))
     error = _flip_error(users, flip)
@@ -310,7 +413,9 @@ def _cells_of(line: _Line, *, first: bool) -> list[str]:
     value = "nothing"
     if line.value is not None:
         whole = line.parameter == "decoys"
-        value = f"{math.ceil(line.value):,} decoys" if whole else f"flip {line.value:.4g}"
+        value = f"{line.parameter} {line.value:.4g}"
+        if whole:
+            value = f"{math.ceil(line.value):,} decoys"
     return [
         line.protocol if first else "",
         line.source,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from decimal import ROUND_FLOOR, Context, Decimal
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,6 +12,13 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
+from chaffinch.cli.randomizers import (
+    bounds_at,
+    lower_text,
+    read_table,
+    show_bounds,
+    upper_text,
+)
 
 if TYPE_CHECKING:
     from chaffinch.privacy import Bracket, Mechanism
@@ -19,7 +26,9 @@ if TYPE_CHECKING:
 _FLAG = Parameter(negative=(), show_default=False)
 _LIST = Parameter(negative=())
 _DELTAS = (1e-4, 1e-6, 1e-8, 1e-10)
-_Name = Literal["bits", "decoys", "values", "vectors", "numbers", "filters"]
+_Name = Literal[
+    "bits", "decoys", "values", "vectors", "numbers", "filters", "signed", "response", "table"
+]
 
 _MECHANISMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "bits": ("FlippedBits", ("users", "flip"), ("copies", "decoys")),
@@ -28,9 +37,19 @@ _MECHANISMS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "vectors": ("FlippedVectors", ("users", "bits", "flip"), ()),
     "numbers": ("EncodedNumbers", ("users", "resolution", "flip"), ("slots",)),
     "filters": ("FlippedFilters", ("filters", "bits", "flip"), ()),
+    "signed": ("SignedDecoys", ("question", "ratio", "flood"), ("steps", "share")),
+    "response": ("amplification.ShuffledResponse", ("users", "values", "local_epsilon"), ()),
+    "table": ("amplification.ShuffledTable", ("users", "table"), ()),
 }
 """By name: the mechanism, the options it needs, and those it may have."""
-_KEYWORDS = {"flip": "flip_probability", "rate": "decoy_rate"}
+_ARGUMENTS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "flip": lambda text: {"flip_probability": text},
+    "rate": lambda text: {"decoy_rate": text},
+    "ratio": lambda text: {"plus_ratio": text, "minus_ratio": text},
+    "flood": lambda text: {"flood": [rate.strip() for rate in text.split(",")]},
+    "table": lambda path: {"table": read_table(path)},
+}
+"""How an option becomes an argument, where its name is another one or it has to be read."""
 
 
 @Parameter(name="*")
@@ -49,7 +68,7 @@ class _Parameters:
     rate: str | None = None
     """The chance that a user adds a decoy (decoys, with users)."""
     values: int | None = None
-    """How many values there are to choose from (decoys, values)."""
+    """How many values there are to choose from (decoys, values, response)."""
     resolution: int | None = None
     """In how many bits a number is sent (numbers)."""
     slots: Literal["separate", "together"] | None = None
@@ -58,6 +77,20 @@ class _Parameters:
     """The length of a vector or of a filter (vectors, filters)."""
     filters: int | None = None
     """How many filters there are (filters)."""
+    local_epsilon: float | None = None
+    """What one message alone tells at most (response)."""
+    table: Path | None = None
+    """A CSV or JSON file of chances: a row for each input, a column for each output (table)."""
+    question: Literal["bit", "choice", "number"] | None = None
+    """What is asked (signed)."""
+    ratio: str | None = None
+    """The ratio of the geometric noise of both signs, such as 2/3 (signed)."""
+    flood: str | None = None
+    """The rates of bursts of 1, 2, … pairs, of all together: 3/4,5/12 (signed)."""
+    steps: int | None = None
+    """In how many steps a number is sent (signed)."""
+    share: str | None = None
+    """The share of the users, for whom noise was cut, that is honest (signed)."""
 
 
 def privacy(  # noqa: PLR0913 - one for each option
@@ -81,7 +114,9 @@ def privacy(  # noqa: PLR0913 - one for each option
     ----------
     mechanism
         bits (flipped), decoys (clear among decoys), values (flipped one-hot), vectors
-        (flipped, seen whole), numbers (in flipped bits), filters (flipped Bloom filters).
+        (flipped, seen whole), numbers (in flipped bits), filters (flipped Bloom filters), signed
+        (clear among signed decoys), response (k-ary randomized response), table (any randomizer
+        of one message).
     times
         How often the same people are asked.
     delta
@@ -89,7 +124,7 @@ def privacy(  # noqa: PLR0913 - one for each option
     epsilon
         Find the delta at this epsilon; may be given several times.
     curve
-        Draw delta against epsilon, with published claims.
+        Draw delta against epsilon, with published bounds and claims.
     tradeoff
         Draw the two errors of a test that tries to tell two answers apart.
     plot
@@ -115,18 +150,25 @@ def privacy(  # noqa: PLR0913 - one for each option
     if plot is not None:
         figures[-1].save(plot)
         output.say(f"wrote {plot}")
+    compared = _compared(found, rows)
     if output.json:
-        output.document(_document(found, mechanism_name(found), rows, figures))
+        output.document(_document(found, mechanism_name(found), rows, figures) | compared)
         return
     output.words(mechanism_name(found))
     output.words("")
     output.table(
         ["given", "found", "at least", "at most"],
-        [[row["given"], row["found"], _down(row["lower"]), _up(row["upper"])] for row in rows],
+        [
+            [row["given"], row["found"], lower_text(row["lower"]), upper_text(row["upper"])]
+            for row in rows
+        ],
         texts=2,
     )
     output.words("")
-    output.words(f"Local epsilon: {_up(found.local_epsilon)}. {mechanism_terms(found)}")
+    output.words(f"Local epsilon: {upper_text(found.local_epsilon)}. {mechanism_terms(found)}")
+    if compared:
+        output.words("")
+        show_bounds(compared["bounds"], compared["bounds_delta"], output)
     for drawn in figures if curve or tradeoff else []:
         output.words("")
         output.drawing(drawn.text(width=min(output.width, 78), height=18))
@@ -146,16 +188,37 @@ def _make_mechanism(name: str, parameters: _Parameters) -> Mechanism:
     known = (*needed, *allowed)
     for option, value in given.items():
         if option not in known:
-            takes = ", ".join(f"--{one}" for one in known)
+            takes = ", ".join(map(_option, known))
             raise InvalidInput(
-                f"option --{option}", f"left out for {name}", value, hint=f"{name} takes {takes}"
+                f"option {_option(option)}",
+                f"left out for {name}",
+                value,
+                hint=f"{name} takes {takes}",
             )
     for option in needed:
         if option not in given:
-            raise InvalidInput(f"option --{option}", f"given for {name}", paths.Plainly("nothing"))
-    arguments = {_KEYWORDS.get(option, option): value for option, value in given.items()}
-    made: Mechanism = getattr(exact, kind)(**arguments)
+            raise InvalidInput(
+                f"option {_option(option)}", f"given for {name}", paths.Plainly("nothing")
+            )
+    arguments: dict[str, Any] = {}
+    for option, value in given.items():
+        arguments |= _ARGUMENTS[option](value) if option in _ARGUMENTS else {option: value}
+    made: Mechanism = attrgetter(kind)(exact)(**arguments)
     return made
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _compared(found: Mechanism, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the bounds of a shuffled randomizer at the first delta asked for."""
+    from chaffinch.privacy.amplification import ShuffledTable
+
+    delta = next((row["delta"] for row in rows if "delta" in row), None)
+    if delta is None or not isinstance(found, ShuffledTable):
+        return {}
+    return {"bounds_delta": delta, "bounds": bounds_at(found, delta)}
 
 
 def _rows(
@@ -173,18 +236,6 @@ def _rows(
 
 def _row(given: str, found: str, bracket: Bracket) -> dict[str, Any]:
     return {"given": given, "found": found, "lower": bracket.lower, "upper": bracket.upper}
-
-
-def _up(value: float) -> str:
-    from chaffinch.rounding import promise_text
-
-    return "infinite" if math.isinf(value) else promise_text(value, 6)
-
-
-def _down(value: float) -> str:
-    if value == 0 or math.isinf(value):
-        return "0" if value == 0 else "infinite"
-    return f"{float(Context(prec=6, rounding=ROUND_FLOOR).create_decimal(Decimal(value))):.6g}"
 
 
 def _document(

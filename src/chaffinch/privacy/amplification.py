@@ -29,7 +29,13 @@ from chaffinch.privacy.numerics.precision import Floats, Wide, down, exp_ends, l
 from chaffinch.privacy.numerics.roots import Curve, find_crossing, find_crossing_below
 from chaffinch.privacy.numerics.sums import positive_part_of_sum
 
-__all__ = ["ShuffledTable", "clone_delta", "clone_epsilon", "clone_epsilon_closed_form"]
+__all__ = [
+    "ShuffledResponse",
+    "ShuffledTable",
+    "clone_delta",
+    "clone_epsilon",
+    "clone_epsilon_closed_form",
+]
 
 _LARGEST = 2.0**9
 _TOLERANCE = 1e-9
@@ -142,6 +148,49 @@ class ShuffledTable(Mechanism):
         growth = exp_ends(epsilon)[1]
         ends = [law.at(growth, self.users, self.relative_width) for law in self._crowds]
         return max(end.lower for end in ends)
+
+
+class ShuffledResponse(ShuffledTable):
+    """k-ary randomized response, shuffled: the value itself, or any other, all as likely.
+
+    The value is sent with chance e^ε₀/(e^ε₀ + k − 1), where ε₀ is ``local_epsilon``. All pairs
+    of values are alike, and so are all outputs that neither of a pair nor the crowd holds: the
+    ``table`` has three inputs and one output for all the rest, which changes no likelihood.
+
+    >>> ShuffledResponse(local_epsilon=1, values=4, users=100).epsilon(1e-6).upper < 0.3985
+    True
+    """
+
+    def __init__(
+        self, *, local_epsilon: float, values: int, users: int, relative_width: float = 1e-3
+    ) -> None:
+        asked = checks.real("local epsilon", local_epsilon, least=0.0, most=_LARGEST)
+        self.values = checks.whole("number of values", values, least=2, most=10**9)
+        # A smaller local epsilon is more randomizing of what is sent: each end has its own side.
+        small, large = (_response_rows(ratio, self.values) for ratio in exp_ends(asked))
+        super().__init__(large, users=users, relative_width=relative_width)
+        self._asked = asked
+        self._crowds = _laws(small, small)
+
+    def __repr__(self) -> str:
+        given = f"local_epsilon={self._asked!r}, values={self.values}, users={self.users}"
+        return f"ShuffledResponse({given})"
+
+    @property
+    def local_epsilon(self) -> float:
+        """Return the local epsilon that was asked for."""
+        return self._asked
+
+
+def _response_rows(ratio: Fraction, values: int) -> tuple[tuple[Fraction, ...], ...]:
+    """Return the rows of two or three inputs; the last output stands for all beyond the third."""
+    told = min(values, 3)
+    one = 1 / (ratio + values - 1)
+    rest = (one * (values - told),) if values > told else ()
+    return tuple(
+        tuple(one * ratio if output == row else one for output in range(told)) + rest
+        for row in range(told)
+    )
 
 
 def clone_delta(*, local_epsilon: float, users: int, epsilon: float) -> Bracket:

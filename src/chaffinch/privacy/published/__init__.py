@@ -5,7 +5,13 @@ defect; `FORMULAS` lists them all for charts and pages. Nothing that gives a gua
 anything in here.
 """
 
-from chaffinch.privacy.published import copies, fake_records, one_filter, shuffled_bits
+from chaffinch.privacy.published import (
+    copies,
+    fake_records,
+    one_filter,
+    shuffled_bits,
+    variation_ratio,
+)
 from chaffinch.privacy.published.copies import (
     three_sigma_copies_epsilon,
     three_sigma_copies_flip_probability,
@@ -40,12 +46,17 @@ from chaffinch.privacy.published.shuffled_bits import (
     shifted_binomial_mu,
     shifted_binomial_tradeoff,
 )
+from chaffinch.privacy.published.variation_ratio import (
+    variation_ratio_delta,
+    variation_ratio_epsilon,
+)
 
 FORMULAS: tuple[Formula, ...] = (
     *fake_records.FORMULAS,
     *copies.FORMULAS,
     *shuffled_bits.FORMULAS,
     *one_filter.FORMULAS,
+    *variation_ratio.FORMULAS,
 )
 
 __all__ = [
@@ -75,6 +86,8 @@ __all__ = [
     "three_sigma_copies_flip_probability",
     "three_sigma_epsilon",
     "three_sigma_flip_probability",
+    "variation_ratio_delta",
+    "variation_ratio_epsilon",
     "zero_crowd_delta",
     "zero_crowd_epsilon",
     "zero_crowd_flip_probability",
