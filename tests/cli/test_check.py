@@ -126,6 +126,36 @@ def test_how_a_table_is_written_is_said(cli: Callable[..., Done], folder: Path) 
     assert "table.comma: is not known here" in done.err
 
 
+def test_numbers_as_people_write_them(cli: Callable[..., Done], folder: Path) -> None:
+    rows = ["id;price", *(f'{i};"1.{i % 900:03},50 €"' for i in range(USERS))]
+    (folder / "prices.csv").write_text("\n".join(rows) + "\n")
+    survey = folder / "prices.toml"
+    survey.write_text(
+        f"users = {USERS}\nepsilon = 2\ndelta = 1e-6\n"
+        '[questions.price]\nkind = "number"\nlow = 0\nhigh = 2000\n'
+    )
+    words = ["check", survey, "--data", folder / "prices.csv"]
+    done = cli(*words)
+    assert done.code == 0, done.err
+    assert done.err.splitlines() == [
+        "the table: its cells are parted by ';'",
+        "the table: numbers of column 'price' are read as in 1.234,50 €",
+    ]
+    done = cli("run", *words[1:], "-o", folder / "out")
+    assert done.code == 0, done.err
+    assert done.err.splitlines()[1].endswith("are read as in 1.234,50 €")
+    mean = cf.load_release(folder / "out" / "release.json").table()[0]
+    truth = 1000.5 + sum(i % 900 for i in range(USERS)) / USERS
+    assert mean.standard_error is not None
+    assert abs(mean.estimate - truth) < 12 * mean.standard_error
+    (folder / "prices.csv").write_text("\n".join(["price", *(['"1,234"'] * USERS)]) + "\n")
+    done = cli(*words)
+    assert done.code == 2
+    assert "1,234 or 1.234 is which?" in done.err
+    assert cli(*words, "--thousands", ",").code == 0
+    assert cli(*words, "--decimal", ",").code == 0
+
+
 # ------------------------------------------------------------------ plans that are kept
 
 

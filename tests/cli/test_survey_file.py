@@ -36,7 +36,9 @@ def test_what_the_example_comments_out_works_too() -> None:
     assert found.error == cf.Error(0.005, 0.95)
     assert set(found.survey.questions) == {"browser", "reading", "member", "settings"}
     assert found.columns == {"browser": "Browser"}
-    assert found.table == Settings("semicolon", "cp1252", line_breaks=True)
+    assert found.table == Settings(
+        "semicolon", "cp1252", line_breaks=True, decimal=",", thousands=".", percent="number"
+    )
 
 
 @pytest.mark.parametrize("zeros", [16, 4000, 5000])

@@ -39,10 +39,10 @@ def refused(question: Question, column: Any) -> dict[str, list[int]]:
     return found
 
 
-def faults_of(question: Question, column: Any) -> tuple[CellFaults, ...]:
+def faults_of(question: Question, column: Any, **options: Any) -> tuple[CellFaults, ...]:
     """Return what is told of a column."""
     try:
-        numbers_of(question, column, name="q")
+        numbers_of(question, column, name="q", **options)
     except InvalidCells as error:
         return error.faults
     return ()

@@ -29,8 +29,8 @@ def check(
         The table: CSV, TSV, JSONL, Parquet or Arrow; - reads a pipe.
     """
     asked = open_collection(survey, None, output)
-    table = where.open(data, output, asked.table)
     named = asked.columns(where)
+    table = asked.settle(where.open(data, output, asked.table), named, output)
     rows = asked.check(table, named, output)
     places = dict(zip(asked.questions, asked.places(table, named), strict=True))
     if output.json:

@@ -50,6 +50,12 @@ class TableOptions:
     """utf-8, utf-16, latin-1 or cp1252, where the file does not tell."""
     line_breaks: Annotated[bool, Parameter(negative=(), show_default=False)] = False
     """Quoted cells may go on in the next line."""
+    decimal: str | None = None
+    """A point or a comma: what stands before the fraction of a number, where it is not certain."""
+    thousands: str | None = None
+    """What stands between thousands: a comma, a point, a space, an apostrophe, or none."""
+    percent: str | None = None
+    """What 12% is: the number 12 (number), or 0.12 (share)."""
 
     def open(self, data: str | None, output: Output, before: Settings | None = None) -> Table:
         """Return the table in a file, or in what is piped in; say how it is read, if guessed.
@@ -68,7 +74,14 @@ class TableOptions:
         """Return how the table is written, as far as it was said."""
         from chaffinch.tables.settings import Settings, joined
 
-        said = Settings(self.separator, self.encoding, self.line_breaks)
+        said = Settings(
+            separator=self.separator,
+            encoding=self.encoding,
+            line_breaks=self.line_breaks,
+            decimal=self.decimal,
+            thousands=self.thousands,
+            percent=self.percent,
+        )
         return said if before is None else joined(said, before)
 
 
@@ -99,6 +112,15 @@ class Collection(ABC):
                 table.batches(place.columns)
         return found
 
+    def settle(self, table: Table, columns: Mapping[str, str], output: Output) -> Table:
+        """Return a table of which it is known, and said, how its numbers are written."""
+        from chaffinch.tables.checking import settle_numbers
+
+        settled = settle_numbers(table, self.places(table, columns))
+        for words in settled.notes[len(table.notes) :]:
+            output.say(f"the table: {words}")
+        return settled
+
     def check(self, table: Table, columns: Mapping[str, str], output: Output) -> int:
         """Return how many rows a table has; refuse all its faulty cells at once, and too few rows.
 
@@ -128,17 +150,18 @@ class Collection(ABC):
 
 
 @dataclass(frozen=True)
-class _Planned(Collection):
+class PlannedCollection(Collection):
     """What a given plan asks; it is kept where it was."""
 
     plan: Plan
 
     def make_plan(self, out: Path, output: Output, *, anyway: bool) -> Plan:
+        """Return the plan that was given."""
         del out, output, anyway
         return self.plan
 
     def keep_plan(self, out: Path, plan: Plan) -> None:
-        pass
+        """Do nothing: it is kept where it was."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +190,11 @@ class _Unplanned(Collection):
                 file.write(note.encode() + b"\n")
 
 
+def planned_collection(plan: Plan) -> PlannedCollection:
+    """Return what a plan asks."""
+    return PlannedCollection(plan.asked, plan.reports, {}, None, plan)
+
+
 def open_collection(path: Path, plan: Path | None, output: Output) -> Collection:
     """Return what a survey file or a plan file asks, with the plan if there is one."""
     from chaffinch.questions import asked_apart
@@ -174,8 +202,7 @@ def open_collection(path: Path, plan: Path | None, output: Output) -> Collection
     if path.suffix.lower() == ".json":
         if plan is not None:
             raise InvalidInput("plan", "given once", paths.Plainly("two plan files"))
-        found = paths.open_plan(path, output)
-        return _Planned(found.asked, found.reports, {}, None, found)
+        return planned_collection(paths.open_plan(path, output))
     survey = paths.open_survey(path)
     if plan is not None:
         found = paths.open_plan(plan, output)
@@ -186,7 +213,7 @@ def open_collection(path: Path, plan: Path | None, output: Output) -> Collection
                 paths.Plainly("one for something else"),
                 hint="plan the survey again with `chaffinch plan`, or leave out --plan",
             )
-        return _Planned(found.asked, found.reports, survey.columns, survey.table, found)
+        return PlannedCollection(found.asked, found.reports, survey.columns, survey.table, found)
     reports = math.ceil(survey.users / Fraction(survey.honest))
     asked = asked_apart(survey.survey.questions)
     return _Unplanned(asked, reports, survey.columns, survey.table, survey)

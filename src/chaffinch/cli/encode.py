@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.batches import show_batch
-from chaffinch.cli.collection import TableOptions
+from chaffinch.cli.collection import TableOptions, planned_collection
 from chaffinch.cli.output import Output
 
 _OUT = Parameter(name=["--out", "-o"])
@@ -42,12 +42,11 @@ def encode(
     from chaffinch.engines import engine
 
     target = paths.message_target(out, as_json=output.json, inputs=[plan, data])
-    found = paths.open_plan(plan, output)
-    names = list(found.asked)
-    named = paths.answer_columns(names, where.column, where.map or [])
-    table = where.open(data, output)
-    with paths.explaining_columns(names, named), output.counting("encoding", "reports") as tell:
+    asked = planned_collection(paths.open_plan(plan, output))
+    named = asked.columns(where)
+    table = asked.settle(where.open(data, output), named, output)
+    with output.counting("encoding", "reports") as tell:
         facts = engine().encode(
-            table, found, target, round=round, columns=named or None, progress=tell
+            table, asked.plan, target, round=round, columns=named or None, progress=tell
         )
     show_batch(facts, target, output)

@@ -99,9 +99,9 @@ def run(  # noqa: PLR0913 - one for each option
     asked = open_collection(survey, plan, output)
     state = _TableState.of(data)
     people = RunData.of(state.digest, out, again=again, paid=released.account is not None)
-    table = where.open(data, output, asked.table)
-    watched, seen = people.watch(table)
     named = asked.columns(where)
+    table = asked.settle(where.open(data, output, asked.table), named, output)
+    watched, seen = people.watch(table)
     _check_table(asked, watched, named, output)
     if table.readable_again:
         people = people.known_by(seen)

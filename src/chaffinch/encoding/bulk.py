@@ -22,7 +22,9 @@ from chaffinch.questions import Choice, Cross, Flags, Question, asked_apart
 from chaffinch.sampling import Words, secure_words
 from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers
 from chaffinch.tables.faults import all_faults
+from chaffinch.tables.number_formats import NumberFormat
 from chaffinch.tables.read import Table, open_table
+from chaffinch.tables.settings import settings_from
 from chaffinch.wire.message_writer import COLUMN
 from chaffinch.wire.messages import Origin, Reports, Rows
 
@@ -39,6 +41,7 @@ def encode_many(
     *,
     round: int | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
+    table: Mapping[str, Any] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Reports:
     """Return the reports of many people: a column of answers, or a table for a survey.
@@ -47,11 +50,16 @@ def encode_many(
     path to a file; ``columns`` says which column answers which question where the names
     differ. Flags may also stand in yes/no columns named after them. Each report has the law
     of ``encode``. A plan of several rounds must be told which ``round`` they are for.
+    ``table`` says how texts are written, with the keys of ``[table]`` in a survey file
+    (``{"decimal": ",", "thousands": "."}``); here no way to write numbers is guessed.
     ``progress`` is told how many are done.
     """
     require_plan(plan).verify()
     origin = Origin.of(plan, round)
-    batches = list(_encoded_batches(answers, plan, secure_words(), columns, progress))
+    opened = answers
+    if not isinstance(answers, Table):
+        opened = open_table(answers, settings=settings_from(table or {}))
+    batches = list(_encoded_batches(opened, plan, secure_words(), columns, progress))
     return _one_batch(origin, batches)
 
 
@@ -118,12 +126,17 @@ def _columns_for(
     """Return where one question is answered: in the columns that are given, or of its names."""
     if isinstance(question, Cross):
         parts = tuple(question.questions)
-        return AnswerColumns(question, tuple(given.get(one, one) for one in parts), name, parts)
+        columns = tuple(given.get(one, one) for one in parts)
+        return AnswerColumns(question, columns, name, parts, _formats(table, columns))
     alone = name not in given and name not in table.columns
     if alone and isinstance(question, Flags) and set(question.names) <= set(table.columns):
         return AnswerColumns(question, question.names, name, question.names)
     column = given.get(name, name)
-    return AnswerColumns(question, (column,), column)
+    return AnswerColumns(question, (column,), column, formats=_formats(table, (column,)))
+
+
+def _formats(table: Table, columns: tuple[str, ...]) -> tuple[NumberFormat | None, ...]:
+    return tuple(map(table.number_format, columns))
 
 
 def _sole_column(asked: str, question: Question, table: Table) -> AnswerColumns:
@@ -139,7 +152,7 @@ def _sole_column(asked: str, question: Question, table: Table) -> AnswerColumns:
             "a first line that is itself an answer",
             hint="add a line with the name of the column",
         )
-    return AnswerColumns(question, (name,), asked)
+    return AnswerColumns(question, (name,), asked, formats=_formats(table, (name,)))
 
 
 def _is_answer(question: Question, text: str) -> bool:

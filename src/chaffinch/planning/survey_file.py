@@ -59,6 +59,9 @@ delta = 1e-8
 # separator = "semicolon"  # or comma, tab, bar
 # encoding = "cp1252"      # or utf-8, utf-16, latin-1
 # line_breaks = true       # quoted cells go on in the next line
+# decimal = ","            # numbers such as 1.234,50
+# thousands = "."          # or a comma, a space, an apostrophe, "none"
+# percent = "number"       # what 12% is: the number 12, or the "share" 0.12
 
 [questions.browser]
 kind = "choice"
@@ -128,6 +131,9 @@ class _Table(Strict):
     separator: str | None = None
     encoding: str | None = None
     line_breaks: bool = False
+    decimal: str | None = None
+    thousands: str | None = None
+    percent: str | None = None
 
 
 class _File(Strict):

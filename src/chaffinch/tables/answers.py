@@ -6,7 +6,7 @@ itself and the rest is looking up: both paths cannot disagree. Numbers are compu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.questions import REFUSE, Bit, Choice, Cross, Flags, Number, Question
-from chaffinch.tables.arrays import plain_array
+from chaffinch.tables.arrays import is_text, plain_array
 from chaffinch.tables.faults import Faults
+from chaffinch.tables.number_formats import NumberFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,8 +39,9 @@ def numbers_of(
     *,
     name: str,
     first_row: int = 1,
+    formats: Sequence[NumberFormat | None] = (),
 ) -> NDArray[Any]:
-    """Return the numbers of a column's answers.
+    """Return the numbers of a column's answers; ``formats`` tell how texts write numbers.
 
     A Bit gives 0 and 1 (uint8; uint32 with a third value for missing ones), a Choice the
     places of values (uint32), a Number shares from 0 to 1 (float64), and Flags one row of
@@ -51,10 +53,11 @@ def numbers_of(
     array([1, 2], dtype=uint32)
     """
     if isinstance(column, Mapping) and isinstance(question, Cross):
-        return _cells_of(question, column, first_row=first_row)
+        return _cells_of(question, column, first_row=first_row, formats=formats)
     if isinstance(column, Mapping):
         return _flags_of(question, column, first_row=first_row)
-    kernel = _KERNELS[type(question)]
+    form = formats[0] if formats else None
+    kernel = _KERNELS[type(question)] if form is None else _written(form)
     parts = []
     faults = Faults()
     row = first_row
@@ -71,13 +74,27 @@ def numbers_of(
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _cells_of(cross: Cross, columns: Mapping[str, pa.Array], *, first_row: int = 1) -> NDArray[Any]:
+def _cells_of(
+    cross: Cross,
+    columns: Mapping[str, pa.Array],
+    *,
+    first_row: int = 1,
+    formats: Sequence[NumberFormat | None] = (),
+) -> NDArray[Any]:
     """Return the cells of crossed answers, or places between the levels of a number."""
     found: NDArray[Any] = np.zeros(1, np.int64)
     faults = Faults()
-    for (name, question), size in zip(cross.questions.items(), cross.sizes, strict=True):
+    for place, ((name, question), size) in enumerate(
+        zip(cross.questions.items(), cross.sizes, strict=True)
+    ):
         with faults.collecting():
-            own = numbers_of(question, columns[name], name=name, first_row=first_row)
+            own = numbers_of(
+                question,
+                columns[name],
+                name=name,
+                first_row=first_row,
+                formats=formats[place : place + 1],
+            )
             if isinstance(question, Number):
                 own = own * (len(cross.scores) - 1)
             found = found * size + own
@@ -107,6 +124,27 @@ def _flags_of(
                 faults.add(name, error.must_be, error.hint, np.flatnonzero(held) + first_row)
     faults.refuse()
     return matrix
+
+
+def _written(form: NumberFormat) -> Callable[[Any, Any], NDArray[Any]]:
+    """Return a kernel that reads the texts of a column as numbers in a format."""
+
+    def kernel(question: Question, array: pa.Array) -> NDArray[Any]:
+        text = is_text(array.type) and reads_numbers(question)
+        if text and isinstance(question, Number):
+            return _looked_up(lambda cell: question.share(form.number(cell)), array, np.float64)
+        if text and isinstance(question, Choice):
+            return _looked_up(lambda cell: question.number(form.number(cell)), array, np.uint32)
+        return _KERNELS[type(question)](question, array)
+
+    return kernel
+
+
+def reads_numbers(question: Question) -> bool:
+    """Return whether answers are numbers: of any kind, or whole ones from a range."""
+    return isinstance(question, Number) or (
+        isinstance(question, Choice) and isinstance(question.values, range)
+    )
 
 
 def _bits(question: Bit, array: pa.Array) -> NDArray[Any]:
@@ -144,7 +182,7 @@ def _whole(array: pa.Array) -> pa.Array | None:
     import pyarrow as pa
     from pyarrow import compute
 
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+    if is_text(array.type):
         plain = compute.match_substring_regex(array, "^-?[0-9]{1,15}$")
         if not compute.all(plain).as_py():
             return None
@@ -185,7 +223,7 @@ def _floats(array: pa.Array) -> NDArray[np.float64] | None:
         array = array.cast(pa.string())  # straight to floats would round twice
     elif pa.types.is_float16(array.type):
         array = array.cast(pa.float32())
-    text = pa.types.is_string(array.type) or pa.types.is_large_string(array.type)
+    text = is_text(array.type)
     number = pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
     if not (text or number or pa.types.is_null(array.type)):
         return None
@@ -225,7 +263,7 @@ def _flag_lists(question: Flags, array: pa.Array) -> NDArray[np.uint8] | None:
     if question.missing == REFUSE and array.null_count:
         return None
     names = array.flatten()
-    if not (pa.types.is_string(names.type) or pa.types.is_large_string(names.type)):
+    if not is_text(names.type):
         return None
     wanted = pa.array(question.names, names.type)
     places = compute.index_in(names, value_set=wanted)

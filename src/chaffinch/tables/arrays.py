@@ -8,6 +8,7 @@ plain values will take, not by rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.errors import InvalidTable
@@ -17,9 +18,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Stream = Callable[[tuple[str, ...], int], "Iterator[pa.RecordBatch]"]
-Opened = tuple[Sequence[str], int | None, Stream, Sequence[str]]
-"""What a format knows of a table: column names, the number of rows if any, a reader, and what was
-guessed, in words."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a format knows of a table."""
+
+    columns: Sequence[str]
+    rows: int | None
+    stream: Stream
+    notes: Sequence[str] = ()
+    """What was guessed, in words."""
+    separator: str | None = None
+    """What stands between the cells of a text."""
 
 
 def check_kinds(schema: pa.Schema) -> None:
@@ -114,6 +125,13 @@ def _value_sizes(array: pa.Array) -> Any:
     except pa.ArrowNotImplementedError:
         return np.full(len(array), array.nbytes if len(array) else 0, np.int64)
     return lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether plain values of a type are texts."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def plain_array(array: pa.Array) -> pa.Array:

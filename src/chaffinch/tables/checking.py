@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from chaffinch.parallel import Progress, cores, mapped
 from chaffinch.questions import Question
-from chaffinch.tables.answers import numbers_of
+from chaffinch.tables.answers import numbers_of, reads_numbers
+from chaffinch.tables.arrays import is_text, plain_array
 from chaffinch.tables.faults import Faults, all_faults
+from chaffinch.tables.number_formats import NumberFormat, guess_format
 from chaffinch.tables.read import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROWS = 1 << 16
+_ROWS_LOOKED_AT = 10_000
+"""How numbers are written is guessed from so many; what does not fit later is a fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,8 @@ class AnswerColumns:
     """What an error calls it: the name of a column that nobody asked for may be a cell."""
     parts: tuple[str, ...] = ()
     """The flags, or the crossed questions, that have a column each."""
+    formats: tuple[NumberFormat | None, ...] = ()
+    """How numbers are written in each of them, unless plainly."""
 
     def answers(self, batch: pa.RecordBatch) -> Any:
         """Return the column, or the columns by the names of the parts."""
@@ -58,11 +64,44 @@ def read_answers(
     for place in places:
         with faults.collecting():
             found = numbers_of(
-                place.question, place.answers(batch), name=place.shown, first_row=first
+                place.question,
+                place.answers(batch),
+                name=place.shown,
+                first_row=first,
+                formats=place.formats,
             )
             numbers.append(found)
     faults.refuse()
     return numbers
+
+
+def settle_numbers(table: Table, places: Sequence[AnswerColumns]) -> Table:
+    """Return a table of which it is known how its numbers are written, by its first rows.
+
+    A column whose numbers have two readings is refused. What comes through a pipe has to be said.
+    """
+    asked = {place.columns[0]: place for place in places if reads_numbers(place.question)}
+    if not asked or not table.readable_again:
+        return table
+    texts: dict[str, set[str]] = {name: set() for name in asked}
+    for first, batch in answer_batches(table, list(asked.values()), rows=_ROWS_LOOKED_AT):
+        for name, found in texts.items():
+            column = plain_array(batch.column(name))
+            if is_text(column.type):
+                found.update(column.drop_null().to_pylist())
+        if first + batch.num_rows > _ROWS_LOOKED_AT:
+            break
+    formats = {}
+    for name, place in asked.items():
+        unit = getattr(place.question, "unit", "")
+        form = guess_format(texts[name], table.settings, column=place.shown, unit=unit)
+        if form.differs:
+            formats[name] = form
+    notes = [
+        f"numbers of column {asked[name].shown!r} are read as in {form.example}"
+        for name, form in formats.items()
+    ]
+    return replace(table, numbers=formats, notes=(*table.notes, *notes))
 
 
 def check_answers(

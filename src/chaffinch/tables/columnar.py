@@ -81,7 +81,7 @@ def open_parquet(source: Source) -> Opened:
                     batch.validate(full=True)  # the format leaves the letters to the reader
                     yield batch
 
-    return names, rows, stream, []
+    return Opened(names, rows, stream)
 
 
 # ----------------------------------------------------------------------------
@@ -304,7 +304,7 @@ def open_arrow(source: Source) -> Opened:
             if _start(source) and not _last_bytes(opened).endswith(_FILE):
                 raise EOFError
 
-    return names, None, stream, []
+    return Opened(names, None, stream)
 
 
 def _arrow_reader(file: BinaryIO, source: Source, options: Any = None) -> Any:

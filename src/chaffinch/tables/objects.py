@@ -43,7 +43,7 @@ def _reader(source: Any) -> Opened:
             raise InvalidTable("a table to be read twice", "a reader that was read already")
         yield from _safely(waiting.pop())
 
-    return source.schema.names, None, stream, []
+    return Opened(source.schema.names, None, stream)
 
 
 def _frame(source: Any) -> Opened:
@@ -67,7 +67,7 @@ def _frame(source: Any) -> Opened:
     rows = getattr(source, "num_rows", None)
     if rows is None and hasattr(source, "__len__"):
         rows = len(source)
-    return names, rows, stream, []
+    return Opened(names, rows, stream)
 
 
 def _chosen(source: Any, columns: tuple[str, ...]) -> Any:
@@ -110,7 +110,7 @@ def _mapping(source: Mapping[str, Any]) -> Opened:
             ]
             yield pa.record_batch(parts, names=list(columns))
 
-    return list(data), lengths[0] if lengths else 0, stream, []
+    return Opened(list(data), lengths[0] if lengths else 0, stream)
 
 
 def _sliceable(values: Any) -> Any:

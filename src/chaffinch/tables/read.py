@@ -9,8 +9,8 @@ from __future__ import annotations
 import difflib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from chaffinch import checks
 from chaffinch.errors import InvalidInput, InvalidTable, Reason
 from chaffinch.tables import columnar, objects, sources, text
 from chaffinch.tables.arrays import Opened, Stream, check_kinds, cut_batch
+from chaffinch.tables.number_formats import NumberFormat, said_format
 from chaffinch.tables.settings import Settings
 from chaffinch.tables.sources import Source
 
@@ -63,6 +64,14 @@ class Table:
     """Whether it can be read more than once, which a pipe cannot."""
     notes: tuple[str, ...] = ()
     """How it is written, as far as that was guessed."""
+    settings: Settings = field(default_factory=Settings)
+    """How it is written, as far as that is known."""
+    numbers: Mapping[str, NumberFormat] = field(default_factory=dict)
+    """How the numbers of a column are written, where that was guessed."""
+
+    def number_format(self, column: str) -> NumberFormat | None:
+        """Return how the numbers of a column are written; None is for plain ones."""
+        return self.numbers.get(column, said_format(self.settings))
 
     def __post_init__(self) -> None:
         name, times = Counter(self.columns).most_common(1)[0] if self.columns else ("", 0)
@@ -135,18 +144,33 @@ def open_table(
     elif hasattr(source, "read") and not hasattr(source, "read_next_batch"):
         found = sources.from_stream(source)
     else:
-        again = not hasattr(source, "read_next_batch")
-        return _table(objects.open_object(source), getattr(source, "nbytes", None), again=again)
+        return _object_table(source, settings)
+    again = found.stream is None  # before anything is read of it
     kind = format or _format(found)
-    first_line = kind in ("csv", "tsv")
-    again = found.stream is None
-    return _table(_FORMATS[kind](found, settings), found.size, first_line=first_line, again=again)
+    opened = _FORMATS[kind](found, settings)
+    return Table(
+        tuple(opened.columns),
+        opened.rows,
+        found.size,
+        opened.stream,
+        named_by_first_line=kind in ("csv", "tsv"),
+        readable_again=again,
+        notes=tuple(opened.notes),
+        settings=replace(settings, separator=opened.separator),
+    )
 
 
-def _table(opened: Opened, size: Any, *, first_line: bool = False, again: bool) -> Table:
-    columns, rows, stream, notes = opened
-    known = size if isinstance(size, int) else None
-    return Table(tuple(columns), rows, known, stream, first_line, again, tuple(notes))
+def _object_table(source: Any, settings: Settings) -> Table:
+    opened = objects.open_object(source)
+    size = getattr(source, "nbytes", None)
+    return Table(
+        tuple(opened.columns),
+        opened.rows,
+        size if isinstance(size, int) else None,
+        opened.stream,
+        readable_again=not hasattr(source, "read_next_batch"),
+        settings=settings,
+    )
 
 
 def _format(source: Source) -> str:

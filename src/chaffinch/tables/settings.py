@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput, InvalidTable
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
 ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252")
+GROUP_SIGNS = (",", ".", " ", "'")
+"""What may stand between thousands."""
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _LINES_LOOKED_AT = 100
 
@@ -32,6 +36,12 @@ class Settings:
     encoding: str | None = None
     line_breaks: bool = False
     """Whether a quoted cell may go on in the next line, as in tables of remarks."""
+    decimal: str | None = None
+    """A point or a comma, before the fraction of a number."""
+    thousands: str | None = None
+    """Between groups of three digits: a comma, a point, a space, an apostrophe, or ``none``."""
+    percent: str | None = None
+    """What 12% is: the ``number`` 12 or the ``share`` 0.12."""
 
     def __post_init__(self) -> None:
         if self.separator is not None:
@@ -45,6 +55,31 @@ class Settings:
             object.__setattr__(self, "encoding", known)
         if not isinstance(self.line_breaks, bool):
             raise InvalidInput("line_breaks", "true or false", self.line_breaks)
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        if self.decimal is not None:
+            checks.choice("decimal sign", self.decimal, (".", ","))
+        if self.thousands == "none":
+            object.__setattr__(self, "thousands", "")
+        if self.thousands is not None:
+            signs = tuple(sign for sign in ("", *GROUP_SIGNS) if sign != self.decimal)
+            checks.choice("sign between thousands", self.thousands, signs)
+        if self.percent is not None:
+            checks.choice("meaning of percent", self.percent, ("number", "share"))
+
+
+def settings_from(said: Mapping[str, Any]) -> Settings:
+    """Return settings that stand in a mapping, each under its name.
+
+    >>> settings_from({"decimal": ","}).decimal
+    ','
+    """
+    names = [one.name for one in fields(Settings)]
+    unknown = [name for name in said if name not in names]
+    if unknown:
+        raise InvalidInput("setting of a table", f"one of {', '.join(names)}", unknown[0])
+    return Settings(**said)
 
 
 def joined(said: Settings, before: Settings) -> Settings:

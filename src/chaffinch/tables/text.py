@@ -83,7 +83,7 @@ def open_csv(source: Source, settings: Settings, usual: str) -> Opened:
                 work.add(PART_WORK * len(chosen))
                 yield batch
 
-    return columns, None, stream, notes
+    return Opened(columns, None, stream, notes, delimiter)
 
 
 def _recoded(file: BinaryIO, encoding: str) -> BinaryIO:
@@ -336,7 +336,7 @@ def open_lines(source: Source) -> Opened:
                 work.add(LINE_WORK * batch.num_rows)
                 yield batch
 
-    return list(columns), None, stream, []
+    return Opened(list(columns), None, stream)
 
 
 def _written_lines(file: BinaryIO, work: Work) -> Iterator[bytes]:

@@ -1,0 +1,178 @@
+"""Numbers as people write them: 1,234.50 and 1.234,50, with a currency sign or in percent.
+
+Plain numbers are read without any of this. Another way of writing is guessed from the first rows
+of a column where only one reading of them is possible; where two differ, as for 1,234, nobody but
+the person who holds the table knows, and is asked.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cached_property
+
+from chaffinch.errors import InvalidAnswer, InvalidTable
+from chaffinch.questions import is_missing
+from chaffinch.tables.settings import GROUP_SIGNS, Settings
+
+_SIGN = re.compile(r"[+-]?")
+_SPACES = "\u00a0\u202f"
+"""Spaces that do not break, as programs write them between groups of digits."""
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """One way to write numbers.
+
+    >>> NumberFormat(",", ".", currency="€").number("1.234,50 €")
+    1234.5
+    >>> NumberFormat(percent="share").number("12.5%")
+    0.125
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+    percent: str = ""
+    """What 12% is: the ``number`` 12, or the ``share`` 0.12; empty where it is no number."""
+    currency: str = ""
+
+    def number(self, answer: object) -> object:
+        """Return a text as a number; what is missing, or no text, stays as it is."""
+        if not isinstance(answer, str) or is_missing(answer):
+            return answer
+        bare = _bare(answer)
+        allowed = bare.currencies <= {self.currency} and (bool(self.percent) or not bare.percent)
+        if not allowed or not self._pattern.fullmatch(bare.digits):
+            raise InvalidAnswer(
+                f"a number such as {self.example}",
+                hint="how numbers are written can be said: decimal, thousands and percent under "
+                "[table]",
+            )
+        plain = bare.digits.replace(self.thousands, "") if self.thousands else bare.digits
+        plain = plain.replace(self.decimal, ".")
+        return _shifted(bare.sign + plain, shares=bare.percent and self.percent == "share")
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        point = re.escape(self.decimal)
+        grouped = rf"[1-9]\d{{0,2}}(?:{re.escape(self.thousands)}\d{{3}})+|" * bool(self.thousands)
+        whole = rf"(?:{grouped}\d+)(?:{point}\d*)?"
+        return re.compile(rf"(?:{whole}|{point}\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
+    @property
+    def differs(self) -> bool:
+        """Return whether there is anything but plain numbers to read."""
+        return self != NumberFormat()
+
+    @property
+    def example(self) -> str:
+        """Return a number as it is written this way."""
+        digits = f"1{self.thousands}234{self.decimal}50"
+        return digits + (f" {self.currency}" if self.currency else "%" if self.percent else "")
+
+
+def _shifted(plain: str, *, shares: bool) -> float:
+    """Return a number, or a hundredth of it, rounded once."""
+    return float(Decimal(plain).scaleb(-2)) if shares else float(plain)
+
+
+@dataclass(frozen=True)
+class _Bare:
+    sign: str
+    digits: str
+    percent: bool
+    currencies: frozenset[str]
+
+
+def _bare(text: str) -> _Bare:
+    """Return a text without what stands around its digits."""
+    for space in _SPACES:
+        text = text.replace(space, " ")
+    currencies = frozenset(one for one in text if unicodedata.category(one) == "Sc")
+    for one in currencies:
+        text = text.replace(one, "", 1)
+    text = (
+        text.strip().replace("\N{MINUS SIGN}", "-").replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    )
+    percent = text.endswith("%")
+    text = text.removesuffix("%").rstrip()
+    found = _SIGN.match(text)
+    sign = found[0] if found else ""
+    return _Bare(sign, text[len(sign) :].strip(), percent, currencies)
+
+
+def said_format(settings: Settings) -> NumberFormat | None:
+    """Return the format that was said for all numbers of a table, or None if nothing was."""
+    if settings.decimal is settings.thousands is settings.percent is None:
+        return None
+    point = settings.decimal or ("," if settings.thousands == "." else ".")
+    return NumberFormat(point, settings.thousands or "", settings.percent or "")
+
+
+def guess_format(
+    texts: Iterable[str], settings: Settings, *, column: str, unit: str = ""
+) -> NumberFormat:
+    """Return the one format that some texts of a column are written in.
+
+    What is a number in no format is left out: its row is told later.
+    """
+    cells = [_bare(text) for text in {text for text in texts if not is_missing(text)}]
+    signs = sorted({sign for one in cells for sign in one.currencies})
+    if len(signs) > 1:
+        raise _refused(column, "in one currency", "several signs", "give each its own column")
+    percent = settings.percent or ("number" if unit.strip() in {"%", "percent"} else "")
+    if any(one.percent for one in cells) and not percent:
+        raise _refused(column, "of numbers with one reading", "percent signs", _SAY_PERCENT)
+    found = _only_reading({one.digits for one in cells}, settings, column)
+    return replace(found, percent=percent, currency=signs[0] if signs else "")
+
+
+_SAY = (
+    'say how: decimal = "." or ",", thousands = "," or "." or "none" under [table], or as options'
+)
+_SAY_PERCENT = 'say what 12% is: percent = "number" (12) or "share" (0.12) under [table]'
+
+
+def _only_reading(digits: set[str], settings: Settings, column: str) -> NumberFormat:
+    """Return the format in which all digits are numbers, if it reads them as no other one does."""
+    readings = {one: _readings(one, digits) for one in _formats(settings)}
+    numbers = {text for read in readings.values() for text in read}
+    fitting = {one: read for one, read in readings.items() if len(read) == len(numbers)}
+    if not fitting:
+        raise _refused(column, "of numbers that are written in one way", "several ways", _SAY)
+    # A point is the decimal sign of every program; only where lines are not parted by commas does
+    # the table come from a place where it may part thousands.
+    if NumberFormat() in fitting and settings.separator in {None, ","}:
+        return NumberFormat()
+    first, *others = fitting
+    if any(fitting[first] != fitting[other] for other in others):
+        raise _refused(column, "of numbers with one reading", "two: 1,234 or 1.234 is which?", _SAY)
+    return first
+
+
+def _formats(settings: Settings) -> list[NumberFormat]:
+    """Return the ways to write digits that were not excluded, the plainest first."""
+    return [
+        NumberFormat(point, sign)
+        for sign in ("", *GROUP_SIGNS)
+        for point in ".,"
+        if sign != point
+        and settings.decimal in {None, point}
+        and settings.thousands in {None, sign}
+    ]
+
+
+def _readings(form: NumberFormat, digits: set[str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for text in digits:
+        with suppress(InvalidAnswer):
+            found[text] = form.number(text)
+    return found
+
+
+def _refused(column: str, must_be: str, got: str, hint: str) -> InvalidTable:
+    return InvalidTable(must_be, got, column=column, hint=hint)
