@@ -368,3 +368,27 @@ def test_parts_one_by_one_in_floats_and_in_rationals(times: int, epsilon: float)
     joined = composition._joined  # noqa: SLF001 - what the proof rests on
     assert exact <= Fraction(joined(deltas)) <= exact * (1 + Fraction(1, 10**12))
     assert joined([(1.0, 1)]) == 1.0
+
+
+def test_where_a_profile_ends_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A short search, a full one and shares of epsilon all ask for it."""
+    digits = [
+        privacy.SignedDecoys(
+            question="number", plus_ratio=ratio, minus_ratio=ratio, flood=["9", "9"], steps=steps
+        )
+        for ratio, steps in ((Fraction(7, 10), 2), (Fraction(3, 4), 3))
+    ]
+    ends = [digit.epsilon(digit.profile_floor).upper for digit in digits]
+    seen: list[privacy.Mechanism] = []
+    real = privacy.SignedDecoys.profile_end
+
+    def counted(mechanism: privacy.SignedDecoys) -> float:
+        seen.append(mechanism)
+        return real(mechanism)
+
+    monkeypatch.setattr(privacy.SignedDecoys, "profile_end", counted)
+    both = privacy.compose(digits)
+    assert both.delta(1.0).upper <= both.delta_bound(1.0) * (1 + 1e-9)
+    assert both.summed_delta(1.0) >= both.delta(1.0).lower
+    assert seen == digits
+    assert [real(digit) for digit in digits] == ends

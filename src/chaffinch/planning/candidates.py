@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.baselines import local_choice
@@ -158,8 +159,13 @@ def for_target(
     """Return the most accurate parameters of these variants that keep the promise, if any do."""
     epsilon, delta = promise
 
+    @cache
+    def parts_at(mu: float) -> tuple[Part, ...]:
+        return tuned_parts(chosen, mu, promise, task.users, task)
+
+    @cache
     def total_at(mu: float) -> Mechanism:
-        return total_of(tuned_parts(chosen, mu, promise, task.users, task), task.users, task.rounds)
+        return total_of(parts_at(mu), task.users, task.rounds)
 
     def excess(mu: float) -> float:
         reached = total_at(mu).delta_bound(epsilon)
@@ -188,8 +194,7 @@ def for_target(
     if most_local < total_at(mu).local_epsilon < math.inf:
         # More noise than the promise needs: as much as the wish for the single report does.
         mu = find_largest(local_excess, mu, least=_LEAST_MU, most=mu, tolerance=5e-4) or mu
-    parts = tuned_parts(chosen, mu, promise, task.users, task)
-    return candidate(name, parts, task.users, promise, task)
+    return candidate(name, parts_at(mu), task.users, promise, task)
 
 
 def for_local_target(promise: tuple[float, float], task: Task) -> Candidate:

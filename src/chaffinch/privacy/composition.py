@@ -203,7 +203,7 @@ class Composition(Mechanism):
     def _reach(self) -> list[float]:
         """Return how far the losses of each part are followed."""
         return [
-            sum(times * float(_profile(unit)[0][-1]) for unit, times in _whole(part).rounds)
+            sum(times * float(_nodes(unit)[-1]) for unit, times in _whole(part).rounds)
             for part, _ in self.parts
         ]
 
@@ -351,7 +351,7 @@ class Composition(Mechanism):
         a part's whole local guarantee may be lost it may as well be added to what the others,
         on a grid of their own, come to: delta(ε) of all is at most theirs at ε less that.
         """
-        reach = {m: _profile(m)[0][-1] for m, _ in self._rounds}
+        reach = {m: _nodes(m)[-1] for m, _ in self._rounds}
         pure = [
             (part, count)
             for part, count in self.parts
@@ -472,10 +472,16 @@ def _between(nodes: Floats, upper: Floats, epsilon: float) -> float:
     return float(np.interp(math.expm1(epsilon), np.expm1(nodes), upper))
 
 
+@lru_cache(maxsize=256)
+def _nodes(mechanism: Mechanism) -> Floats:
+    """Return the epsilons of both profiles of a mechanism; where they end takes a search."""
+    return mechanism.nodes()
+
+
 @lru_cache(maxsize=64)
 def _quick_profile(mechanism: Mechanism) -> _Profile:
     """Return nodes and upper ends of a profile that was searched only shortly."""
-    nodes = mechanism.nodes()
+    nodes = _nodes(mechanism)
     # Every second node of many: delta comes out up to 2 % larger, epsilon about 0.1 %.
     nodes = nodes[::2] if len(nodes) > _MANY_NODES else nodes
     upper = mechanism.profile_bound(nodes)
@@ -492,7 +498,7 @@ def _profile(mechanism: Mechanism) -> _Profile:
     Nodes reach up to the profile's floor, behind which a loss counts as infinite;
     the local guarantee ends the profile at 0 where it comes first.
     """
-    nodes = mechanism.nodes()
+    nodes = _nodes(mechanism)
     upper = mechanism.profile(nodes)[1]
     if nodes[-1] >= mechanism.local_epsilon:
         upper[-1] = 0.0

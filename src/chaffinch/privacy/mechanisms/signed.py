@@ -163,8 +163,10 @@ class SignedDecoys(Mechanism):
 
     def profile_end(self) -> float:
         """Return about the epsilon where delta falls below the profile's floor."""
-        if self.share == 1 or self._always >= self.profile_floor:
-            return super().profile_end()
+        if self._always >= self.profile_floor:
+            return math.inf
+        if self.share == 1:
+            return self._upper_epsilon(self.profile_floor)
 
         def reached(epsilon: float) -> float:
             return float(self._ends(_powers(np.array([epsilon])), _TAIL_OF_BOUND)[1][0])
@@ -331,8 +333,12 @@ class SignedDecoys(Mechanism):
         if self._always >= target:
             return Bracket(math.inf, math.inf)
         low = find_crossing(lambda e: self.delta(e).lower, target, top=math.inf, tolerance=1e-10)
-        high = find_crossing(lambda e: self.delta(e).upper, target, top=math.inf, tolerance=1e-10)
-        return Bracket(min(low[0], high[1]), high[1])
+        upper = self._upper_epsilon(target)
+        return Bracket(min(low[0], upper), upper)
+
+    def _upper_epsilon(self, target: float) -> float:
+        above = find_crossing(lambda e: self.delta(e).upper, target, top=math.inf, tolerance=1e-10)
+        return above[1]
 
     @cached_property
     def _always(self) -> float:

@@ -104,13 +104,14 @@ class Flood:
                 f"followed; take ratios farther from 1, or a smaller flood",
             )
         steps = np.array([wide(k * rate) for k, rate in enumerate(self.rates, start=1)], dtype=Wide)
-        backwards = steps[::-1]
-        mass = np.zeros(size, dtype=Wide)
-        mass[0] = _no_burst(self)
+        longest = len(steps)
+        # Zeros before the first mass, so that every place looks back equally far.
+        mass = np.zeros(longest + size, dtype=Wide)
+        mass[longest] = _no_burst(self)
+        backwards = np.ascontiguousarray(steps[::-1])
         for place in range(1, size):
-            known = mass[max(place - len(steps), 0) : place]
-            mass[place] = (backwards[len(steps) - len(known) :] * known).sum() / place
-        return mass, gamma((len(steps) + 6.0) * (size + 1))
+            mass[longest + place] = np.dot(backwards, mass[place : longest + place]) / place
+        return mass[longest:], gamma((longest + 6.0) * (size + 1))
 
     def noise(self, size: int) -> Any:
         """Return how far ``size`` masses together are off because floats have a smallest one.
