@@ -11,9 +11,11 @@ import pytest
 
 from chaffinch.errors import InvalidInput
 from chaffinch.protocols import Decoys, Encoded, Flips, Signed
+from chaffinch.protocols.base import Protocol
 from chaffinch.protocols.noise import MessageNoise, Noise, SignedNoise
 from chaffinch.protocols.signed import Digit
-from chaffinch.questions import Bit, Choice, Number
+from chaffinch.questions import Bit, Choice, Flags, Number, Question
+from chaffinch.simulate import SeededWords
 
 QUARTER, EIGHTH = Fraction(1, 4), Fraction(1, 8)
 CHOICE, NUMBER = Choice(["a", "b"], missing="refuse"), Number(0, 1)
@@ -80,7 +82,9 @@ def test_a_smaller_crowd_sends_as_much_noise() -> None:
     assert Decoys(3, QUARTER).messages_of_all(CHOICE, 100) == MessageNoise(175.0, 56.25, 1 / 3)
     few = SIGNED.concentrated(CHOICE, Fraction(8))
     assert few == replace(SIGNED, cut_for=13, room=few.room), "100/8, rounded up"
-    assert few.overflow(CHOICE) < 1e-9 < SIGNED.overflow(CHOICE)
+    assert few.overflow(CHOICE) <= 1e-9 < replace(few, room=few.room - 1).overflow(CHOICE)
+    assert SIGNED.concentrated(CHOICE, Fraction(1)).room > 5
+    assert replace(SIGNED, room=4000).concentrated(CHOICE, Fraction(8)).room == 4000
     assert SIGNED.concentrated(CHOICE, Fraction(1000)).cut_for == 1
 
 
@@ -99,3 +103,34 @@ def test_signed_decoys_in_words() -> None:
     assert replace(SIGNED, steps=4).sentence() == "4 messages are sent" + ending
     rounded = "the number is rounded to 14 steps, and 4 + 2 messages are sent for its digits"
     assert DIGITS.sentence() == rounded + ending
+
+
+@pytest.mark.parametrize(
+    ("protocol", "question"),
+    [
+        (SIGNED, NUMBER),
+        (DIGITS, Bit()),
+        (DIGITS, Number(0, 1, quantiles=True)),
+        (Encoded(QUARTER, 4, together=True), CHOICE),
+        (Decoys(3, QUARTER), NUMBER),
+    ],
+)
+def test_a_question_that_a_protocol_does_not_carry_is_refused(
+    protocol: Protocol, question: Question
+) -> None:
+    with pytest.raises(InvalidInput):
+        protocol.check(question)
+
+
+def test_signed_decoys_carry_counts_and_sums() -> None:
+    for question in (Bit(), CHOICE, Flags(["x", "y"])):
+        SIGNED.check(question)
+    DIGITS.check(NUMBER)
+
+
+def test_two_reports_have_the_noise_of_two() -> None:
+    """Each of them has 100 pairs on average, and 0.67 messages more: 201 of noise."""
+    loud = Signed(QUARTER, (Fraction(100),), 1, 4000)
+    for reports in (1, 2, 3):
+        sent = len(loud.encode_many(Bit(), np.ones(reports), SeededWords(reports)).codes)
+        assert sent == pytest.approx(reports * 202, rel=0.4)

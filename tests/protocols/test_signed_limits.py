@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from chaffinch.planning.plan import Part, Plan
 from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.protocols import Signed
 from chaffinch.protocols.noise import SignedNoise
+from chaffinch.protocols.signed import Digit
 from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate.seeded import SeededWords
 from chaffinch.wire.messages import Origin, Reports
@@ -79,3 +82,55 @@ def test_certificates_of_plans_that_cannot_be_certified_are_refused() -> None:
     wide = Signed(RATIO, FLOOD, 1001, 100)
     with pytest.raises(GuaranteeNotProven):
         plan_of(cf.Bit(), wide, 1000).certificate()
+
+
+ONE = Fraction(1, 4)
+LARGEST = Fraction((1 << 30) - 1, 1 << 30)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ratio": Fraction(0)},
+        {"ratio": Fraction(1, 3)},
+        {"ratio": LARGEST},
+        {"steps": 0},
+        {"steps": 1001},
+        {"flood": (ONE, Fraction(1000))},
+        {"flood": (ONE, Fraction(1, 3))},
+        {"flood": (-ONE,)},
+    ],
+)
+def test_a_digit_that_no_device_can_send_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        replace(Digit(ONE, (ONE, Fraction(0)), 3), **changes)
+
+
+def test_the_largest_digit_is_one() -> None:
+    digit = Digit(LARGEST - Fraction(1, 1 << 40), (Fraction(0), Fraction(999)), 1000)
+    assert digit.steps == 1000
+    assert Digit(ONE, (), 1).flood == ()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cut_for": 0},
+        {"room": -1},
+        {"room": 4097},
+        {"finer": ()},
+        {"finer": (Digit(ONE, (), 1),)},
+        {"steps": 0},
+        {"steps": 500, "finer": (Digit(ONE, (), 1),)},
+        {"steps": 0, "finer": (Digit(ONE, (), 1),)},
+        {"ratio": Fraction(1)},
+    ],
+)
+def test_signed_decoys_without_sense_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        replace(Signed(ONE, (ONE,), 1, 4096), **changes)
+
+
+def test_the_smallest_and_the_finest_signed_decoys() -> None:
+    assert Signed(ONE, (), 1, 0).resolution == 1
+    assert Signed(ONE, (ONE,), 1, 4096, 499, (Digit(ONE, (), 1),)).resolution == 999

@@ -137,3 +137,27 @@ def test_steps_follow_the_crowd_epsilon_and_messages(
 @pytest.mark.parametrize("ratio", [0.9999, 0.999], ids=["too much on average", "too much at times"])
 def test_noise_that_fits_no_report_gets_no_room(ratio: float) -> None:
     assert _number_room(NoiseMessages(((ratio, ()),), 1.0), 1e-12) == 0
+
+
+@pytest.mark.parametrize("room", [3, 4, 5, 8])
+def test_every_burst_that_fits_is_drawn(room: int) -> None:
+    table = Signed(QUARTER, (QUARTER,) * 3, 2, room)._table(1)  # noqa: SLF001 - of no answer
+    drawn = [*zip(table.pluses.tolist(), table.minuses.tolist(), strict=True)]
+    signs = {(k, 0) for k in range(1, room + 1)}
+    pairs = {(k, k) for k in (1, 2, 3) if 2 * k <= room}
+    assert set(drawn[:-1]) == signs | {(0, k) for k, _ in signs} | pairs
+    assert (drawn[-1], table.digits[-1]) == ((0, 0), 0), "what is left over is no burst"
+
+
+def test_rounding_is_two_units_for_every_entry_of_a_table() -> None:
+    table = Signed(QUARTER, (QUARTER,), 2, 4)._table(1)  # noqa: SLF001 - of no answer
+    bursts, mean = len(table.bursts.weights) - 1, (2 * math.log(4 / 3) + 1 / 4) / 2
+    kinds = 4 + 4 + 1
+    assert table.rounding == pytest.approx(2 * (bursts + kinds * mean) / 2**128, rel=1e-9)
+
+
+def test_noise_of_many_values_and_few_people_gets_so_much_room_and_no_more() -> None:
+    question = Choice([f"v{place}" for place in range(2000)])
+    protocol = signed_variant(0.83).make(Setting(question, 10, 1.0, 1e-8, DELTA), MU)
+    assert isinstance(protocol, Signed)
+    assert (protocol.room, protocol.overflow(question)) == (400, 1.0)

@@ -184,7 +184,7 @@ class DigitsLikelihood(Likelihood):
 def log_ratio(with_one: Floats, without: Floats) -> Floats:
     """Return the difference of two logs; what only one world allows is sure enough."""
     with np.errstate(invalid="ignore"):
-        ratio = np.nan_to_num(with_one - without, nan=0.0, posinf=_SURE, neginf=-_SURE)
+        ratio = np.nan_to_num(with_one - without)
     return np.clip(ratio, -_SURE, _SURE)
 
 

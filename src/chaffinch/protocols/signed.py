@@ -175,7 +175,8 @@ class Signed(Protocol):
     @cached_property
     def digits(self) -> tuple[Digit, ...]:
         """Return the digits of an answer; anything but a number has one, from 0 to 1."""
-        return Digit(self.ratio, self.flood, self.steps or 1), *(self.finer or ())
+        steps = 1 if self.steps is None else self.steps
+        return Digit(self.ratio, self.flood, steps), *(self.finer or ())
 
     @cached_property
     def weights(self) -> tuple[int, ...]:
@@ -230,7 +231,7 @@ class Signed(Protocol):
 
     def concentrated(self, question: Question, factor: Fraction) -> Signed:
         """Return the same noise cut for fewer users, with room for nearly all of it."""
-        cut = replace(self, cut_for=max(1, math.ceil(self.cut_for / factor)), room=_LARGEST_ROOM)
+        cut = replace(self, cut_for=max(1, math.ceil(self.cut_for / factor)))
         room = cut._bursts(question).size_within(LITTLE_NOISE, most=_LARGEST_ROOM)  # noqa: SLF001 - of its own class
         return replace(cut, room=max(room, self.room))
 
