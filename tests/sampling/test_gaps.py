@@ -13,6 +13,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.sampling import backends, flip, gaps, position_chunks, positions, secure_words
 from chaffinch.sampling.gaps import LONGEST, gap_table
 from tests.sampling.sources import ALARM, SIGMAS, SeededWords, chance, twice, with_each
+from tests.tiers import nightly
 
 numerators = st.one_of(
     st.integers(1, 2**64), st.integers(0, 63).map(lambda power: 2**power), st.just(0)
@@ -83,7 +84,9 @@ def test_walking_is_plain_addition_and_never_wraps(
 
 
 @pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize(("width", "numerator", "largest"), [(3, 3, 2), (3, 1, 2), (2, 1, 3)])
+@pytest.mark.parametrize(
+    ("width", "numerator", "largest"), [(3, 3, 2), (3, 1, 2), nightly(2, 1, 3)]
+)
 def test_patterns_are_independent_trials_when_every_second_word_is_a_tie(
     width: int, numerator: int, largest: int
 ) -> None:

@@ -36,6 +36,7 @@ from chaffinch.simulate.logo_draws import columns_hit, flipped_logos, logo, thro
 from chaffinch.simulate.seeded import generator
 from tests.reach.publishing import encode
 from tests.simulate.settings import chance
+from tests.tiers import nightly
 
 ALARM = 1e-8
 Counts = NDArray[np.int64]
@@ -108,7 +109,9 @@ def same_law(first: Counts, second: Counts) -> bool:
 # ---------------------------------------------------------------------------- the sampler
 
 
-@pytest.mark.parametrize("name", CROWDS)
+@pytest.mark.parametrize(
+    "name", ["one filter", "seen twice", nightly("two filters"), nightly("three hashes")]
+)
 def test_drawn_logos_have_the_law_of_real_filters(name: str) -> None:
     publishers, bits, hashes = CROWDS[name]
     plan = planned(publishers.audience, bits, hashes, 0.1)
