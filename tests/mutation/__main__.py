@@ -24,6 +24,7 @@ from mutmut.configuration import reset_config
 from mutmut.mutation.diff_apply import get_diff_for_mutant
 from mutmut.stats import status_by_exit_code
 from mutmut.utils.format_utils import orig_function_and_class_names_from_key
+from scipy import stats
 
 from tests.mutation import operators
 from tests.mutation.survivors import Survivor, explanations, survivor_of
@@ -40,6 +41,7 @@ SETTINGS = """
 [tool.mutmut]
 source_paths = ["src"]
 only_mutate = {files}
+do_not_mutate = {but}
 pytest_add_cli_args_test_selection = {judges}
 # No clock on the wall judges: on a busy machine it would.
 pytest_add_cli_args = [
@@ -63,7 +65,10 @@ class Score:
     room: str
     files: frozenset[str]
     fates: Counter[str]
+    """Of those that are judged; of a large room they are a sample."""
     survivors: tuple[Survivor, ...]
+    others: tuple[Survivor, ...]
+    """Mutants that are not in the sample."""
 
     @property
     def noticed(self) -> int:
@@ -74,8 +79,13 @@ class Score:
     def row(self) -> str:
         """Return the score as a row of a table."""
         total = self.fates.total()
-        share = self.noticed / total if total else 1.0
-        return f"| {self.room} | {total} | {self.noticed} | {total - self.noticed} | {share:.1%} |"
+        score = f"{self.noticed / total:.1%}" if total else ""
+        judged = str(total)
+        if self.others:
+            judged = f"{total} of {total + len(self.others)}"
+            ends = stats.binomtest(self.noticed, total).proportion_ci(0.95)
+            score += f" ({ends.low:.1%} to {ends.high:.1%})"
+        return f"| {self.room} | {judged} | {self.noticed} | {total - self.noticed} | {score} |"
 
 
 def main() -> int:
@@ -104,10 +114,18 @@ def run_mutmut(room: str, workers: int, *, again: bool) -> None:
     prepare_folder(room)
     paths = [folder / "mutants" / "src", folder / "mutants"]
     command = [sys.executable, "-P", operators.__file__, "run", "--max-children", str(workers)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        operators.SHARE: str(share_of(room)),
+    }
     if MEMORY.is_dir():
         environment |= {"PYTEST_DEBUG_TEMPROOT": str(MEMORY)}
     subprocess.run(command, cwd=folder, env=environment, check=True)
+
+
+def share_of(room: str) -> float:
+    """Return the share of a room's mutants that is judged."""
+    return float(ROOMS[room].get("share", 1.0))
 
 
 def forget_survivors(folder: Path) -> None:
@@ -136,6 +154,7 @@ def prepare_folder(room: str) -> None:
         (folder / name).symlink_to(ROOT / name)
     settings = SETTINGS.format(
         files=[str(PACKAGE / pattern) for pattern in ROOMS[room]["files"]],
+        but=[str(PACKAGE / pattern) for pattern in ROOMS[room].get("but", [])],
         judges=ROOMS[room]["judges"],
     )
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -155,18 +174,22 @@ def read_score(room: str) -> Score:
     """Return how the mutants of a room fared."""
     folder = FOLDER / room
     counted: Counter[str] = Counter()
-    files, survivors = set(), []
+    files: set[str] = set()
+    survivors: list[Survivor] = []
+    others: list[Survivor] = []
     reset_config()
     with contextlib.chdir(folder):
         for path, name, fate in fates(folder):
-            counted[fate] += 1
             file = path.relative_to(PACKAGE).as_posix()
             files.add(file)
-            if fate not in _NOTICED:
+            judged = operators.in_sample(name, share_of(room))
+            counted[fate] += judged
+            if fate not in _NOTICED or not judged:
                 function, cls = orig_function_and_class_names_from_key(name)
                 place = f"{cls}.{function}" if cls else function
-                survivors.append(survivor_of(file, place, get_diff_for_mutant(name, path=path)))
-    return Score(room, frozenset(files), counted, tuple(sorted(survivors)))
+                found = survivor_of(file, place, get_diff_for_mutant(name, path=path))
+                (survivors if judged else others).append(found)
+    return Score(room, frozenset(files), counted, tuple(sorted(survivors)), tuple(others))
 
 
 def report(scores: Sequence[Score]) -> int:
@@ -176,7 +199,8 @@ def report(scores: Sequence[Score]) -> int:
     strange = sorted(survivors - known.keys())
     # An explanation of what a test notices is wrong, and would excuse a survivor later on.
     files = {file for score in scores for file in score.files}
-    stale = sorted(each for each in known if each.file in files and each not in survivors)
+    living = survivors.union(*(score.others for score in scores))
+    stale = sorted(each for each in known if each.file in files and each not in living)
     print("\n| room | mutants | noticed | survived | score |\n|---|---|---|---|---|")
     for score in scores:
         print(score.row)

@@ -1,4 +1,4 @@
-"""A plugin for pytest: every test starts fresh, quick ones go first, and memory is bounded.
+"""A plugin for pytest: every test starts fresh, quick ones go first, time and memory are bounded.
 
 Which tests judge a function is found by watching which of them call it; a cached result would
 hide all callers but the first. The first test that notices a fault ends the judging of it, so
@@ -8,12 +8,16 @@ the order decides how long that takes.
 from __future__ import annotations
 
 import resource
+import signal
 import sys
+from collections.abc import Generator
 
 import pytest
 from mutmut.state import state
 
 MEMORY = 4 << 30
+_TIMES, _SECONDS = 10.0, 5.0
+"""A test may take so many times its usual time, and so many seconds more."""
 
 
 def pytest_configure() -> None:
@@ -34,6 +38,19 @@ def pytest_runtest_setup() -> None:
             for value in list(vars(module).values()):
                 if callable(getattr(value, "cache_clear", None)):
                     value.cache_clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """End a test that takes far more processor time than usual: its fault loops, and is noticed."""
+    usual = state().duration_by_test.get(item.nodeid)
+    signal.signal(signal.SIGVTALRM, lambda *_: pytest.fail("it takes too long"))
+    if usual is not None:
+        signal.setitimer(signal.ITIMER_VIRTUAL, _TIMES * usual + _SECONDS)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
