@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from chaffinch.release.documents import load_release
     from chaffinch.release.surveys import Release
     from chaffinch.shuffling.in_memory import shuffle
+    from chaffinch.simulate.auditing import audit
 
 __version__ = "0.1.0.dev0"
 
@@ -43,6 +44,7 @@ __all__ = [
     "Target",
     "__version__",
     "analyze",
+    "audit",
     "charts",
     "checks",
     "encode",
@@ -73,6 +75,7 @@ _NAMES = {
     "Survey": "questions",
     "Target": "privacy",
     "analyze": "analysis.analyze",
+    "audit": "simulate.auditing",
     "encode": "encoding.device",
     "encode_many": "encoding.bulk",
     "load_plan": "planning.plan",

@@ -22,6 +22,7 @@ from chaffinch.simulate.publishers import (
     nested,
     seen_again,
 )
+from chaffinch.simulate.randomizers import RandomizerAudit, audit_randomizer
 from chaffinch.simulate.runs import Simulation, simulate
 from chaffinch.simulate.seeded import SeededWords
 
@@ -31,10 +32,12 @@ __all__ = [
     "Pipeline",
     "Population",
     "Publishers",
+    "RandomizerAudit",
     "SeededWords",
     "Simulation",
     "Truth",
     "audit",
+    "audit_randomizer",
     "disjoint",
     "draw_logos",
     "from_column",
