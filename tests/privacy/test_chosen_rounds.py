@@ -7,6 +7,7 @@ import math
 import random
 from collections import defaultdict
 from dataclasses import replace
+from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cache
 
@@ -15,7 +16,7 @@ import pytest
 
 from chaffinch import privacy
 from chaffinch.privacy.numerics import chosen_rounds
-from chaffinch.privacy.numerics.chosen_rounds import Losses, worst_profile
+from chaffinch.privacy.numerics.chosen_rounds import Losses, WorstProfile, worst_profile
 from chaffinch.privacy.numerics.laws import target_bits
 from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds, dominated_loss
 
@@ -268,3 +269,21 @@ def test_huge_losses_leave_numbers_finite(users: int, flip: str, times: int) -> 
     """Warnings are errors here: nothing may overflow on the way."""
     part = privacy.FlippedBits(users=users, flip_probability=flip)
     assert 0 < privacy.compose(part, times=times).delta(1.0).upper <= 1
+
+
+def test_between_two_points_nothing_is_rounded_below_the_chord() -> None:
+    """Far from 0, and where heights fall by many digits, a rounded place made delta too small."""
+    source, exact = random.Random(26), Context(prec=80)
+    for _ in range(300):
+        step, low = 10 ** source.uniform(-5, 0.5), source.randint(0, 200_000)
+        heights = np.array([1.0, 10.0 ** -source.uniform(0, 14)])
+        edges = (step * low, math.nextafter(step * (low + 1), 0.0), step * (low + source.random()))
+        epsilon = source.choice(edges)
+        found = WorstProfile(step, low, np.append(heights, 0.0)).delta(epsilon)
+        gap = exact.subtract(Decimal(epsilon), exact.multiply(Decimal(step), Decimal(low)))
+        powers = (exact.subtract(exact.exp(one), Decimal(1)) for one in (gap, Decimal(step)))
+        share = exact.divide(*powers)
+        fall = exact.subtract(Decimal(1), Decimal(heights[1]))
+        chord = exact.subtract(Decimal(1), exact.multiply(share, fall))
+        # Before the first point nothing is known; the second one is above all after it.
+        assert min(chord, Decimal(1)) <= Decimal(found) or share > 1

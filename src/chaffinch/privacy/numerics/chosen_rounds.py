@@ -69,14 +69,18 @@ class WorstProfile:
 
     def delta(self, epsilon: float) -> float:
         """Return an upper end: on the chord between two points, because δ is convex in e^ε."""
-        place = math.floor(epsilon / self.step)
+        # A little less than asked for: neither its place nor the share behind it is rounded up.
+        least = epsilon - 4 * _ROUNDOFF * abs(epsilon)
+        place = math.floor(least / self.step)
         if place < self.low:
             return 1.0
         if place >= self.low + len(self.heights) - 1:
             return float(self.heights[-1])
         before, after = self.heights[place - self.low : place - self.low + 2]
-        share = math.expm1(epsilon - self.step * place) / math.expm1(self.step)
-        return float(before + min(max(share, 0.0), 1.0) * (after - before)) * _LARGER
+        share = math.expm1(least - self.step * place) / math.expm1(self.step)
+        share = min(max(share * (1 - 8 * _ROUNDOFF), 0.0), 1.0)
+        # Both terms are positive: a height far below the one before it keeps its digits.
+        return float((1 - share) * before + share * after) * _LARGER
 
 
 def worst_profile(choices: Sequence[Losses], count: int) -> WorstProfile:
