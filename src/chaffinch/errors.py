@@ -249,7 +249,7 @@ class BatchTooSmall(ChaffinchError):
 
     def __init__(self, *, have: int, need: int) -> None:
         super().__init__(
-            f"The batch must be of {need} reports or more. Got {have}.",
+            f"The batch must be of {need:,} reports or more. Got {have:,}.",
             hint="wait for more reports, or plan anew with fewer users",
             details={"have": have, "need": need},
         )

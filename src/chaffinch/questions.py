@@ -355,7 +355,7 @@ class Cross:
             shown = " × ".join(map(str, sizes))
             raise InvalidInput(
                 f"number of cells of {names}",
-                f"at most {MOST_VALUES}",
+                f"at most {MOST_VALUES:,}",
                 f"{shown} = {math.prod(sizes)}",
                 hint="list fewer values, or name one in `unknown` that stands for the rest",
             )

@@ -79,7 +79,7 @@ def test_a_batch_without_the_flood_of_a_third_is_refused() -> None:
     lost = replace(SIGNED, flood=tuple(chance(float(rate) * 2 / 3) for rate in FLOOD))
     with pytest.raises(InvalidFile, match="release nothing of this batch") as refused:
         check_tally(counted(plan, planned(USERS, (MANY, lost))), plan)
-    assert "the noise that 1000 honest users send" in str(refused.value)
+    assert "the noise that 1,000 honest users send" in str(refused.value)
 
 
 def test_a_batch_without_the_decoys_of_a_third_is_refused() -> None:

@@ -199,7 +199,7 @@ def test_a_batch_with_a_tenth_of_the_decoys_off_is_refused(off: float) -> None:
     check_tally(batch(plan, 10_000, 15_000), plan)
     with pytest.raises(InvalidFile, match="release nothing of this batch") as refused:
         check_tally(batch(plan, 10_000, 10_000 + round(off * 5_000)), plan)
-    assert "the noise that 10000 honest users send" in str(refused.value)
+    assert "the noise that 10,000 honest users send" in str(refused.value)
     assert ("dropped" if off < 1 else "added") in str(refused.value.hint)
 
 

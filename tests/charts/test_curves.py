@@ -118,7 +118,7 @@ def test_a_composition_is_called_by_its_parts() -> None:
 
 def test_the_text_alternative_says_what_is_seen(curve: charts.Figure) -> None:
     words = curve.alternative
-    assert "1000 honest users" in words
+    assert "1,000 honest users" in words
     assert f"at epsilon about {BITS.epsilon(1e-6).upper:.3g} reaches delta 1e-6" in words
     assert "'Zhilyaev 2020 (4.48)' does not reach delta 1e-6" in words
 

@@ -61,5 +61,5 @@ def test_a_notebook_shows_a_figure_by_itself(curve: charts.Figure, tradeoff: cha
     assert ids[0]
     assert not ids[0] & ids[1]
     assert one == curve._repr_svg_()
-    assert repr(curve).startswith("<Figure 'Flipped bits, 1000 honest users")
+    assert repr(curve).startswith("<Figure 'Flipped bits, 1,000 honest users")
     assert len(repr(curve)) < 300

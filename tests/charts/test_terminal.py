@@ -36,7 +36,7 @@ def test_no_line_is_too_long(curve: charts.Figure, tradeoff: charts.Figure, widt
 
 def test_title_axes_legend_and_terms_are_there(curve: charts.Figure) -> None:
     drawn = curve.text(width=72)
-    assert drawn.startswith("Flipped bits, 1000 honest users, flip probability 0.03")
+    assert drawn.startswith("Flipped bits, 1,000 honest users, flip probability 0.03")
     for word in (
         "delta",
         "epsilon",

@@ -78,7 +78,7 @@ MESSAGES: dict[str, tuple[Callable[[Path], Any], type[ChaffinchError], str]] = {
         PlanMismatch,
         "must belong to plan",
     ),
-    "too few": (lambda f: f / "few.parquet", BatchTooSmall, "1000 reports or more. Got 999"),
+    "too few": (lambda f: f / "few.parquet", BatchTooSmall, "1,000 reports or more. Got 999"),
     "cut file": (lambda f: cut(f, "encoded.parquet", 0.8), InvalidFile, "damaged, cut off"),
     "cut stream": (lambda f: cut(f, "encoded.arrow", 0.9), InvalidFile, "damaged, cut off"),
     "no file": (lambda f: f / "none.parquet", InvalidFile, "no file named"),

@@ -78,7 +78,7 @@ def test_a_cross_that_is_too_large_names_its_sizes() -> None:
     with pytest.raises(InvalidInput, match="2000 × 2000 = 4000000") as fault:
         cf.Cross({"here": long, "there": long})
     assert "'here' × 'there'" in str(fault.value)
-    assert "at most 1000000" in str(fault.value)
+    assert "at most 1,000,000" in str(fault.value)
 
 
 def test_a_number_of_unchosen_levels_cannot_be_sent() -> None:

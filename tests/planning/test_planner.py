@@ -366,7 +366,7 @@ def test_explanations_name_what_matters(choice_plan: Plan) -> None:
         "replace-one",
         "of 100 people",
         "90% honest",
-        "2500 reports",
+        "2,500 reports",
         "collude",
         "local",
     ):

@@ -347,7 +347,9 @@ def test_only_flips_stand_against_a_publisher_who_helps() -> None:
     [
         {"sizes": (1000,)},
         {"sizes": (1000, 0)},
+        {"sizes": (1000, 1000.0)},
         {"bits": 10},
+        {"bits": 2.0**18},
         {"hashes": 0},
         {"epsilon": 0.0},
         {"epsilon": float("nan")},

@@ -41,16 +41,16 @@ def _check_noise(part: Part, messages: int, found: Tally, plan: Plan) -> None:
         protocol.most_messages(question, plan.crowd),
     )
     if messages < least:
-        said, done = f"at least {least}", "dropped"
+        said, done = f"at least {least:,}", "dropped"
     elif most is not None and messages > most + plan.slots * (found.reports - plan.crowd):
         # Nobody promised that reports beyond the honest users are not full.
-        said, done = f"at most {most} and what other reports have room for", "added"
+        said, done = f"at most {most:,} and what other reports have room for", "added"
     else:
         return
     raise InvalidFile(
         "batch",
-        f"one with the noise that {plan.crowd} honest users send "
+        f"one with the noise that {plan.crowd:,} honest users send "
         f"({said} messages for {part.name!r})",
-        [f"{messages} messages in {found.reports} reports"],
+        [f"{messages:,} messages in {found.reports:,} reports"],
         hint=f"messages were {done} before they were shuffled: release nothing of this batch",
     )

@@ -22,7 +22,7 @@ from chaffinch.charts.figure import Figure, Series, Style, Terms
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy import published as formulas
 from chaffinch.privacy.amplification import ShuffledResponse, ShuffledTable
-from chaffinch.privacy.guarantee import PROVEN
+from chaffinch.privacy.guarantee import PROVEN, commas_in
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.precision import Floats
 
@@ -240,7 +240,7 @@ def mechanism_name(mechanism: Mechanism) -> str:
             f"{count} × ({mechanism_name(part)})" for part, count in parameters["parts"]
         )
     kind = re.sub(r"(?<=[a-z])([A-Z])", lambda m: " " + m[1].lower(), type(mechanism).__name__)
-    words = f"{kind}, {mechanism.crowd_words}"
+    words = f"{kind}, {commas_in(mechanism.crowd_words)}"
     if parameters.get("copies", 1) > 1:
         words += f", {parameters['copies']} copies"
     if "flip_probability" in parameters:

@@ -18,7 +18,7 @@ from chaffinch.charts.axis import Axis
 from chaffinch.charts.files import save_figure
 from chaffinch.charts.svg import Picture, element, escape, framed
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy.guarantee import PROVEN, Method
+from chaffinch.privacy.guarantee import PROVEN, Method, commas_in
 
 Style = Literal["proven", "assumed", "published", "reference", "measured"]
 """What a line stands for: a proof, a figure under an assumption, a claim, a landmark, or one of
@@ -61,7 +61,7 @@ class Terms:
     def __str__(self) -> str:
         kind = "proven" if self.method in PROVEN else "not proven"
         return (
-            f"Neighbours: {self.neighbours}; view: {self.view}; crowd: {self.crowd}; "
+            f"Neighbours: {self.neighbours}; view: {self.view}; crowd: {commas_in(self.crowd)}; "
             f"method: {self.method} ({kind})."
         )
 

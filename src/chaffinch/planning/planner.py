@@ -343,7 +343,7 @@ def _with_more_users(task: Task, target: Target | None, error: Error | None) -> 
         users *= 4
         reports = math.ceil(Fraction(task.reports, task.users) * users)
         if _works(replace(task, users=users, reports=reports), target, error):
-            return f"{users} users"
+            return f"{users:,} users"
     return ""
 
 
@@ -351,7 +351,7 @@ def _with_more_messages(task: Task, found: list[Candidate]) -> str:
     without = replace(task, max_messages=checks.LARGEST_CROWD)
     free = [one for one in _of_use(task, found) if not without.ruled_out(one)]
     least = min((one.analyzer_operations for one in free), default=0)
-    return f"{least} messages per report" if least else ""
+    return f"{least:,} messages per report" if least else ""
 
 
 def _with_looser_target(task: Task, target: Target | None) -> str:

@@ -123,8 +123,8 @@ class Guarantee:
 
     @property
     def crowd_shown(self) -> str:
-        """Return the crowd as people write numbers: 336,776 for 336776."""
-        return re.sub(r"\b\d{4,}\b", lambda found: f"{int(found[0]):,}", self.crowd)
+        """Return the crowd, its numbers as people write them."""
+        return commas_in(self.crowd)
 
     def __str__(self) -> str:
         kind = "proven" if self.proven else "not proven"
@@ -141,6 +141,15 @@ class Guarantee:
 
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(str(self))}</p>"
+
+
+def commas_in(words: str) -> str:
+    """Return words with the thousands of whole numbers set apart.
+
+    >>> commas_in("336776 honest users, flip probability 0.03125")
+    '336,776 honest users, flip probability 0.03125'
+    """
+    return re.sub(r"(?<![\w.])\d{4,}(?![\w.])", lambda found: f"{int(found[0]):,}", words)
 
 
 def promised(value: float, digits: int) -> str:

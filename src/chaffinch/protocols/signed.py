@@ -451,9 +451,9 @@ class Signed(Protocol):
         if self.finer is not None:
             what = f"the number is rounded to {self.resolution} steps, and {what} for its digits"
         return (
-            f"{what} in clear, among signed decoys of which every device sends a 1/{self.cut_for} "
-            "share (their number tells nothing of the answer and much of the noise: whoever opens "
-            "reports must not work with the analyzer)"
+            f"{what} in clear, among signed decoys of which every device sends a "
+            f"1/{self.cut_for:,} share (their number tells nothing of the answer and much of the "
+            "noise: whoever opens reports must not work with the analyzer)"
         )
 
     def document(self) -> dict[str, Any]:

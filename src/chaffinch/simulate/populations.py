@@ -48,7 +48,7 @@ class Population:
         if asked != held:
             raise InvalidInput("population", "one that answers the plan's questions", held)
         if self.people < plan.reports:
-            raise InvalidInput("population", f"at least {plan.reports} people", self.people)
+            raise InvalidInput("population", f"at least {plan.reports:,} people", self.people)
 
 
 Asked = Question | Plan

@@ -75,7 +75,7 @@ class Simulation:
     @property
     def verdict(self) -> str:
         """Return the result in one sentence."""
-        tests = f"{self.runs} simulated collections of {self.people} people"
+        tests = f"{self.runs:,} simulated collections of {self.people:,} people"
         rate = f"a correct pipeline fails with chance at most {self.false_alarm:g}"
         if self.ok:
             return f"Bias, standard errors and coverage are as predicted over {tests} ({rate})."

@@ -92,7 +92,7 @@ class Origin:
             raise BatchTooSmall(have=reports, need=self.least_reports)
         if messages > reports * self.slots:
             must_be = f"of at most {self.slots} messages for each report"
-            raise InvalidFile("batch", must_be, [f"{messages} messages in {reports} reports"])
+            raise InvalidFile("batch", must_be, [f"{messages:,} messages in {reports:,} reports"])
 
     def facts(self, stage: str, reports: int, name: str) -> BatchFacts:
         """Return the facts of a batch of this origin."""
@@ -147,7 +147,7 @@ class Reports:
     name: str = field(default_factory=new_name, repr=False)
 
     def __post_init__(self) -> None:
-        checks.whole("number of reports", self.count, most=10**12)
+        checks.whole("number of reports", self.count, most=10**12, strict=True)
 
     def __len__(self) -> int:
         return self.count
@@ -211,7 +211,7 @@ class Tally:
     round: int = 1
 
     def __post_init__(self) -> None:
-        checks.whole("number of reports", self.reports, most=10**12)
+        checks.whole("number of reports", self.reports, most=10**12, strict=True)
         if len(self.counts) and int(self.counts.min()) < 0:
             raise InvalidInput("counts", "at least 0", "less")
 

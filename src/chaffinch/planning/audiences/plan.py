@@ -87,7 +87,7 @@ class ReachPlan:
         if len(self.sizes) != len(self.audience.publishers):
             raise InvalidInput("sizes", "one for each publisher", len(self.sizes))
         for size in self.sizes:
-            checks.whole("expected size of an audience", size, least=1, most=MOST_IDS)
+            checks.whole("expected size of an audience", size, least=1, most=MOST_IDS, strict=True)
         check_bits("number of bits", self.bits)
         checks.real("epsilon", self.epsilon, least=1e-9, most=MOST_EPSILON)
         checks.real("delta", self.delta, least=1e-300, most=MOST_DELTA)
@@ -226,7 +226,7 @@ class ReachPlan:
 
 def check_bits(parameter: str, bits: object) -> int:
     """Return a number of bits: a power of two, so that the hash fills all columns alike."""
-    size = checks.whole(parameter, bits, least=LEAST_BITS, most=MOST_BITS)
+    size = checks.whole(parameter, bits, least=LEAST_BITS, most=MOST_BITS, strict=True)
     if size & (size - 1):
         near = 1 << (size.bit_length() - 1)
         hint = f"{near} or {2 * near}" if 2 * near <= MOST_BITS else f"{near}"
