@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from chaffinch import checks
+from chaffinch.date_bins import DATE_BINS, bin_of
 from chaffinch.errors import InvalidAnswer, InvalidInput
 
 _MISSING = "(missing)"
@@ -127,6 +128,16 @@ class Choice:
                     name,
                 )
 
+    @classmethod
+    def of_dates(cls, part: str, *, missing: str = COUNT, unknown: str | None = None) -> Choice:
+        """Return a choice of months, weekdays, quarters or hours, which dates answer.
+
+        >>> Choice.of_dates("weekday", missing="refuse").number("2024-03-05")
+        1
+        """
+        bins = DATE_BINS[checks.choice("part of a date", part, tuple(DATE_BINS))]
+        return cls(bins, missing=missing, unknown=unknown)
+
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """Return the names of the values, in the order of their numbers."""
@@ -161,6 +172,12 @@ class Choice:
     def unknown_number(self) -> int:
         """Return the number that an unlisted answer has."""
         place = None if self.unknown is None else self.place(self.unknown)
+        if place is None and self.dates is not None:
+            shown = "2024-03-05T17:45" if self.dates == "hour" else "2024-03-05"
+            raise InvalidAnswer(
+                f"a date such as {shown}, or one of the values of the question",
+                hint="how dates are written can be said: date_format under [table]",
+            )
         if place is None:
             raise InvalidAnswer(
                 "one of the values of the question",
@@ -172,12 +189,25 @@ class Choice:
         """Return the place of a listed answer, or None."""
         if isinstance(self.values, range):
             return _place_in_range(self.values, answer)
+        if self.dates is not None:
+            answer = bin_of(self.dates, answer) or answer
         if isinstance(answer, str):
             return self.places.get(answer.strip())
         whole = _whole(answer)
         if whole is None or abs(whole) >= _UNNAMED:
             return None
         return self.places.get(str(whole))
+
+    @cached_property
+    def dates(self) -> str | None:
+        """Return which part of a date is asked where the values are those of ``DATE_BINS``.
+
+        Such a choice is answered by dates, too.
+
+        >>> Choice(DATE_BINS["quarter"]).number("2024-03-05")
+        0
+        """
+        return next((kind for kind, bins in DATE_BINS.items() if bins == self.values), None)
 
     @cached_property
     def places(self) -> Mapping[str, int]:

@@ -34,10 +34,16 @@ def test_what_the_example_comments_out_works_too() -> None:
     text = "\n".join(lines).replace("epsilon = 1.0", "").replace("# confidence", "confidence")
     found = survey_from(text)
     assert found.error == cf.Error(0.005, 0.95)
-    assert set(found.survey.questions) == {"browser", "reading", "member", "settings"}
+    assert set(found.survey.questions) == {"browser", "reading", "member", "settings", "visited"}
     assert found.columns == {"browser": "Browser"}
     assert found.table == Settings(
-        "semicolon", "cp1252", line_breaks=True, decimal=",", thousands=".", percent="number"
+        "semicolon",
+        "cp1252",
+        line_breaks=True,
+        decimal=",",
+        thousands=".",
+        percent="number",
+        date_format="%d.%m.%Y",
     )
 
 
@@ -119,7 +125,7 @@ def test_values_may_be_in_a_file(tmp_path: Path) -> None:
     path.write_text(text)
     assert load_survey(path).survey.questions["a"] == cf.Choice(["tea", "coffee"])
     path.write_text(text + 'values = ["x", "y"]\n')
-    with pytest.raises(InvalidFile, match="but not both"):
+    with pytest.raises(InvalidFile, match="one of them"):
         load_survey(path)
     path.write_text(text.replace("values.txt", "none.txt"))
     with pytest.raises(InvalidFile, match=r"questions\.a.*none\.txt"):

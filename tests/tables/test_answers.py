@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 import math
 from fractions import Fraction
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaffinch.date_bins import DATE_BINS
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.questions import Bit, Choice, Flags, Number, Question, is_missing
 from chaffinch.tables.answers import _flags_of, numbers_of
@@ -29,6 +31,7 @@ CHOICES = [
     Choice(range(5), missing="2", unknown="4"),
     Choice(range(10**15 - 2, 10**15 + 1), unknown=str(10**15)),
 ]
+DATED = [Choice(bins, missing="refuse") for bins in DATE_BINS.values()]
 BITS = [Bit(), Bit(missing="yes"), Bit(missing="count"), Bit(missing="refuse")]
 NUMBERS = [
     Number(0, 1),
@@ -37,7 +40,7 @@ NUMBERS = [
     Number(-1e300, 1e300),
 ]
 FLAGS = [Flags(["a", "b", "c c"]), Flags(["a", "b"], missing="refuse")]
-QUESTIONS: list[Question] = [*BITS, *CHOICES, *NUMBERS, *FLAGS]
+QUESTIONS: list[Question] = [*BITS, *CHOICES, *DATED, *NUMBERS, *FLAGS]
 
 WORDS = st.one_of(
     st.sampled_from(["a", "b", "1", "2", "0", "-1", "yes", "NO", "true", "é", "0.5", "1e0", "a;b"]),
@@ -57,6 +60,7 @@ FLOATS = st.one_of(
 LISTS = st.lists(st.sampled_from(["a", "b", "c c", "a", "d", " a", "", None]), max_size=3)
 GOOD_LISTS = st.lists(st.sampled_from(["a", "b"]), max_size=3)
 DECIMALS = st.decimals(-5, 11, places=3)
+TIMES = st.datetimes(dt.datetime(1700, 1, 1), dt.datetime(2200, 1, 1))  # noqa: DTZ001
 STRUCTS = st.fixed_dictionaries(
     {"a": st.none() | st.booleans(), "d": st.none() | st.sampled_from([False, False, True])}
 )
@@ -78,6 +82,10 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "null": (pa.null(), st.none()),
     "bytes": (pa.binary(), st.binary(max_size=2)),
     "dates": (pa.date32(), st.dates()),
+    "dates as texts": (pa.string(), TIMES.map(str) | st.dates().map(str)),
+    "times": (pa.timestamp("us"), TIMES),
+    "times of a zone": (pa.timestamp("s", "Asia/Kolkata"), TIMES),
+    "nanoseconds": (pa.timestamp("ns"), TIMES.map(lambda one: one.replace(microsecond=0))),
     "decimal": (pa.decimal128(10, 3), DECIMALS),
     "lists": (pa.list_(pa.string()), LISTS),
     "good lists": (pa.list_(pa.string()), GOOD_LISTS),

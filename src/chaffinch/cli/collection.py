@@ -56,6 +56,8 @@ class TableOptions:
     """What stands between thousands: a comma, a point, a space, an apostrophe, or none."""
     percent: str | None = None
     """What 12% is: the number 12 (number), or 0.12 (share)."""
+    date_format: str | None = None
+    """How dates are written (%d.%m.%Y), where the year does not come first."""
 
     def open(self, data: str | None, output: Output, before: Settings | None = None) -> Table:
         """Return the table in a file, or in what is piped in; say how it is read, if guessed.
@@ -81,6 +83,7 @@ class TableOptions:
             decimal=self.decimal,
             thousands=self.thousands,
             percent=self.percent,
+            date_format=self.date_format,
         )
         return said if before is None else joined(said, before)
 

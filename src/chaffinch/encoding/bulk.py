@@ -22,7 +22,6 @@ from chaffinch.questions import Choice, Cross, Flags, Question, asked_apart
 from chaffinch.sampling import Words, secure_words
 from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers
 from chaffinch.tables.faults import all_faults
-from chaffinch.tables.number_formats import NumberFormat
 from chaffinch.tables.read import Table, open_table
 from chaffinch.tables.settings import settings_from
 from chaffinch.wire.message_writer import COLUMN
@@ -127,16 +126,14 @@ def _columns_for(
     if isinstance(question, Cross):
         parts = tuple(question.questions)
         columns = tuple(given.get(one, one) for one in parts)
-        return AnswerColumns(question, columns, name, parts, _formats(table, columns))
+        formats = map(table.cell_format, columns, question.questions.values())
+        return AnswerColumns(question, columns, name, parts, tuple(formats))
     alone = name not in given and name not in table.columns
     if alone and isinstance(question, Flags) and set(question.names) <= set(table.columns):
         return AnswerColumns(question, question.names, name, question.names)
     column = given.get(name, name)
-    return AnswerColumns(question, (column,), column, formats=_formats(table, (column,)))
-
-
-def _formats(table: Table, columns: tuple[str, ...]) -> tuple[NumberFormat | None, ...]:
-    return tuple(map(table.number_format, columns))
+    form = table.cell_format(column, question)
+    return AnswerColumns(question, (column,), column, formats=(form,))
 
 
 def _sole_column(asked: str, question: Question, table: Table) -> AnswerColumns:
@@ -152,7 +149,7 @@ def _sole_column(asked: str, question: Question, table: Table) -> AnswerColumns:
             "a first line that is itself an answer",
             hint="add a line with the name of the column",
         )
-    return AnswerColumns(question, (name,), asked, formats=_formats(table, (name,)))
+    return AnswerColumns(question, (name,), asked, formats=(table.cell_format(name, question),))
 
 
 def _is_answer(question: Question, text: str) -> bool:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
+from chaffinch.date_bins import DATE_BINS
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
 from chaffinch.planning.documents import BitModel, ChoiceModel, FlagsModel, NumberModel, Range
 from chaffinch.planning.plan import Plan
@@ -62,6 +63,7 @@ delta = 1e-8
 # decimal = ","            # numbers such as 1.234,50
 # thousands = "."          # or a comma, a space, an apostrophe, "none"
 # percent = "number"       # what 12% is: the number 12, or the "share" 0.12
+# date_format = "%d.%m.%Y" # unless dates are written as 2024-03-05, with or without a time
 
 [questions.browser]
 kind = "choice"
@@ -81,6 +83,10 @@ clip = true             # move numbers beyond the bounds to the nearest bound
 # quantiles = true      # also tell how the numbers are spread; the mean gets less exact
 
 # Other kinds:
+# [questions.visited]
+# kind = "choice"
+# dates = "weekday"     # a date counts as its weekday; or month, quarter, hour
+#
 # [questions.member]
 # kind = "bit"          # yes or no
 # missing = "no"
@@ -102,6 +108,7 @@ class _Bit(BitModel):
 class _Choice(ChoiceModel):
     values: list[str] | Range = Field(default_factory=list)
     values_file: str | None = None
+    dates: Literal["month", "weekday", "quarter", "hour"] | None = None
     column: str | None = None
     by: str | None = None
 
@@ -134,6 +141,7 @@ class _Table(Strict):
     decimal: str | None = None
     thousands: str | None = None
     percent: str | None = None
+    date_format: str | None = None
 
 
 class _File(Strict):
@@ -280,8 +288,11 @@ def _filled(model: _Entry, folder: Path) -> _Entry:
     """Return a question whose values have been read from their file, if that is where they are."""
     if not isinstance(model, _Choice):
         return model
-    if (model.values_file is None) == (model.values == []):
-        raise InvalidInput("values", "given, or a values_file, but not both", "other than that")
+    given = [model.values_file is not None, model.values != [], model.dates is not None]
+    if sum(given) != 1:
+        raise InvalidInput("values", "given, or a values_file, or dates: one of them", sum(given))
+    if model.dates is not None:
+        return model.model_copy(update={"values": list(DATE_BINS[model.dates])})
     if model.values_file is None:
         return model
     path = folder / model.values_file

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,21 @@ from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.questions import REFUSE, Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.tables.arrays import is_text, plain_array
 from chaffinch.tables.faults import Faults
-from chaffinch.tables.number_formats import NumberFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _Law = Callable[[object], Any]
+
+
+class CellFormat(Protocol):
+    """A way to write cells: numbers with commas, dates with dots."""
+
+    def read(self, cell: object, /) -> object:
+        """Return what a text says; what is no text stays as it is."""
+        ...
+
+
 _Places = NDArray[np.int64]
 
 
@@ -39,7 +48,7 @@ def numbers_of(
     *,
     name: str,
     first_row: int = 1,
-    formats: Sequence[NumberFormat | None] = (),
+    formats: Sequence[CellFormat | None] = (),
 ) -> NDArray[Any]:
     """Return the numbers of a column's answers; ``formats`` tell how texts write numbers.
 
@@ -79,7 +88,7 @@ def _cells_of(
     columns: Mapping[str, pa.Array],
     *,
     first_row: int = 1,
-    formats: Sequence[NumberFormat | None] = (),
+    formats: Sequence[CellFormat | None] = (),
 ) -> NDArray[Any]:
     """Return the cells of crossed answers, or places between the levels of a number."""
     found: NDArray[Any] = np.zeros(1, np.int64)
@@ -126,25 +135,18 @@ def _flags_of(
     return matrix
 
 
-def _written(form: NumberFormat) -> Callable[[Any, Any], NDArray[Any]]:
-    """Return a kernel that reads the texts of a column as numbers in a format."""
+def _written(form: CellFormat) -> Callable[[Any, Any], NDArray[Any]]:
+    """Return a kernel that reads the texts of a column in a format."""
 
     def kernel(question: Question, array: pa.Array) -> NDArray[Any]:
-        text = is_text(array.type) and reads_numbers(question)
+        text = is_text(array.type)
         if text and isinstance(question, Number):
-            return _looked_up(lambda cell: question.share(form.number(cell)), array, np.float64)
+            return _looked_up(lambda cell: question.share(form.read(cell)), array, np.float64)
         if text and isinstance(question, Choice):
-            return _looked_up(lambda cell: question.number(form.number(cell)), array, np.uint32)
+            return _looked_up(lambda cell: question.number(form.read(cell)), array, np.uint32)
         return _KERNELS[type(question)](question, array)
 
     return kernel
-
-
-def reads_numbers(question: Question) -> bool:
-    """Return whether answers are numbers: of any kind, or whole ones from a range."""
-    return isinstance(question, Number) or (
-        isinstance(question, Choice) and isinstance(question.values, range)
-    )
 
 
 def _bits(question: Bit, array: pa.Array) -> NDArray[Any]:
@@ -153,6 +155,8 @@ def _bits(question: Bit, array: pa.Array) -> NDArray[Any]:
 
 def _choices(question: Choice, array: pa.Array) -> NDArray[np.uint32]:
     values = question.values
+    if question.dates is not None:
+        array = _whole_hours(array)
     whole = _whole(array) if isinstance(values, range) else None
     if whole is None or (whole.null_count and question.missing == REFUSE):
         return _looked_up(_listed(question), array, np.uint32)
@@ -162,6 +166,17 @@ def _choices(question: Choice, array: pa.Array) -> NDArray[np.uint32]:
     if whole.null_count:
         places[whole.is_null().to_numpy(zero_copy_only=False)] = question.missing_number
     return places.astype(np.uint32)
+
+
+def _whole_hours(array: pa.Array) -> pa.Array:
+    """Return times by their hours, of which there are fewer; Python has no nanoseconds."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if not pa.types.is_timestamp(array.type):
+        return array
+    hours = compute.floor_temporal(array, unit="hour")
+    return hours.cast(pa.timestamp("us", array.type.tz))
 
 
 def _listed(question: Choice) -> _Law:

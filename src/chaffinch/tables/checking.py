@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from chaffinch.parallel import Progress, cores, mapped
 from chaffinch.questions import Question
-from chaffinch.tables.answers import numbers_of, reads_numbers
+from chaffinch.tables.answers import CellFormat, numbers_of
 from chaffinch.tables.arrays import is_text, plain_array
 from chaffinch.tables.faults import Faults, all_faults
-from chaffinch.tables.number_formats import NumberFormat, guess_format
+from chaffinch.tables.number_formats import guess_format, reads_numbers
 from chaffinch.tables.read import Table
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class AnswerColumns:
     """What an error calls it: the name of a column that nobody asked for may be a cell."""
     parts: tuple[str, ...] = ()
     """The flags, or the crossed questions, that have a column each."""
-    formats: tuple[NumberFormat | None, ...] = ()
-    """How numbers are written in each of them, unless plainly."""
+    formats: tuple[CellFormat | None, ...] = ()
+    """How cells are written in each of them, unless plainly."""
 
     def answers(self, batch: pa.RecordBatch) -> Any:
         """Return the column, or the columns by the names of the parts."""

@@ -16,7 +16,7 @@ from decimal import Decimal
 from functools import cached_property
 
 from chaffinch.errors import InvalidAnswer, InvalidTable
-from chaffinch.questions import is_missing
+from chaffinch.questions import Choice, Number, Question, is_missing
 from chaffinch.tables.settings import GROUP_SIGNS, Settings
 
 _SIGN = re.compile(r"[+-]?")
@@ -28,9 +28,9 @@ _SPACES = "\u00a0\u202f"
 class NumberFormat:
     """One way to write numbers.
 
-    >>> NumberFormat(",", ".", currency="€").number("1.234,50 €")
+    >>> NumberFormat(",", ".", currency="€").read("1.234,50 €")
     1234.5
-    >>> NumberFormat(percent="share").number("12.5%")
+    >>> NumberFormat(percent="share").read("12.5%")
     0.125
     """
 
@@ -40,7 +40,7 @@ class NumberFormat:
     """What 12% is: the ``number`` 12, or the ``share`` 0.12; empty where it is no number."""
     currency: str = ""
 
-    def number(self, answer: object) -> object:
+    def read(self, answer: object) -> object:
         """Return a text as a number; what is missing, or no text, stays as it is."""
         if not isinstance(answer, str) or is_missing(answer):
             return answer
@@ -103,6 +103,13 @@ def _bare(text: str) -> _Bare:
     found = _SIGN.match(text)
     sign = found[0] if found else ""
     return _Bare(sign, text[len(sign) :].strip(), percent, currencies)
+
+
+def reads_numbers(question: Question) -> bool:
+    """Return whether answers are numbers: of any kind, or whole ones from a range."""
+    if isinstance(question, Choice):
+        return isinstance(question.values, range)
+    return isinstance(question, Number)
 
 
 def said_format(settings: Settings) -> NumberFormat | None:
@@ -170,7 +177,7 @@ def _readings(form: NumberFormat, digits: set[str]) -> dict[str, object]:
     found: dict[str, object] = {}
     for text in digits:
         with suppress(InvalidAnswer):
-            found[text] = form.number(text)
+            found[text] = form.read(text)
     return found
 
 

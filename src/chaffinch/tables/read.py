@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput, InvalidTable, Reason
+from chaffinch.questions import Choice, Question
 from chaffinch.tables import columnar, objects, sources, text
+from chaffinch.tables.answers import CellFormat
 from chaffinch.tables.arrays import Opened, Stream, check_kinds, cut_batch
-from chaffinch.tables.number_formats import NumberFormat, said_format
+from chaffinch.tables.date_formats import DateFormat
+from chaffinch.tables.number_formats import NumberFormat, reads_numbers, said_format
 from chaffinch.tables.settings import Settings
 from chaffinch.tables.sources import Source
 
@@ -69,9 +72,13 @@ class Table:
     numbers: Mapping[str, NumberFormat] = field(default_factory=dict)
     """How the numbers of a column are written, where that was guessed."""
 
-    def number_format(self, column: str) -> NumberFormat | None:
-        """Return how the numbers of a column are written; None is for plain ones."""
-        return self.numbers.get(column, said_format(self.settings))
+    def cell_format(self, column: str, question: Question) -> CellFormat | None:
+        """Return how the answers to a question are written in a column; None is for plainly."""
+        if reads_numbers(question):
+            return self.numbers.get(column, said_format(self.settings))
+        dated = isinstance(question, Choice) and question.dates is not None
+        pattern = self.settings.date_format
+        return DateFormat(pattern) if dated and pattern is not None else None
 
     def __post_init__(self) -> None:
         name, times = Counter(self.columns).most_common(1)[0] if self.columns else ("", 0)

@@ -42,6 +42,8 @@ class Settings:
     """Between groups of three digits: a comma, a point, a space, an apostrophe, or ``none``."""
     percent: str | None = None
     """What 12% is: the ``number`` 12 or the ``share`` 0.12."""
+    date_format: str | None = None
+    """How dates are written, as for ``strptime``: ``%d.%m.%Y``. Without it the year comes first."""
 
     def __post_init__(self) -> None:
         if self.separator is not None:
@@ -67,6 +69,9 @@ class Settings:
             checks.choice("sign between thousands", self.thousands, signs)
         if self.percent is not None:
             checks.choice("meaning of percent", self.percent, ("number", "share"))
+        if self.date_format is not None and "%" not in str(self.date_format):
+            rule = "one such as %d.%m.%Y or %m/%d/%y %H:%M"
+            raise InvalidInput("format of dates", rule, self.date_format)
 
 
 def settings_from(said: Mapping[str, Any]) -> Settings:

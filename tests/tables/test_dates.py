@@ -1,0 +1,131 @@
+"""A date counts as its month, weekday, quarter or hour, in whatever it is kept."""
+
+from __future__ import annotations
+
+import calendar
+import datetime as dt
+import io
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import chaffinch as cf
+from chaffinch.date_bins import DATE_BINS
+from chaffinch.encoding.bulk import find_columns
+from chaffinch.errors import InvalidAnswer, InvalidCells, InvalidFile, InvalidInput
+from chaffinch.planning.survey_file import survey_from
+from chaffinch.questions import Choice
+from chaffinch.tables.checking import check_answers, read_answers
+from chaffinch.tables.read import open_table
+from chaffinch.tables.settings import Settings
+
+HEAD = "users = 100\nepsilon = 1\n"
+
+
+def dated(kind: str) -> Choice:
+    return Choice(DATE_BINS[kind], missing="refuse")
+
+
+def test_bins_are_those_of_the_calendar() -> None:
+    assert list(DATE_BINS["month"]) == list(calendar.month_name)[1:]
+    assert list(DATE_BINS["weekday"]) == list(calendar.day_name)
+    day = dt.date(2023, 1, 1)
+    while day.year == 2023:
+        assert dated("month").number(day) == day.month - 1
+        assert dated("weekday").number(str(day)) == calendar.weekday(day.year, day.month, day.day)
+        assert dated("quarter").number(day) == (day.month - 1) // 3
+        day += dt.timedelta(days=1)
+    for hour in range(24):
+        assert dated("hour").number(f"2023-01-01 {hour:02}:59:59") == hour
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "label"),
+    [
+        ("month", "March", "March"),
+        ("month", " 2024-03-05 ", "March"),
+        ("month", "2024-03-05T23:30:00Z", "March"),
+        ("hour", "2024-03-05T23:30:00+05:00", "23:00"),
+        ("weekday", dt.datetime(2024, 3, 5, 1), "Tuesday"),  # noqa: DTZ001
+    ],
+)
+def test_dates_answer_a_choice(kind: str, answer: object, label: str) -> None:
+    question = dated(kind)
+    assert question.labels[question.number(answer)] == label
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        ("hour", "2024-03-05"),
+        ("hour", dt.date(2024, 3, 5)),
+        ("month", "05.03.2024"),
+        ("month", "03/05/2024"),
+        ("month", "2024-13-01"),
+        ("month", "march"),
+        ("month", 3),
+    ],
+)
+def test_what_is_no_date_is_refused(kind: str, answer: object) -> None:
+    with pytest.raises(InvalidAnswer, match="a date such as") as caught:
+        dated(kind).number(answer)
+    assert "date_format" in caught.value.hint
+    assert Choice(["a", "b"]).dates is None
+    with pytest.raises(InvalidAnswer, match="one of the values"):
+        Choice(["a", "b"]).number("2024-03-05")
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "arrow", "mapping", "typed"])
+def test_a_format_that_was_said_is_read_everywhere(kind: str) -> None:
+    cells = ["05.03.2024", "31.12.2024"]
+    source: Any = {"day": cells}
+    if kind == "csv":
+        source = io.BytesIO(("day,x\n" + "".join(f"{cell},1\n" for cell in cells)).encode())
+    elif kind == "jsonl":
+        source = io.BytesIO("".join(f'{{"day": "{cell}"}}\n' for cell in cells).encode())
+    elif kind == "arrow":
+        source = pa.table(source)
+    elif kind == "typed":
+        source = {"day": [dt.date(2024, 3, 5), dt.date(2024, 12, 31)]}
+    questions = {"day": dated("month")}
+    said = Settings(date_format="%d.%m.%Y")
+    form = "csv" if kind == "csv" else None
+    table = open_table(source, format=form, settings=said)
+    places = find_columns(questions, table, {"day": "day"})
+    (numbers,) = read_answers(places, 1, next(iter(table.batches(["day"]))))
+    assert numbers.tolist() == [2, 11]
+
+
+def test_other_dates_are_told_by_their_rows() -> None:
+    table = open_table(
+        {"day": ["05.03.2024", "2024-03-05", "", "xyzzy"]},
+        settings=Settings(date_format="%d.%m.%Y"),
+    )
+    with pytest.raises(InvalidCells) as caught:
+        check_answers(table, find_columns({"day": dated("month")}, table, None))
+    told = {one.must_be: one.rows for one in caught.value.faults}
+    assert told == {"a date written as %d.%m.%Y": (2, 4), "there": (3,)}
+    assert "xyzzy" not in str(caught.value)
+    with pytest.raises(InvalidInput, match="format of dates"):
+        Settings(date_format="day first")
+
+
+def test_a_survey_names_the_part_of_a_date() -> None:
+    text = HEAD + '[questions.day]\nkind = "choice"\ndates = "weekday"\n'
+    (question,) = survey_from(text).survey.questions.values()
+    assert question == Choice(DATE_BINS["weekday"])
+    for wrong in ('values = ["a", "b"]\n', 'values_file = "a"\n'):
+        with pytest.raises(InvalidFile, match="one of them"):
+            survey_from(text + wrong)
+    with pytest.raises(InvalidFile, match="dates"):
+        survey_from(text.replace("weekday", "day"))
+
+
+def test_devices_read_dates_too() -> None:
+    question = cf.Choice.of_dates("quarter")
+    assert question == Choice(DATE_BINS["quarter"])
+    plan = cf.plan(question, users=1000, target=cf.Target(1, 1e-6))
+    assert cf.encode("2024-03-05", plan).origin.plan_id == plan.id
+    with pytest.raises(InvalidInput, match="part of a date"):
+        cf.Choice.of_dates("year")
