@@ -19,27 +19,24 @@ LARGEST_CROWD = 10**9
 """More people than this in one collection is refused: the proofs are tested up to here."""
 
 
-def whole(
-    parameter: str,
-    value: object,
-    *,
-    least: int = 0,
-    most: int = LARGEST_CROWD,
-    strict: bool = False,
-) -> int:
-    """Return ``value`` as an int from ``least`` to ``most``; refuse booleans and fractions.
-
-    A float that is whole, such as 1e6, stands for its int; not if ``strict``, for what is kept
-    as it was given.
-    """
+def whole(parameter: str, value: object, *, least: int = 0, most: int = LARGEST_CROWD) -> int:
+    """Return ``value`` as an int from ``least`` to ``most``; refuse booleans and fractions."""
     rule = f"a whole number from {least:,} to {most:,}"
-    if not strict and isinstance(value, (float, np.floating)) and float(value).is_integer():
-        value = int(value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise InvalidInput(parameter, rule, value)
     if not least <= int(value) <= most:
         raise InvalidInput(parameter, rule, value)
     return int(value)
+
+
+def people(parameter: str, value: object, *, least: int = 1, most: int = LARGEST_CROWD) -> int:
+    """Return a number of people; 1e6, a float that is whole, stands for its int.
+
+    For callers who go on with what is returned: nobody keeps the float.
+    """
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        value = int(value)
+    return whole(parameter, value, least=least, most=most)
 
 
 def real(parameter: str, value: object, *, least: float, most: float = math.inf) -> float:

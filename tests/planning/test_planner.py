@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -385,9 +386,14 @@ def test_a_plan_is_not_saved_as_something_else(
 
 def test_a_crowd_may_be_a_float_that_is_whole() -> None:
     written: Any = 1e3
-    assert cf.plan(cf.Bit(), users=written, target=TARGET) == (
-        cf.plan(cf.Bit(), users=1000, target=TARGET)
-    )
+    found, usual = (cf.plan(cf.Bit(), users=n, target=TARGET) for n in (written, 1000))
+    # Not only equal: 1000.0 would be another document.
+    assert (found.id, type(found.users)) == (usual.id, int)
+    bits = privacy.FlippedBits(users=written, flip_probability="0.1")
+    assert type(bits.users) is int
+    assert type(privacy.amplification.ShuffledTable([[1, 0], [0, 1]], users=written).users) is int
+    with pytest.raises(InvalidInput):
+        replace(usual, users=written)
     for users in (1000.5, float("nan"), float("inf"), True, "1000"):
         with pytest.raises(InvalidInput):
             cf.plan(cf.Bit(), users=users, target=TARGET)  # type: ignore[arg-type]
@@ -407,3 +413,5 @@ def test_a_plan_is_shown_in_a_line(choice_plan: Plan) -> None:
     assert choice_plan.id[:16] in repr(choice_plan)
     assert f"epsilon={choice_plan.epsilon!r}" in repr(choice_plan)
     assert len(repr(choice_plan)) < 300
+    certificate = f"<Certificate of plan {choice_plan.id[:16]}: epsilon 1, delta 1e-06>"
+    assert repr(choice_plan.certificate()) == certificate

@@ -384,3 +384,13 @@ def test_what_is_no_plan_is_refused() -> None:
     for other in others:
         with pytest.raises(InvalidInput):
             require_plan(other)
+
+
+def test_a_notebook_shows_a_plan_and_a_line_tells_it() -> None:
+    found = plan(Audience(["a", "<b>"]), sizes=[1e4, 2000], target=Target(1.0, 1e-6))  # type: ignore[list-item]
+    assert found.sizes == (10_000, 2000)
+    assert all(type(size) is int for size in found.sizes)
+    assert repr(found).startswith(f"<ReachPlan '' {found.id[:16]} (a, <b>), epsilon=")
+    shown = found._repr_html_()
+    assert "&lt;b&gt;" in shown
+    assert "<td>10,000</td>" in shown

@@ -124,7 +124,9 @@ def test_many_rows_are_cut_and_that_is_said() -> None:
 
 
 def test_notebooks_show_the_promise_and_rows() -> None:
-    shown = releases.release(releases.NASTY)._repr_html_()
+    release = releases.release(releases.NASTY)
+    assert repr(release).startswith("<ReachRelease ")
+    shown = release._repr_html_()
     assert "differential privacy" in shown
     assert "<script" not in shown
     assert "<img" not in shown

@@ -103,6 +103,8 @@ def test_notebooks_show_releases_and_plans_without_running_their_labels() -> Non
     assert "<img" not in shown
     many = releases.release(releases.counted("q", [f"v{n}" for n in range(1000)]))
     assert many._repr_html_().count("<tr>") == 11
+    assert repr(many).startswith("<Release ")
+    assert repr(many).endswith(", 1000 rows>")
 
     flips = Flips(Fraction(1, 4))
     part = Part("<script>", cf.Bit(), flips)

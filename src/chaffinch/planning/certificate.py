@@ -38,6 +38,11 @@ class Certificate:
 
     body: dict[str, Any]
 
+    def __repr__(self) -> str:
+        claim = self.body["claim"]
+        promise = f"epsilon {claim['epsilon']}, delta {claim['delta']}"
+        return f"<Certificate of plan {self.body['plan'][:16]}: {promise}>"
+
     def document(self) -> dict[str, Any]:
         """Return the certificate as it stands in its file."""
         return identified(_CERTIFICATE_FORMAT, self.body)

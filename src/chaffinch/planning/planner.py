@@ -147,7 +147,7 @@ def _default_influence(task: Task) -> float:
 
 def default_delta(users: int) -> float:
     """Return min(1e-8, 1/(100·users)): the delta that is promised unless another is asked for."""
-    users = checks.whole("number of users", users, least=1)
+    users = checks.people("number of users", users)
     return min(1e-8, 1.0 / (100 * users))
 
 
@@ -160,7 +160,7 @@ def _task(
         questions = (("answer", question),)
     else:
         raise InvalidInput("question", "a Bit, Choice, Number, Flags, Cross or Survey", question)
-    crowd = checks.whole("number of users", users, least=1)
+    crowd = checks.people("number of users", users)
     share = Fraction(checks.real("honest share", honest, least=1e-3, most=1.0))
     return Task(
         questions=questions,

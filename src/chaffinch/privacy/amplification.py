@@ -71,7 +71,7 @@ class ShuffledTable(Mechanism):
         users: int,
         relative_width: float = 1e-3,
     ) -> None:
-        self.users = checks.whole("users", users, least=1)
+        self.users = checks.people("users", users)
         self.relative_width = checks.real("relative width", relative_width, least=1e-6, most=0.5)
         self.table = _rows(table)
         self._local = _local_epsilon(self.table)
@@ -201,7 +201,7 @@ def clone_delta(*, local_epsilon: float, users: int, epsilon: float) -> Bracket:
     the hockey-stick of (A + D, C − A + 1 − D) against (A + 1 − D, C − A + D). The bracket is
     of that bound; its upper end is what to promise.
     """
-    size = checks.whole("users", users, least=1)
+    size = checks.people("users", users)
     local = checks.real("local epsilon", local_epsilon, least=0.0, most=700.0)
     wanted = checks.epsilon(epsilon)
     if wanted >= local:
@@ -235,7 +235,7 @@ def clone_epsilon_closed_form(*, local_epsilon: float, users: int, delta: float)
     ε₀ ≤ ln(n / (16 ln(4/δ))). This is the form of the authors' own program; Theorem 3.1 prints
     the slightly smaller s·(e^{ε₀} − 1)/(e^{ε₀} + 1).
     """
-    size = checks.whole("users", users, least=1)
+    size = checks.people("users", users)
     wanted = checks.delta(delta)
     most = math.log(size / (16.0 * math.log(4.0 / wanted)))
     local = checks.real("local epsilon", local_epsilon, least=0.0)

@@ -67,7 +67,7 @@ class ReachRow(NamedTuple):
     high_together: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReachRelease(Publication):
     """The public result of one collection of filters."""
 

@@ -27,6 +27,8 @@ class Publication(ABC):
 
     __slots__ = ()
 
+    plan_id: str
+    title: str
     guarantee: Guarantee
     _columns: ClassVar[files.TableColumns]
     """What is in the columns of the table."""
@@ -82,6 +84,10 @@ class Publication(ABC):
             facts["sentence"] = self.statement().guarantee
             return files.parquet_bytes(self.table(), self._columns, facts)
         return self.page().encode()
+
+    def __repr__(self) -> str:
+        of = f"of plan {self.plan_id[:16]}, {len(self.table())} rows"
+        return f"<{type(self).__name__} {self.title!r} {of}>"
 
     def __str__(self) -> str:
         return self.text()

@@ -117,7 +117,7 @@ class Together:
     guarantee: Guarantee
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Release(Publication):
     """The public result of one collection."""
 

@@ -162,7 +162,7 @@ def _draw_population(
     words: str,
     exponent: float | None = None,
 ) -> Population:
-    people = checks.whole("number of people", n, least=1)
+    people = checks.people("number of people", n)
     truths = []
     for place, (_, question) in enumerate(_questions(asked)):
         draws = generator(seed, "population", place)

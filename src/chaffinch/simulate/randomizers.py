@@ -115,7 +115,7 @@ def audit_randomizer(  # noqa: PLR0913 - one for each option
     >>> result.ok, 1.3 < result.lower_bound < math.log(4)
     (False, True)
     """
-    users = checks.whole("number of users", users, least=1, most=1000)
+    users = checks.people("number of users", users, most=1000)
     trials = checks.whole("number of trials", trials, least=_LEAST_TRIALS, most=10**8)
     delta = checks.real("delta", delta, least=0.0, most=1.0)
     confidence = checks.real("confidence", confidence, least=0.5, most=1 - 1e-12)

@@ -73,11 +73,9 @@ class BatchFacts:
         checks.choice("stage of the messages", self.stage, _STAGES)
         if not re.fullmatch(r"[0-9a-f]{32}", self.name):
             raise InvalidInput("name of a batch", "32 hexadecimal digits", "something else")
-        checks.whole("number of reports", self.reports, most=LARGEST_REPORTS, strict=True)
-        checks.whole(
-            "number of possible messages", self.space, least=1, most=_LARGEST_SPACE, strict=True
-        )
-        checks.whole("round", self.round, least=1, most=_LARGEST_ROUND, strict=True)
+        checks.whole("number of reports", self.reports, most=LARGEST_REPORTS)
+        checks.whole("number of possible messages", self.space, least=1, most=_LARGEST_SPACE)
+        checks.whole("round", self.round, least=1, most=_LARGEST_ROUND)
 
 
 class CodeCounts:

@@ -72,7 +72,7 @@ class Filter:
 
     def __post_init__(self) -> None:
         label("name of a publisher", self.publisher)
-        checks.whole("number of bits", self.bits, least=LEAST_BITS, most=MOST_BITS, strict=True)
+        checks.whole("number of bits", self.bits, least=LEAST_BITS, most=MOST_BITS)
         checks.whole("number of rows", len(self.rows), least=1, most=MOST_ROWS)
         words = _words(self.bits)
         for row in self.rows:

@@ -147,7 +147,7 @@ class Reports:
     name: str = field(default_factory=new_name, repr=False)
 
     def __post_init__(self) -> None:
-        checks.whole("number of reports", self.count, most=10**12, strict=True)
+        checks.whole("number of reports", self.count, most=10**12)
 
     def __len__(self) -> int:
         return self.count
@@ -211,7 +211,7 @@ class Tally:
     round: int = 1
 
     def __post_init__(self) -> None:
-        checks.whole("number of reports", self.reports, most=10**12, strict=True)
+        checks.whole("number of reports", self.reports, most=10**12)
         if len(self.counts) and int(self.counts.min()) < 0:
             raise InvalidInput("counts", "at least 0", "less")
 

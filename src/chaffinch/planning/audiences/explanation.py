@@ -74,10 +74,10 @@ def _trust(plan: ReachPlan) -> str:
 def _beside(plan: ReachPlan) -> str:
     return (
         "Beside it, at the same delta and of less use: one replaced column, which is what the "
-        "source document S4 counts, has a proven epsilon of "
+        "technical details of buffling (2020) count, has a proven epsilon of "
         f"{rounded_up(plan.column_guarantee.epsilon):g}; and if "
-        "the pair of audiences that S4 takes for the worst were the worst (worst-pair-assumed, not "
-        f"proven), an id would have {rounded_up(plan.assumed_epsilon):g}."
+        "the pair of audiences that they take for the worst were the worst (worst-pair-assumed, "
+        f"not proven), an id would have {rounded_up(plan.assumed_epsilon):g}."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -22,6 +23,7 @@ from chaffinch.privacy.numerics.precision import log_of_power
 from chaffinch.protocols.base import GRAIN
 from chaffinch.questions import label
 from chaffinch.storage.files import read_small
+from chaffinch.text_tables import html_table
 from chaffinch.wire.documents import (
     Exact,
     Strict,
@@ -87,7 +89,7 @@ class ReachPlan:
         if len(self.sizes) != len(self.audience.publishers):
             raise InvalidInput("sizes", "one for each publisher", len(self.sizes))
         for size in self.sizes:
-            checks.whole("expected size of an audience", size, least=1, most=MOST_IDS, strict=True)
+            checks.whole("expected size of an audience", size, least=1, most=MOST_IDS)
         check_bits("number of bits", self.bits)
         checks.real("epsilon", self.epsilon, least=1e-9, most=MOST_EPSILON)
         checks.real("delta", self.delta, least=1e-300, most=MOST_DELTA)
@@ -220,13 +222,29 @@ class ReachPlan:
         """Return the plan as it stands in its file."""
         return identified(FORMAT, _plan_body(self))
 
+    def __repr__(self) -> str:
+        names = ", ".join(self.audience.publishers)
+        promise = f"epsilon={self.epsilon!r}, delta={self.delta!r}"
+        return f"<ReachPlan {self.title!r} {self.id[:16]} ({names}), {promise}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [name, f"{size:,}"]
+            for name, size in zip(self.audience.publishers, self.sizes, strict=True)
+        ]
+        return (
+            f"<p><strong>{html.escape(self.title or 'reach plan')}</strong> ({self.id[:16]})</p>"
+            f"<p>{html.escape(str(self.guarantee))}</p>"
+            + html_table(["publisher", "expected ids"], rows)
+        )
+
     def __str__(self) -> str:
         return f"{self.title or 'reach plan'} ({self.id[:16]}): {self.guarantee}"
 
 
 def check_bits(parameter: str, bits: object) -> int:
     """Return a number of bits: a power of two, so that the hash fills all columns alike."""
-    size = checks.whole(parameter, bits, least=LEAST_BITS, most=MOST_BITS, strict=True)
+    size = checks.whole(parameter, bits, least=LEAST_BITS, most=MOST_BITS)
     if size & (size - 1):
         near = 1 << (size.bit_length() - 1)
         hint = f"{near} or {2 * near}" if 2 * near <= MOST_BITS else f"{near}"

@@ -161,7 +161,7 @@ def _ordered_sizes(audience: Audience, sizes: Mapping[str, int] | Sequence[int])
     if not listed or len(sizes) != len(audience.publishers):
         raise InvalidInput("sizes", f"one for each of {len(audience.publishers)} publishers", sizes)
     return tuple(
-        checks.whole("expected size of an audience", size, least=1, most=MOST_IDS) for size in sizes
+        checks.people("expected size of an audience", size, most=MOST_IDS) for size in sizes
     )
 
 

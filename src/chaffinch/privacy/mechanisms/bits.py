@@ -516,7 +516,7 @@ class FlippedBits(SumMechanism):
         copies: int = 1,
         decoys: int = 0,
     ) -> None:
-        object.__setattr__(self, "users", checks.whole("number of users", users, least=1))
+        object.__setattr__(self, "users", checks.people("number of users", users))
         object.__setattr__(self, "flip_probability", checks.flip_probability(flip_probability))
         object.__setattr__(
             self, "copies", checks.whole("number of copies", copies, least=1, most=10_000)

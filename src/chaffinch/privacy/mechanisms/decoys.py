@@ -87,7 +87,7 @@ class DecoyedValues(Mechanism):
             object.__setattr__(self, "senders", checks.whole("number of decoys", decoys))
             object.__setattr__(self, "rate", Fraction(1))
         else:
-            object.__setattr__(self, "senders", checks.whole("number of users", users, least=1))
+            object.__setattr__(self, "senders", checks.people("number of users", users))
             rate = checks.probability(
                 "decoy rate",
                 decoy_rate,

@@ -45,7 +45,7 @@ class EncodedNumbers(Mechanism):
         flip_probability: float | str | Fraction,
         slots: str = "separate",
     ) -> None:
-        object.__setattr__(self, "users", checks.whole("number of users", users, least=1))
+        object.__setattr__(self, "users", checks.people("number of users", users))
         object.__setattr__(
             self, "resolution", checks.whole("resolution", resolution, least=1, most=_MOST_BITS)
         )

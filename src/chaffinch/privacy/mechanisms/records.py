@@ -240,7 +240,7 @@ class FlippedVectors(WordMechanism):
     view = "records"
 
     def __init__(self, *, users: int, bits: int, flip_probability: float | str | Fraction) -> None:
-        object.__setattr__(self, "users", checks.whole("number of users", users, least=1))
+        object.__setattr__(self, "users", checks.people("number of users", users))
         length = checks.whole("number of bits", bits, least=1, most=_MOST_BITS)
         object.__setattr__(self, "bits", length)
         object.__setattr__(self, "flip_probability", check_word_flip(flip_probability, length))

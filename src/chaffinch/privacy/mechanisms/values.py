@@ -66,7 +66,7 @@ class FlippedValues(Mechanism):
                 "set bits as separate messages",
             )
         checks.choice("view", view, ("messages",))
-        object.__setattr__(self, "users", checks.whole("number of users", users, least=1))
+        object.__setattr__(self, "users", checks.people("number of users", users))
         object.__setattr__(self, "decoys", checks.whole("number of decoys", decoys))
         object.__setattr__(
             self, "values", checks.whole("number of values", values, least=2, most=10**6)
