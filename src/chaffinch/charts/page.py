@@ -21,7 +21,7 @@ h1{font-size:1.7rem;line-height:1.25;margin:0 0 1rem}
 h2{font-size:1.25rem;margin:2.5rem 0 .75rem;border-top:1px solid var(--line);padding-top:1.5rem}
 .promise{background:var(--box);border-left:4px solid var(--edge);padding:.75rem 1rem;
 margin:0 0 1rem}
-.warning{border-left:4px solid var(--alarm);padding:.75rem 1rem;margin:0 0 1rem;font-weight:600}
+.warning{border-left:4px solid var(--alarm);padding:.75rem 1rem;margin:0 0 1rem}
 .promise p,.warning p{margin:.25rem 0}
 .promise p:first-child{font-size:1.1rem}
 summary{cursor:pointer;color:var(--soft);padding:.4rem 0}
