@@ -896,6 +896,7 @@ def check_plan(plan: Any, certificate: Any) -> str:
     check_promise(plan, certificate)
     parts = certificate["parts"]
     need(len(questions) == len(parts), "the plan has other questions")
+    check_answered(questions)
     for asked, part in zip(questions, parts, strict=True):
         named = {name: value for name, value in part.items() if name != "runs"}
         need(same(part_of(asked), named), "the plan has other questions, protocols or parameters")
@@ -953,9 +954,22 @@ def same(one: Any, other: Any) -> bool:
     return first == second
 
 
+def check_answered(questions: Any) -> None:
+    """Refuse a number whose gaps are counted without the bit behind it that counts answers."""
+    wanted = None
+    for asked in questions:
+        need(isinstance(asked, dict) and asked.get("answers_to") == wanted, "who answered is lost")
+        question = asked.get("question")
+        need(wanted is None or same(question, {"kind": "bit", "missing": "refuse"}), "no bit")
+        counted = isinstance(question, dict) and question.get("kind") == "number"
+        wanted = asked.get("name") if counted and question.get("missing") == "count" else None
+    need(wanted is None, "who answered is lost")
+
+
 def part_of(asked: Any) -> dict[str, Any]:
     """Return a question of a plan as a certificate writes it."""
-    name, question, protocol = take(asked, "a question", "name", "question", "protocol")
+    fields = ("name", "question", "protocol", *(["answers_to"] if "answers_to" in asked else []))
+    name, question, protocol = take(asked, "a question", *fields)[:3]
     shape, answers = shape_of(question)
     parameters = parameters_of(protocol)
     if isinstance(parameters.get("finer"), list):
@@ -1009,13 +1023,14 @@ def shape_of(question: Any) -> tuple[str, int]:
         return kind, size + (missing == "count")
     if kind == "flags":
         (names,) = take(question, "flags", "kind", "missing", "names")[2:]
-        need(missing in ("none", "refuse"), "a missing answer is not known here")
-        return kind, listed(names)[1]
+        need(missing in ("none", "count", "refuse"), "a missing answer is not known here")
+        return kind, listed(names)[1] + (missing == "count")
     need(kind == "number", "a kind of question is not known here")
     bounds = ("low", "high", "unit", "clip", "quantiles")
     low, high, unit, *switches = take(question, "a number", "kind", "missing", *bounds)[2:]
     ends = exact(low, "lower bound"), exact(high, "upper bound")
-    inside = missing == "refuse" or ends[0] <= exact(missing, "missing answer") <= ends[1]
+    named = missing in ("count", "refuse")
+    inside = named or ends[0] <= exact(missing, "missing answer") <= ends[1]
     need(ends[0] < ends[1] and inside, "the bounds of a number are not in order")
     plain = isinstance(unit, str) and [type(switch) for switch in switches] == [bool, bool]
     need(plain, "a number is not written as it must be")

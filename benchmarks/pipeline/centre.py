@@ -18,6 +18,7 @@ from benchmarks.harness import tell
 from chaffinch.errors import ChaffinchError, InvalidInput
 from chaffinch.planning.baselines import central_error
 from chaffinch.planning.candidates import Candidate, Task, for_local_target, for_target
+from chaffinch.planning.expansion import Asked
 from chaffinch.planning.planner import MOST_MESSAGES
 from chaffinch.privacy import published
 from chaffinch.protocols import Variant, protocol_variants
@@ -67,7 +68,7 @@ class Promise:
     @property
     def task(self) -> Task:
         """Return what is asked of the planner."""
-        crowd = (("answer", self.question),), self.users, self.users, 1, MOST_MESSAGES
+        crowd = (Asked("answer", self.question),), self.users, self.users, 1, MOST_MESSAGES
         return Task(*crowd, local_epsilon=math.inf)
 
     def calibrated(self, variants: list[Variant]) -> Candidate | None:

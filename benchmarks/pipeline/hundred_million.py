@@ -22,7 +22,9 @@ def make_plan(folder: Path, users: int) -> Found:
     """Calibrate a plan for a choice of a hundred values, and save it."""
     import chaffinch
 
-    question = chaffinch.Choice([f"value {number}" for number in range(VALUES - 1)])
+    question = chaffinch.Choice(
+        [f"value {number}" for number in range(VALUES - 1)], missing="count"
+    )
     made = chaffinch.plan(question, users=users, target=chaffinch.Target(1.0, 1e-9))
     made.save(folder / "plan.json")
     return {"protocol": str(made.parts[0].protocol)}

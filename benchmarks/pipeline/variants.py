@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chaffinch.planning.candidates import Candidate, Task, for_target
+from chaffinch.planning.expansion import Asked
 from chaffinch.protocols import protocol_variants
 from chaffinch.questions import Question
 
@@ -14,7 +15,7 @@ def calibrated(
 ) -> Candidate:
     """Return the most accurate parameters of the variant of that name that keep a promise."""
     (variant,) = (one for one in protocol_variants(question, MANY, clear=True) if one.name == name)
-    task = Task((("answer", question),), users, users, 1, MANY)
+    task = Task((Asked("answer", question),), users, users, 1, MANY)
     found = for_target(variant.name, [variant], promise, task)
     assert found is not None
     return found

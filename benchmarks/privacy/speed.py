@@ -27,8 +27,8 @@ TARGET = chaffinch.Target(1.0, 1e-6)
 FLIGHTS = Path(__file__).parents[2] / "examples" / "flights" / "survey.toml"
 QUESTIONS: dict[str, Question] = {
     "a bit": chaffinch.Bit(),
-    "a choice of 5": chaffinch.Choice(list("abcde")),
-    "a choice of 100": chaffinch.Choice(range(100)),
+    "a choice of 5": chaffinch.Choice(list("abcde"), missing="count"),
+    "a choice of 100": chaffinch.Choice(range(100), missing="count"),
     "5 flags": chaffinch.Flags(list("abcde")),
     "a number": chaffinch.Number(0, 100),
     "a number with quantiles": chaffinch.Number(0, 100, quantiles=True),

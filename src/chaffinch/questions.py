@@ -1,8 +1,8 @@
 """What is asked. Each question checks answers and says how they are numbered.
 
-A missing answer is an answer too: whoever stays silent would stand out, so every question
-says what silence counts as. ``missing`` is a value of the question, or ``"count"`` for a value
-of its own, or ``"refuse"`` where a gap means that the table is wrong.
+A gap is refused unless the question says what it counts as: ``missing`` is ``"refuse"``, or
+``"count"`` for an answer like any other, or a value of the question. On devices a refused gap
+is a silence that stands out: there, count it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import itertools
 import math
 import numbers
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -23,10 +23,13 @@ from chaffinch import checks
 from chaffinch.date_bins import DATE_BINS, bin_of
 from chaffinch.errors import InvalidAnswer, InvalidInput
 
-_MISSING = "(missing)"
+MISSING = "(missing)"
 """The label of a missing answer that is counted as a value of its own."""
 COUNT = "count"
 REFUSE = "refuse"
+PARTLY_MISSING = "given for all flags, or missing for all of them"
+MISSING_VALUES = ("NA", "N/A", "#N/A", "<NA>", "NaN", "null", "None", "?", "-")
+"""Texts that stand for a missing answer unless a table says otherwise, in any case."""
 MOST_VALUES = 10**6
 MOST_LEVELS = 1000
 BETWEEN = " × "
@@ -45,18 +48,72 @@ _NUMBERS = (int, float, np.integer, np.float16, np.float32)
 _UNNAMED = 10**_MOST_LABEL
 """Whole numbers from here on have more digits than a label."""
 
+_Gaps = frozenset[str]
+"""Texts that stand for a gap, trimmed and folded: see ``gap_words``."""
+
 _YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+
+
+def gap_words(missing_values: Iterable[str]) -> _Gaps:
+    """Return texts that stand for a gap, in the form in which they are looked up.
+
+    >>> sorted(gap_words(["NA", " none "]))
+    ['na', 'none']
+    """
+    if isinstance(missing_values, (str, bytes)) or not isinstance(missing_values, Iterable):
+        raise InvalidInput("missing values", "a list of texts", missing_values)
+    listed = tuple(missing_values)
+    if not all(isinstance(one, str) for one in listed):
+        raise InvalidInput("missing values", "a list of texts", list(listed))
+    return frozenset(_folded(one) for one in listed)
+
+
+def _folded(text: str) -> str:
+    return text.strip().casefold()
+
+
+GAPS = gap_words(MISSING_VALUES)
+
+
+def is_missing(answer: object, gaps: Collection[str] | None = None) -> bool:
+    """Return whether an answer is a gap: None, NaN, white space, or a text among ``gaps``.
+
+    Those are by default ``MISSING_VALUES``. This is the one place that says so. A question looks
+    at its own values first: a country that is listed as "NA" is an answer.
+
+    >>> is_missing("n/a"), is_missing("n/a", gaps=()), is_missing(""), is_missing(0)
+    (True, False, True, False)
+    """
+    if isinstance(answer, str):
+        text = answer.strip()
+        return not text or text.casefold() in (GAPS if gaps is None else gaps)
+    if answer is None:
+        return True
+    if isinstance(answer, Decimal):
+        return answer.is_nan()
+    if isinstance(answer, numbers.Real) and not isinstance(answer, numbers.Rational):
+        return math.isnan(answer)
+    # What pandas writes for a gap, known by name so that pandas need not be there.
+    return type(answer).__name__ in {"NAType", "NaTType"}
+
+
+def _refused_gap(values: str) -> InvalidAnswer:
+    return InvalidAnswer(
+        "given, not missing",
+        hint=f'missing = "count" lets a gap be an answer like any other, missing = {values} '
+        "counts it as that",
+    )
 
 
 @dataclass(frozen=True)
 class Bit:
-    """Yes or no. A missing answer counts as no unless ``missing`` says otherwise.
+    """Yes or no. A missing answer is refused unless ``missing`` says what it counts as.
 
-    >>> Bit().number(True), Bit().number("no"), Bit().number(None)
-    (1, 0, 0)
+    >>> Bit().number(True), Bit().number("no"), Bit(missing="count").number(None)
+    (1, 0, 2)
     """
 
-    missing: str = "no"
+    missing: str = REFUSE
 
     kind: ClassVar[str] = "bit"
 
@@ -71,12 +128,14 @@ class Bit:
     @property
     def labels(self) -> tuple[str, ...]:
         """Return the names of the answers, in the order of their numbers."""
-        return ("no", "yes", _MISSING) if self.missing == COUNT else ("no", "yes")
+        return ("no", "yes", MISSING) if self.missing == COUNT else ("no", "yes")
 
-    def number(self, answer: object) -> int:
+    def number(self, answer: object, gaps: _Gaps | None = None) -> int:
         """Return the number of an answer; what is not an answer is refused unseen."""
-        if is_missing(answer):
-            return _missing(self.missing, {"no": 0, "yes": 1, COUNT: 2})
+        if is_missing(answer, gaps):
+            if self.missing == REFUSE:
+                raise _refused_gap('"no" or "yes"')
+            return {"no": 0, "yes": 1, COUNT: 2}[self.missing]
         if isinstance(answer, str):
             word = _YES.get(answer.strip().lower())
             if word is not None:
@@ -91,18 +150,19 @@ class Choice:
     """One of several named values, or of a range of whole numbers.
 
     ``unknown`` names the value that everything unlisted counts as; without it an unlisted
-    answer is refused. The list must not be taken from the answers themselves.
+    answer is refused. A missing answer is refused unless ``missing`` says what it counts as.
+    The list must not be taken from the answers themselves.
 
-    >>> Choice(["tea", "coffee"]).labels
+    >>> Choice(["tea", "coffee"], missing="count").labels
     ('tea', 'coffee', '(missing)')
-    >>> Choice(range(1, 1001), missing="refuse").number(7)
+    >>> Choice(range(1, 1001)).number(7)
     6
     >>> Choice([1, 2, 5], missing="refuse").labels
     ('1', '2', '5')
     """
 
     values: tuple[str, ...] | range
-    missing: str = COUNT
+    missing: str = REFUSE
     unknown: str | None = None
 
     kind: ClassVar[str] = "choice"
@@ -112,7 +172,7 @@ class Choice:
         self,
         values: Iterable[str | int] | range,
         *,
-        missing: str | int = COUNT,
+        missing: str | int = REFUSE,
         unknown: str | int | None = None,
     ) -> None:
         object.__setattr__(self, "values", _values(values))
@@ -129,7 +189,7 @@ class Choice:
                 )
 
     @classmethod
-    def of_dates(cls, part: str, *, missing: str = COUNT, unknown: str | None = None) -> Choice:
+    def of_dates(cls, part: str, *, missing: str = REFUSE, unknown: str | None = None) -> Choice:
         """Return a choice of months, weekdays, quarters or hours, which dates answer.
 
         >>> Choice.of_dates("weekday", missing="refuse").number("2024-03-05")
@@ -141,7 +201,7 @@ class Choice:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """Return the names of the values, in the order of their numbers."""
-        own = (_MISSING,) if self.missing == COUNT else ()
+        own = (MISSING,) if self.missing == COUNT else ()
         return tuple(str(value) for value in self.values) + own
 
     @property
@@ -149,14 +209,14 @@ class Choice:
         """Return the number of values, with the missing one where it is counted."""
         return len(self.values) + (self.missing == COUNT)
 
-    def number(self, answer: object) -> int:
+    def number(self, answer: object, gaps: _Gaps | None = None) -> int:
         """Return the number of an answer; what is not an answer is refused unseen."""
-        if is_missing(answer):
-            return self.missing_number
-        place = self.place(answer)
-        if place is None:
-            return self.unknown_number
-        return place
+        silent = is_missing(answer, gaps)
+        # A text that stands for a gap may be a listed value; what pandas calls no time is no time.
+        place = self.place(answer) if isinstance(answer, str) or not silent else None
+        if place is not None:
+            return place
+        return self.missing_number if silent else self.unknown_number
 
     @property
     def missing_number(self) -> int:
@@ -165,7 +225,7 @@ class Choice:
             return len(self.values)
         place = None if self.missing == REFUSE else self.place(self.missing)
         if place is None:
-            raise InvalidAnswer("there", hint="give `missing` a value to count gaps as")
+            raise _refused_gap("one of the values")
         return place
 
     @property
@@ -217,11 +277,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Number:
-    """A number between two bounds. A missing answer counts as ``missing`` (the lower bound).
+    """A number between two bounds. A missing answer is refused unless ``missing`` is a number.
 
-    Answers beyond the bounds are refused, or moved to the nearest bound with ``clip=True``.
-    With ``quantiles=True`` the plan must also tell how the numbers are spread, which costs
-    accuracy of the mean.
+    With ``missing="count"`` the plan also counts who answered, and mean, sum and quantiles are
+    those of the people who did. Answers beyond the bounds are refused, or moved to the nearest
+    bound with ``clip=True``. With ``quantiles=True`` the plan must also tell how the numbers are
+    spread, which costs accuracy of the mean.
 
     >>> Number(0, 60, unit="minutes").share(15)
     0.25
@@ -230,7 +291,7 @@ class Number:
     low: float
     high: float
     unit: str = ""
-    missing: float | str | None = None
+    missing: float | str = REFUSE
     clip: bool = False
     quantiles: bool = False
 
@@ -245,22 +306,18 @@ class Number:
         for name, value in (("low", low), ("high", high)):
             object.__setattr__(self, name, value)
         label("unit", self.unit, empty=True)
-        if self.missing is None:
-            object.__setattr__(self, "missing", low)
-        elif self.missing != REFUSE:
+        if self.missing not in (COUNT, REFUSE):
             inside = checks.real("missing answer", self.missing, least=low, most=high)
             object.__setattr__(self, "missing", inside)
         for name in ("clip", "quantiles"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidInput(name, "true or false", getattr(self, name))
 
-    def share(self, answer: object) -> float:
-        """Return where an answer lies between the bounds, from 0 to 1."""
-        if is_missing(answer):
-            if self.missing == REFUSE:
-                raise InvalidAnswer("there", hint="give `missing` a number to count gaps as")
-            answer = self.missing
-        elif isinstance(answer, str):
+    def share(self, answer: object, gaps: _Gaps | None = None) -> float:
+        """Return where an answer lies between the bounds, from 0 to 1; NaN for a counted gap."""
+        if is_missing(answer, gaps):
+            return self._gap_share
+        if isinstance(answer, str):
             try:
                 answer = float(answer)
             except ValueError:
@@ -279,6 +336,15 @@ class Number:
             raise InvalidAnswer(
                 f"from {self.low:g} to {self.high:g}", hint="widen the bounds, or set `clip`"
             )
+        return self._scaled(value)
+
+    @property
+    def _gap_share(self) -> float:
+        if self.missing == REFUSE:
+            raise _refused_gap("a number")
+        return math.nan if self.missing == COUNT else self._scaled(float(self.missing))
+
+    def _scaled(self, value: float) -> float:
         return min((value - self.low) / (self.high - self.low), 1.0)
 
 
@@ -286,40 +352,50 @@ class Number:
 class Flags:
     """Several yes/no answers at once; an answer is the collection of those that hold.
 
-    A missing answer counts as none of them, or is refused.
+    A missing answer is refused, or counted as a flag of its own (``missing="count"``), or
+    counts as none of them (``missing="none"``).
 
     >>> Flags(["dark mode", "large text"]).numbers(["large text"])
     (1,)
     """
 
     names: tuple[str, ...]
-    missing: str = "none"
+    missing: str = REFUSE
 
     kind: ClassVar[str] = "flags"
     shape: ClassVar[_Shape] = "flags"
 
-    def __init__(self, names: Iterable[str], *, missing: str = "none") -> None:
+    def __init__(self, names: Iterable[str], *, missing: str = REFUSE) -> None:
         object.__setattr__(self, "names", _named("flags", names))
         object.__setattr__(
-            self, "missing", checks.choice("missing answer", missing, ("none", REFUSE))
+            self, "missing", checks.choice("missing answer", missing, ("none", COUNT, REFUSE))
         )
-        _size("flags", len(self.names), _MOST_FLAGS, least=1)
+        _size("flags", len(self.labels), _MOST_FLAGS, least=1)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Return the names of the flags, and that of a missing answer where it is counted."""
+        return (*self.names, MISSING) if self.missing == COUNT else self.names
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """Return the names of the flags."""
-        return self.names
+    def missing_numbers(self) -> tuple[int, ...]:
+        """Return the numbers of the flags that a missing answer has."""
+        if self.missing == REFUSE:
+            raise _refused_gap('"none"')
+        return (len(self.names),) if self.missing == COUNT else ()
 
-    def numbers(self, answer: object) -> tuple[int, ...]:
+    def numbers(self, answer: object, gaps: _Gaps | None = None) -> tuple[int, ...]:
         """Return the numbers of the flags that hold, in order."""
-        if is_missing(answer):
-            if self.missing == REFUSE:
-                raise InvalidAnswer("there", hint="set `missing` to 'none' to count gaps so")
-            return ()
+        if isinstance(answer, str) and answer.strip() in self._known:
+            answer = [answer.strip()]
+        elif is_missing(answer, gaps):
+            return self.missing_numbers
         if isinstance(answer, str):
             answer = [part for part in (p.strip() for p in answer.split(";")) if part]
         if isinstance(answer, Mapping):
-            answer = [name for name, held in answer.items() if Bit().number(held)]
+            answer = self._held(answer, gaps)
+            if answer is None:
+                return self.missing_numbers
         try:
             held = set(answer)  # type: ignore[call-overload]
         except TypeError:
@@ -327,6 +403,16 @@ class Flags:
         if not held <= self._known:
             raise InvalidAnswer("made of names of the question's flags")
         return tuple(place for place, name in enumerate(self.names) if name in held)
+
+    def _held(self, answers: Mapping[Any, object], gaps: _Gaps | None) -> list[Any] | None:
+        """Return the names of the flags that hold, or None where the answer is missing."""
+        silent = [is_missing(held, gaps) for held in answers.values()]
+        if any(silent) and self.missing != "none":
+            if self.missing == REFUSE or all(silent):
+                return None
+            raise InvalidAnswer(PARTLY_MISSING)
+        bit = Bit(missing="no")
+        return [name for name, held in answers.items() if bit.number(held, gaps)]
 
     @cached_property
     def _known(self) -> frozenset[str]:
@@ -419,7 +505,7 @@ class Cross:
             number = self.measure
             width = number.high - number.low
             names = tuple(f"{number.low + score * width:.6g}" for score in self.scores)
-            axes.append(names + (_MISSING,) * (number.missing == COUNT))
+            axes.append(names + (MISSING,) * (number.missing == COUNT))
         return tuple(axes)
 
     @property
@@ -458,7 +544,7 @@ class Cross:
             if isinstance(question, Number) and place < len(self.scores):
                 found[name] = question.low + self.scores[place] * (question.high - question.low)
             else:
-                found[name] = None if values[place] == _MISSING else values[place]
+                found[name] = None if values[place] == MISSING else values[place]
         return dict(reversed(found.items()))
 
     def height(self, answer: object) -> float:
@@ -569,24 +655,6 @@ class Survey:
         return Cross({str(name): self.questions[str(name)] for name in known})  # type: ignore[misc]
 
 
-def is_missing(answer: object) -> bool:
-    """Return whether an answer is a gap: None, NaN, or nothing but white space."""
-    if answer is None or (isinstance(answer, str) and not answer.strip()):
-        return True
-    if isinstance(answer, Decimal):
-        return answer.is_nan()
-    if isinstance(answer, numbers.Real) and not isinstance(answer, numbers.Rational):
-        return math.isnan(answer)
-    # What pandas writes for a gap, known by name so that pandas need not be there.
-    return type(answer).__name__ in {"NAType", "NaTType"}
-
-
-def _missing(policy: str, table: Mapping[str, int]) -> int:
-    if policy not in table:
-        raise InvalidAnswer("there", hint="let `missing` say what gaps count as")
-    return table[policy]
-
-
 def _whole_name(name: Any) -> Any:
     """Return the label of a value: a whole number is called by its digits."""
     whole = isinstance(name, (int, np.integer)) and not isinstance(name, bool)
@@ -620,7 +688,7 @@ def label(parameter: str, name: object, *, empty: bool = False) -> None:
     """Refuse a name that cannot be shown: too long, empty, or with control characters."""
     rule = f"a text of at most {_MOST_LABEL} characters, without control characters"
     fits = isinstance(name, str) and len(name) <= _MOST_LABEL and name.isprintable()
-    if not (fits and (empty or (name and name == name.strip() and name != _MISSING))):  # type: ignore[attr-defined]
+    if not (fits and (empty or (name and name == name.strip() and name != MISSING))):  # type: ignore[attr-defined]
         raise InvalidInput(parameter, rule if empty else f"{rule} or spaces around it", name)
 
 

@@ -70,6 +70,41 @@ def test_faults_as_json(cli: Callable[..., Done], messy: Path) -> None:
     assert CANARY not in done.out
 
 
+@pytest.fixture
+def gaps(folder: Path) -> Path:
+    """A table with three gaps in ages, one of them a word."""
+    lines = (folder / "people.csv").read_text().splitlines()
+    for row, gap in ((5, "NA"), (6, ""), (7, "nobody knows")):
+        lines[row] = ",".join([*lines[row].split(",")[:2], gap])
+    (folder / "people.csv").write_text("\n".join(lines) + "\n")
+    asked = (
+        f"users = {USERS}\nepsilon = 2\ndelta = 1e-6\n"
+        '[questions.age]\nkind = "number"\nlow = 0\nhigh = 200\n'
+    )
+    (folder / "refused.toml").write_text(asked)
+    (folder / "counted.toml").write_text(f'{asked}missing = "count"\n')
+    (folder / "words.toml").write_text(
+        f'{asked}missing = "count"\n[table]\nmissing_values = ["Nobody knows", "na"]\n'
+    )
+    return folder
+
+
+def test_gaps_are_counted_and_what_to_do_is_told(cli: Callable[..., Done], gaps: Path) -> None:
+    done = cli("check", gaps / "refused.toml", "--data", gaps / "people.csv")
+    assert done.code == 2
+    assert "2 cells of column 'age' must be given, not missing: rows 5, 6" in done.err
+    assert 'missing = "count" lets a gap be an answer like any other' in done.err
+    assert "1 cell of column 'age' must be a number: row 7" in done.err
+
+
+def test_what_stands_for_a_gap_can_be_said(cli: Callable[..., Done], gaps: Path) -> None:
+    words = ("check", gaps / "counted.toml", "--data", gaps / "people.csv")
+    assert cli(*words).code == 2
+    assert cli(*words, "--missing-values", "NA,Nobody Knows").code == 0
+    assert cli(*words, "--missing-values", "nobody knows").code == 2
+    assert cli("check", gaps / "words.toml", "--data", gaps / "people.csv").code == 0
+
+
 def test_encode_tells_all_faults_too(cli: Callable[..., Done], messy: Path) -> None:
     words = ("encode", messy / "people.csv", "--plan", messy / "members.plan.json")
     done = cli(*words, "-o", messy / "encoded.parquet")

@@ -29,7 +29,7 @@ def test_what_the_example_comments_out_works_too() -> None:
     for line in EXAMPLE.splitlines():
         bare = line.removeprefix("# ")
         option = line.startswith("# ") and (" = " in bare or bare.startswith("[")) and "#" in bare
-        flat = line.startswith(("# [questions", "# kind", "# names", "# missing"))
+        flat = line.startswith(("# [questions", "# kind", "# names", "# missing", "# [table"))
         lines.append(bare if option or flat else line)
     text = "\n".join(lines).replace("epsilon = 1.0", "").replace("# confidence", "confidence")
     found = survey_from(text)
@@ -44,7 +44,26 @@ def test_what_the_example_comments_out_works_too() -> None:
         thousands=".",
         percent="number",
         date_format="%d.%m.%Y",
+        missing_values=("NA", "?"),
     )
+    reading = cf.Number(0, 60, unit="minutes", clip=True, missing="count", quantiles=True)
+    assert found.survey.questions["reading"] == reading
+
+
+def test_gaps_are_refused_unless_a_survey_says_otherwise() -> None:
+    kinds = {
+        "bit": "",
+        "choice": 'values = ["a", "b"]',
+        "number": "low = 0\nhigh = 1",
+        "flags": 'names = ["a"]',
+    }
+    for kind, rest in kinds.items():
+        text = f'users = 10\nepsilon = 1\n[questions.q]\nkind = "{kind}"\n{rest}\n'
+        for words, missing in (("", "refuse"), ('missing = "count"\n', "count")):
+            question = survey_from(f"{text}{words}").survey.questions["q"]
+            assert not isinstance(question, cf.Cross)
+            assert question.missing == missing
+        assert survey_from(text).table == Settings()
 
 
 @pytest.mark.parametrize("zeros", [16, 4000, 5000])

@@ -21,7 +21,7 @@ from tests.engines import plans
 
 LEAST = Flips(plans.LEAST)
 TEA = ("tea", Bit(), LEAST)
-DRINK = ("drink", Choice(["milk", "water"]), Flips(plans.LEAST, 1, 3))
+DRINK = ("drink", Choice(["milk", "water"], missing="count"), Flips(plans.LEAST, 1, 3))
 AGE = ("age", Number(0, 100), Encoded(plans.LEAST, 2, together=False))
 LOOKS = ("looks", Flags(["dark", "large"]), LEAST)
 
@@ -50,6 +50,22 @@ def test_reports_know_their_plan() -> None:
     assert (origin.plan_id, origin.codes) == (plan.id, plan.codes)
     assert (origin.least_reports, origin.slots) == (plan.reports, plan.slots)
     assert Counter(reports.messages.tolist()) == {0: 1, 1: 1, 2: 1}
+
+
+def test_gaps_of_numbers_are_sent_as_one_device_sends_them() -> None:
+    parts = (
+        ("age", Number(0, 100, missing="count"), Encoded(plans.LEAST, 2, together=False)),
+        ("age (answered)", Bit(), LEAST, "age"),
+    )
+    plan = plans.plan_of(*parts, users=3)
+    reports = encode_many(["100", "NA", None, "0"], plan)
+    assert Counter(reports.messages.tolist()) == {0: 3, 1: 1, 2: 2}
+    words = encode_many(
+        ["100", "unknown", "-9", "0"], plan, table={"missing_values": ["-9", "Unknown"]}
+    )
+    assert Counter(words.messages.tolist()) == {0: 3, 1: 1, 2: 2}
+    with pytest.raises(InvalidTable, match="row 2, must be a number"):
+        encode_many(["100", "NA"], plan, table={"missing_values": ["-9"]})
 
 
 # -------------------------------------------------------------------- which column
@@ -174,7 +190,7 @@ def test_packed_rows_are_joined_and_know_their_question(monkeypatch: pytest.Monk
 def test_batches_are_as_large_as_their_messages_allow() -> None:
     few = plans.plan_of(TEA, users=3)
     assert rows_per_batch(few) == bulk.ROWS
-    choice = Choice(["a", "b"])
+    choice = Choice(["a", "b"], missing="count")
     many = plans.plan_of(("v", choice, Decoys(1023, Fraction(1))), users=3)
     assert rows_per_batch(many) == bulk.MESSAGES_PER_BATCH // 1024
     two = plans.plan_of(TEA, ("v", choice, Decoys(1022, Fraction(1))), users=3)

@@ -22,7 +22,7 @@ from tests.ledger import made
 LEAST = Flips(plans.LEAST)
 TEA = ("tea", Bit(), LEAST)
 LOOKS = ("looks", Flags(["dark", "large"]), LEAST)
-DRINK = ("drink", Choice(["milk", "water"]), Flips(plans.LEAST, 1, 2))
+DRINK = ("drink", Choice(["milk", "water"], missing="count"), Flips(plans.LEAST, 1, 2))
 AGE = ("age", Number(0, 100), Encoded(plans.LEAST, 2, together=False))
 
 
@@ -52,6 +52,28 @@ def test_every_kind_of_answer_is_sent_as_it_is() -> None:
     assert sent(50, AGE) == [0]
     together = {"tea": False, "drink": "milk", "looks": ["dark"], "age": 100}
     assert sent(together, TEA, DRINK, LOOKS, AGE) == [1, 4, 6, 7]
+
+
+def test_a_counted_gap_is_the_middle_and_a_no_beside_it() -> None:
+    age = ("age", Number(0, 100, missing="count"), Encoded(plans.LEAST, 2, together=False))
+    answered = ("age (answered)", Bit(), LEAST, "age")
+    for gap in (None, "n/a", float("nan")):
+        assert sent(gap, age, answered) == [0]
+        assert sent({"age": gap, "tea": True}, TEA, age, answered) == [0, 1]
+    assert sent(0, age, answered) == [2]
+    assert sent(50, age, answered) == [0, 2]
+    assert sent(100, age, answered) == [0, 1, 2]
+
+
+def test_a_counted_gap_of_flags_is_a_flag() -> None:
+    looks = ("looks", Flags(["dark", "large"], missing="count"), LEAST)
+    assert [sent(one, looks) for one in (None, [], ["large"])] == [[2], [], [1]]
+
+
+@pytest.mark.parametrize("question", [TEA, LOOKS, AGE])
+def test_a_gap_is_refused_unless_it_counts(question: object) -> None:
+    with pytest.raises(InvalidAnswer, match="given, not missing"):
+        sent(None, question)
 
 
 def test_a_plan_that_promises_too_much_makes_no_report() -> None:

@@ -13,7 +13,7 @@ from chaffinch.questions import Bit, Flags
 from tests.engines import plans
 
 LEAST = Flips(plans.LEAST)
-LOOKS = ("looks", Flags(["dark mode", "large text"]), LEAST)
+LOOKS = ("looks", Flags(["dark mode", "large text"], missing="none"), LEAST)
 TABLE = {"dark mode": ["yes", "no", None], "large text": [1, 1, 0], "other": ["x", "y", "z"]}
 
 

@@ -131,7 +131,13 @@ CASES: dict[str, tuple[Question, Protocol, list[object], list[int], int]] = {
         QUARTERS,
         3,
     ),
-    "missing": (Choice(["a", "b"]), Flips(QUARTER, 1, 3), ["a", "b", None], QUARTERS, 3),
+    "missing": (
+        Choice(["a", "b"], missing="count"),
+        Flips(QUARTER, 1, 3),
+        ["a", "b", None],
+        QUARTERS,
+        3,
+    ),
     "flags": (Flags(["x", "y"]), Flips(QUARTER), [[], ["x"], ["y"], ["x", "y"]], QUARTERS, 2),
     "decoys": (
         Choice(["a", "b"], missing="refuse"),
@@ -260,6 +266,24 @@ def test_two_questions_of_one_report_are_what_their_composition_promises(slots: 
     # The choice alone shows less: a law that leaves out a question would be noticed.
     alone = worst(survey_of(users, plan.parts[1]), ["a", "b", "c"], QUARTERS, users)
     assert all(seen < both[growth] for growth, seen in alone)
+
+
+def test_a_number_and_who_answered_it_are_what_their_composition_promises() -> None:
+    """One answer moves both parts: a gap is sent as the middle, and as a no beside it."""
+    users = 2
+    plan = survey_of(
+        users,
+        Part("x", Number(0, 1, missing="count"), Encoded(QUARTER, 1, together=True)),
+        Part("x (answered)", Bit(), Flips(QUARTER), "x"),
+    )
+    mechanism = plan.mechanism()
+    both = dict(worst(plan, [0, 1, None], QUARTERS, users))
+    for growth, seen in both.items():
+        upper = mechanism.delta(float(np.log(float(growth)))).upper
+        # No answer changes both bits at once: 1/2 lies between 0 and 1.
+        assert 0 < float(seen) <= upper * (1 + 1e-9)
+    answered = dict(worst(plan, [0, 1], QUARTERS, users))
+    assert all(both[growth] >= seen for growth, seen in answered.items())
 
 
 TALLIED: dict[str, tuple[Question, Protocol, list[object], list[int]]] = {

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.protocols import Decoys, Flips, Protocol
-from chaffinch.questions import Choice, Question
+from chaffinch.protocols import Decoys, Flips
+from chaffinch.questions import Choice
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of
 from chaffinch.wire.message_reader import MessageReader
 from chaffinch.wire.message_writer import MessageWriter
@@ -24,22 +24,25 @@ LEAST = Fraction(1, 2**64)
 
 
 def plan_of(
-    *parts: tuple[str, Question, Protocol], users: int, epsilon: float = 100.0, delta: float = 1.0
+    *parts: tuple[Any, ...], users: int, epsilon: float = 100.0, delta: float = 1.0
 ) -> Plan:
-    """Return a plan that promises next to nothing, so that every parameter will do."""
+    """Return a plan that promises next to nothing, so that every parameter will do.
+
+    A part is given by its name, its question and its protocol.
+    """
     made = tuple(Part(*part) for part in parts)
     return Plan("", made, users, users, users, 1, epsilon, delta)
 
 
 def flipped(users: int, values: int, chance: Fraction) -> Plan:
     """Return a plan with one choice; a slot for every value, so that nothing is cut."""
-    question = Choice([f"v{i}" for i in range(values - 1)])
+    question = Choice([f"v{i}" for i in range(values - 1)], missing="count")
     return plan_of(("answer", question, Flips(chance, 1, values)), users=users)
 
 
 def clear(users: int, values: int) -> Plan:
     """Return a plan under which messages are answers, and no others are there."""
-    question = Choice([f"v{i}" for i in range(values - 1)])
+    question = Choice([f"v{i}" for i in range(values - 1)], missing="count")
     return plan_of(("answer", question, Decoys(1, LEAST)), users=users)
 
 

@@ -83,7 +83,7 @@ def test_every_answer_of_every_kind_arrives_once(
     users = 1001
     plan = plans.plan_of(
         ("tea", Bit(), Flips(LEAST, 3)),
-        ("city", Choice(["a", "b"]), FlippedDecoys(LEAST, 1, 3)),
+        ("city", Choice(["a", "b"], missing="count"), FlippedDecoys(LEAST, 1, 3)),
         ("likes", Flags(["x", "y"]), Flips(LEAST, 2)),
         ("age", Number(0, 4, quantiles=True), Encoded(LEAST, 4, together=False)),
         ("sum", Number(0, 4), Encoded(LEAST, 4, together=True)),

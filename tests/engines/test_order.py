@@ -99,7 +99,7 @@ def test_places_say_nothing_about_messages(
 ) -> None:
     size = 100_000
     monkeypatch.setattr(on_disk, "BLOCK", 10_000)
-    question = Choice(range(size - 1))
+    question = Choice(range(size - 1), missing="count")
     plan = plans.plan_of(("answer", question, Flips(plans.LEAST, 1, size)), users=size)
     codes = np.arange(size, dtype=np.uint32)
     source = plans.written(tmp_path / "e.parquet", plan, codes)

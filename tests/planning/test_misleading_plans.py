@@ -61,13 +61,15 @@ def test_a_device_may_ask_for_more_than_the_plan_promises() -> None:
 def test_plans_beyond_all_measure_are_refused() -> None:
     with pytest.raises(InvalidInput, match="questions"):
         replace(PLAN, parts=tuple(replace(PART, name=f"q{k}") for k in range(101)))
-    wide = Part("w", cf.Choice(range(10)), Decoys(999_999, Fraction(1, 2)))
+    wide = Part("w", cf.Choice(range(10), missing="count"), Decoys(999_999, Fraction(1, 2)))
     with pytest.raises(InvalidInput, match="slots"):
         replace(PLAN, parts=(wide, PART))
 
 
 def test_one_user_with_very_many_decoys_is_judged_in_a_moment() -> None:
-    part = Part("q", cf.Choice(range(1000)), FlippedDecoys(Fraction(1, 4), 1000, 700))
+    part = Part(
+        "q", cf.Choice(range(1000), missing="count"), FlippedDecoys(Fraction(1, 4), 1000, 700)
+    )
     assert 0 <= part.mechanism(1).delta_bound(0.5) <= 1
 
 

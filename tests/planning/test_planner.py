@@ -25,6 +25,7 @@ from chaffinch.errors import (
     StorageFault,
 )
 from chaffinch.planning.candidates import Task, for_error
+from chaffinch.planning.expansion import Asked
 from chaffinch.planning.explanation import right_guesses
 from chaffinch.planning.plan import Part, Plan, plan_from
 from chaffinch.planning.survey_file import load_survey
@@ -45,7 +46,9 @@ def bit_plan() -> Plan:
 
 @pytest.fixture(scope="module")
 def choice_plan() -> Plan:
-    return cf.plan(cf.Choice(["tea", "coffee"]), users=2_000, target=TARGET, honest=0.8)
+    return cf.plan(
+        cf.Choice(["tea", "coffee"], missing="count"), users=2_000, target=TARGET, honest=0.8
+    )
 
 
 def test_calibrated_errors_match_the_golden_ones(bit_plan: Plan) -> None:
@@ -78,7 +81,7 @@ def test_every_alternative_keeps_the_promise_by_the_exact_accountant(choice_plan
 def test_an_error_is_met_by_the_decoys_that_will_be_seen(values: int) -> None:
     question = cf.Choice(range(values), missing="refuse")
     (variant,) = Decoys.variants(question, 64)
-    task = Task((("q", question),), users=5_000, reports=5_000, rounds=1, max_messages=64)
+    task = Task((Asked("q", question),), users=5_000, reports=5_000, rounds=1, max_messages=64)
     found = for_error(variant.name, [variant], 5.0, 1e-8, task)
     assert found is not None
     protocol = found.parts[0].protocol
@@ -150,7 +153,7 @@ def test_rounds_and_questions_are_paid_for_in_full() -> None:
 
 def test_what_cannot_be_planned_says_what_can() -> None:
     with pytest.raises(NoPlanFound, match="messages per report") as caught:
-        cf.plan(cf.Choice(range(3_000)), users=100, target=TARGET, max_messages=4)
+        cf.plan(cf.Choice(range(3_000), missing="count"), users=100, target=TARGET, max_messages=4)
     assert "users" in caught.value.hint
 
 
@@ -347,8 +350,8 @@ def test_guesses_are_rounded_to_the_safe_side(epsilon: float, right: int) -> Non
 def test_a_protocol_refuses_what_it_cannot_carry() -> None:
     for question, protocol in (
         (cf.Number(0, 1), Flips(Fraction(1, 4))),
-        (cf.Choice(["a", "b"]), Flips(Fraction(1, 4))),
-        (cf.Choice(["a", "b"]), Flips(Fraction(1, 4), 2, 3)),
+        (cf.Choice(["a", "b"], missing="count"), Flips(Fraction(1, 4))),
+        (cf.Choice(["a", "b"], missing="count"), Flips(Fraction(1, 4), 2, 3)),
         (cf.Flags(["a"]), Decoys(1, Fraction(1, 2))),
     ):
         with pytest.raises(InvalidInput):

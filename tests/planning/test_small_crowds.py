@@ -21,7 +21,7 @@ KINDS: dict[str, cf.Question | cf.Survey] = {
     "quantiles": cf.Number(0, 60, quantiles=True),
     "flag": cf.Flags(["a"]),
     "flags": cf.Flags(["a", "b", "c"]),
-    "survey": cf.Survey({"one": cf.Bit(), "two": cf.Choice(["a", "b"])}),
+    "survey": cf.Survey({"one": cf.Bit(), "two": cf.Choice(["a", "b"], missing="count")}),
 }
 _SOME = {("bit", 5), ("bit with gaps", 2), ("number", 1), ("quantiles", 17), ("flag", 3)}
 CROWDS = [

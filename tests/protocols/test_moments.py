@@ -82,4 +82,4 @@ def test_a_batch_has_its_answers_and_most_of_its_noise() -> None:
     answers = people * 3
     mean = signed.messages_of_all(flags, people).mean
     assert answers + 0.5 * (mean - answers) < signed.least_messages(flags, people) < mean
-    assert Decoys(3, QUARTER).answer_messages(Choice(["a", "b"])) == 1
+    assert Decoys(3, QUARTER).answer_messages(Choice(["a", "b"], missing="count")) == 1

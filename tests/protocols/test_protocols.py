@@ -42,7 +42,12 @@ from tests.encoding import test_transcripts as transcripts
 from tests.encoding.test_order import Seeded
 
 QUARTER, EIGHTH, LEAST = Fraction(1, 4), Fraction(1, 8), Fraction(1, GRAIN)
-BIT, CHOICE, FLAGS, NUMBER = Bit(), Choice(["a", "b"]), Flags(["x", "y", "z"]), Number(10, 20)
+BIT, CHOICE, FLAGS, NUMBER = (
+    Bit(),
+    Choice(["a", "b"], missing="count"),
+    Flags(["x", "y", "z"]),
+    Number(10, 20),
+)
 QUANTILES = Number(10, 20, quantiles=True)
 VALUES = len(CHOICE.labels)
 

@@ -297,7 +297,7 @@ def test_answers_without_noise() -> None:
     words = SeededWords(1)
     flags = Flags(["x", "y", "z"])
     assert [quiet.encode_one(Bit(), answer, words).tolist() for answer in (1, 0)] == [[0], [1]]
-    assert quiet.encode_one(Choice(["a", "b"]), 1, words).tolist() == [2]
+    assert quiet.encode_one(Choice(["a", "b"], missing="count"), 1, words).tolist() == [2]
     assert quiet.encode_one(flags, np.array([0, 2]), words).tolist() == [0, 3, 4]
     many = quiet.encode_many(flags, np.array([[1, 0, 1]]), words).codes
     assert many.tolist() == [0, 3, 4]

@@ -32,7 +32,7 @@ EPSILON = MU * (MU / 2 - stats.norm.ppf(DELTA))
     ("question", "expected"),
     [
         (Bit(), COUNTS),
-        (Choice(["a", "b"]), COUNTS),
+        (Choice(["a", "b"], missing="count"), COUNTS),
         (Flags(["x", "y"]), COUNTS[2:3]),
         (NUMBER, SUMS),
         (Number(0, 1, quantiles=True), []),
@@ -63,7 +63,9 @@ def test_names_tell_steps_and_digits() -> None:
     assert digits.name == "signed decoys, 14 steps in 2 digits"
 
 
-@pytest.mark.parametrize("question", [Bit(), Choice(["a", "b", "c"]), Flags(["x", "y", "z"])])
+@pytest.mark.parametrize(
+    "question", [Bit(), Choice(["a", "b", "c"], missing="count"), Flags(["x", "y", "z"])]
+)
 def test_a_report_has_just_the_room_that_delta_allows(question: Question) -> None:
     setting = Setting(question, 1000, 1.0, 1e-8, 1e-6)
     protocol = signed_variant(0.83).make(setting, 0.25)
@@ -76,7 +78,9 @@ def test_a_report_has_just_the_room_that_delta_allows(question: Question) -> Non
 
 @pytest.mark.parametrize("split", [0.6, 0.83])
 @pytest.mark.parametrize(
-    ("question", "least"), [(Bit(), 0.97), (Choice(["a", "b", "c"]), 0.55)], ids=["bit", "choice"]
+    ("question", "least"),
+    [(Bit(), 0.97), (Choice(["a", "b", "c"], missing="count"), 0.55)],
+    ids=["bit", "choice"],
 )
 def test_a_tuned_flood_just_keeps_its_delta(question: Question, least: float, split: float) -> None:
     protocol = signed_variant(split).make(Setting(question, 1000, 1.0, 1e-8, DELTA), MU)
@@ -87,7 +91,9 @@ def test_a_tuned_flood_just_keeps_its_delta(question: Question, least: float, sp
     assert len(protocol.flood) in {2, 4}
 
 
-@pytest.mark.parametrize(("question", "ways"), [(Bit(), 1), (Choice(["a", "b"]), 2)])
+@pytest.mark.parametrize(
+    ("question", "ways"), [(Bit(), 1), (Choice(["a", "b"], missing="count"), 2)]
+)
 def test_a_small_honest_share_finds_some_noise(question: Question, ways: int) -> None:
     """All noise of that share is missing with a chance of delta at most, less a quarter."""
     protocol = signed_variant(0.83, 0.1).make(Setting(question, 1000, 1.0, 1e-8, DELTA), MU)

@@ -82,7 +82,7 @@ def test_the_smallest_flips_are_rounded_up_as_well() -> None:
 @pytest.mark.parametrize("kind", ["flips", "local", "flipped decoys"])
 def test_slots_are_as_few_as_the_records_of_the_crowd_allow(kind: str) -> None:
     """With a little more to give away than so many records need, and less than twice that."""
-    question = Choice(range(40))
+    question = Choice(range(40), missing="count")
     setting = Setting(question, crowd=1000, epsilon=1.0, cutting=1e-6, delta=1e-6)
     variant, records = {
         "flips": (Flips.variants(question, 1)[0], 1),

@@ -13,30 +13,36 @@ from chaffinch.questions import Question
 from chaffinch.release.treatment import CONSERVATIVE_MEAN, treatment_notes
 
 REFUSED = "Missing answers were refused"
+COUNTED = "Missing answers are counted, and mean and sum are those of the others"
 MOVED = "were moved to the nearest bound"
 
 
 @pytest.mark.parametrize(
     ("question", "said"),
     [
-        (cf.Bit(), ["Missing answers count as 'no'."]),
+        (cf.Bit(missing="no"), ["Missing answers count as 'no'."]),
         (cf.Bit(missing="count"), []),
         (cf.Bit(missing="refuse"), [f"{REFUSED}."]),
-        (cf.Choice(["tea", "other"]), []),
+        (cf.Choice(["tea", "other"], missing="count"), []),
         (
             cf.Choice(["tea", "other"], missing="tea", unknown="other"),
             ["Missing answers count as 'tea'.", "Answers that are not listed count as 'other'."],
         ),
         (cf.Choice(range(3), missing="refuse"), [f"{REFUSED}."]),
         (
-            cf.Number(0, 90, unit="minutes", clip=True),
+            cf.Number(0, 90, unit="minutes", clip=True, missing=0),
             [f"Missing answers count as 0 minutes; numbers beyond 0 to 90 {MOVED}."],
         ),
         (
             cf.Number(-1.5, 2, missing="refuse"),
             [f"{REFUSED}; numbers beyond -1.5 to 2 were refused."],
         ),
-        (cf.Flags(["a", "b"]), ["Missing answers count as none of them."]),
+        (
+            cf.Number(0, 90, missing="count"),
+            [f"{COUNTED}; numbers beyond 0 to 90 were refused."],
+        ),
+        (cf.Flags(["a", "b"], missing="none"), ["Missing answers count as none of them."]),
+        (cf.Flags(["a", "b"], missing="count"), []),
         (cf.Flags(["a", "b"], missing="refuse"), [f"{REFUSED}."]),
     ],
 )

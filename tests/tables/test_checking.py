@@ -24,7 +24,7 @@ from tests.tiers import slower
 
 PLACES = [
     AnswerColumns(Number(0, 60, missing="refuse"), ("age",), "age"),
-    AnswerColumns(Choice(["tea", "coffee"]), ("drink",), "drink"),
+    AnswerColumns(Choice(["tea", "coffee"], missing="count"), ("drink",), "drink"),
 ]
 
 
@@ -92,7 +92,7 @@ def test_every_batch_is_read(tmp_path: Path, kind: str) -> None:
     with pytest.raises(InvalidCells) as caught:
         check_answers(open_table(source), PLACES, progress=lambda done, _: told.append(done))
     assert [(one.column, one.must_be, one.count, one.rows) for one in caught.value.faults] == [
-        ("age", "there", 1, (4,)),
+        ("age", "given, not missing", 1, (4,)),
         ("drink", "one of the values of the question", 1, (6,)),
         ("age", "a number", 2, (75_001, 150_000)),
     ]
@@ -137,7 +137,7 @@ def test_faults_of_many_threads_are_counted_once_each() -> None:
 
     def add(first: int) -> None:
         for row in range(first, 1000, 4):
-            faults.add("a", "there", "", np.array([row + 1]))
+            faults.add("a", "a number", "", np.array([row + 1]))
 
     threads = [threading.Thread(target=add, args=(first,)) for first in range(4)]
     for thread in threads:
@@ -152,7 +152,7 @@ def test_faults_of_many_threads_are_counted_once_each() -> None:
 def test_other_errors_pass_as_they_are() -> None:
     def fail() -> None:
         with all_faults() as faults:
-            faults.add("a", "there", "", np.array([1]))
+            faults.add("a", "a number", "", np.array([1]))
             raise MemoryError
 
     with pytest.raises(MemoryError):

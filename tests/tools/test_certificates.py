@@ -46,17 +46,18 @@ PARTS = {
     "copies": Part("copies", cf.Bit(), Flips(FLIP, 3)),
     "gap": Part("gap", cf.Bit(missing="count"), Flips(FLIP, 1, 3)),
     "two": Part("two", cf.Choice(["a", "b"], missing="refuse"), Flips(FLIP, 1, 2)),
-    "cut": Part("cut", cf.Choice(range(40)), Flips(FLIP, 1, 16)),
+    "cut": Part("cut", cf.Choice(range(40), missing="count"), Flips(FLIP, 1, 16)),
     "flags": Part("flags", cf.Flags(["a", "b", "c"]), Flips(FLIP, 2)),
+    "gap of flags": Part("gap of flags", cf.Flags(["a", "b"], missing="count"), Flips(FLIP, 2)),
     "clear bit": Part("clear bit", cf.Bit(), Decoys(1, drawable(0.04))),
-    "clear": Part("clear", cf.Choice(range(6)), Decoys(2, drawable(0.05))),
+    "clear": Part("clear", cf.Choice(range(6), missing="count"), Decoys(2, drawable(0.05))),
     "flipped decoys": Part(
-        "flipped decoys", cf.Choice(range(6)), FlippedDecoys(drawable(0.01), 1, 7)
+        "flipped decoys", cf.Choice(range(6), missing="count"), FlippedDecoys(drawable(0.01), 1, 7)
     ),
     "total": Part("total", cf.Number(0, 60), Encoded(FLIP, 4, together=True)),
     "steps": Part("steps", cf.Number(0, 60), Encoded(FLIP, 3, together=False)),
     "signed": Part("signed", cf.Bit(), SIGNED),
-    "signed choice": Part("signed choice", cf.Choice(range(6)), SIGNED),
+    "signed choice": Part("signed choice", cf.Choice(range(6), missing="count"), SIGNED),
     "signed flags": Part("signed flags", cf.Flags(["a", "b", "c"]), SIGNED),
     "signed number": Part(
         "signed number", cf.Number(0, 60), Signed(FAR, flat(FAR, 1.05, 25), USERS, 300, 4)
@@ -69,8 +70,15 @@ PARTS = {
 }
 
 
+COUNTED = {
+    "gaps": Part("gaps", cf.Number(0, 60, missing="count"), Encoded(FLIP, 2, together=True)),
+    "answered": Part("answered", cf.Bit(), Flips(FLIP), "gaps"),
+}
+"""A number and the count of who answered it, which belong together."""
+
+
 def promise(*names: str, epsilon: float = 1.0, rounds: int = 1, crowd: int = USERS) -> Plan:
-    parts = tuple(PARTS[name] for name in names)
+    parts = tuple((PARTS | COUNTED)[name] for name in names)
     rough = Plan("", parts, USERS, USERS, crowd, rounds, epsilon, 1e-3)
     reached = rough.mechanism().delta_bound(epsilon)
     delta = float(f"{max(reached * ROOM, 1e-12):.3e}")
@@ -117,6 +125,7 @@ def test_every_protocol_and_question(name: str) -> None:
         (("clear", "bit"), 1),
         (("cut", "total", "clear bit"), 2),
         (("signed", "bit"), 3),
+        (("gaps", "answered"), 1),
     ],
 )
 def test_several_questions_and_rounds(names: tuple[str, ...], rounds: int) -> None:
@@ -126,7 +135,7 @@ def test_several_questions_and_rounds(names: tuple[str, ...], rounds: int) -> No
 
 
 def test_a_choice_among_many_is_composed() -> None:
-    part = Part("wide", cf.Choice(range(4)), Flips(drawable(0.02), 1, 5))
+    part = Part("wide", cf.Choice(range(4), missing="count"), Flips(drawable(0.02), 1, 5))
     plan = Plan("", (part,), 20_000, 20_000, 20_000, 1, 0.3, 3.1e-7)
     document = plan.certificate().document()
     assert document["grid"] is not None
@@ -371,7 +380,7 @@ def test_without_the_plan_the_line_says_so(tmp_path: Path) -> None:
 
 def forged(name: str, change: Callable[[dict[str, Any]], object]) -> str:
     """Return "proven", or why not, of a changed plan with a certificate made to fit its id."""
-    plan, document = certified(name)
+    plan, document = certified(*(name.split() if name == "gaps answered" else [name]))
     copy = json.loads(json.dumps(plan.document()))
     change(copy)
     form = copy.pop("format")
@@ -453,6 +462,24 @@ def test_a_plan_with_unknown_or_false_content_is_refused(name: str) -> None:
     assert reason in forged(part, change)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda plan: plan["questions"][1].pop("answers_to"),
+        _set("questions", 1, "answers_to", to="others"),
+        _set("questions", 1, "question", "missing", to="no"),
+        _set("questions", 0, "question", "missing", to="refuse"),
+        lambda plan: plan["questions"].reverse(),
+    ],
+    ids=["not said", "of others", "another bit", "not counted", "in front"],
+)
+def test_a_number_without_the_count_of_its_answers_is_refused(
+    change: Callable[[dict[str, Any]], object],
+) -> None:
+    assert forged("gaps answered", lambda _: None) == "proven"
+    assert forged("gaps answered", change) in ("who answered is lost", "no bit")
+
+
 def test_shares_are_told_not_to_be_checked(tmp_path: Path) -> None:
     plan, _ = certified("bit")
     shares = ((Fraction(9, 10), 1.2), (Fraction(1, 2), float("inf")))
@@ -472,7 +499,7 @@ def test_the_local_epsilon_of_every_plan_is_proven(chance: float, rounds: int) -
     flip = Fraction(max(int(chance * 2**64), 1), 2**64)
     parts = (
         Part("a", cf.Bit(), Flips(flip, 3)),
-        Part("b", cf.Choice(range(40)), Flips(flip, 1, 16)),
+        Part("b", cf.Choice(range(40), missing="count"), Flips(flip, 1, 16)),
         Part("c", cf.Flags(["a", "b", "c"]), Flips(flip, 2)),
         Part("d", cf.Number(0, 60), Encoded(flip, 5, together=False)),
     )

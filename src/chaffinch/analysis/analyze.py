@@ -9,18 +9,27 @@ import numpy as np
 
 from chaffinch import checks
 from chaffinch.analysis import adjust
+from chaffinch.analysis.answered import (
+    COUNT_SHARE,
+    Answerers,
+    answered_mean,
+    answered_shares,
+    share_ends,
+)
 from chaffinch.analysis.crossed import crossed_answer
-from chaffinch.analysis.intervals import intervals, simultaneous
+from chaffinch.analysis.intervals import intervals, miss_chance, simultaneous
 from chaffinch.analysis.numbers import Scale, mean, survival
 from chaffinch.analysis.tally import check_tally, tally
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger import Charge, Entry, Ledger
+from chaffinch.planning.expansion import counts_gaps
 from chaffinch.planning.plan import Part, Plan, require_plan
 from chaffinch.protocols.base import Reading, number_question
 from chaffinch.protocols.noise import Floats
-from chaffinch.questions import Cross
-from chaffinch.release.surveys import Answer, Release, Summary
-from chaffinch.release.treatment import CONSERVATIVE_MEAN, treatment_notes
+from chaffinch.questions import MISSING, Cross
+from chaffinch.release.surveys import Answer, Answered, Release, Share, Span, Summary
+from chaffinch.release.treatment import CONSERVATIVE_MEAN, NO_MEAN, NO_SHARES, treatment_notes
+from chaffinch.wire.batches import Counts
 from chaffinch.wire.messages import Shuffled, Tally
 
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -62,6 +71,8 @@ def analyze(
     asked = _Asked(level, adjustment, tuple(quantiles))
     answers = []
     for index, part in enumerate(plan.parts):
+        if part.answers_to is not None:
+            continue  # told with its number
         answer = _answer(plan, index, found, asked)
         useless = (f"Warning: {words}" for words in part.warnings(plan.reports))
         answers.append(replace(answer, notes=(*useless, *answer.notes)))
@@ -112,9 +123,10 @@ class _Asked:
 
 
 def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
-    part, first = plan.parts[index], plan.offsets[index]
-    counts = found.counts[first : first + part.codes]
-    reading = part.protocol.read(part.question, counts, found.reports)
+    part, reading = plan.parts[index], _reading(plan, index, found)
+    if counts_gaps(part.question):
+        answered = _reading(plan, index + 1, found)
+        return _counted_number(part, reading, answered, found.reports, asked)
     if part.question.shape == "number":
         return _number(part, reading, found.reports, asked)
     noise, counts = reading.noise, reading.tallies
@@ -124,6 +136,13 @@ def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
     low_all, high_all = simultaneous(noise, counts, found.reports, asked.level)
     estimates, moved = _adjusted(asked.adjustment, part, estimates, found.reports)
     notes = treatment_notes(part.question) + moved
+    shares: tuple[Share, ...] = ()
+    if part.labels[-1] == MISSING:
+        shares = _shares(
+            part, reading, estimates, (low_all, high_all), found.reports, level=asked.level
+        )
+        if high_all[-1] >= found.reports:
+            notes.append(NO_SHARES)
     if reading.lowered:
         notes.append("Some codes were sent more often than honest reports can; they were lowered.")
     crossed = None
@@ -144,7 +163,38 @@ def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
         high_together=high_all.astype(np.float64),
         notes=tuple(notes),
         crossed=crossed,
+        shares=shares,
     )
+
+
+def _reading(plan: Plan, index: int, found: Tally) -> Reading:
+    part, first = plan.parts[index], plan.offsets[index]
+    counts = found.counts[first : first + part.codes]
+    return part.protocol.read(part.question, counts, found.reports)
+
+
+def _shares(
+    part: Part,
+    reading: Reading,
+    estimates: Floats,
+    together: tuple[Counts, Counts],
+    reports: int,
+    *,
+    level: float,
+) -> tuple[Share, ...]:
+    """Return each value's share among those who answered, and the share of those who did not."""
+    alpha = miss_chance(level)
+    people = max(reports - float(estimates[-1]), 1.0)
+    columns = [
+        estimates[:-1] / people,
+        *answered_shares(reading.noise, reading.tallies, reports, alpha),
+        *share_ends(*together, reports),
+    ]
+    found = [Share(*one) for one in zip(part.labels, *(c.tolist() for c in columns), strict=False)]
+    low, high = intervals(reading.noise, reading.tallies[-1:], reports, level)
+    ends = (low[0], high[0], together[0][-1], together[1][-1])
+    missing = Share(MISSING, *(float(one) / reports for one in (estimates[-1], *ends)))
+    return (*found, missing)
 
 
 def _adjusted(
@@ -161,6 +211,51 @@ def _adjusted(
         adjustment = "non-negative"  # These do not exclude one another: no total is known.
     moved, said = table[adjustment]()
     return moved, [said]
+
+
+def _counted_number(
+    part: Part, reading: Reading, answered: Reading, reports: int, asked: _Asked
+) -> Answer:
+    """Return the mean, the sum and the quantiles of those who answered, and how many they are."""
+    question, steps = number_question(part.question), part.protocol.thermometer
+    scale = Scale(question.low, question.high, steps.resolution, steps.noise)
+    alpha = miss_chance(asked.level)
+    yes = answered.tallies[-1:]  # where a no has a tally of its own, it stands before
+    people = Answerers.of(answered.noise, yes, reports, alpha * COUNT_SHARE)
+    totals = reading.tallies.sum(keepdims=True)
+    found = answered_mean(scale, totals, people, asked.level)
+    notes = [*treatment_notes(question), CONSERVATIVE_MEAN]
+    if reading.lowered or answered.lowered:
+        notes.append("Some codes were sent too often; they were lowered.")
+    if found.nobody.any():
+        notes.insert(0, NO_MEAN)
+    spread: tuple[tuple[float, float, float, float], ...] = ()
+    if not steps.together:
+        known = (float(people.some[0]), int(people.low[0]), int(people.high[0]))
+        within = 1.0 - alpha * (1.0 - COUNT_SHARE)
+        shares = survival(scale, reading.tallies, reports, within, known)
+        ends = [end.tolist() for end in shares.quantiles(asked.quantiles)]
+        spread = tuple(zip(asked.quantiles, *ends, strict=True))
+        notes.append(f"Quantiles: {shares.said}")
+    low, high = intervals(answered.noise, yes, reports, asked.level)
+    estimate = float(people.estimate[0])
+    counted = Span(estimate, people.standard_error, float(low[0]), float(high[0]))
+    total = Span(
+        float(found.total[0]), found.total_error, *(float(end[0]) for end in found.total_ends)
+    )
+    return Answer(
+        question=part.name,
+        labels=("mean",),
+        tallies=np.concatenate([reading.tallies, answered.tallies]),
+        estimates=found.mean,
+        standard_errors=found.mean_error,
+        low=found.mean_ends[0],
+        high=found.mean_ends[1],
+        low_together=found.mean_ends[0],
+        high_together=found.mean_ends[1],
+        notes=tuple(notes),
+        summary=Summary(question.unit, total.estimate, spread, Answered(counted, total)),
+    )
 
 
 def _number(part: Part, reading: Reading, reports: int, asked: _Asked) -> Answer:

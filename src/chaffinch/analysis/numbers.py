@@ -21,6 +21,7 @@ from scipy import special
 from chaffinch import checks
 from chaffinch.analysis.intervals import miss_chance, simultaneous, two_sided
 from chaffinch.errors import InvalidInput
+from chaffinch.planning.expansion import GAP_SHARE
 from chaffinch.protocols.noise import Floats, TallyNoise
 from chaffinch.wire.batches import Counts
 
@@ -136,10 +137,15 @@ class _Survival:
     A person's bit j is surely 1 when x ≥ j/r and surely 0 when x ≤ (j − 1)/r. So
     #(x ≥ j/r) ≤ T_j ≤ #(x > (j − 1)/r), whatever the rounding did: ``share[j − 1]`` is the
     share of people above, averaged over the step from (j − 1)/r to j/r.
+
+    Where gaps were sent as the middle, only those who answered count: from T_j the gaps are
+    taken that set bit j, which are all of them below the middle of the range and none above.
     """
 
     scale: Scale
     reports: int
+    answered: tuple[float, int, int]
+    """How many people answered: an estimate, and the ends between which it is."""
     level: float
     raw: Floats
     """Unbiased shares per slot; they may rise by chance or leave [0, 1]."""
@@ -157,19 +163,25 @@ class _Survival:
     def quantiles(self, probabilities: Sequence[float]) -> tuple[Floats, Floats, Floats]:
         """Return lower ends, estimates and upper ends of quantiles of the true numbers.
 
-        The quantile at φ is the value of rank k = max(1, ⌈φ·n⌉), counted from the smallest.
-        It is above (j − 1)/r exactly if more than n − k people are, which T_j > n − k proves;
-        it is below j/r exactly if at most n − k people are at j/r or above, which
-        T_j ≤ n − k proves. So while the intervals for all T_j hold, all brackets do, for any
-        number of probabilities.
+        The quantile at φ of C numbers is that of rank k = max(1, ⌈φ·C⌉), counted from the
+        smallest. It is above (j − 1)/r exactly if more than C − k of them are, which
+        A_j > C − k proves; it is below j/r exactly if at most C − k are at j/r or above, which
+        A_j ≤ C − k proves. Here A_j is T_j without the n − C gaps where they set bit j, and so
+        A_j − (C − k) is T_j − n + k or T_j − C + k: it grows, or falls, with C. So while the
+        intervals for all T_j and for C hold, all brackets do, for any number of probabilities.
         """
         steps = self.scale.resolution
-        # The ends of the brackets lie on the steps; those in reach form a prefix and a suffix.
-        above = self.reports - np.array([self._rank(chance) for chance in probabilities], dtype=int)
-        lower = np.array([np.flatnonzero(self.low > k).max(initial=0) for k in above]) / steps
-        upper = np.array(
-            [(np.flatnonzero(self.high <= k) + 1).min(initial=steps) for k in above], dtype=float
-        )
+        twice = 2 * np.arange(1, steps + 1)  # a step ends below the middle where this is r at most
+        _, few, many = self.answered
+        lower, upper = np.zeros(len(probabilities)), np.full(len(probabilities), float(steps))
+        for place, chance in enumerate(probabilities):
+            first, last = self._rank(chance, few), self._rank(chance, many)
+            # The ends of the brackets lie on the steps; those in reach form a prefix and a suffix.
+            # A step in which the middle lies may hold gaps or not: the worse of both.
+            more = np.where(twice - 2 < steps, self.reports - first, many - last)
+            less = np.where(twice <= steps, self.reports - last, few - first)
+            lower[place] = np.flatnonzero(self.low > more).max(initial=0) / steps
+            upper[place] = (np.flatnonzero(self.high <= less) + 1).min(initial=steps)
         middles = np.concatenate([[0.0], (np.arange(steps) + 0.5) / steps, [1.0]])
         below = np.concatenate([[0.0], 1.0 - self.share, [1.0]])
         guess = np.interp(np.asarray(probabilities, dtype=np.float64), below, middles)
@@ -177,25 +189,53 @@ class _Survival:
         ends = (lower, np.clip(guess, lower, upper), upper)
         return self.scale.place(ends[0]), self.scale.place(ends[1]), self.scale.place(ends[2])
 
-    def _rank(self, probability: float) -> int:
+    def _rank(self, probability: float, people: int) -> int:
         """Return the rank of a quantile; a float stands for the decimal it is written as."""
         chance = checks.real("probability", probability, least=0.0, most=1.0)
-        return max(1, math.ceil(Fraction(str(chance)) * self.reports))
+        return max(1, math.ceil(Fraction(str(chance)) * people))
 
 
-def survival(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> _Survival:
-    """Return the shares of people above each step, from one tally per slot."""
+def survival(
+    scale: Scale,
+    tallies: ArrayLike,
+    reports: int,
+    level: float,
+    answered: tuple[float, int, int] | None = None,
+) -> _Survival:
+    """Return the shares of people above each step, from one tally per slot.
+
+    ``answered`` says how many people answered, where gaps were sent as the middle: an estimate
+    and two ends. The intervals of the tallies hold with ``level``, apart from that.
+    """
     reports = checks.whole("reports", reports, least=1)
     seen = np.asarray(tallies)
     if seen.shape != (scale.resolution,):
         raise InvalidInput("tallies", f"{scale.resolution} numbers, one per slot", seen.shape)
-    low, high = simultaneous(scale.noise, seen, reports, level)
+    ends = simultaneous(scale.noise, seen, reports, level)
+    people = answered or (float(reports), reports, reports)
+    return survival_within(scale, seen, ends, reports, level=level, people=people)
+
+
+def survival_within(
+    scale: Scale,
+    seen: Counts,
+    ends: tuple[Counts, Counts],
+    reports: int,
+    *,
+    level: float,
+    people: tuple[float, int, int],
+) -> _Survival:
+    """Return the shares of people above each step, given the ends of all tallies' intervals."""
+    low, high = ends
     # Nobody's bits rise from slot to slot, so the T_j do not: if the intervals hold, these do.
     low, high = np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
     raw = scale.noise.estimate(seen, reports) / reports
+    # The part of each step that lies below the middle, which is where gaps set its bit.
+    silent = np.clip(scale.resolution * GAP_SHARE - np.arange(scale.resolution), 0.0, 1.0)
+    raw = (raw * reports - (reports - people[0]) * silent) / people[0]
     share = np.clip(_falling(raw), 0.0, 1.0)
     return _Survival(
-        scale, reports, level, raw, share, np.minimum(low, high), np.maximum(low, high)
+        scale, reports, people, level, raw, share, np.minimum(low, high), np.maximum(low, high)
     )
 
 

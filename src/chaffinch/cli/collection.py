@@ -43,7 +43,10 @@ class TableOptions:
     """QUESTION=COLUMN, for each question whose column has another name."""
     format: str | None = None
     """csv, tsv, jsonl, parquet or arrow, where the file's name does not tell."""
-
+    missing_values: str | None = None
+    """The texts that stand for a missing answer, in any case, with commas between them; an empty
+    cell always does. Otherwise those of the survey, or NA, N/A, #N/A, <NA>, NaN, null, None, ?
+    and -. A value that a question lists is an answer, however it is spelled."""
     separator: str | None = None
     """Between the cells of a CSV file: comma, semicolon, tab or bar, where it is not certain."""
     encoding: str | None = None
@@ -76,6 +79,7 @@ class TableOptions:
         """Return how the table is written, as far as it was said."""
         from chaffinch.tables.settings import Settings, joined
 
+        words = None if self.missing_values is None else tuple(self.missing_values.split(","))
         said = Settings(
             separator=self.separator,
             encoding=self.encoding,
@@ -84,6 +88,7 @@ class TableOptions:
             thousands=self.thousands,
             percent=self.percent,
             date_format=self.date_format,
+            missing_values=words,
         )
         return said if before is None else joined(said, before)
 

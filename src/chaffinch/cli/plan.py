@@ -259,10 +259,11 @@ def _show(found: Plan, output: Output, *, explain: bool, checked: bool) -> None:
 def _chosen(plan: Plan) -> Candidate:
     """Return the plan's own protocols as the planner weighed them."""
     from chaffinch.planning.candidates import Task, candidate
+    from chaffinch.planning.expansion import expanded
 
     name = "; ".join(part.protocol.name for part in plan.parts)
     task = Task(
-        questions=tuple((part.name, part.question) for part in plan.parts),
+        questions=expanded(plan.questions.items()),
         users=plan.users,
         reports=plan.reports,
         rounds=plan.rounds,

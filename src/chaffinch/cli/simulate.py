@@ -97,7 +97,7 @@ def _population(words: str, plan: Plan, seed: int) -> tuple[Population, bool]:
         drawn: Population = getattr(made_up, words)(plan, plan.reports, seed)
         return drawn, True
     file, sign, column = words.rpartition(":")
-    if not (sign and file and column) or len(plan.parts) > 1:
+    if not (sign and file and column) or len(plan.questions) > 1:
         raise InvalidInput(
             "population", "uniform, zipf, or FILE:COLUMN for a single question", words
         )

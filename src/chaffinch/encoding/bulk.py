@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from chaffinch.encoding.device import prepare_answer
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
+from chaffinch.planning.expansion import spread_answers
 from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.protocols.base import settle_levels
 from chaffinch.questions import Choice, Cross, Flags, Question, asked_apart
@@ -50,7 +51,8 @@ def encode_many(
     differ. Flags may also stand in yes/no columns named after them. Each report has the law
     of ``encode``. A plan of several rounds must be told which ``round`` they are for.
     ``table`` says how texts are written, with the keys of ``[table]`` in a survey file
-    (``{"decimal": ",", "thousands": "."}``); here no way to write numbers is guessed.
+    (``{"decimal": ",", "missing_values": ["NA"]}``); here no way to write numbers is guessed.
+    A value that a question lists is an answer, however it is spelled.
     ``progress`` is told how many are done.
     """
     require_plan(plan).verify()
@@ -63,21 +65,21 @@ def encode_many(
 
 
 def _encoded_batches(
-    answers: Any,
+    table: Table,
     plan: Plan,
     words: Words,
     columns: Mapping[str, str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Reports]:
     """Yield reports batch by batch, in bounded memory."""
-    table = answers if isinstance(answers, Table) else open_table(answers)
     places = find_columns(plan.questions, table, columns)
     with all_faults() as faults:
         for first, batch in answer_batches(table, places, rows=rows_per_batch(plan)):
             with faults.collecting():
                 numbers = read_answers(places, first, batch)
                 if not faults:
-                    yield encode_numbers(plan, numbers, batch.num_rows, words)
+                    spread = spread_answers(plan.parts, numbers)
+                    yield encode_numbers(plan, spread, batch.num_rows, words)
             if progress is not None:
                 progress(first + batch.num_rows - 1)
 
@@ -96,7 +98,8 @@ def encode_batch(
     plan: Plan, places: Sequence[AnswerColumns], first: int, batch: pa.RecordBatch, words: Words
 ) -> Reports:
     """Return the reports of a batch of answers; ``first`` is its first row, for errors."""
-    return encode_numbers(plan, read_answers(places, first, batch), batch.num_rows, words)
+    numbers = spread_answers(plan.parts, read_answers(places, first, batch))
+    return encode_numbers(plan, numbers, batch.num_rows, words)
 
 
 def find_columns(
@@ -126,14 +129,14 @@ def _columns_for(
     if isinstance(question, Cross):
         parts = tuple(question.questions)
         columns = tuple(given.get(one, one) for one in parts)
-        formats = map(table.cell_format, columns, question.questions.values())
-        return AnswerColumns(question, columns, name, parts, tuple(formats))
+        formats = tuple(map(table.cell_format, columns, question.questions.values()))
+        return AnswerColumns(question, columns, name, parts, formats, table.gaps)
     alone = name not in given and name not in table.columns
     if alone and isinstance(question, Flags) and set(question.names) <= set(table.columns):
-        return AnswerColumns(question, question.names, name, question.names)
+        return AnswerColumns(question, question.names, name, question.names, gaps=table.gaps)
     column = given.get(name, name)
     form = table.cell_format(column, question)
-    return AnswerColumns(question, (column,), column, formats=(form,))
+    return AnswerColumns(question, (column,), column, formats=(form,), gaps=table.gaps)
 
 
 def _sole_column(asked: str, question: Question, table: Table) -> AnswerColumns:
@@ -142,14 +145,15 @@ def _sole_column(asked: str, question: Question, table: Table) -> AnswerColumns:
     if name == COLUMN and asked != COLUMN:
         raise InvalidTable("one of answers", "messages that were encoded already")
     if isinstance(question, Flags) and question.names == (name,):
-        return AnswerColumns(question, (name,), name, (name,))
+        return AnswerColumns(question, (name,), name, (name,), gaps=table.gaps)
     if table.named_by_first_line and _is_answer(question, name):
         raise InvalidTable(
             "one with a name in its first line",
             "a first line that is itself an answer",
             hint="add a line with the name of the column",
         )
-    return AnswerColumns(question, (name,), asked, formats=(table.cell_format(name, question),))
+    form = table.cell_format(name, question)
+    return AnswerColumns(question, (name,), asked, formats=(form,), gaps=table.gaps)
 
 
 def _is_answer(question: Question, text: str) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 
 from chaffinch.errors import InvalidAnswer, InvalidInput
 from chaffinch.ledger import Charge, Ledger
+from chaffinch.planning.expansion import spread_answers
 from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.privacy import Target
 from chaffinch.protocols.base import settle_levels
@@ -57,13 +58,15 @@ def encode_with(
 ) -> Report:
     """Return a report drawn from given words: for ``encode`` and for simulations."""
     origin = Origin.of(plan, round)
-    answers = _answers(answer, plan)
+    questions = plan.questions.values()
+    numbers = map(prepare_answer, questions, _answers(answer, plan))
+    answers = spread_answers(plan.parts, numbers)
     found: list[int] = []
     for part, first, given in zip(plan.parts, plan.offsets, answers, strict=True):
-        prepared = prepare_answer(part.question, given)
+        sent = given
         if isinstance(part.question, Cross):
-            (prepared,) = settle_levels(part.question, np.array([prepared]), words)
-        codes = part.protocol.encode_one(part.question, prepared, words)
+            (sent,) = settle_levels(part.question, np.array([given]), words)
+        codes = part.protocol.encode_one(part.question, sent, words)
         found.extend((codes + first).tolist())
     # Sorted: which message came from the answer and which from chance must not show.
     found.sort()
@@ -72,7 +75,7 @@ def encode_with(
 
 
 def prepare_answer(question: Question, answer: object) -> Any:
-    """Return an answer as its protocol takes it: a number, a share, or the flags that hold."""
+    """Return an answer as numbers: that of a value, a share, or those of the flags that hold."""
     if isinstance(question, Number):
         return question.share(answer)
     if isinstance(question, Flags):
@@ -81,12 +84,13 @@ def prepare_answer(question: Question, answer: object) -> Any:
 
 
 def _answers(answer: object, plan: Plan) -> list[object]:
-    if len(plan.parts) == 1 and not isinstance(answer, Mapping):
+    alone = len(plan.questions) == 1
+    if alone and not isinstance(answer, Mapping):
         return [answer]
     if not isinstance(answer, Mapping):
         raise InvalidAnswer("a mapping from the names of the questions to answers")
     names = set(plan.asked)
-    if len(plan.parts) == 1 and not names >= set(answer):
+    if alone and not names >= set(answer):
         return [answer]  # A mapping is one of the forms an answer about flags may take.
     if names != set(answer):
         # Silence must be meant: a forgotten name would count as a missing answer.
@@ -95,8 +99,8 @@ def _answers(answer: object, plan: Plan) -> list[object]:
             "names of the questions", f"exactly {listed} (None for a missing answer)", list(answer)
         )
     return [
-        {name: answer[name] for name in part.question.questions}
-        if isinstance(part.question, Cross)
-        else answer[part.name]
-        for part in plan.parts
+        {name: answer[name] for name in question.questions}
+        if isinstance(question, Cross)
+        else answer[name]
+        for name, question in plan.questions.items()
     ]

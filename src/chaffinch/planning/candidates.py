@@ -9,6 +9,7 @@ from functools import cache
 
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.baselines import local_choice
+from chaffinch.planning.expansion import Asked
 from chaffinch.planning.explanation import MOST_LOCAL, useless_error, useless_promise
 from chaffinch.planning.plan import Part, total_of
 from chaffinch.privacy.mechanism import Mechanism
@@ -37,7 +38,8 @@ what is left of delta goes to what does not fit into a report, which grows with 
 class Task:
     """What is asked of a planner, apart from the promise."""
 
-    questions: tuple[tuple[str, Question], ...]
+    questions: tuple[Asked, ...]
+    """What the plan asks, with everything that its questions need beside them."""
     users: int
     reports: int
     rounds: int
@@ -147,9 +149,10 @@ def tuned_parts(
     share = delta / task.exposures
     cutting = share * float(SHARE_FOR_CUTTING)
     parts = []
-    for variant, (name, question) in zip(chosen, task.questions, strict=True):
-        setting = Setting(question, crowd, epsilon, cutting, share)
-        parts.append(Part(name, question, variant.make(setting, strength)))
+    for variant, asked in zip(chosen, task.questions, strict=True):
+        setting = Setting(asked.question, crowd, epsilon, cutting, share)
+        protocol = variant.make(setting, strength)
+        parts.append(Part(asked.name, asked.question, protocol, asked.answers_to))
     return tuple(parts)
 
 
@@ -202,7 +205,7 @@ def for_local_target(promise: tuple[float, float], task: Task) -> Candidate:
 
     A choice among many people is compared with k-ary response or hashing, no protocols here.
     """
-    chosen = [local_variant(question) for _, question in task.questions]
+    chosen = [local_variant(asked.question) for asked in task.questions]
     each = promise[0] / task.exposures
     parts = tuned_parts(chosen, each, promise, 1, task)
     found = candidate("local", parts, 1, promise, task)
@@ -319,16 +322,18 @@ def choose_variants(
     mu = gaussian_mu(*promise) / math.sqrt(task.exposures)
     share = max(1, task.max_messages // len(task.questions))
     chosen = []
-    for name, question in task.questions:
+    for asked in task.questions:
         alone = replace(
             task,
-            questions=((name, question),),
+            questions=(asked,),
             rounds=1,
             max_messages=share,
             most_local=task.most_local / task.exposures,
         )
         weighed = {}
-        for variant in task.variants(question, share, clear=clear):
+        # Whether somebody answered is protected no less than what they answered.
+        bare = clear and (asked.answers_to is None or task.local_epsilon == math.inf)
+        for variant in task.variants(asked.question, share, clear=bare):
             try:
                 parts = tuned_parts([variant], mu, promise, task.users, alone)
             except InvalidInput:

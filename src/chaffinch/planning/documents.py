@@ -13,7 +13,17 @@ from pydantic import Field
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols import PROTOCOLS
 from chaffinch.protocols.base import ProtocolModel
-from chaffinch.questions import LARGEST_VALUE, Bit, Choice, Cross, Flags, Number, Question
+from chaffinch.questions import (
+    COUNT,
+    LARGEST_VALUE,
+    REFUSE,
+    Bit,
+    Choice,
+    Cross,
+    Flags,
+    Number,
+    Question,
+)
 from chaffinch.wire.documents import Exact, RealNumber, RealText, Strict, real_text
 
 PLAN_FORMAT = "chaffinch/plan@1"
@@ -31,7 +41,7 @@ class BitModel(Strict):
     """Yes or no."""
 
     kind: Literal["bit"]
-    missing: str = "no"
+    missing: str = REFUSE
 
     def build(self) -> Question:
         """Return the question."""
@@ -43,7 +53,7 @@ class ChoiceModel(Strict):
 
     kind: Literal["choice"]
     values: list[str] | Range
-    missing: str = "count"
+    missing: str = REFUSE
     unknown: str | None = None
 
     def build(self) -> Question:
@@ -60,14 +70,14 @@ class NumberModel(Strict):
     low: float | RealNumber
     high: float | RealNumber
     unit: str = ""
-    missing: float | RealNumber | Literal["refuse"] | None = None
+    missing: float | RealNumber | Literal["count", "refuse"] = REFUSE
     clip: bool = False
     quantiles: bool = False
 
     def build(self) -> Question:
         """Return the question."""
         missing = self.missing
-        if isinstance(missing, str) and missing != "refuse":
+        if isinstance(missing, str) and missing not in (COUNT, REFUSE):
             missing = float(missing)
         return Number(
             float(self.low), float(self.high), self.unit, missing, self.clip, self.quantiles
@@ -79,7 +89,7 @@ class FlagsModel(Strict):
 
     kind: Literal["flags"]
     names: list[str]
-    missing: str = "none"
+    missing: str = REFUSE
 
     def build(self) -> Question:
         """Return the question."""
@@ -122,11 +132,16 @@ else:
 
 
 class PartModel(Strict):
-    """One question with its protocol."""
+    """One question with its protocol.
+
+    ``answers_to`` names the number before it whose missing answers are counted: then this bit,
+    which nobody is asked, says whether that was answered.
+    """
 
     name: str
     question: QuestionModel
     protocol: AnyProtocolModel
+    answers_to: str | None = None
 
 
 class CrowdModel(Strict):
@@ -220,7 +235,7 @@ def question_document(question: Question) -> dict[str, Any]:
             "quantiles": question.quantiles,
         }
         if not isinstance(question.missing, str):
-            document["missing"] = real_text(float(question.missing or 0.0))
+            document["missing"] = real_text(float(question.missing))
     elif isinstance(question, Flags):
         document["names"] = list(question.names)
     return document

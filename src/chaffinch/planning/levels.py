@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 def with_levels(task: Task, spread: float) -> Task:
     """Return a task whose crossed numbers have levels, given the standard error of a count."""
-    questions = tuple((name, _levelled(one, task, spread)) for name, one in task.questions)
+    questions = tuple(
+        one._replace(question=_levelled(one.question, task, spread)) for one in task.questions
+    )
     return replace(task, questions=questions)
 
 

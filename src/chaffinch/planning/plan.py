@@ -20,11 +20,12 @@ from chaffinch.planning.documents import (
     guarantee_document,
     question_document,
 )
+from chaffinch.planning.expansion import counts_gaps, expanded
 from chaffinch.planning.explanation import explain, useless_error, useless_promise
 from chaffinch.privacy.covers import proven_delta
 from chaffinch.protocols import Protocol
 from chaffinch.protocols.flipped_records import cut_chance
-from chaffinch.questions import QUESTIONS, Question, asked_apart, label
+from chaffinch.questions import QUESTIONS, Bit, Question, asked_apart, label
 from chaffinch.storage.files import read_small
 from chaffinch.text_tables import html_table
 from chaffinch.wire.documents import (
@@ -56,6 +57,8 @@ class Part:
     name: str
     question: Question
     protocol: Protocol
+    answers_to: str | None = None
+    """The number of which this bit says whether it was answered; nobody is asked it."""
 
     def __post_init__(self) -> None:
         label("name of a question", self.name)
@@ -146,8 +149,23 @@ class Plan:
             raise InvalidInput(
                 "questions", "at least one, all with different names", [p.name for p in self.parts]
             )
+        self._check_answered()
         checks.whole("number of codes", self.codes, least=1, most=_MOST_CODES)
         checks.whole("number of slots", self.slots, least=1, most=_MOST_SLOTS)
+
+    def _check_answered(self) -> None:
+        """Refuse a bit that counts the answers to anything but the number before it."""
+        before: Part | None = None
+        for part in self.parts:
+            if part.answers_to is not None and not (
+                part.question == Bit()
+                and before is not None
+                and before.name == part.answers_to
+                and counts_gaps(before.question)
+            ):
+                rule = "a bit behind the number whose missing answers are counted"
+                raise InvalidInput("part that counts answers", rule, part.name)
+            before = part
 
     def _check_shares(self) -> None:
         """Refuse shares that cannot be true: fewer honest users never protect better."""
@@ -180,10 +198,10 @@ class Plan:
             total += part.codes
         return tuple(starts)
 
-    @property
+    @cached_property
     def questions(self) -> dict[str, Question]:
-        """Return what is asked, by name."""
-        return {part.name: part.question for part in self.parts}
+        """Return what people are asked, by name."""
+        return {part.name: part.question for part in self.parts if part.answers_to is None}
 
     @property
     def asked(self) -> dict[str, Question]:
@@ -191,9 +209,9 @@ class Plan:
         return dict(asked_apart(self.questions))
 
     def part(self, name: str | None = None) -> Part:
-        """Return the part of that name, or the only one."""
+        """Return the part of that name, or that of the only question."""
         for part in self.parts:
-            if name == part.name or (name is None and len(self.parts) == 1):
+            if name == part.name or (name is None and len(self.questions) == 1):
                 return part
         names = ", ".join(repr(part.name) for part in self.parts)
         raise InvalidInput("name of a question", f"one of {names}", name)
@@ -386,6 +404,7 @@ def _plan_body(plan: Plan) -> dict[str, Any]:
                 "question": question_document(part.question),
                 "protocol": part.protocol.document(),
             }
+            | ({"answers_to": part.answers_to} if part.answers_to else {})
             for part in plan.parts
         ],
         "guarantee": guarantee_document(plan.guarantee),
@@ -399,10 +418,11 @@ def _plan_body(plan: Plan) -> dict[str, Any]:
 
 
 def _built_plan(model: PlanModel) -> Plan:
-    return Plan(
+    plan = Plan(
         title=model.title,
         parts=tuple(
-            Part(one.name, one.question.build(), one.protocol.build()) for one in model.questions
+            Part(one.name, one.question.build(), one.protocol.build(), one.answers_to)
+            for one in model.questions
         ),
         users=model.crowd.users,
         reports=model.crowd.reports,
@@ -412,6 +432,12 @@ def _built_plan(model: PlanModel) -> Plan:
         delta=float(model.guarantee.delta),
         shares=tuple((Fraction(one.share), _real(one.epsilon)) for one in model.honest_shares),
     )
+    needed = [one.answers_to for one in expanded(plan.questions.items())]
+    if needed != [part.answers_to for part in plan.parts]:
+        raise InvalidInput(
+            "parts of a plan", "with a count of who answered where it is needed", "others"
+        )
+    return plan
 
 
 def _real(text: str) -> float:

@@ -23,6 +23,7 @@ from chaffinch.planning.candidates import (
     smallest_epsilon,
     tuned_parts,
 )
+from chaffinch.planning.expansion import expanded
 from chaffinch.planning.explanation import useless_promise
 from chaffinch.planning.levels import count_error, with_levels
 from chaffinch.planning.plan import HONEST_SHARES, Plan, total_of
@@ -155,9 +156,9 @@ def _task(
     question: Question | Survey, users: int, rounds: int, max_messages: int, honest: float
 ) -> Task:
     if isinstance(question, Survey):
-        questions = tuple(question.planned.items())
+        questions = expanded(question.planned.items())
     elif isinstance(question, QUESTIONS):
-        questions = (("answer", question),)
+        questions = expanded([("answer", question)])
     else:
         raise InvalidInput("question", "a Bit, Choice, Number, Flags, Cross or Survey", question)
     crowd = checks.people("number of users", users)
@@ -210,7 +211,7 @@ def _weigh(
     choices = (
         (choose_variants(task, promise, clear=clear) for clear in (True, False))
         if survey
-        else ([one] for one in task.variants(task.questions[0][1], task.max_messages))
+        else ([one] for one in task.variants(task.questions[0].question, task.max_messages))
     )
     found: list[Candidate] = []
     for chosen in choices:
@@ -300,10 +301,8 @@ def _works(task: Task, target: Target | None, error: Error | None) -> bool:
     """Return whether a plan exists: weighed at the Gaussian guess, then by the accountant."""
     if target is not None:
         promise = (target.epsilon, target.delta)
-        for (name, question), variant in zip(
-            task.questions, choose_variants(task, promise), strict=True
-        ):
-            alone = replace(task, questions=((name, question),))
+        for asked, variant in zip(task.questions, choose_variants(task, promise), strict=True):
+            alone = replace(task, questions=(asked,))
             mu = gaussian_mu(*promise) / math.sqrt(task.exposures)
             parts = tuned_parts([variant], mu, promise, task.users, alone)
             if sum(part.sealed_messages for part in parts) > task.max_messages:

@@ -64,6 +64,7 @@ delta = 1e-8
 # thousands = "."          # or a comma, a space, an apostrophe, "none"
 # percent = "number"       # what 12% is: the number 12, or the "share" 0.12
 # date_format = "%d.%m.%Y" # unless dates are written as 2024-03-05, with or without a time
+# missing_values = ["NA", "?"]  # what stands for a gap, in any case, besides empty cells
 
 [questions.browser]
 kind = "choice"
@@ -71,7 +72,8 @@ kind = "choice"
 # one value per line: values_file = "browsers.txt". Whole numbers: {first = 1, last = 100}.
 values = ["chrome", "firefox", "safari", "other"]
 unknown = "other"       # what an unlisted answer counts as; without this it is refused
-missing = "other"       # what a gap counts as: a value, "count" (of its own) or "refuse"
+missing = "other"       # what a gap counts as: a value, or "count": an answer like any other.
+                        # Without this a table with gaps is refused
 # column = "Browser"    # the column of the table, where it has another name
 
 [questions.reading]
@@ -80,6 +82,7 @@ low = 0
 high = 60
 unit = "minutes"
 clip = true             # move numbers beyond the bounds to the nearest bound
+# missing = "count"     # also count who answered; the mean is then theirs, and less exact
 # quantiles = true      # also tell how the numbers are spread; the mean gets less exact
 
 # Other kinds:
@@ -89,11 +92,12 @@ clip = true             # move numbers beyond the bounds to the nearest bound
 #
 # [questions.member]
 # kind = "bit"          # yes or no
-# missing = "no"
+# missing = "no"        # or "yes", or "count"
 #
 # [questions.settings]
 # kind = "flags"        # several yes/no answers: one cell, joined by ";", or a column for each
 # names = ["dark mode", "large text"]
+# missing = "none"      # none of them; or "count"
 
 # Questions together: in [questions.reading], by = "browser" tells the mean for every browser, as
 # private as the answer itself. Above all questions, cross = ["browser", "member"] tells the pairs.
@@ -142,6 +146,7 @@ class _Table(Strict):
     thousands: str | None = None
     percent: str | None = None
     date_format: str | None = None
+    missing_values: list[str] | None = None
 
 
 class _File(Strict):

@@ -19,7 +19,7 @@ from chaffinch.release import audiences, surveys
 from chaffinch.release.audiences import ReachRelease, ReachRow
 from chaffinch.release.crossed import Crossed, Derived
 from chaffinch.release.publication import Publication
-from chaffinch.release.surveys import Answer, Release, Summary, Together
+from chaffinch.release.surveys import Answer, Answered, Release, Share, Span, Summary, Together
 from chaffinch.storage.files import read_small
 from chaffinch.wire.documents import Strict, faults_of, unique_keys
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
@@ -125,8 +125,43 @@ class CrossedModel(Strict):
         )
 
 
+class ShareModel(Strict):
+    """A share of those who answered, or of all for those who did not."""
+
+    value: _Text
+    estimate: _Real
+    low: _Real
+    high: _Real
+    low_together: _Real
+    high_together: _Real
+
+
+class SpanModel(Strict):
+    """An estimate with its error and an interval."""
+
+    estimate: _Real
+    standard_error: _Amount
+    low: _Real
+    high: _Real
+
+    def build(self) -> Span:
+        """Return the estimate."""
+        return Span(**dict(self))
+
+
+class AnsweredModel(Strict):
+    """How many people answered a number, and the sum of their numbers."""
+
+    people: SpanModel
+    total: SpanModel
+
+
 class AnswerModel(Strict):
-    """What is said about one question; a number has also a unit, a sum and quantiles."""
+    """What is said about one question; a number has also a unit, a sum and quantiles.
+
+    Where missing answers are counted, a number says of how many people these are, and others
+    have shares of those who answered.
+    """
 
     question: _Text
     # Plus minus minus may be below zero.
@@ -137,6 +172,8 @@ class AnswerModel(Strict):
     sum: _Real | None = None
     quantiles: list[QuantileModel] | None = None
     crossed: CrossedModel | None = None
+    answered: AnsweredModel | None = None
+    shares: Annotated[list[ShareModel], Field(min_length=1)] | None = None
 
     def build(self) -> Answer:
         """Return the answer."""
@@ -145,7 +182,10 @@ class AnswerModel(Strict):
             brackets = tuple(
                 (one.probability, one.low, one.estimate, one.high) for one in self.quantiles or ()
             )
-            summary = Summary(self.unit or "", self.sum, brackets)
+            answered = None
+            if self.answered is not None:
+                answered = Answered(self.answered.people.build(), self.answered.total.build())
+            summary = Summary(self.unit or "", self.sum, brackets, answered)
 
         def column(name: str) -> Floats:
             return np.array([getattr(one, name) for one in self.values], dtype=np.float64)
@@ -163,6 +203,7 @@ class AnswerModel(Strict):
             notes=tuple(self.notes),
             summary=summary,
             crossed=None if self.crossed is None else self.crossed.build(),
+            shares=tuple(Share(**dict(one)) for one in self.shares or ()),
         )
 
 
@@ -391,11 +432,15 @@ def _survey_faults(release: Release) -> Iterator[str]:
         yield "two questions of one name"
     for answer in release.answers:
         quantiles = answer.summary.quantiles if answer.summary else ()
+        answered = answer.summary.answered if answer.summary else None
         spans = [
             *zip(answer.low, answer.high, strict=True),
             *zip(answer.low_together, answer.high_together, strict=True),
             *((low, high) for _, low, _, high in quantiles),
             *_together_spans(answer),
+            *((one.low, one.high) for one in answer.shares),
+            *((one.low_together, one.high_together) for one in answer.shares),
+            *((one.low, one.high) for one in answered or ()),
         ]
         if any(low > high for low, high in spans):
             yield "an interval that ends before it begins"
@@ -424,6 +469,9 @@ def _cross_faults(answer: Answer, crossed: Crossed) -> Iterator[str]:
 def _number_faults(answer: Answer, summary: Summary, reports: int) -> Iterator[str]:
     if len(answer.labels) != 1:
         yield f"a number with {len(answer.labels)} means"
+    elif summary.answered is not None:
+        if summary.total != summary.answered.total.estimate:
+            yield "two sums"
     elif not math.isclose(summary.total, reports * float(answer.estimates[0]), rel_tol=1e-9):
         yield "a sum that is not the mean times the reports"
 

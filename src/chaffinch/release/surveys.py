@@ -13,6 +13,7 @@ from chaffinch.planning.explanation import protected_answers
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
+from chaffinch.questions import MISSING
 from chaffinch.release.crossed import Crossed, crossed_sections
 from chaffinch.release.files import TableColumns
 from chaffinch.release.publication import Publication, guarantee_document
@@ -37,6 +38,10 @@ _ALONE = "one report"
 _GUESS = "which of two answers someone gave"
 
 
+ANSWERED = "answered"
+"""The name of the count of those who answered a number."""
+
+
 class Row(NamedTuple):
     """One line of a release: an estimate and its interval."""
 
@@ -44,12 +49,41 @@ class Row(NamedTuple):
     value: str
     estimate: float
     standard_error: float | None
-    """None for a quantile, which has a bracket only."""
+    """None for a quantile or a share, which have a bracket only."""
     low: float
     high: float
     low_together: float
     """With ``high_together``: intervals that hold for all values of the question at once."""
     high_together: float
+
+
+class Share(NamedTuple):
+    """Which share of those who answered holds a value; of all, for those who did not answer."""
+
+    value: str
+    estimate: float
+    low: float
+    high: float
+    low_together: float
+    high_together: float
+
+
+class Span(NamedTuple):
+    """An estimate with its error and an interval."""
+
+    estimate: float
+    standard_error: float
+    low: float
+    high: float
+
+
+class Answered(NamedTuple):
+    """What is known of those who answered a number, where missing answers are counted."""
+
+    people: Span
+    """How many they are."""
+    total: Span
+    """The sum of their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +94,8 @@ class Summary:
     total: float
     quantiles: tuple[tuple[float, float, float, float], ...]
     """(probability, lower end, estimate, upper end), all brackets holding together."""
+    answered: Answered | None = None
+    """Mean, sum and quantiles are those of these people, if there are any."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +115,8 @@ class Answer:
     summary: Summary | None = None
     crossed: Crossed | None = None
     """What follows from the cells of a crossed question."""
+    shares: tuple[Share, ...] = ()
+    """Where missing answers are counted: shares of those who answered, and of those who did not."""
 
     def rows(self) -> Iterator[Row]:
         """Yield one row for each value."""
@@ -87,11 +125,21 @@ class Answer:
             yield Row(self.question, label, *numbers)
 
     def summary_rows(self, reports: int) -> Iterator[Row]:
-        """Yield the sum of a number, which is the mean times all, and its quantiles."""
+        """Yield the sum of a number and its quantiles, or the shares of those who answered.
+
+        The sum is the mean times all, or times those who answered: then their count is there too.
+        """
+        for share in self.shares:
+            _, estimate, *ends = share
+            yield Row(self.question, share_name(share), estimate, None, *ends)
         if self.summary is None:
             return
-        spans = (reports * float(column[0]) for column in self._spans)
-        yield Row(self.question, "sum", self.summary.total, *spans)
+        if self.summary.answered is None:
+            spans = (reports * float(column[0]) for column in self._spans)
+            yield Row(self.question, "sum", self.summary.total, *spans)
+        else:
+            for name, span in zip((ANSWERED, "sum"), self.summary.answered, strict=True):
+                yield Row(self.question, name, *span, *span[2:])
         for chance, low, middle, high in self.summary.quantiles:
             yield Row(self.question, quantile_name(chance), middle, None, low, high, low, high)
 
@@ -167,8 +215,9 @@ class Release(Publication):
     def table(self) -> list[Row]:
         """Return all rows: question, value, estimate, standard error and both intervals.
 
-        A number has a row for its mean, one for its sum, and one for each quantile. A crossed
-        question has its cells first, then margins, then shares or means of groups.
+        A number has a row for its mean, one for its sum, and one for each quantile. Where missing
+        answers are counted, there are also shares of those who answered, and a count of them. A
+        crossed question has its cells first, then margins, then shares or means of groups.
         """
         return [
             row
@@ -234,9 +283,20 @@ def _answer_document(answer: Answer) -> dict[str, Any]:
             dict(zip(("probability", "low", "estimate", "high"), one, strict=True))
             for one in answer.summary.quantiles
         ]
+        if answer.summary.answered is not None:
+            document["answered"] = {
+                name: span._asdict() for name, span in answer.summary.answered._asdict().items()
+            }
+    if answer.shares:
+        document["shares"] = [share._asdict() for share in answer.shares]
     if answer.crossed is not None:
         document["crossed"] = answer.crossed.document()
     return document
+
+
+def share_name(share: Share) -> str:
+    """Return what files call a share."""
+    return f"{share.value}, share of {'all' if share.value == MISSING else 'answers'}"
 
 
 # ---------------------------------------------------------------------- what a release says
@@ -364,6 +424,8 @@ def _answer_sections(answer: Answer, release: Release, number: int) -> Iterator[
     whole = _answer_section(answer, release, number)
     if answer.crossed is None:
         yield whole
+        if answer.shares:
+            yield _share_section(answer, number)
     else:
         yield from crossed_sections(answer.crossed, whole)
 
@@ -392,6 +454,27 @@ def _answer_section(answer: Answer, release: Release, number: int) -> Section:
     )
 
 
+def _share_section(answer: Answer, number: int) -> Section:
+    """Return the shares of those who answered, and of those who did not, in percent."""
+    narrowest = min(100.0 * (one.high - one.low) for one in answer.shares)
+    # The narrowest interval decides; it stands for about four standard errors.
+    digits = decimal_places(narrowest / 4)
+    rows = []
+    for value, estimate, *ends in answer.shares:
+        low, high, low_all, high_all = (100.0 * end for end in ends)
+        line = Line(value, 100.0 * estimate, None, (low, high), (low_all, high_all), digits)
+        rows.append(line)
+    return Section(
+        name=f"question-{number}-answered",
+        heading=f"{answer.question}: shares of those who answered",
+        caption=f"in % of those who answered; {MISSING} in % of all",
+        label="value",
+        rows=tuple(rows),
+        unit="%",
+        counted=False,
+    )
+
+
 def _count_lines(answer: Answer) -> Iterator[Line]:
     errors = answer.standard_errors[answer.standard_errors > 0]
     digits = decimal_places(float(errors.min()) if len(errors) else 0.0, counted=True)
@@ -410,8 +493,8 @@ def _number_lines(answer: Answer, summary: Summary, reports: int) -> Iterator[Li
         if error is None:
             yield Line(row.value, row.estimate, None, None, ends, quantile_digits)
         else:
-            # A sum is the mean times the reports: far off the scale of everything else.
-            on_scale = row is mean
-            yield Line(
-                row.value, row.estimate, error, ends, None, decimal_places(error), drawn=on_scale
-            )
+            # Sums and counts of people are far off the scale of everything else.
+            label = f"{row.value} (people)" if row.value == ANSWERED else row.value
+            digits = decimal_places(error, counted=row.value == ANSWERED)
+            line = Line(label, row.estimate, error, ends, None, digits, name=row.value)
+            yield line._replace(drawn=row is mean)

@@ -12,11 +12,19 @@ CONSERVATIVE_MEAN = (
     "case, so it is often much wider than two standard errors to each side."
 )
 
+NO_MEAN = (
+    "Warning: it may be that nobody answered, so no mean can be given: its interval is the whole "
+    "range."
+)
+NO_SHARES = (
+    "Warning: it may be that nobody answered, so no shares among those who did can be given."
+)
+
 
 def treatment_notes(question: Question) -> list[str]:
     """Return the sentences about missing answers and those that do not fit, by a question's rules.
 
-    >>> treatment_notes(Bit())
+    >>> treatment_notes(Bit(missing="no"))
     ["Missing answers count as 'no'."]
     """
     return list(_NOTES[question.kind](question))
@@ -41,14 +49,17 @@ def _choice_notes(question: Choice) -> Iterator[str]:
 
 def _number_notes(question: Number) -> Iterator[str]:
     unit = f" {question.unit}" if question.unit else ""
-    refused = question.missing == REFUSE
-    gaps = _gap_clause("" if refused else f"{question.missing:.10g}{unit}", refused=refused)
+    gaps = "Missing answers are counted, and mean and sum are those of the others"
+    if question.missing != COUNT:
+        refused = question.missing == REFUSE
+        gaps = _gap_clause("" if refused else f"{question.missing:.10g}{unit}", refused=refused)
     beyond = "moved to the nearest bound" if question.clip else "refused"
     yield f"{gaps}; numbers beyond {question.low:.10g} to {question.high:.10g} were {beyond}."
 
 
 def _flag_notes(question: Flags) -> Iterator[str]:
-    yield f"{_gap_clause('none of them', refused=question.missing == REFUSE)}."
+    if question.missing != COUNT:
+        yield f"{_gap_clause('none of them', refused=question.missing == REFUSE)}."
 
 
 def _cross_notes(question: Cross) -> Iterator[str]:

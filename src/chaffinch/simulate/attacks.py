@@ -51,11 +51,16 @@ class Attack:
     @property
     def places(self) -> NDArray[np.intp]:
         """Return the labels whose counts depend on the target's answer."""
-        labels = len(self.part.labels)
         if not self.is_pair:
-            return np.arange(labels)
+            return np.arange(self._held)
         # For a bit that is sent in clear, world 1 is yes, which is the second value.
         return np.array([1, 0] if self.part.question.shape == "bit" else [0, 1])
+
+    @property
+    def _held(self) -> int:
+        """Return how many labels the target holds in world 1; nobody's answer is missing."""
+        question = self.part.question
+        return len(question.names) if isinstance(question, Flags) else len(self.part.labels)
 
     @property
     def is_pair(self) -> bool:
@@ -68,7 +73,7 @@ class Attack:
         protocol, question = self.part.protocol, self.part.question
         rising = protocol.likelihood(question, self.joined, self.crowd)
         if not self.is_pair:
-            return ((1, rising),) * len(self.part.labels)
+            return ((1, rising),) * self._held
         return (1, rising), (-1, protocol.likelihood(question, self.opposed, self.crowd))
 
     def numbers(self, world: int) -> NDArray[Any]:
@@ -81,7 +86,9 @@ class Attack:
             return np.where(sides < 2, 1 - sides, 2).astype(np.uint32)
         held = np.equal(sides, 1)
         if shape == "flags":
-            return np.repeat(held[:, None], len(self.part.labels), axis=1).astype(np.uint8)
+            found = np.zeros((self.crowd, len(self.part.labels)), np.uint8)
+            found[:, : self._held] = held[:, None]
+            return found
         return np.asarray(held, np.float64 if shape == "number" else np.uint8)
 
     def truth(self, world: int) -> Truth:
@@ -95,7 +102,8 @@ class Attack:
             counts[2:3] = n - yes - no
             return Truth("choice", n, counts)
         if question.shape == "flags":
-            return Truth("flags", n, np.full(len(self.part.labels), yes))
+            flags = np.arange(len(self.part.labels))
+            return Truth("flags", n, np.where(flags < self._held, yes, 0))
         shares = np.array([0.0, 1.0]) if question.shape == "number" else None
         return Truth(question.shape, n, np.array([n - yes, yes]), shares)
 

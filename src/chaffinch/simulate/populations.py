@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
+from chaffinch.planning import expansion
+from chaffinch.planning.expansion import spread_answers
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols.noise import Draws, Floats, Places, Truth
 from chaffinch.questions import QUESTIONS, Number, Question, asked_apart
@@ -109,31 +111,33 @@ def from_column(
     from chaffinch.tables.read import Table, open_table
 
     table = answers if isinstance(answers, Table) else open_table(answers)
-    named = _questions(asked)
+    parts = _parts(asked)
+    named = [one for one in parts if one.answers_to is None]
     given = dict(columns or {})
     if len(named) == 1 and not given and len(table.columns) == 1:
-        given = {named[0][0]: table.columns[0]}
-    apart = [asked_apart({name: question}) for name, question in named]
-    places = [{name: given.get(name, name) for name in parts} for parts in apart]
+        given = {named[0].name: table.columns[0]}
+    apart = [asked_apart({one.name: one.question}) for one in named]
+    places = [{name: given.get(name, name) for name in asked} for asked in apart]
     found: list[list[NDArray[Any]]] = [[] for _ in named]
     for batch in table.batches([column for place in places for column in place.values()]):
-        for (name, question), place, parts in zip(named, places, found, strict=True):
-            held = {one: batch.column(named_column) for one, named_column in place.items()}
-            column: Any = held if len(held) > 1 else held[name]
-            parts.append(numbers_of(question, column, name=place.get(name, name)))
+        for one, place, pieces in zip(named, places, found, strict=True):
+            held = {name: batch.column(column) for name, column in place.items()}
+            column: Any = held if len(held) > 1 else held[one.name]
+            shown = place.get(one.name, one.name)
+            pieces.append(numbers_of(one.question, column, name=shown, gaps=table.gaps))
+    told = spread_answers(parts, map(np.concatenate, found))
     truths = tuple(
-        _count_answers(question, np.concatenate(parts))
-        for (_, question), parts in zip(named, found, strict=True)
+        _count_answers(part.question, numbers) for part, numbers in zip(parts, told, strict=True)
     )
     return Population(truths[0].people, truths)
 
 
-def _questions(asked: Asked) -> list[tuple[str, Question]]:
+def _parts(asked: Asked) -> tuple[expansion.Asked, ...]:
     if isinstance(asked, Plan):
-        return [(part.name, part.question) for part in asked.parts]
+        return expansion.expanded(asked.questions.items())
     if not isinstance(asked, QUESTIONS):
         raise InvalidInput("question", "a Bit, Choice, Number, Flags or Cross, or a plan", asked)
-    return [("answer", asked)]
+    return expansion.expanded([("answer", asked)])
 
 
 def _size(question: Question) -> int:
@@ -164,7 +168,7 @@ def _draw_population(
 ) -> Population:
     people = checks.people("number of people", n)
     truths = []
-    for place, (_, question) in enumerate(_questions(asked)):
+    for place, (_, question, _) in enumerate(_parts(asked)):
         draws = generator(seed, "population", place)
         if question.shape == "flags":
             ranks = np.arange(2.0, _size(question) + 2.0)

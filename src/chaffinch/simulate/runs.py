@@ -15,6 +15,7 @@ from chaffinch import checks
 from chaffinch.analysis.intervals import miss_chance, two_sided
 from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.errors import InvalidInput
+from chaffinch.planning.expansion import counts_gaps
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols.base import Reading, number_question
 from chaffinch.protocols.noise import Floats, MessageNoise, Truth, bits_fourth_cumulant
@@ -326,7 +327,7 @@ class _Numbers:
         mean = truth.mean
         self.expected = _Expected(
             name=part.name,
-            labels=("mean",),
+            labels=("mean, gaps in the middle",) if counts_gaps(question) else ("mean",),
             truth=self.scale.place([mean]),
             unit=(question.high - question.low) / (self.trials * slope),
             tally_variance=variance,

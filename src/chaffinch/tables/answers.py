@@ -8,13 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
-from chaffinch.questions import REFUSE, Bit, Choice, Cross, Flags, Number, Question
+from chaffinch.questions import (
+    COUNT,
+    GAPS,
+    PARTLY_MISSING,
+    REFUSE,
+    Bit,
+    Choice,
+    Cross,
+    Flags,
+    Number,
+    Question,
+    is_missing,
+)
 from chaffinch.tables.arrays import is_text, plain_array
 from chaffinch.tables.faults import Faults
 
@@ -49,22 +62,26 @@ def numbers_of(
     name: str,
     first_row: int = 1,
     formats: Sequence[CellFormat | None] = (),
+    gaps: frozenset[str] = GAPS,
 ) -> NDArray[Any]:
-    """Return the numbers of a column's answers; ``formats`` tell how texts write numbers.
+    """Return the numbers of a column's answers.
+
+    ``formats`` tell how texts write numbers, and texts among ``gaps`` are missing answers.
 
     A Bit gives 0 and 1 (uint8; uint32 with a third value for missing ones), a Choice the
-    places of values (uint32), a Number shares from 0 to 1 (float64), and Flags one row of
-    0 and 1 per answer (uint8); Flags may also come as a mapping of yes/no columns. Answers
-    that are none are refused all together (InvalidCells).
+    places of values (uint32), a Number shares from 0 to 1 (float64, NaN for counted gaps), and
+    Flags one row of 0 and 1 per answer (uint8); Flags may also come as a mapping of yes/no
+    columns. Answers that are none are refused all together (InvalidCells).
 
     >>> import pyarrow as pa
-    >>> numbers_of(Choice(["tea", "coffee"]), pa.array(["coffee", None]), name="drink")
+    >>> drink = Choice(["tea", "coffee"], missing="count")
+    >>> numbers_of(drink, pa.array(["coffee", "NA"]), name="drink")
     array([1, 2], dtype=uint32)
     """
     if isinstance(column, Mapping) and isinstance(question, Cross):
-        return _cells_of(question, column, first_row=first_row, formats=formats)
+        return _cells_of(question, column, first_row=first_row, formats=formats, gaps=gaps)
     if isinstance(column, Mapping):
-        return _flags_of(question, column, first_row=first_row)
+        return _flags_of(question, column, first_row=first_row, gaps=gaps)
     form = formats[0] if formats else None
     kernel = _KERNELS[type(question)] if form is None else _written(form)
     parts = []
@@ -72,14 +89,14 @@ def numbers_of(
     row = first_row
     for chunk in column.chunks if hasattr(column, "chunks") else [column]:
         try:
-            parts.append(kernel(question, plain_array(chunk)))
+            parts.append(kernel(question, plain_array(chunk), gaps))
         except _Refused as refused:
             for places, error in refused.faults:
                 faults.add(name, error.must_be, error.hint, places + row)
         row += len(chunk)
     faults.refuse()
     if not parts:
-        return kernel(question, _nothing())
+        return kernel(question, _nothing(), gaps)
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
@@ -87,8 +104,9 @@ def _cells_of(
     cross: Cross,
     columns: Mapping[str, pa.Array],
     *,
-    first_row: int = 1,
-    formats: Sequence[CellFormat | None] = (),
+    first_row: int,
+    formats: Sequence[CellFormat | None],
+    gaps: frozenset[str],
 ) -> NDArray[Any]:
     """Return the cells of crossed answers, or places between the levels of a number."""
     found: NDArray[Any] = np.zeros(1, np.int64)
@@ -103,16 +121,22 @@ def _cells_of(
                 name=name,
                 first_row=first_row,
                 formats=formats[place : place + 1],
+                gaps=gaps,
             )
             if isinstance(question, Number):
-                own = own * (len(cross.scores) - 1)
+                levels = len(cross.scores)
+                own = np.where(np.isnan(own), levels, own * (levels - 1))
             found = found * size + own
     faults.refuse()
     return found if cross.levels else found.astype(np.uint32)
 
 
 def _flags_of(
-    question: Question, columns: Mapping[str, pa.Array], *, first_row: int = 1
+    question: Question,
+    columns: Mapping[str, pa.Array],
+    *,
+    first_row: int,
+    gaps: frozenset[str],
 ) -> NDArray[np.uint8]:
     """Return the flags that are kept in yes/no columns of their own, named after them."""
     if not isinstance(question, Flags):
@@ -120,49 +144,65 @@ def _flags_of(
     rows, *others = {len(column) for column in columns.values()} or {0}
     if others:
         raise InvalidTable("one with columns of the same length", "different lengths")
-    matrix = np.zeros((rows, len(question.names)), np.uint8)
-    bit = Bit(missing=REFUSE if question.missing == REFUSE else "no")
+    matrix = np.zeros((rows, len(question.labels)), np.uint8)
+    bit = Bit("no" if question.missing == "none" else COUNT)
+    silent = np.zeros(rows, np.int64)
     faults = Faults()
     for name, column in columns.items():
         with faults.collecting():
-            held = numbers_of(bit, column, name=name, first_row=first_row)
+            found = numbers_of(bit, column, name=name, first_row=first_row, gaps=gaps)
+            held = found == 1
+            gap = found == 2
+            silent += gap
+            if gap.any() and question.missing == REFUSE:
+                error = _refusal(question.numbers, None)
+                faults.add(name, error.must_be, error.hint, np.flatnonzero(gap) + first_row)
             if name in question.names:
                 matrix[:, question.names.index(name)] = held
             elif held.any():
                 error = _refusal(question.numbers, [name])
                 faults.add(name, error.must_be, error.hint, np.flatnonzero(held) + first_row)
+    if question.missing == COUNT:
+        half = np.flatnonzero((silent > 0) & (silent < len(columns)))
+        if len(half):
+            faults.add(next(iter(columns)), PARTLY_MISSING, "", half + first_row)
+        matrix[:, -1] = silent > 0
     faults.refuse()
     return matrix
 
 
-def _written(form: CellFormat) -> Callable[[Any, Any], NDArray[Any]]:
+def _written(form: CellFormat) -> Callable[[Any, Any, frozenset[str]], NDArray[Any]]:
     """Return a kernel that reads the texts of a column in a format."""
 
-    def kernel(question: Question, array: pa.Array) -> NDArray[Any]:
+    def kernel(question: Question, array: pa.Array, gaps: frozenset[str]) -> NDArray[Any]:
+        def read(cell: object) -> object:
+            return cell if is_missing(cell, gaps) else form.read(cell)
+
         text = is_text(array.type)
         if text and isinstance(question, Number):
-            return _looked_up(lambda cell: question.share(form.read(cell)), array, np.float64)
+            return _looked_up(lambda cell: question.share(read(cell), gaps), array, np.float64)
         if text and isinstance(question, Choice):
-            return _looked_up(lambda cell: question.number(form.read(cell)), array, np.uint32)
-        return _KERNELS[type(question)](question, array)
+            return _looked_up(lambda cell: question.number(read(cell), gaps), array, np.uint32)
+        return _KERNELS[type(question)](question, array, gaps)
 
     return kernel
 
 
-def _bits(question: Bit, array: pa.Array) -> NDArray[Any]:
-    return _looked_up(question.number, array, np.uint8 if question.shape == "bit" else np.uint32)
+def _bits(question: Bit, array: pa.Array, gaps: frozenset[str]) -> NDArray[Any]:
+    law = partial(question.number, gaps=gaps)
+    return _looked_up(law, array, np.uint8 if question.shape == "bit" else np.uint32)
 
 
-def _choices(question: Choice, array: pa.Array) -> NDArray[np.uint32]:
+def _choices(question: Choice, array: pa.Array, gaps: frozenset[str]) -> NDArray[np.uint32]:
     values = question.values
     if question.dates is not None:
         array = _whole_hours(array)
     whole = _whole(array) if isinstance(values, range) else None
     if whole is None or (whole.null_count and question.missing == REFUSE):
-        return _looked_up(_listed(question), array, np.uint32)
+        return _looked_up(_listed(question, gaps), array, np.uint32)
     places: NDArray[np.int64] = whole.fill_null(values[0]).to_numpy() - np.int64(values[0])
     if len(places) and not (places.min() >= 0 and places.max() < len(values)):
-        return _looked_up(question.number, array, np.uint32)
+        return _looked_up(_listed(question, gaps), array, np.uint32)
     if whole.null_count:
         places[whole.is_null().to_numpy(zero_copy_only=False)] = question.missing_number
     return places.astype(np.uint32)
@@ -179,15 +219,15 @@ def _whole_hours(array: pa.Array) -> pa.Array:
     return hours.cast(pa.timestamp("us", array.type.tz))
 
 
-def _listed(question: Choice) -> _Law:
+def _listed(question: Choice, gaps: frozenset[str]) -> _Law:
     """Return the question's law, quicker for labels spelled as they are listed."""
     if isinstance(question.values, range):
-        return question.number
+        return partial(question.number, gaps=gaps)
     places = question.places
 
     def law(answer: object) -> int:
         place = places.get(answer) if isinstance(answer, str) else None
-        return question.number(answer) if place is None else place
+        return question.number(answer, gaps) if place is None else place
 
     return law
 
@@ -206,22 +246,24 @@ def _whole(array: pa.Array) -> pa.Array | None:
     return array.cast(pa.int64())
 
 
-def _shares(question: Number, array: pa.Array) -> NDArray[np.float64]:
-    values = _floats(array)
+def _shares(question: Number, array: pa.Array, gaps: frozenset[str]) -> NDArray[np.float64]:
+    values, law = _floats(array, gaps), partial(question.share, gaps=gaps)
     if values is None:
-        return _looked_up(question.share, array, np.float64)
-    gaps = np.isnan(values)
-    if gaps.any() and question.missing != REFUSE:
-        values = np.where(gaps, np.float64(question.missing or 0.0), values)
+        return _looked_up(law, array, np.float64)
+    silent = np.isnan(values)
+    if silent.any() and not isinstance(question.missing, str):
+        values = np.where(silent, np.float64(question.missing), values)
     if question.clip:
         values = np.clip(values, question.low, question.high)
     inside = (question.low <= values) & (values <= question.high)
+    if question.missing == COUNT:
+        inside |= silent
     if not inside.all():
         # Each group breaks one rule, so the first of it tells the error of all.
-        groups = [np.flatnonzero(group) for group in (gaps & ~inside, ~gaps & ~inside)]
+        groups = [np.flatnonzero(group) for group in (silent & ~inside, ~silent & ~inside)]
         raise _Refused(
             [
-                (places, _refusal(question.share, array[int(places[0])].as_py()))
+                (places, _refusal(law, array[int(places[0])].as_py()))
                 for places in groups
                 if len(places)
             ]
@@ -230,7 +272,7 @@ def _shares(question: Number, array: pa.Array) -> NDArray[np.float64]:
     return np.minimum(shares, 1.0)
 
 
-def _floats(array: pa.Array) -> NDArray[np.float64] | None:
+def _floats(array: pa.Array, gaps: frozenset[str]) -> NDArray[np.float64] | None:
     """Return numbers with NaN for gaps, or None where values must be looked at one by one."""
     import pyarrow as pa
 
@@ -242,6 +284,14 @@ def _floats(array: pa.Array) -> NDArray[np.float64] | None:
     number = pa.types.is_integer(array.type) or pa.types.is_floating(array.type)
     if not (text or number or pa.types.is_null(array.type)):
         return None
+    found = _cast(array, text=text)
+    return _cast(_without_gaps(array, gaps), text=True) if text and found is None else found
+
+
+def _cast(array: pa.Array, *, text: bool) -> NDArray[np.float64] | None:
+    """Return numbers with NaN for nulls, or None where a text is none."""
+    import pyarrow as pa
+
     try:
         # Arrow reads fewer spellings than Python, and reads those alike.
         floats = array.cast(pa.float64(), safe=False)
@@ -249,16 +299,26 @@ def _floats(array: pa.Array) -> NDArray[np.float64] | None:
         return None
     values: NDArray[np.float64] = floats.to_numpy(zero_copy_only=False)
     if text and np.isnan(values).sum() > array.null_count:
-        return None  # the word "nan", which is not a gap
+        return None  # the word "nan", which may be a gap
     return values
 
 
-def _flags(question: Flags, array: pa.Array) -> NDArray[np.uint8]:
+def _without_gaps(array: pa.Array, gaps: frozenset[str]) -> pa.Array:
+    """Return a column of texts with nothing where a text stands for a gap."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    words = compute.utf8_lower(compute.utf8_trim_whitespace(array))
+    silent = compute.is_in(words, value_set=pa.array(["", *gaps], words.type))
+    return compute.if_else(silent, pa.scalar(None, array.type), array)
+
+
+def _flags(question: Flags, array: pa.Array, gaps: frozenset[str]) -> NDArray[np.uint8]:
     import pyarrow as pa
 
     def law(answer: object) -> NDArray[np.uint8]:
-        row = np.zeros(len(question.names), np.uint8)
-        row[list(question.numbers(answer))] = 1
+        row = np.zeros(len(question.labels), np.uint8)
+        row[list(question.numbers(answer, gaps))] = 1
         return row
 
     kind = array.type
@@ -267,7 +327,7 @@ def _flags(question: Flags, array: pa.Array) -> NDArray[np.uint8]:
         if found is not None:
             return found
     matrix = _looked_up(law, array, np.uint8)
-    return matrix.reshape(len(array), len(question.names))
+    return matrix.reshape(len(array), len(question.labels))
 
 
 def _flag_lists(question: Flags, array: pa.Array) -> NDArray[np.uint8] | None:
@@ -284,8 +344,10 @@ def _flag_lists(question: Flags, array: pa.Array) -> NDArray[np.uint8] | None:
     places = compute.index_in(names, value_set=wanted)
     if places.null_count:
         return None
-    matrix = np.zeros((len(array), len(question.names)), np.uint8)
+    matrix = np.zeros((len(array), len(question.labels)), np.uint8)
     matrix[compute.list_parent_indices(array).to_numpy(), places.to_numpy()] = 1
+    if question.missing == COUNT:
+        matrix[:, -1] = array.is_null().to_numpy(zero_copy_only=False)
     return matrix
 
 
@@ -329,7 +391,7 @@ def _nothing() -> pa.Array:
     return pa.array([], pa.string())
 
 
-_KERNELS: dict[type, Callable[[Any, Any], NDArray[Any]]] = {
+_KERNELS: dict[type, Callable[[Any, Any, frozenset[str]], NDArray[Any]]] = {
     Bit: _bits,
     Choice: _choices,
     Number: _shares,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from chaffinch.parallel import Progress, cores, mapped
-from chaffinch.questions import Question
+from chaffinch.questions import GAPS, Question
 from chaffinch.tables.answers import CellFormat, numbers_of
 from chaffinch.tables.arrays import is_text, plain_array
 from chaffinch.tables.faults import Faults, all_faults
@@ -36,6 +36,8 @@ class AnswerColumns:
     """The flags, or the crossed questions, that have a column each."""
     formats: tuple[CellFormat | None, ...] = ()
     """How cells are written in each of them, unless plainly."""
+    gaps: frozenset[str] = GAPS
+    """Texts that stand for a missing answer, folded."""
 
     def answers(self, batch: pa.RecordBatch) -> Any:
         """Return the column, or the columns by the names of the parts."""
@@ -69,6 +71,7 @@ def read_answers(
                 name=place.shown,
                 first_row=first,
                 formats=place.formats,
+                gaps=place.gaps,
             )
             numbers.append(found)
     faults.refuse()

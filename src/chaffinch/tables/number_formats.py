@@ -127,7 +127,9 @@ def guess_format(
 
     What is a number in no format is left out: its row is told later.
     """
-    cells = [_bare(text) for text in {text for text in texts if not is_missing(text)}]
+    cells = [
+        _bare(text) for text in {text for text in texts if not is_missing(text, settings.gaps)}
+    ]
     signs = sorted({sign for one in cells for sign in one.currencies})
     if len(signs) > 1:
         raise _refused(column, "in one currency", "several signs", "give each its own column")

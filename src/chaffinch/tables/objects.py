@@ -135,7 +135,7 @@ def column_of(values: Any, *, name: str, first_row: int) -> pa.Array:
 
 
 def _text(value: Any, *, name: str, row: int) -> str | None:
-    if is_missing(value):
+    if is_missing(value, gaps=()):
         return None
     if isinstance(value, np.generic):
         value = value.item()

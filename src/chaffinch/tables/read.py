@@ -80,6 +80,11 @@ class Table:
         pattern = self.settings.date_format
         return DateFormat(pattern) if dated and pattern is not None else None
 
+    @property
+    def gaps(self) -> frozenset[str]:
+        """Return the texts that stand for a missing answer, folded."""
+        return self.settings.gaps
+
     def __post_init__(self) -> None:
         name, times = Counter(self.columns).most_common(1)[0] if self.columns else ("", 0)
         if times != 1:
@@ -139,7 +144,8 @@ def open_table(
     """Open a path, ``"-"`` or a binary stream, an Arrow object, a frame, or plain sequences.
 
     ``format`` (csv, tsv, jsonl, parquet or arrow) overrides the suffix of a file's name.
-    CSV is read as text without guessing types, and an empty cell is a missing answer.
+    CSV is read as text without guessing types. An empty cell is a missing answer, and so is a
+    text that stands for one, unless a question lists it as a value.
     ``settings`` tell how text is written; what they leave open is guessed where it is certain.
     A sequence without a name becomes the one column ``answers``.
     """

@@ -14,6 +14,7 @@ from typing import Any
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput, InvalidTable
+from chaffinch.questions import GAPS, gap_words
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
 ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252")
@@ -44,8 +45,13 @@ class Settings:
     """What 12% is: the ``number`` 12 or the ``share`` 0.12."""
     date_format: str | None = None
     """How dates are written, as for ``strptime``: ``%d.%m.%Y``. Without it the year comes first."""
+    missing_values: tuple[str, ...] | None = None
+    """Texts that stand for a missing answer, in any case, besides empty ones; None: the usual."""
 
     def __post_init__(self) -> None:
+        if self.missing_values is not None:
+            gap_words(self.missing_values)
+            object.__setattr__(self, "missing_values", tuple(self.missing_values))
         if self.separator is not None:
             sign = SEPARATORS.get(self.separator, self.separator)
             if sign not in SEPARATORS.values():
@@ -72,6 +78,11 @@ class Settings:
         if self.date_format is not None and "%" not in str(self.date_format):
             rule = "one such as %d.%m.%Y or %m/%d/%y %H:%M"
             raise InvalidInput("format of dates", rule, self.date_format)
+
+    @property
+    def gaps(self) -> frozenset[str]:
+        """Return the texts that stand for a missing answer, as they are looked up."""
+        return GAPS if self.missing_values is None else gap_words(self.missing_values)
 
 
 def settings_from(said: Mapping[str, Any]) -> Settings:
