@@ -171,7 +171,8 @@ def _show(found: ReachPlan, output: Output, *, explain: bool, checked: bool) -> 
     # one is the error.
     paragraphs = found.explain().split("\n\n")
     first = 3 + sum(one.startswith("Warning") for one in paragraphs)
-    output.words("\n\n".join(paragraphs if explain else [*paragraphs[:first], paragraphs[-1]]))
+    short = [*paragraphs[:first], f"{found.ids.sentence}.", paragraphs[-1]]
+    output.words("\n\n".join(paragraphs if explain else short))
     output.words("")
     if found.options:
         _show_options(found, output)

@@ -51,8 +51,8 @@ def _promise(plan: ReachPlan) -> str:
 def _odds(plan: ReachPlan) -> str:
     right = right_guesses(plan.epsilon, plan.delta)
     return (
-        "In odds: of 100 people who guess whether someone is in these audiences or in none, 50 are "
-        f"right by tossing a coin, and at most {right} after seeing all filters."
+        f"In odds: of 100 people who guess {GUESS}, 50 are right by tossing a coin, and at most "
+        f"{right} after seeing all filters."
     )
 
 
