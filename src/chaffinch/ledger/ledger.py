@@ -40,6 +40,8 @@ class Ledger:
     >>> ledger = Ledger.create(
     ...     folder / "ledger", role="analyzer", cap=Target(1.0, 1e-6), mark=folder / "mark"
     ... )
+    >>> ledger
+    <Ledger 'ledger', analyzer, cap=Target(epsilon=1.0, delta=1e-06)>
     >>> asked = Charge("browsers", FlippedBits(users=1000, flip_probability="0.1"))
     >>> with ledger.charging(asked, "november", subject="digest of the batch") as entry:
     ...     entry.sequence, entry.replayed
@@ -53,6 +55,9 @@ class Ledger:
         self._path = path
         self._mark = mark
         self._head = head
+
+    def __repr__(self) -> str:
+        return f"<Ledger {self._path.name!r}, {self._head.role}, cap={self._head.cap!r}>"
 
     @classmethod
     def create(cls, path: AnyPath, *, role: str, cap: Target, mark: AnyPath) -> Ledger:
