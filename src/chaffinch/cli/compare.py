@@ -308,7 +308,7 @@ def _signed(users: int, values: int, target: Any) -> Iterator[_Line]:
     from chaffinch import Bit, Choice
     from chaffinch import plan as planned
     from chaffinch.errors import NoPlanFound
-    from chaffinch.protocols import Signed
+    from chaffinch.privacy import SignedDecoys
 
     for name, question in (("bit", Bit()), ("choice", Choice(range(values), missing="refuse"))):
         ratio = error = None
@@ -322,8 +322,9 @@ def _signed(users: int, values: int, target: Any) -> Iterator[_Line]:
                 anyway=True,
             )
             part = found.parts[0]
-            if isinstance(part.protocol, Signed):
-                ratio, error = float(part.protocol.ratio), part.standard_error(users)
+            mechanism = part.protocol.mechanism(part.question, users)
+            if isinstance(mechanism, SignedDecoys):
+                ratio, error = float(mechanism.plus_ratio), part.standard_error(users)
         told = None if ratio is None else 1.0
         yield _Line(f"signed decoys, {name}", "chaffinch", "exact", "ratio", ratio, error, told)
 

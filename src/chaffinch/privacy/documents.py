@@ -139,6 +139,9 @@ def _write_field(name: str, value: Any) -> Any:
 
 
 def _read_field(name: str, value: Any) -> Any:
+    if isinstance(value, float):
+        # 9.0 equals 9 and has another digest.
+        raise InvalidInput(name, "a whole number or a text", value)
     return fraction_from(name, value) if name in _PROBABILITIES else value
 
 
