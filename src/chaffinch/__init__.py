@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from chaffinch import charts, checks, errors, privacy, reach, simulate
     from chaffinch.analysis.analyze import analyze
+    from chaffinch.analysis.trend import trend
     from chaffinch.encoding.bulk import encode_many
     from chaffinch.encoding.device import encode
     from chaffinch.ledger import Ledger
@@ -58,6 +59,7 @@ __all__ = [
     "show_progress",
     "shuffle",
     "simulate",
+    "trend",
 ]
 
 _PARTS = ("charts", "checks", "errors", "privacy", "reach", "simulate")
@@ -83,6 +85,7 @@ _NAMES = {
     "plan": "planning.planner",
     "show_progress": "progress",
     "shuffle": "shuffling.in_memory",
+    "trend": "analysis.trend",
 }
 
 

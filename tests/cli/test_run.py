@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -189,3 +190,25 @@ def test_flags_in_columns_of_their_own(cli: Callable[..., Done], tmp_path: Path)
     for row, truth in zip(release.table(), (1500, 500), strict=True):
         assert row.standard_error is not None
         assert abs(row.estimate - truth) < 12 * row.standard_error
+
+
+def test_counts_of_faults_are_in_no_release(cli: Callable[..., Done], folder: Path) -> None:
+    """How many cells cannot be read is exact: it is for whoever runs this, and nobody else."""
+    survey = folder / "survey.toml"
+    survey.write_text(survey.read_text().replace('"refuse"', '"no"'))
+    lines = (folder / "people.csv").read_text().splitlines()
+    told = []
+    for faults in (37, 137):
+        words = [f"{n},perhaps,1" for n in range(faults)]
+        (folder / "bad.csv").write_text("\n".join([*lines, *words]) + "\n")
+        out = folder / f"bad{faults}"
+        done = cli("run", survey, "--data", folder / "bad.csv", "--out", out)
+        assert (done.code, str(faults) in done.err, out.exists()) == (2, True, False), done.err
+        # Missing ones count as no: the release does not say how many there were.
+        (folder / "gaps.csv").write_text("\n".join([*lines, *(f"{n},,1" for n in range(faults))]))
+        out = folder / f"out{faults}"
+        assert cli("run", survey, "--data", folder / "gaps.csv", "--out", out).code == 0
+        release = cf.load_release(out / "release.json")
+        assert not re.search(rf"\b{faults}\b", release.text().replace(f"{release.reports:,}", ""))
+        told.append(set(release.document()) | set(release.answer().notes))
+    assert told[0] == told[1]

@@ -130,7 +130,7 @@ def _charges(folder: Path, verb: Verb) -> int:
         records = (folder / "state" / "chaffinch" / "keys").glob("*.record")
         return sum(len(json.loads(record.read_bytes())["filters"]) for record in records)
     if verb.pays == "runs":
-        record = folder / "state" / "chaffinch" / "runs.record"
+        record = folder / "state" / "chaffinch" / "releases.record"
         return releases_in(record) if record.exists() else 0
     ledger = Ledger.open(folder / f"{verb.pays}.ledger", mark=folder / f"{verb.pays}.mark")
     return len(ledger.entries())

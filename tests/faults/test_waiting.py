@@ -248,7 +248,7 @@ def test_a_recorded_release_is_finished_and_recorded_once(
     assert (done.code, "an earlier run that was stopped" in done.err) == (0, True), done.err
     load_release(folder / "out" / "release.json")
     assert waiting(folder) == []
-    assert releases_in(state_folder() / "runs.record") == 1
+    assert releases_in(state_folder() / "releases.record") == 1
     assert call(words).code == REFUSED
 
 
@@ -266,7 +266,7 @@ def test_what_was_not_recorded_is_made_anew(folder: Path, monkeypatch: pytest.Mo
     assert len(waiting(folder)) == 1
     done = call(words)
     assert (done.code, "earlier run" in done.err) == (0, False), done.err
-    assert (waiting(folder), releases_in(state_folder() / "runs.record")) == ([], 1)
+    assert (waiting(folder), releases_in(state_folder() / "releases.record")) == ([], 1)
 
 
 def test_what_a_ledger_refuses_is_not_recorded(folder: Path) -> None:
@@ -275,9 +275,9 @@ def test_what_a_ledger_refuses_is_not_recorded(folder: Path) -> None:
     words = VERBS["run, paid"].line(folder)
     small = [word.replace("analyzer.", "small.") for word in words]
     assert call(small).code == REFUSED
-    assert releases_in(state_folder() / "runs.record") == 0
+    assert releases_in(state_folder() / "releases.record") == 0
     assert call(words).code == 0
-    assert releases_in(state_folder() / "runs.record") == 1
+    assert releases_in(state_folder() / "releases.record") == 1
     assert call(unpaid(words)).code == REFUSED, "a run without a ledger knows of that with one"
 
 

@@ -13,7 +13,18 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from chaffinch import Bit, Ledger, Target, load_plan, load_release, plan, reach
+from chaffinch import (
+    Bit,
+    Ledger,
+    Target,
+    analyze,
+    encode_many,
+    load_plan,
+    load_release,
+    plan,
+    reach,
+    shuffle,
+)
 from chaffinch.engines import engine
 from chaffinch.errors import ChaffinchError
 from chaffinch.reach import load_filter, load_key
@@ -179,6 +190,11 @@ VERBS: dict[str, Verb] = {
     ),
     "analyze": Verb(_ANALYZE, RELEASE | TABLE),
     "analyze, paid": Verb(_ANALYZE + _PAID, RELEASE | TABLE, pays="analyzer"),
+    "trend": Verb(
+        "trend {0}/first.json {0}/second.json -o {0}/new.html -o {0}/new.csv",
+        {"new.html": whole_page, "new.csv": whole_rows},
+        private=False,
+    ),
     "ledger create": Verb(
         "ledger create " + _NEW_LEDGER,
         {"new.ledger": whole_ledger, "new.mark": for_owner_only},
@@ -221,6 +237,7 @@ VERBS: dict[str, Verb] = {
         f"privacy {_BITS} --plot {{0}}/new.svg", {"new.svg": whole_picture}, private=False
     ),
     # These read, and must leave everything as it was.
+    "check": Verb("check {0}/survey.toml --data {0}/people.csv"),
     "compare": Verb("compare --users 1000 --epsilon 1 --delta 1e-6"),
     "simulate": Verb("simulate --plan {0}/survey.plan.json --runs 100 --seed 1"),
     "audit": Verb("audit --plan {0}/survey.plan.json --trials 1000 --seed 1"),
@@ -254,6 +271,9 @@ def prepare(folder: Path) -> Path:
     local.shuffle([folder / "e.parquet"], survey, folder / "shuffled.parquet", record=record)
     for spent in ("e.parquet", "record"):
         (folder / spent).unlink()
+    for name in ("first", "second"):
+        answers = encode_many(["yes", "no"] * USERS, survey)
+        analyze(shuffle(answers), survey).save(folder / f"{name}.json")
     reach.new_key().save(folder / "campaign.key")
     made = reach.encode(folder / "ids.csv", audience, publisher="daily", key=reach.new_key())
     made.save(folder / "made.filter")

@@ -15,12 +15,13 @@ from chaffinch.ledger.runs import RunRelease, Runs, promise_together
 from chaffinch.privacy import FlippedBits, compose
 
 BITS = FlippedBits(users=200, flip_probability="0.1")
+DELTA = 1e-6
 OTHER = FlippedBits(users=300, flip_probability="0.2")
 
 
 def release(number: int, plan: str = "plan", *, rounds: int = 1, round_: int = 1) -> RunRelease:
     mechanism = BITS if plan == "plan" else OTHER
-    return RunRelease(f"{number:064x}", Charge(plan, mechanism), rounds, round_)
+    return RunRelease(f"{number:064x}", Charge(plan, mechanism), DELTA, rounds, round_)
 
 
 @pytest.fixture
@@ -88,17 +89,22 @@ def test_the_file_is_the_owners_and_tells_nothing_of_the_data(tmp_path: Path) ->
 
 
 def test_what_releases_cost_together() -> None:
-    delta = 1e-6
-    twice = promise_together([release(1), release(2)], delta)
-    assert twice.epsilon == compose(BITS, times=2).epsilon(delta).upper
-    both = promise_together([release(1), release(2, "another")], delta)
-    assert both.epsilon == compose([BITS, OTHER]).epsilon(delta).upper
+    twice = promise_together([release(1), release(2)])
+    assert twice.delta == 2 * DELTA
+    assert twice.epsilon == compose(BITS, times=2).epsilon(2 * DELTA).upper
+    both = promise_together([release(1), release(2, "another")])
+    assert both.epsilon == compose([BITS, OTHER]).epsilon(2 * DELTA).upper
     # A plan of three rounds costs three, however few of them were released, and then more.
     of_three = [release(n, rounds=3, round_=n) for n in (1, 2, 3, 3)]
-    thrice = compose(BITS, times=3).epsilon(delta).upper
-    assert promise_together(of_three[:1], delta).epsilon == thrice
-    assert promise_together(of_three[:3], delta).epsilon == thrice
-    assert promise_together(of_three, delta).epsilon > thrice
+    thrice = compose(BITS, times=3).epsilon(DELTA).upper
+    for some in (of_three[:1], of_three[:3]):
+        found = promise_together(some)
+        assert (found.epsilon, found.delta) == (thrice, DELTA)
+    more = promise_together(of_three)
+    assert (more.epsilon, more.delta) == (
+        compose(BITS, times=4).epsilon(2 * DELTA).upper,
+        2 * DELTA,
+    )
 
 
 def test_rounds_of_one_plan_cover_each_other_once() -> None:

@@ -14,6 +14,14 @@ from chaffinch.checks import real
 from chaffinch.errors import InvalidInput
 from chaffinch.protocols.noise import Floats
 
+_SET_TO_ZERO = "Negative estimates were set to 0"
+_MOVED = "Estimates were moved to the nearest ones that are at least 0"
+
+
+def was_adjusted(note: str) -> bool:
+    """Return whether a note of a release says that its estimates are biased."""
+    return note.startswith((_SET_TO_ZERO, _MOVED))
+
 
 def non_negative(estimates: ArrayLike) -> tuple[Floats, str]:
     """Return the estimates with negative ones set to 0, and a sentence that says so.
@@ -29,8 +37,7 @@ def non_negative(estimates: ArrayLike) -> tuple[Floats, str]:
     raw = _finite(estimates)
     changed = int(np.count_nonzero(raw < 0))
     said = (
-        f"Negative estimates were set to 0 ({changed} of {raw.size}); "
-        "this biases small counts and their sum upwards."
+        f"{_SET_TO_ZERO} ({changed} of {raw.size}); this biases small counts and their sum upwards."
     )
     return np.maximum(raw, 0.0), said
 
@@ -58,7 +65,7 @@ def to_total(estimates: ArrayLike, total: float) -> tuple[Floats, str]:
     positive = max(int(np.count_nonzero(falling > shifts)), 1)
     adjusted = np.maximum((raw - top) - shifts[positive - 1], 0.0)
     said = (
-        f"Estimates were moved to the nearest ones that are at least 0 and add up to {total:g} "
+        f"{_MOVED} and add up to {total:g} "
         f"({raw.size - positive} of {raw.size} became 0); "
         "this biases them: small counts upwards, large ones a little downwards or upwards."
     )

@@ -6,6 +6,7 @@ from chaffinch.charts.curves import privacy_curve, tradeoff
 from chaffinch.charts.estimates import Dot, DotFigure, estimates_chart, number_chart
 from chaffinch.charts.figure import Figure, Series, Terms
 from chaffinch.charts.heat import HeatFigure
+from chaffinch.charts.trends import TrendFigure, trend_chart
 
 __all__ = [
     "Axis",
@@ -16,9 +17,11 @@ __all__ = [
     "HeatFigure",
     "Series",
     "Terms",
+    "TrendFigure",
     "amplification_bounds",
     "estimates_chart",
     "number_chart",
     "privacy_curve",
     "tradeoff",
+    "trend_chart",
 ]

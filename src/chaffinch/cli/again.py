@@ -108,7 +108,7 @@ class RunData:
         new = _exposed(plan, round)
         if not self.again or all(new.is_covered_by(one) for one in before):
             return release
-        found = promise_together((*before, new), plan.guarantee.delta)
+        found = promise_together((*before, new))
         # A plan may promise less than it keeps, and nobody is told less than that.
         epsilon = max(found.epsilon, plan.guarantee.epsilon)
         together = Together(len(before) + 1, replace(found, epsilon=epsilon))
@@ -161,7 +161,9 @@ def _repeated(before: Sequence[RunRelease]) -> DataRepeated:
 
 
 def _exposed(plan: Plan, round: int | None) -> RunRelease:  # noqa: A002
-    return RunRelease("", Charge.of(plan), plan.rounds, 1 if round is None else round)
+    return RunRelease(
+        "", Charge.of(plan), plan.guarantee.delta, plan.rounds, 1 if round is None else round
+    )
 
 
 def _batch_in(path: Path) -> str | None:

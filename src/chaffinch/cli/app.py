@@ -20,6 +20,7 @@ from chaffinch.cli import (
     run,
     shuffle,
     simulate,
+    trend,
 )
 from chaffinch.cli.numbers import AS_PEOPLE_WRITE
 from chaffinch.cli.reach.app import app as reach_app
@@ -32,6 +33,7 @@ VERBS: dict[str, Callable[..., int | None]] = {
     "encode": encode.encode,
     "shuffle": shuffle.shuffle,
     "analyze": analyze.analyze,
+    "trend": trend.trend,
     "privacy": privacy.privacy,
     "compare": compare.compare,
     "simulate": simulate.simulate,

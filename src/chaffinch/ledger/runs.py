@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import secrets
 import sqlite3
 from collections import Counter
@@ -53,6 +54,7 @@ _STATEMENTS = (
     subject TEXT NOT NULL UNIQUE CHECK (typeof(subject) = 'text' AND length(subject) = 64),
     plan TEXT NOT NULL CHECK (typeof(plan) = 'text'),
     mechanism TEXT NOT NULL CHECK (typeof(mechanism) = 'text'),
+    delta REAL NOT NULL CHECK (typeof(delta) = 'real' AND delta BETWEEN 0 AND 1),
     rounds INTEGER NOT NULL CHECK (typeof(rounds) = 'integer' AND rounds >= 1),
     round INTEGER NOT NULL CHECK (typeof(round) = 'integer' AND round >= 1)
 )""",
@@ -70,7 +72,7 @@ _SAME_DATA = """WITH RECURSIVE same (release) AS (
     JOIN data AS own ON own.release = same.release
     JOIN data AS other ON other.name = own.name
 )
-SELECT subject, plan, mechanism, rounds, round FROM releases
+SELECT subject, plan, mechanism, delta, rounds, round FROM releases
 WHERE sequence IN (SELECT release FROM same) ORDER BY sequence"""
 
 
@@ -82,6 +84,8 @@ class RunRelease:
     """The digest of its batch."""
     charge: Charge
     """One round of its plan."""
+    delta: float
+    """What its plan promises with, for all its rounds."""
     rounds: int
     round: int
 
@@ -90,14 +94,18 @@ class RunRelease:
         return self.charge == other.charge and self.round != other.round
 
 
-def promise_together(releases: Iterable[RunRelease], delta: float) -> Guarantee:
-    """Return what all releases cost a person together, each plan with all its rounds at least."""
-    made = Counter((one.charge, one.rounds) for one in releases)
-    charges = [
-        Charge(charge.plan_id, charge.mechanism, max(rounds, times))
-        for (charge, rounds), times in made.items()
-    ]
-    return promised_at(total(charges), delta)
+def promise_together(releases: Iterable[RunRelease]) -> Guarantee:
+    """Return what all releases cost a person together, each plan with all its rounds at least.
+
+    It is told at the sum of their deltas: there is always a proof for that, while at a smaller
+    delta the reports that may be cut can use up all of it.
+    """
+    made = Counter((one.charge, one.delta, one.rounds) for one in releases)
+    charges, deltas = [], []
+    for (charge, delta, rounds), times in made.items():
+        charges.append(Charge(charge.plan_id, charge.mechanism, max(rounds, times)))
+        deltas.append(delta * math.ceil(times / rounds))
+    return promised_at(total(charges), min(1.0, math.fsum(deltas)))
 
 
 class Runs:
@@ -105,7 +113,7 @@ class Runs:
 
     def __init__(self, path: AnyPath | None = None) -> None:
         """Open the record of this user, or the one in ``path``; make it where there is none."""
-        self._path = state_folder() / "runs.record" if path is None else Path(path).absolute()
+        self._path = state_folder() / "releases.record" if path is None else Path(path).absolute()
         with _guarded():
             self._create()
         with self._writing() as connection:
@@ -141,9 +149,10 @@ class Runs:
                     hint="nothing was released; run the same command again to see what it adds to",
                 )
             charge = release.charge
-            values = (charge.plan_id, charge.document, release.rounds, release.round)
+            values = (charge.plan_id, charge.document, release.delta, release.rounds)
             row = connection.execute(
-                "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?)", (release.subject, *values)
+                "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?, ?)",
+                (release.subject, *values, release.round),
             )
             connection.executemany(
                 "INSERT INTO data VALUES (?, ?)", [(name, row.lastrowid) for name in set(names)]
@@ -198,7 +207,7 @@ def _guarded(*, adding: bool = False) -> Iterator[None]:
         raise StorageFault(
             f"The record of runs must be whole and within reach. Got: {got}.",
             hint="nothing was released; the record tells which data were released before, and is "
-            "kept in the user's state folder ($XDG_STATE_HOME/chaffinch/runs.record): make it "
+            "kept in the user's state folder ($XDG_STATE_HOME/chaffinch/releases.record): make it "
             "reachable, or restore it as it was after the last run",
             reason=Reason.UNCERTAIN if adding else None,
         ) from None
@@ -208,8 +217,8 @@ def _same_data(connection: sqlite3.Connection, names: Sequence[str]) -> tuple[Ru
     held = ", ".join("?" * len(names))
     rows = connection.execute(_SAME_DATA.format(held), list(names)).fetchall()
     return tuple(
-        RunRelease(subject, charge_from(plan, mechanism, 1), rounds, round_)
-        for subject, plan, mechanism, rounds, round_ in rows
+        RunRelease(subject, charge_from(plan, mechanism, 1), *numbers)
+        for subject, plan, mechanism, *numbers in rows
     )
 
 

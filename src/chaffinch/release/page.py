@@ -16,6 +16,7 @@ from chaffinch.charts.heat import HeatFigure
 from chaffinch.charts.page import html_page
 from chaffinch.charts.parts import MOST_SETS, PartsFigure, parts_chart
 from chaffinch.charts.svg import escape
+from chaffinch.charts.trends import TrendFigure, trend_chart
 from chaffinch.release.statement import Ends, Grid, Line, Pair, Section, Statement
 from chaffinch.rounding import error_text, lower_text, nearest_text, percent_text, upper_text
 from chaffinch.text_tables import shorten_text
@@ -74,6 +75,8 @@ def _section_html(section: Section, level: float) -> Iterator[str]:
         yield _figure(shares, f"{section.name}-shares")
     if section.grid is not None:
         yield _figure(_heat_chart(section, section.grid), section.name)
+    elif section.courses:
+        yield _figure(_course_chart(section, level), section.name)
     else:
         yield _figure(_estimate_chart(section, level), section.name)
     yield _row_table(section, level, _MOST_ROWS)
@@ -113,6 +116,17 @@ def _heat_chart(section: Section, grid: Grid) -> HeatFigure:
         shown,
         scale=Axis(f"estimate, in {section.unit}", 0.0, max(top, 1.0)),
         alternative=f"A table of estimates; the largest is {row}, {column}.",
+    )
+
+
+def _course_chart(section: Section, level: float) -> TrendFigure:
+    first, *_ = section.courses
+    return trend_chart(
+        section.heading,
+        first.rounds,
+        {course.label: (course.estimates, course.intervals) for course in section.courses},
+        level=level,
+        unit=section.unit,
     )
 
 
@@ -188,7 +202,7 @@ def _grid(section: Section, heads: Sequence[str], rows: Iterable[Sequence[str]])
     )
 
 
-def _figure(chart: DotFigure | PartsFigure | HeatFigure, name: str) -> str:
+def _figure(chart: DotFigure | PartsFigure | HeatFigure | TrendFigure, name: str) -> str:
     """Return a chart with its note; ``name`` must differ between those of a page."""
     note = f"<figcaption>{escape(chart.note)}</figcaption>" if chart.note else ""
     return f"<figure>{chart.svg(name=name, styled=False)}{note}</figure>\n"

@@ -72,6 +72,15 @@ class Grid(NamedTuple):
     decimals: int
 
 
+class Course(NamedTuple):
+    """The estimates of one value over several rounds."""
+
+    label: str
+    rounds: tuple[str, ...]
+    estimates: tuple[float, ...]
+    intervals: tuple[Ends, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """Rows that belong together, under one heading."""
@@ -92,6 +101,8 @@ class Section:
     """How much some publishers have in common at least, for a picture of who shares what."""
     grid: Grid | None = None
     """The estimates of the rows as a cross table, where it is small enough to be read."""
+    courses: tuple[Course, ...] = ()
+    """How values went over several rounds, for a picture of that instead of one of the rows."""
 
     def leading(self, most: int) -> tuple[Line, ...]:
         """Return the rows to show: all in their order, or the largest where there are more."""

@@ -1,0 +1,267 @@
+"""Several releases of a repeated survey: estimates by round, and how far they have moved.
+
+The noise of one round is independent of that of another, so the errors of a difference add up in
+squares. Its interval is made of those of both ends, which are exact, in the same way: if each
+end is within h of its estimate, the difference is within √(h₁² + h₂²) of its own, with the same
+probability. That is exact for normal errors. For laws with longer tails, such as those of signed
+decoys, it is a little too wide at levels of 90% and more, because a sum of two is nearer to a
+normal law than each of them. [Zou and Donner 2008, Statistics in Medicine 27, 1693–1702]
+
+Intervals that hold together share out the chance α to miss among m of them (Bonferroni), as in a
+release. Releases have them for their own values, at some chance a; for a smaller one, b, they are
+widened by ln b / ln a. All our noise is log-concave: the logarithm of its tail lies below every
+line through two earlier points of it, here ½ at 0 and a/2 at the end that is known, and that line
+falls to b/2 at so many times the distance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import special
+
+from chaffinch import checks
+from chaffinch.analysis.adjust import was_adjusted
+from chaffinch.analysis.intervals import miss_chance
+from chaffinch.errors import InvalidInput
+from chaffinch.ledger.charge import Charge
+from chaffinch.ledger.runs import RunRelease, promise_together
+from chaffinch.planning.plan import Plan
+from chaffinch.privacy import Guarantee
+from chaffinch.protocols.noise import Floats
+from chaffinch.release.surveys import Answer, Release
+from chaffinch.release.trends import Round, Trend, TrendAnswer, TrendRow
+
+_MOST_ROUNDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """Estimates of one question: rounds in the first axis, values in the last."""
+
+    estimates: Floats
+    errors: Floats
+    each: tuple[Floats, Floats]
+    """Ends of intervals that hold one by one, at the level of the releases."""
+    together: tuple[Floats, Floats]
+    """Ends of those that hold for all values of a round."""
+    level: float
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    """Between which numbers the truth is, as far as the release tells."""
+
+    @property
+    def chance(self) -> float:
+        """Return the chance that one of the intervals by themselves misses."""
+        return miss_chance(self.level)
+
+    @property
+    def shared_chance(self) -> float:
+        """Return the chance that one of the intervals for all values misses."""
+        return self.chance / int(self.estimates.shape[-1])
+
+    def reach(self) -> Floats:
+        """Return how far the truth may be from an estimate, each by itself."""
+        return _reach(self, self.each, self.chance)
+
+    def reach_together(self, intervals: int) -> Floats:
+        """Return the same for so many intervals of each value that must hold together."""
+        return _reach(self, self.together, self.shared_chance) * self.widening(intervals)
+
+    def widening(self, intervals: int) -> float:
+        """Return how much longer a whisker is for so many times fewer misses."""
+        return math.log(self.shared_chance / intervals) / math.log(self.shared_chance)
+
+
+def _reach(measures: Measures, ends: tuple[Floats, Floats], chance: float) -> Floats:
+    # An end that was cut off at what is possible says less than the other one, or than the error.
+    below, above = measures.estimates - ends[0], ends[1] - measures.estimates
+    normal = -float(special.ndtri(0.5 * chance)) * measures.errors
+    return np.asarray(np.maximum(np.maximum(below, above), normal))
+
+
+def differences(first: Floats, last: Floats) -> Floats:
+    """Return how far differences reach, from the reach of both ends; or their standard errors."""
+    return np.asarray(np.hypot(first, last))
+
+
+def compared_rounds(rounds: int) -> list[tuple[int, int]]:
+    """Return which rounds are compared: each with the one before, and the last with the first."""
+    steps = [(place, place + 1) for place in range(rounds - 1)]
+    return steps + [(0, rounds - 1)] * (rounds > 2)
+
+
+def trend(
+    releases: Iterable[Release],
+    *,
+    names: Sequence[str] | None = None,
+    plans: Iterable[Plan] = (),
+) -> Trend:
+    """Return several releases of a repeated survey side by side, with what has changed.
+
+    Counts become shares of the reports, numbers stay means. Compared are neighbouring rounds,
+    and the first with the last. Every change has a standard error and two intervals: one by
+    itself, and one that holds for all changes of the question together. ``names`` are what the
+    rounds are called. With the ``plans`` of all releases, what they promise somebody who took
+    part in all of them is composed exactly; without, the promises are added up.
+    """
+    found = list(releases)
+    checks.whole("number of releases", len(found), least=2, most=_MOST_ROUNDS)
+    called = [f"round {number}" for number in range(1, len(found) + 1)] if names is None else names
+    _check_releases(found, list(called))
+    rounds = tuple(
+        Round(name, one.plan_id, one.batch, one.reports, one.guarantee)
+        for name, one in zip(called, found, strict=True)
+    )
+    common, left_out = _common_questions(found)
+    return Trend(
+        title=found[-1].title,
+        guarantee=_promise_of_all(found, {plan.id: plan for plan in plans}),
+        rounds=rounds,
+        level=found[0].level,
+        version=found[-1].version,
+        answers=tuple(_answer(name, found, rounds) for name in common),
+        left_out=tuple(left_out),
+    )
+
+
+def _check_releases(found: Sequence[Release], names: Sequence[str]) -> None:
+    for one in found:
+        if not isinstance(one, Release):
+            raise InvalidInput("releases", "those of a survey", type(one).__name__)
+        if any(was_adjusted(note) for answer in one.answers for note in answer.notes):
+            raise InvalidInput(
+                "estimates of a trend",
+                "unbiased",
+                "some that were adjusted",
+                hint="analyze again with adjustment='none' (--adjust none)",
+            )
+    if len(set(names)) < len(found) or len(names) != len(found):
+        raise InvalidInput("names of the rounds", "one for each release, all different", names)
+    rules = (
+        ("batches of the releases", "different ones", {one.batch for one in found}, len(found)),
+        ("level of the releases", "the same in all", {one.level for one in found}, 1),
+        ("neighbours", "of one kind", {one.guarantee.neighbours for one in found}, 1),
+    )
+    for thing, rule, values, wanted in rules:
+        if len(values) != wanted:
+            raise InvalidInput(thing, rule, sorted(map(str, values)))
+
+
+def _common_questions(found: Sequence[Release]) -> tuple[list[str], list[str]]:
+    """Return the questions that all releases ask in the same way, and the others."""
+    asked = [{answer.question: _asked(answer) for answer in one.answers} for one in found]
+    everywhere = [
+        name for name, how in asked[0].items() if all(one.get(name) == how for one in asked)
+    ]
+    if not everywhere:
+        raise InvalidInput(
+            "releases",
+            "of the same questions",
+            [sorted(one) for one in asked],
+            hint="a question is the same if its name, values and unit are",
+        )
+    names = dict.fromkeys(name for one in asked for name in one)
+    return everywhere, [name for name in names if name not in everywhere]
+
+
+def _asked(answer: Answer) -> tuple[object, ...]:
+    return answer.labels, None if answer.summary is None else answer.summary.unit
+
+
+def _answer(name: str, found: Sequence[Release], rounds: Sequence[Round]) -> TrendAnswer:
+    answers = [one.answer(name) for one in found]
+    measured = answers[0].summary is not None
+    # Counts of different crowds cannot be compared: their shares can.
+    sizes = [1.0 if measured else float(one.reports) for one in found]
+    bounds = (-math.inf, math.inf) if measured else (0.0, 1.0)
+    measures = _measures(answers, sizes, found[0].level, bounds)
+    labels, names = answers[0].labels, [one.name for one in rounds]
+    return TrendAnswer(
+        question=name,
+        labels=labels,
+        unit=answers[0].summary.unit if answers[0].summary else None,
+        estimates=tuple(_estimate_rows(name, labels, names, measures)),
+        changes=tuple(_change_rows(name, labels, names, measures)),
+    )
+
+
+def _measures(
+    answers: Sequence[Answer], sizes: Sequence[float], level: float, bounds: tuple[float, float]
+) -> Measures:
+    def column(values: Iterable[Floats]) -> Floats:
+        pairs = zip(values, sizes, strict=True)
+        return np.array([value / size for value, size in pairs], dtype=np.float64)
+
+    return Measures(
+        estimates=column(one.estimates for one in answers),
+        errors=column(one.standard_errors for one in answers),
+        each=(column(one.low for one in answers), column(one.high for one in answers)),
+        together=(
+            column(one.low_together for one in answers),
+            column(one.high_together for one in answers),
+        ),
+        level=level,
+        bounds=bounds,
+    )
+
+
+def _estimate_rows(
+    question: str, labels: Sequence[str], names: Sequence[str], measures: Measures
+) -> Iterable[TrendRow]:
+    """Yield the estimates; together means: of all values in all rounds."""
+    wider = measures.widening(len(names))
+    centre, (low, high) = measures.estimates, measures.together
+    ends = (
+        low - (wider - 1.0) * np.maximum(centre - low, 0.0),
+        high + (wider - 1.0) * np.maximum(high - centre, 0.0),
+    )
+    together = [np.clip(end, *measures.bounds) for end in ends]
+    columns = (centre, measures.errors, *measures.each, *together)
+    for value, label in enumerate(labels):
+        for place, name in enumerate(names):
+            numbers = (float(column[place, value]) for column in columns)
+            yield TrendRow(question, label, name, "", *numbers)
+
+
+def _change_rows(
+    question: str, labels: Sequence[str], names: Sequence[str], measures: Measures
+) -> Iterable[TrendRow]:
+    """Yield the changes; together means: of all values between all rounds that are compared."""
+    pairs = compared_rounds(len(names))
+    reach, shared = measures.reach(), measures.reach_together(len(pairs))
+    low, high = measures.bounds
+    most = (low - high, high - low)
+    for value, label in enumerate(labels):
+        for first, last in pairs:
+            moved = float(measures.estimates[last, value] - measures.estimates[first, value])
+            error, each, together = (
+                float(differences(one[first, value], one[last, value]))
+                for one in (measures.errors, reach, shared)
+            )
+            ends = np.clip([moved - each, moved + each, moved - together, moved + together], *most)
+            yield TrendRow(question, label, names[first], names[last], moved, error, *ends.tolist())
+
+
+def _promise_of_all(found: Sequence[Release], plans: dict[str, Plan]) -> Guarantee:
+    """Return what somebody has who took part in every round."""
+    first, promises = found[0], [one.guarantee for one in found]
+    if len({one.plan_id for one in found}) == 1 and len(found) <= first.rounds:
+        return first.guarantee
+    largest = max(promise.epsilon for promise in promises)
+    if all(one.plan_id in plans for one in found):
+        used = [plans[one.plan_id] for one in found]
+        total = promise_together(
+            RunRelease("", Charge.of(plan), plan.guarantee.delta, plan.rounds, 1) for plan in used
+        )
+        return replace(total, epsilon=max(total.epsilon, largest))
+    return replace(
+        first.guarantee,
+        epsilon=math.fsum(promise.epsilon for promise in promises),
+        delta=min(1.0, math.fsum(promise.delta for promise in promises)),
+        local_epsilon=math.fsum(promise.local_epsilon for promise in promises),
+        crowd=" and ".join(dict.fromkeys(promise.crowd for promise in promises)),
+        method="upper-bound",
+    )

@@ -1,0 +1,92 @@
+"""Several releases of a repeated survey: what has changed, and how surely."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from chaffinch.cli import paths
+from chaffinch.cli.collection import PLAN
+from chaffinch.cli.output import Output
+from chaffinch.cli.releasing import release_files
+from chaffinch.errors import ChaffinchError, InvalidInput
+from chaffinch.outputs.handing_out import hand_out_files
+
+if TYPE_CHECKING:
+    from chaffinch.planning.plan import Plan
+
+
+def trend(
+    releases: list[Path],
+    /,
+    *,
+    name: Annotated[list[str] | None, Parameter(negative=())] = None,
+    plan: Annotated[list[Path] | None, Parameter(negative=())] = None,
+    out: Annotated[list[Path] | None, Parameter(name=["--out", "-o"], negative=())] = None,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Put the releases of a repeated survey side by side, with what has changed.
+
+    Compared are neighbouring rounds, and the first with the last. This follows from what is
+    public already, and costs no privacy.
+
+    Parameters
+    ----------
+    releases
+        Release files (.json) of the same questions, the first round first.
+    name
+        What a round is called, once for each release; without it the name of its file or folder.
+    plan
+        The plan files, to compose exactly what all rounds promise; those beside the releases are
+        found by themselves.
+    out
+        A file for the trend: .html, .json, .csv or .parquet; may be given several times.
+    """
+    import chaffinch
+
+    inputs: list[str | Path] = [*releases, *(plan or [])]
+    targets = release_files(out or [], inputs)
+    found = [
+        chaffinch.load_release(paths.require_file(paths.require_name(one))) for one in releases
+    ]
+    plans = [paths.open_plan(one, output) for one in plan or []] or _plans_beside(releases)
+    if name is not None and len(name) != len(releases):
+        raise InvalidInput("names", "one for each release", len(name), hint="add --name for each")
+    with output.thinking("composing all rounds"):
+        made = chaffinch.trend(found, names=name or _names_of(releases), plans=plans)
+    hand_out_files(
+        dict.fromkeys(targets, made.save),
+        check=lambda: release_files(targets, inputs),
+        tell=output.say,
+    )
+    for path in targets:
+        output.say(f"wrote {path}")
+    if output.json:
+        output.document(made.document())
+    else:
+        output.drawing(made.text(width=output.width))
+
+
+def _names_of(releases: Sequence[Path]) -> list[str]:
+    """Return the first kind of names that tells all releases apart: files, folders, numbers."""
+    for names in ([one.stem for one in releases], [one.absolute().parent.name for one in releases]):
+        if max(Counter(names).values()) == 1 and all(map(str.isprintable, names)):
+            return names
+    return [f"round {number}" for number in range(1, len(releases) + 1)]
+
+
+def _plans_beside(releases: Sequence[Path]) -> list[Plan]:
+    """Return the plans that `run` has left beside its releases."""
+    from chaffinch import load_plan
+
+    plans = []
+    for place in dict.fromkeys(one.absolute().parent / PLAN for one in releases):
+        try:
+            plans.append(load_plan(place))
+        except ChaffinchError:
+            continue  # without all plans the promises are added up
+    return plans

@@ -1,0 +1,247 @@
+"""A repeated survey: its releases side by side, what has changed, and what all of it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from chaffinch.privacy import Guarantee
+from chaffinch.release.files import TableColumns
+from chaffinch.release.publication import Publication, guarantee_document
+from chaffinch.release.statement import (
+    Course,
+    Line,
+    Section,
+    Statement,
+    guarantee_terms,
+    promise_sentence,
+    promise_warnings,
+)
+from chaffinch.rounding import decimal_places, percent_text, promise_text
+
+FORMAT = "chaffinch/trend@1"
+_PERCENT = 100.0
+_GUESS = "which of two sets of answers someone gave"
+
+
+class TrendRow(NamedTuple):
+    """One estimate of a round, or one change from a round to another."""
+
+    question: str
+    value: str
+    round: str
+    until: str
+    """The round that is compared with the first one; empty for an estimate."""
+    estimate: float
+    standard_error: float
+    low: float
+    high: float
+    low_together: float
+    """With ``high_together``: intervals that hold for all estimates, or all changes, at once."""
+    high_together: float
+
+
+class Round(NamedTuple):
+    """One release of the survey."""
+
+    name: str
+    plan_id: str
+    batch: str
+    reports: int
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, slots=True)
+class TrendAnswer:
+    """What became of the answers to one question."""
+
+    question: str
+    labels: tuple[str, ...]
+    unit: str | None
+    """That of a number, whose mean is shown; None where shares of the reports are."""
+    estimates: tuple[TrendRow, ...]
+    changes: tuple[TrendRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trend(Publication):
+    """Several releases of a repeated survey; it follows from them and costs no privacy."""
+
+    _columns: ClassVar = TableColumns(TrendRow._fields, texts=4, repeated=("question", "value"))
+    _detail: ClassVar = "questions"
+
+    title: str
+    guarantee: Guarantee
+    """What somebody has who took part in every round."""
+    rounds: tuple[Round, ...]
+    level: float
+    version: str
+    answers: tuple[TrendAnswer, ...]
+    left_out: tuple[str, ...] = ()
+    """Questions that not every release asks in the same way."""
+
+    def table(self) -> list[TrendRow]:
+        """Return all rows; shares are parts of 1."""
+        return [row for answer in self.answers for row in (*answer.estimates, *answer.changes)]
+
+    def document(self) -> dict[str, Any]:
+        """Return the trend as JSON-ready data."""
+        return {
+            "format": FORMAT,
+            "title": self.title,
+            "version": self.version,
+            "guarantee": guarantee_document(self.guarantee),
+            "rounds": [_round_document(one) for one in self.rounds],
+            "level": self.level,
+            "left_out": list(self.left_out),
+            "questions": [_answer_document(answer) for answer in self.answers],
+        }
+
+    def statement(self) -> Statement:
+        """Return what the trend says, in sentences and rows."""
+        return _trend_statement(self)
+
+
+def _round_document(one: Round) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "plan": one.plan_id,
+        "batch": one.batch,
+        "reports": one.reports,
+        "guarantee": guarantee_document(one.guarantee),
+    }
+
+
+def _answer_document(answer: TrendAnswer) -> dict[str, Any]:
+    def plain(row: TrendRow) -> dict[str, Any]:
+        wanted = row._asdict().items()
+        return {name: value for name, value in wanted if name != "question" and value != ""}
+
+    return {
+        "question": answer.question,
+        "unit": answer.unit,
+        "estimates": [plain(row) for row in answer.estimates],
+        "changes": [plain(row) for row in answer.changes],
+    }
+
+
+# ---------------------------------------------------------------------- what a trend says
+
+
+def _trend_statement(trend: Trend) -> Statement:
+    count = len(trend.rounds)
+    unit = f"all answers of one person who took part in all {count} rounds"
+    left_out = ", ".join(trend.left_out)
+    return Statement(
+        title=f"{trend.title or 'A repeated survey'}: {count} rounds",
+        warnings=promise_warnings(trend.guarantee, guess=_GUESS),
+        promise=promise_sentence(
+            trend.guarantee,
+            unit=unit,
+            guess=_GUESS,
+            seen=f"all {count} releases",
+        ),
+        trust=_one_round_sentence(trend),
+        guarantee=str(trend.guarantee),
+        terms=tuple(guarantee_terms(trend.guarantee, unit=unit)),
+        level=trend.level,
+        legend=(
+            "± is one standard error; low and high are the ends of an interval that holds with "
+            f"probability {percent_text(trend.level)} for each row by itself."
+        ),
+        sections=tuple(_sections(trend)),
+        notes=(f"Not the same in all releases, and left out: {left_out}.",) * bool(left_out),
+        reading=_reading_advice(trend),
+        facts=(
+            *((one.name, f"batch {one.batch} of plan {one.plan_id}") for one in trend.rounds),
+            ("Level", percent_text(trend.level)),
+            ("Made with", f"chaffinch {trend.version}"),
+        ),
+    )
+
+
+def _one_round_sentence(trend: Trend) -> str:
+    worst = max(trend.rounds, key=lambda one: one.guarantee.epsilon).guarantee
+    delta = max(one.guarantee.delta for one in trend.rounds)
+    return (
+        "Who took part in a single round is protected by the promise of that round alone: at "
+        f"worst ({promise_text(worst.epsilon, 6)}, {promise_text(delta, 3)}). What each promise "
+        "counts on stands in its release."
+    )
+
+
+def _reading_advice(trend: Trend) -> tuple[str, ...]:
+    level = percent_text(trend.level)
+    return (
+        (
+            "A change is the difference of two estimates. Its error comes from the chance that "
+            "was added on purpose in both rounds, which is independent; it does not cover who "
+            "took part, so other people in another round may answer differently for no reason."
+        ),
+        (
+            f"The {level} interval of a change holds the truth with that probability, if you had "
+            "it in mind before looking. For changes picked out because they are the largest or a "
+            "surprise, use the interval for all together: all changes of the question lie in "
+            f"theirs at once with a probability of at least {level}."
+        ),
+        "A change whose interval holds 0 may be no change at all.",
+        "Shares are parts of the reports of their own round, whose number may differ.",
+    )
+
+
+def _sections(trend: Trend) -> Iterator[Section]:
+    sizes = ", ".join(f"{one.reports:,} in {one.name}" for one in trend.rounds)
+    for number, answer in enumerate(trend.answers, 1):
+        scale = _PERCENT if answer.unit is None else 1.0
+        unit = "percent of the reports" if answer.unit is None else answer.unit
+        points = "percentage points" if answer.unit is None else answer.unit
+        yield Section(
+            name=f"question-{number}",
+            heading=answer.question,
+            caption=_caption(unit, f"reports: {sizes}"),
+            label="value, round",
+            rows=tuple(_lines(answer.estimates, scale)),
+            unit=unit,
+            counted=False,
+            courses=tuple(_courses(answer, scale)),
+        )
+        yield Section(
+            name=f"question-{number}-changes",
+            heading=f"{answer.question}: what has changed",
+            caption=_caption(points, "compared are neighbouring rounds, and the first and last"),
+            label="value, rounds",
+            rows=tuple(_lines(answer.changes, scale)),
+            unit=points,
+            counted=False,
+        )
+
+
+def _caption(unit: str, more: str) -> str:
+    return f"in {unit}; {more}" if unit else more
+
+
+def _lines(rows: Sequence[TrendRow], scale: float) -> Iterator[Line]:
+    errors = [row.standard_error * scale for row in rows if row.standard_error > 0]
+    digits = decimal_places(min(errors, default=0.0))
+    for row in rows:
+        label = f"{row.value}, {row.round}" + f" → {row.until}" * bool(row.until)
+        yield Line(
+            label,
+            row.estimate * scale,
+            row.standard_error * scale,
+            (row.low * scale, row.high * scale),
+            (row.low_together * scale, row.high_together * scale),
+            digits,
+        )
+
+
+def _courses(answer: TrendAnswer, scale: float) -> Iterator[Course]:
+    for label in answer.labels:
+        rows = [row for row in answer.estimates if row.value == label]
+        yield Course(
+            label,
+            tuple(row.round for row in rows),
+            tuple(row.estimate * scale for row in rows),
+            tuple((row.low_together * scale, row.high_together * scale) for row in rows),
+        )

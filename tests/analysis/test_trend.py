@@ -1,0 +1,272 @@
+"""Changes between rounds: unbiased, with correct errors, and covered as often as is said."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy import stats
+
+import chaffinch as cf
+from chaffinch.analysis.intervals import intervals
+from chaffinch.analysis.numbers import Scale, mean_ends
+from chaffinch.analysis.trend import Measures, compared_rounds, differences
+from chaffinch.errors import InvalidInput
+from chaffinch.ledger.charge import Charge, total
+from chaffinch.planning.plan import Part
+from chaffinch.protocols.base import number_question
+from chaffinch.protocols.noise import Floats, Truth
+from tests.tiers import nightly
+
+ALARM = 1e-6
+RUNS = 5_000
+LEVEL = 0.95
+
+
+def counted(part: Part, rounds: Sequence[Sequence[int]], runs: int) -> tuple[Measures, Floats]:
+    """Return the shares of many collections, rounds first, and the true ones."""
+    columns: list[list[Floats]] = [[], [], [], [], [], []]
+    draws = np.random.default_rng(1)
+    for held in rounds:
+        people, places = sum(held), np.arange(len(part.labels))
+        truth = Truth(part.question.shape, people, np.array(held))
+        codes = part.protocol.draw_tallies(part.question, truth, runs, draws, places)
+        reading = part.protocol.read(part.question, codes, people)
+        seen, noise = reading.tallies, reading.noise
+        estimates = noise.estimate(seen, people)
+        errors = np.broadcast_to(noise.standard_error(people, estimates), estimates.shape)
+        ends = (
+            *intervals(noise, seen, people, LEVEL),
+            *intervals(noise, seen, people, 1 - (1 - LEVEL) / len(places)),
+        )
+        for column, values in zip(columns, (estimates, errors, *ends), strict=True):
+            column.append(np.asarray(values) / people)
+    found, errors, low, high, low_all, high_all = (np.array(column) for column in columns)
+    measures = Measures(found, errors, (low, high), (low_all, high_all), LEVEL)
+    first = 1 if part.question.shape == "bit" else 0
+    truths = np.array([np.array(held[first:]) / sum(held) for held in rounds])
+    return measures, truths[:, np.newaxis, :]
+
+
+def averaged(part: Part, middles: Sequence[float], runs: int) -> tuple[Measures, Floats]:
+    """Return the means of many collections of numbers, and the true ones."""
+    question, steps = number_question(part.question), part.protocol.thermometer
+    scale = Scale(question.low, question.high, steps.resolution, steps.noise)
+    columns: list[list[Floats]] = [[], [], [], []]
+    draws, truths, people = np.random.default_rng(1), [], 1000
+    for middle in middles:
+        shares, held = np.unique(np.linspace(0, 2 * middle, people), return_counts=True)
+        truth = Truth("number", people, held, shares)
+        truths.append(scale.place(float(shares @ held) / people))
+        codes = part.protocol.draw_tallies(part.question, truth, runs, draws, np.arange(1))
+        tallies = part.protocol.read(part.question, codes, people).tallies.sum(axis=-1)
+        trials = steps.resolution * people
+        estimates = scale.place(scale.noise.estimate(tallies, trials) / trials)
+        spread = math.sqrt(float(scale.noise.standard_error(trials)) ** 2 + people / 4)
+        errors = np.full(runs, (scale.high - scale.low) * spread / trials)
+        ends = mean_ends(scale, tallies, people, LEVEL)
+        for column, values in zip(columns, (estimates, errors, *ends), strict=True):
+            column.append(np.asarray(values)[:, np.newaxis])
+    found, errors, low, high = (np.array(column) for column in columns)
+    return Measures(found, errors, (low, high), (low, high), LEVEL), np.array(truths)[
+        :, np.newaxis, np.newaxis
+    ]
+
+
+def check_changes(measures: Measures, truths: Floats, *, exact: bool) -> None:
+    """Check bias, errors and both kinds of intervals, with false alarms at ``ALARM`` in all."""
+    rounds, runs, values = measures.estimates.shape
+    pairs = compared_rounds(rounds)
+    reach, shared = measures.reach(), measures.reach_together(len(pairs))
+    alarm = ALARM / (4 * values * len(pairs))
+    far = -float(stats.norm.ppf(alarm / 2))
+    missed_any = np.zeros(runs, dtype=bool)
+    for first, last in pairs:
+        moved = measures.estimates[last] - measures.estimates[first]
+        off = moved - (truths[last] - truths[first])
+        error = differences(measures.errors[first], measures.errors[last])
+        assert (np.abs(off.mean(axis=0)) <= far * np.sqrt((error**2).mean(0) / runs)).all()
+        # The variance of a square is 2 and the excess of the law, which is at most 3.
+        ratio, spread = (off**2).mean(axis=0) / (error**2).mean(axis=0), math.sqrt(5 / runs)
+        assert (ratio <= 1 + far * spread).all()
+        assert not exact or (ratio >= 1 - far * spread).all()
+        inside = (np.abs(off) <= differences(reach[first], reach[last])).sum(axis=0)
+        assert (stats.binom.cdf(inside, runs, LEVEL) >= alarm).all(), inside / runs
+        missed_any |= (np.abs(off) > differences(shared[first], shared[last])).any(axis=1)
+        if exact:  # and no much wider interval than that
+            assert (stats.binom.sf(inside, runs, 0.985) >= alarm).all(), inside / runs
+    assert stats.binom.sf(missed_any.sum() - 1, runs, 1 - LEVEL) >= alarm, missed_any.mean()
+
+
+def part_of(question: cf.Bit | cf.Choice | cf.Number, users: int, **wishes: object) -> Part:
+    plan = cf.plan(question, users=users, target=cf.Target(1, 1e-6), **wishes)  # type: ignore[arg-type]
+    return plan.parts[0]
+
+
+BIT = cf.Bit(missing="refuse")
+DRINKS = cf.Choice(["tea", "coffee", "water"], missing="refuse")
+
+
+@pytest.mark.parametrize(
+    ("question", "wishes", "rounds"),
+    [
+        (BIT, {"max_messages": 1}, [(300, 700), (250, 950), (310, 690)]),
+        (DRINKS, {}, [(500, 480, 20), (400, 700, 0), (450, 540, 10)]),
+        nightly(BIT, {}, [(1000, 0), (0, 1000), (500, 500)]),
+        nightly(DRINKS, {"local_epsilon": 4.0}, [(500, 480, 20), (400, 700, 0)]),
+        nightly(DRINKS, {}, [(990, 5, 5), (5, 990, 5), (0, 0, 1000), (400, 400, 200)]),
+    ],
+)
+def test_changes_of_shares(
+    question: cf.Bit | cf.Choice, wishes: dict[str, object], rounds: list[tuple[int, ...]]
+) -> None:
+    part = part_of(question, 1000, **wishes)
+    check_changes(*counted(part, rounds, RUNS), exact=True)
+
+
+@pytest.mark.long
+def test_changes_of_means() -> None:
+    part = part_of(cf.Number(0, 10, missing="refuse"), 1000, max_messages=16)
+    check_changes(*averaged(part, [0.2, 0.25, 0.4], RUNS), exact=False)
+
+
+# ----------------------------------------------------------------------------
+# From releases to a trend.
+
+LABELS = ["tea", "coffee", "water"]
+
+
+@pytest.fixture(scope="module")
+def plan() -> cf.Plan:
+    cups = cf.Number(0, 10, unit="cups", missing="refuse")
+    survey = cf.Survey({"drink": DRINKS, "cups": cups}, "Cafe")
+    return cf.plan(survey, users=300, target=cf.Target(2, 1e-4), max_messages=8)
+
+
+@pytest.fixture(scope="module")
+def releases(plan: cf.Plan) -> list[cf.Release]:
+    made = []
+    for tea in (150, 100, 200):
+        people = 300 + tea // 10
+        drinks = ["tea"] * tea + ["coffee"] * (people - tea)
+        table = {"drink": drinks, "cups": [tea / 50] * people}
+        made.append(cf.analyze(cf.shuffle(cf.encode_many(table, plan)), plan))
+    return made
+
+
+def test_rows_follow_from_the_releases(releases: list[cf.Release]) -> None:
+    trend = cf.trend(releases, names=["May", "June", "July"])
+    drinks, cups = trend.answers
+    assert [row.round for row in drinks.estimates] == ["May", "June", "July"] * 3
+    for row, release in zip(drinks.estimates, releases, strict=False):
+        answer = release.answer("drink")
+        assert row.estimate == answer.estimates[0] / release.reports
+        assert (row.low, row.high) == (
+            answer.low[0] / release.reports,
+            answer.high[0] / release.reports,
+        )
+        assert row.low_together <= answer.low_together[0] / release.reports
+        assert row.high_together >= answer.high_together[0] / release.reports
+        assert 0 <= row.low_together <= row.high_together <= 1
+    pairs = [("May", "June"), ("June", "July"), ("May", "July")]
+    assert [(row.round, row.until) for row in drinks.changes] == pairs * 3
+    shares = {(row.value, row.round): row for row in drinks.estimates}
+    for row in drinks.changes:
+        first, last = shares[row.value, row.round], shares[row.value, row.until]
+        assert row.estimate == pytest.approx(last.estimate - first.estimate)
+        both = math.hypot(first.standard_error, last.standard_error)
+        assert row.standard_error == pytest.approx(both)
+        assert row.low_together < row.low < row.estimate < row.high < row.high_together
+    (mean, *_) = cups.estimates
+    assert (mean.value, mean.estimate) == ("mean", releases[0].answer("cups").estimates[0])
+    assert (cups.unit, drinks.unit) == ("cups", None)
+
+
+def test_two_rounds_are_compared_once() -> None:
+    assert compared_rounds(2) == [(0, 1)]
+    assert compared_rounds(4) == [(0, 1), (1, 2), (2, 3), (0, 3)]
+
+
+def test_fewer_misses_are_further_away() -> None:
+    ones = np.ones((2, 1))
+    measures = Measures(0 * ones, ones, (-2 * ones, 2 * ones), (-2 * ones, 2 * ones), LEVEL)
+    assert measures.widening(1) == 1
+    # P(|X| > x) = exp(-x) is the longest tail that a log-concave law has.
+    assert measures.widening(10) == pytest.approx(math.log(0.005) / math.log(0.05))
+    assert (measures.reach() == 2).all()
+    cut = replace(measures, each=(0 * ones, 0.5 * ones))
+    assert cut.reach() == pytest.approx(1.959964 * ones)
+
+
+def test_what_all_rounds_promise(plan: cf.Plan, releases: list[cf.Release]) -> None:
+    added = cf.trend(releases).guarantee
+    assert (added.epsilon, added.delta) == pytest.approx((6, 3e-4))
+    composed = cf.trend(releases, plans=[plan]).guarantee
+    assert composed.delta == pytest.approx(3e-4)
+    assert composed.epsilon == total([Charge.of(plan)] * 3).epsilon(composed.delta).upper < 6
+    of_three = [replace(one, rounds=3) for one in releases]
+    assert cf.trend(of_three, plans=[plan]).guarantee == plan.guarantee
+    of_two = [replace(one, rounds=2) for one in releases]
+    assert cf.trend(of_two).guarantee.epsilon == 6
+    said = str(cf.trend(releases, plans=[plan]))
+    assert "one person who took part in all 3 rounds" in " ".join(said.split())
+    assert "that round alone: at worst (2, 0.0001)" in " ".join(said.split())
+
+
+def test_files(releases: list[cf.Release], tmp_path: Path) -> None:
+    trend = cf.trend(releases, names=["May", "June", "July <b>"])
+    for suffix in ("json", "csv", "parquet", "html"):
+        trend.save(tmp_path / f"trend.{suffix}")
+    document = json.loads((tmp_path / "trend.json").read_text())
+    assert document == trend.document()
+    assert document["format"] == "chaffinch/trend@1"
+    assert [one["reports"] for one in document["rounds"]] == [315, 310, 320]
+    rows = pq.read_table(tmp_path / "trend.parquet").to_pylist()
+    assert [tuple(row.values()) for row in rows] == [tuple(row) for row in trend.table()]
+    assert len((tmp_path / "trend.csv").read_text().splitlines()) == 1 + len(trend.table())
+    page = (tmp_path / "trend.html").read_text()
+    assert page.count("<svg") == 4
+    assert "July <b>" not in page
+
+
+def test_only_what_is_asked_alike_is_compared(releases: list[cf.Release]) -> None:
+    first, second, _ = releases
+    fewer = replace(second, answers=second.answers[:1])
+    trend = cf.trend([first, fewer])
+    assert [answer.question for answer in trend.answers] == ["drink"]
+    assert trend.left_out == ("cups",)
+    assert "left out: cups" in str(trend)
+    other = replace(first, answers=second.answers[1:])
+    with pytest.raises(InvalidInput, match="same questions"):
+        cf.trend([fewer, other])
+    relabelled = replace(second.answers[0], labels=("tea", "coffee", "wine"))
+    with pytest.raises(InvalidInput, match="same questions"):
+        cf.trend([fewer, replace(first, answers=(relabelled,))])
+
+
+def test_what_is_no_trend_is_refused(plan: cf.Plan, releases: list[cf.Release]) -> None:
+    first, second, _ = releases
+    for wrong, said in (
+        ([first], "number of releases"),
+        ([first, first], "batches"),
+        ([first, replace(second, level=0.9)], "level"),
+        ([first, "second"], "those of a survey"),
+        ([first, replace(second, guarantee=replace(plan.guarantee, neighbours="x"))], "neighbours"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            cf.trend(wrong)  # type: ignore[arg-type]
+    for names in (["May"], ["May", "May"], ["May", "June", "July"]):
+        with pytest.raises(InvalidInput, match="names of the rounds"):
+            cf.trend([first, second], names=names)
+    table = {"drink": ["tea"] * 300, "cups": [1] * 300}
+    for adjustment in ("non-negative", "total"):
+        batch = cf.shuffle(cf.encode_many(table, plan))
+        adjusted = cf.analyze(batch, plan, adjustment=adjustment)
+        with pytest.raises(InvalidInput, match="unbiased"):
+            cf.trend([first, adjusted])
