@@ -9,13 +9,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.protocols import Decoys, Encoded, Flips, Signed
-from chaffinch.protocols.base import Protocol
+from chaffinch.protocols.base import Protocol, round_by_chance, round_heights, settle_levels
 from chaffinch.protocols.noise import MessageNoise, Noise, SignedNoise
 from chaffinch.protocols.signed import Digit
-from chaffinch.questions import Bit, Choice, Flags, Number, Question
+from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.simulate import SeededWords
+from tests.sampling.sources import ListedWords
 
 QUARTER, EIGHTH = Fraction(1, 4), Fraction(1, 8)
 CHOICE, NUMBER = Choice(["a", "b"], missing="refuse"), Number(0, 1)
@@ -126,6 +128,7 @@ def test_signed_decoys_carry_counts_and_sums() -> None:
     for question in (Bit(), CHOICE, Flags(["x", "y"])):
         SIGNED.check(question)
     DIGITS.check(NUMBER)
+    assert (SIGNED.labels(Bit()), DIGITS.labels(NUMBER)) == (("yes",), ("total",))
 
 
 def test_two_reports_have_the_noise_of_two() -> None:
@@ -134,3 +137,48 @@ def test_two_reports_have_the_noise_of_two() -> None:
     for reports in (1, 2, 3):
         sent = len(loud.encode_many(Bit(), np.ones(reports), SeededWords(reports)).codes)
         assert sent == pytest.approx(reports * 202, rel=0.4)
+
+
+HALF = 1 << 63
+
+
+def test_heights_are_rounded_by_a_word_each() -> None:
+    """A word below the share of the next number rounds up; whole heights stay as they are."""
+    heights = np.array([0.0, 1.5, 1.5, 2.25, 3.0])
+    words = ListedWords([0, HALF - 1, HALF, HALF >> 1, 0])
+    assert round_heights(heights, words).tolist() == [0, 2, 1, 2, 3]
+    shares = np.array([0.0, 0.375, 1.0, 1.0 + 1e-12, np.nextafter(0.25, 0.0)])
+    found = round_by_chance(shares, 4, ListedWords([0, 0, 0, 0, (1 << 64) - 4096]))
+    assert found.tolist() == [0, 2, 4, 4, 1]
+
+
+def test_only_a_number_in_a_cross_is_moved_to_its_levels() -> None:
+    cross = Cross({"group": Bit(), "spent": NUMBER}, levels=3)
+    places = np.array([0.5, 4.5])
+    assert settle_levels(cross, places, ListedWords([0, HALF])).tolist() == [1, 4]
+    for question in (CHOICE, Cross({"group": Bit(), "other": Bit()})):
+        assert settle_levels(question, places, ListedWords([])) is places
+
+
+def seen(shape: str, share: str, digit: Digit) -> privacy.SignedDecoys:
+    """Return the view of one digit if so large a share of the users is honest."""
+    return privacy.SignedDecoys(
+        question=shape,
+        plus_ratio=digit.ratio,
+        minus_ratio=digit.ratio,
+        flood=digit.flood,
+        steps=digit.steps,
+        share=Fraction(share),
+    )
+
+
+def test_what_the_accountant_is_told_of_signed_decoys() -> None:
+    """The share of honest users, a mechanism for each flag, and one for each digit."""
+    one, first, second = SIGNED.digits[0], *DIGITS.digits
+    assert SIGNED.mechanism(Bit(), 50) == seen("bit", "1/2", one)
+    assert SIGNED.mechanism(CHOICE, 50) == seen("choice", "1/2", one)
+    assert SIGNED.mechanism(Bit(), 101) == SIGNED.mechanism(Bit(), 100) == seen("bit", "1", one)
+    flags = SIGNED.mechanism(Flags(["x", "y", "z"]), 50)
+    assert flags == privacy.compose(seen("bit", "1/2", one), times=3)
+    both = [seen("number", "1/2", first), seen("number", "1/2", second)]
+    assert DIGITS.mechanism(NUMBER, 50) == privacy.compose(both)

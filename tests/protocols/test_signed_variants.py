@@ -159,7 +159,7 @@ def test_rounding_is_two_units_for_every_entry_of_a_table() -> None:
     table = Signed(QUARTER, (QUARTER,), 2, 4)._table(1)  # noqa: SLF001 - of no answer
     bursts, mean = len(table.bursts.weights) - 1, (2 * math.log(4 / 3) + 1 / 4) / 2
     kinds = 4 + 4 + 1
-    assert table.rounding == pytest.approx(2 * (bursts + kinds * mean) / 2**128, rel=1e-9)
+    assert table.rounding * 2.0**128 == pytest.approx(2 * (bursts + kinds * mean), rel=1e-9)
 
 
 def test_noise_of_many_values_and_few_people_gets_so_much_room_and_no_more() -> None:
@@ -167,3 +167,9 @@ def test_noise_of_many_values_and_few_people_gets_so_much_room_and_no_more() -> 
     protocol = signed_variant(0.83).make(Setting(question, 10, 1.0, 1e-8, DELTA), MU)
     assert isinstance(protocol, Signed)
     assert (protocol.room, protocol.overflow(question)) == (400, 1.0)
+
+
+def test_the_rounding_of_tables_is_charged_beside_what_does_not_fit() -> None:
+    protocol = Signed(QUARTER, (QUARTER,), 2, 300)
+    assert protocol._bursts(Bit()).tail(301) < 1e-60  # noqa: SLF001 - the law of what must fit
+    assert protocol.overflow(Bit()) >= protocol._table(1).rounding > 1e-38  # noqa: SLF001 - of no answer
