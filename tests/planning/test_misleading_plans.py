@@ -114,7 +114,8 @@ def test_a_first_line_that_is_an_answer_is_no_name(header: str, tmp_path: Path) 
 
 
 def test_a_survey_answer_names_every_question() -> None:
-    survey = replace(PLAN, parts=(PART, replace(PART, name="r")), delta=0.5, epsilon=3.0)
+    other = replace(PART, name="r", question=cf.Bit(missing="no"))
+    survey = replace(PLAN, parts=(PART, other), delta=0.5, epsilon=3.0)
     assert len(cf.encode({"q": "yes", "r": None}, survey).codes) == 2
     for wrong in ({"q": "yes"}, {"q": "yes", "r": "no", "s": "no"}, {"q": "yes", "R": "no"}):
         with pytest.raises(InvalidInput, match="'q', 'r'"):

@@ -41,7 +41,7 @@ def test_given_answers_are_counted() -> None:
     times = from_column(cf.Number(0, 10), [5, 10, 5]).truths[0]
     assert times.shares is not None
     assert (times.shares.tolist(), times.counts.tolist()) == ([0.5, 1.0], [2, 1])
-    flags = from_column(cf.Flags(["a", "b"]), ["a;b", "b", ""]).truths[0]
+    flags = from_column(cf.Flags(["a", "b"], missing="none"), ["a;b", "b", ""]).truths[0]
     assert flags.counts.tolist() == [1, 2]
     table = {"q0": ["yes", "no"], "q1": ["v1", "v4"]}
     plan = planned(2, SMALL["bit flips"], SMALL["choice flips"])
