@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import random
@@ -14,6 +15,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.ledger.charge import Charge, total
+from chaffinch.outputs.waiting import Waiting
 from chaffinch.storage.files import state_folder
 from tests.cli.conftest import USERS, Done
 
@@ -137,6 +139,27 @@ def test_nothing_of_the_data_is_beside_the_release(
         *("format", "plan", "title", "version", "guarantee", "rounds", "reports", "batch"),
         *("level", "one_party", "questions"),
     }
+
+
+def test_what_waits_beside_a_release_is_keyed(
+    cli: Callable[..., Done],
+    folder: Path,
+    words: tuple[object, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The note of a stopped run tells apart requests, and nobody without the key can try tables."""
+    notes = []
+
+    def stop(one: Waiting) -> None:
+        notes.append(one.request)
+        raise OSError(errno.EIO, "")
+
+    for state in ("one", "two"):
+        monkeypatch.setenv("XDG_STATE_HOME", str(folder / state))
+        with monkeypatch.context() as patch:
+            patch.setattr(Waiting, "put_in_place", stop)
+            assert cli(*words, folder / f"out-{state}").code == 5
+    assert len(set(notes)) == 2
 
 
 def test_a_pipe_is_known_by_its_rows(
