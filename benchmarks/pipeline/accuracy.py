@@ -19,11 +19,12 @@ from benchmarks.harness import tell
 from benchmarks.pipeline.variants import calibrated
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
+from chaffinch.planning.baselines import central_noises
 from chaffinch.planning.candidates import Candidate
 from chaffinch.privacy import published
 from chaffinch.protocols import Encoded
 from chaffinch.protocols.noise import Noise
-from chaffinch.protocols.tuning import flip_for_local, gaussian_mu
+from chaffinch.protocols.tuning import flip_for_local
 from chaffinch.questions import Bit, Choice, Number, Question
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -86,8 +87,7 @@ def _bits(users: int) -> Finding:
     chance = flip_for_local(EPSILON)
     others = {
         "local randomized response": _error(Noise.flips(chance), users),
-        "central discrete Laplace": _laplace(1),
-        "central Gaussian, exact": 1.0 / gaussian_mu(EPSILON, DELTA),
+        **_central(Bit()),
     }
     return _finding("One bit", users, lines, others, best)
 
@@ -114,8 +114,7 @@ def _choices(users: int) -> Finding:
     others = {
         "local, symmetric one-hot": _error(Noise.flips(flip_for_local(EPSILON / 2)), users),
         "local, k-ary": _error(Noise(1, 1 - chance + chance / VALUES, chance / VALUES), users),
-        "central discrete Laplace": _laplace(2),
-        "central Gaussian, exact": math.sqrt(2.0) / gaussian_mu(EPSILON, DELTA),
+        **_central(question),
     }
     best = min(one.error for one in (flips, decoyed, both))
     found = _finding(f"One of {VALUES} values", users, lines, others, best)
@@ -147,8 +146,7 @@ def _numbers(users: int) -> Finding:
         "local randomized response, one bit": math.hypot(
             _error(Noise.flips(flip_for_local(EPSILON)), users), math.sqrt(users) / 2
         ),
-        "central discrete Laplace": _laplace(RESOLUTIONS[-1]) / RESOLUTIONS[-1],
-        "central Gaussian, exact": 1.0 / gaussian_mu(EPSILON, DELTA),
+        **_central(Number(0, 1)),
     }
     found = _finding("The sum of numbers from 0 to 1", users, lines, others, best)
     found.notes.append(
@@ -293,10 +291,10 @@ def _rounding(users: int, bits: int) -> float:
     return math.sqrt(users) / (2.0 * bits)
 
 
-def _laplace(sensitivity: int) -> float:
-    """Return the standard deviation of the two-sided geometric law: √(2a)/(1 − a)."""
-    a = math.exp(-EPSILON / sensitivity)
-    return math.sqrt(2.0 * a) / (1.0 - a)
+def _central(question: Question) -> dict[str, float]:
+    """Return the standard errors of a trusted centre with the same promise."""
+    noises = central_noises(question, EPSILON, DELTA)
+    return {f"central {one.name}": one.standard_error for one in noises}
 
 
 def _cell(line: Line) -> float:

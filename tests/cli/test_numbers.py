@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -106,6 +107,13 @@ def test_compare_labels_proofs_and_claims(cli: Callable[..., Done]) -> None:
     assert claimed["value"] == asked
     assert claimed["ratio"] == pytest.approx(asked / exact["value"])
     assert {one["kind"] for one in lines} == {"exact", "published"}
+    centre = next(one for one in lines if one["protocol"] == "trusted centre, bit")
+    assert (centre["source"], centre["people_with_centre"]) == ("discrete Laplace", 400)
+    share = math.ceil(400 * centre["error"] / exact["error"])
+    assert exact["people_with_centre"] == share
+    number = next(one for one in lines if one["protocol"] == "number in 8 bits")
+    noises = [one["error"] for one in lines if one["protocol"] == "trusted centre, number"]
+    assert number["people_with_centre"] == math.ceil(400 * min(noises) / number["error"])
 
 
 def test_compare_as_a_table(cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,16 @@ from itertools import product
 import pytest
 
 import chaffinch as cf
-from chaffinch.planning.baselines import central_error, local_choice
+from chaffinch.planning.baselines import (
+    central_error,
+    central_noises,
+    gaussian_loss,
+    laplace_loss,
+    local_choice,
+    people_with_centre,
+)
+from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds
+from chaffinch.protocols.tuning import gaussian_delta
 
 
 def mean_variance(kept: Fraction, law: dict[tuple[int, int], Fraction], values: int) -> float:
@@ -61,10 +70,83 @@ def test_a_centre_takes_the_noise_that_is_smaller() -> None:
         cf.Choice(["a", "b"], missing="count"), 1.0, 1e-6
     )
     assert central_error(many, 1.0, 1e-6) < 0.5 * 60 * math.sqrt(2)
-    assert central_error(cf.Number(0, 9), 0.5, 1e-6) == pytest.approx(2 * math.sqrt(2))
+    # In steps of a 32nd of the range.
+    assert central_error(cf.Number(0, 9), 0.5, 1e-6) == pytest.approx(2 * math.sqrt(2), rel=1e-4)
+
+
+def enumerated_delta(weights: dict[int, Fraction], counts: int, steps: int) -> Fraction:
+    """Return delta at e^ε = 3/2 of independent noise on so many counts that all move."""
+    total, power, found = sum(weights.values()), Fraction(3, 2), Fraction(0)
+    for outcome in product(weights, repeat=counts):
+        here = math.prod((weights[k] for k in outcome), start=Fraction(1))
+        there = math.prod((weights.get(k - steps, Fraction(0)) for k in outcome), start=Fraction(1))
+        found += max(here - power * there, Fraction(0))
+    return found / total**counts
+
+
+def proven_delta(loss: GridLoss, counts: int) -> float:
+    return Rounds(((loss, counts),)).upper_delta(math.log(1.5))
+
+
+@pytest.mark.parametrize(("counts", "steps"), [(1, 1), (1, 3), (2, 1), (3, 1)])
+@pytest.mark.parametrize("ratio", [Fraction(1, 3), Fraction(1, 2)])
+def test_delta_of_a_centre_by_enumeration(ratio: Fraction, counts: int, steps: int) -> None:
+    """All outcomes in fractions, of masses ratio^|k| and ratio^(k²); the tails are below 1e-13."""
+    far = 28 if counts < 3 else 16
+    laplace = {k: ratio ** abs(k) for k in range(-far, far + 1)}
+    exact = float(enumerated_delta(laplace, counts, steps))
+    # The move of the last places out of the window shows only there.
+    lost = 4 * counts * steps * float(ratio**far)
+    found = proven_delta(laplace_loss(float(ratio), steps), counts)
+    assert exact - lost <= found <= (exact + lost) * (1 + 1e-9)
+    gaussian = {k: ratio ** (k * k) for k in range(-far // 2, far // 2 + 1)}
+    exact = float(enumerated_delta(gaussian, counts, steps))
+    sigma = math.sqrt(-0.5 / math.log(ratio))
+    found = proven_delta(gaussian_loss(sigma, steps, 1e-30), counts)
+    assert exact * (1 - 1e-12) <= found <= exact * (1 + 1e-9)
+    # The formula of continuous noise is another number.
+    continuous = gaussian_delta(math.log(1.5), math.sqrt(counts) * steps / sigma)
+    assert abs(found / continuous - 1) > 1e-4
+
+
+def test_little_gaussian_noise_on_whole_numbers_is_not_the_continuous_one() -> None:
+    """There the formula promises too much: a quarter of the delta that is true."""
+    true = Rounds(((gaussian_loss(0.45, 1, 1e-30), 1),)).upper_delta(12.0)
+    assert gaussian_delta(12.0, 1 / 0.45) < 0.25 * true
+
+
+@pytest.mark.parametrize(
+    "question",
+    [cf.Bit(), cf.Choice(["a", "b"]), cf.Flags([str(i) for i in range(40)]), cf.Number(0, 9)],
+)
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-8), (1.0, 1e-6), (4.0, 1e-3)])
+def test_a_centre_keeps_the_promise_and_little_less_noise_does_not(
+    question: cf.Question, epsilon: float, delta: float
+) -> None:
+    noises = central_noises(question, epsilon, delta)
+    assert [one.name for one in noises] == ["discrete Laplace", "discrete Gaussian"]
+    assert all(0 <= one.delta <= delta for one in noises)
+    counts = {"choice": 2, "flags": 40}.get(question.shape, 1)
+    if question.shape != "number":
+        laplace, gaussian = (one.parameter for one in noises)
+        less = laplace_loss(laplace**1.002), gaussian_loss(gaussian * 0.997, 1, 1e-15)
+        assert all(Rounds(((one, counts),)).upper_delta(epsilon) > delta for one in less)
+
+
+def test_the_same_share_of_fewer_people() -> None:
+    assert people_with_centre(4.0, 1_000, 1.0) == 250
+    assert people_with_centre(1.0, 1_000, 1.5) == 1_000
+    assert people_with_centre(1e9, 1_000, 1.0) == 1
 
 
 def test_an_explanation_names_the_price_of_no_centre() -> None:
     plan = cf.plan(cf.Bit(), users=2_000, target=cf.Target(1.0, 1e-6), max_messages=2)
-    ratio = plan.parts[0].standard_error(2_000) / central_error(cf.Bit(), 1.0, 1e-6)
-    assert f"{ratio:.2f} times what a trusted centre would need" in plan.explain()
+    error = plan.parts[0].standard_error(2_000)
+    central = central_error(cf.Bit(), 1.0, 1e-6)
+    people = math.ceil(2_000 * central / error)
+    said = (
+        f"{error / central:.2f} times what a trusted centre would need for the same promise "
+        f"(discrete Laplace noise of 1.36 people): a centre would be as exact, in shares, with "
+        f"{people:,} people"
+    )
+    assert said in plan.explain()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import groupby
 from pathlib import Path
@@ -38,6 +38,8 @@ class _Line:
     ratio: float | None = None
     """The parameter over the exact one of the same protocol."""
     note: str = ""
+    people_with_centre: int | None = None
+    """How many people a trusted centre would need for an error that is the same share of them."""
 
 
 def compare(
@@ -54,9 +56,10 @@ def compare(
     """Set exact parameters beside published formulas, or bounds of a randomizer side by side.
 
     Exact ones are proven for every crowd of that size. Published ones are claims: some ask
-    for too much, and some do not hold. With --local-epsilon (k-ary randomized response) or
-    --table (any randomizer) it shows what shuffling makes of it: exact, blanket, clones,
-    variation ratio.
+    for too much, and some do not hold. Beside them stands what a trusted centre would add, and
+    how many people it would need for the same error. With --local-epsilon (k-ary randomized
+    response) or --table (any randomizer) it shows what shuffling makes of it: exact, blanket,
+    clones, variation ratio.
 
     Parameters
     ----------
@@ -147,6 +150,8 @@ def _compare_parameters(
         for name, ways in _ways(users, values, Target(epsilon, delta)):
             tell(name)
             lines.extend(ways())
+        tell("trusted centre")
+        lines = _beside_centre(lines, users, values, Target(epsilon, delta))
     if output.json:
         asked = {"users": users, "epsilon": epsilon, "delta": delta, "values": values}
         output.document(asked | {"lines": [asdict(line) for line in lines]})
@@ -158,7 +163,7 @@ def _compare_parameters(
         for _, group in groupby(lines, key=lambda one: one.protocol)
         for place, line in enumerate(group)
     ]
-    heads = ["protocol", "source", "label", "parameter", "error", "× exact"]
+    heads = ["protocol", "source", "label", "parameter", "error", "× exact", "centre"]
     narrow = output.width < _NARROW
     if narrow:
         # The source tells the label as well.
@@ -169,10 +174,12 @@ def _compare_parameters(
     output.words(
         "error: standard error of a count, in people (of a sum, in ranges). × exact: the "
         "parameter over the exact one. Exact"
-        + (" (chaffinch, randomized response)" if narrow else "")
+        + (" (chaffinch, randomized response, discrete noise)" if narrow else "")
         + ": proven for every crowd of this size. Published"
         + (" (all others)" if narrow else "")
-        + ": a claim, never a guarantee; 'nothing' where a formula says nothing for this crowd."
+        + ": a claim, never a guarantee; 'nothing' where a formula says nothing for this crowd. "
+        "Centre: how many people a trusted centre would need for the same error as a share of "
+        "them; the rest is the price of trusting nobody, in people."
     )
     for note in dict.fromkeys(f"{one.source}: {one.note}." for one in lines if one.note):
         output.words(f"note: {note}")
@@ -335,6 +342,50 @@ def _local(users: int, target: Any) -> Iterator[_Line]:
     yield _Line("bit, no shuffler", "randomized response", "exact", "flip", flip, error, 1.0)
 
 
+def _beside_centre(lines: list[_Line], users: int, values: int, target: Any) -> list[_Line]:
+    """Return the lines with how many people a centre would need, and what it would add."""
+    from chaffinch import Bit, Choice, Number
+    from chaffinch.planning.baselines import central_noises, people_with_centre
+    from chaffinch.questions import Question
+
+    questions: dict[str, Question] = {
+        "bit": Bit(),
+        "choice": Choice(range(values), missing="refuse"),
+        "number": Number(0, 1),
+    }
+    noises = {
+        name: central_noises(question, target.epsilon, target.delta)
+        for name, question in questions.items()
+    }
+
+    def beside(line: _Line, kind: str) -> _Line:
+        if not line.error:
+            return line
+        least = min(one.standard_error for one in noises[kind])
+        return replace(line, people_with_centre=people_with_centre(line.error, users, least))
+
+    parameters = {"discrete Laplace": "ratio", "discrete Gaussian": "sigma"}
+    centres = [
+        _Line(
+            f"trusted centre, {kind}",
+            one.name,
+            "exact",
+            parameters[one.name],
+            one.parameter,
+            one.standard_error,
+        )
+        for kind, both in noises.items()
+        for one in both
+    ]
+    return [beside(line, _kind_of(line.protocol)) for line in [*lines, *centres]]
+
+
+def _kind_of(protocol: str) -> str:
+    """Return what a protocol asks for, which its name tells."""
+    found = [kind for kind in ("number", "bit", "choice") if kind in protocol.replace("bits", "")]
+    return found[0] if found else "choice"
+
+
 def _group(
     protocol: str,
     parameter: str,
@@ -424,4 +475,5 @@ def _cells_of(line: _Line, *, first: bool) -> list[str]:
         value,
         "" if line.error is None else f"{line.error:,.4g}",
         "" if line.ratio is None else f"{line.ratio:.2f}",
+        "" if line.people_with_centre is None else f"{line.people_with_centre:,}",
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from chaffinch.planning.baselines import central_error
+from chaffinch.planning.baselines import central_noises, people_with_centre
 from chaffinch.planning.levels import group_error
 from chaffinch.privacy.guarantee import promised
 from chaffinch.questions import Cross
@@ -184,12 +184,19 @@ def _crossing(plan: Plan, part: Part) -> str:
 
 
 def _centre(plan: Plan, part: Part) -> str:
-    """Return how much larger the error is than that of a trusted centre with the same promise."""
+    """Return what a trusted centre would need for the same promise, in error and in people."""
     if len(plan.parts) * plan.rounds > 1 or plan.crowd == 1:
         return ""
-    central = central_error(part.question, plan.epsilon, plan.delta)
-    ratio = part.standard_error(plan.reports) / central
-    return f", {ratio:.2f} times what a trusted centre would need for the same promise"
+    error = part.standard_error(plan.reports)
+    noises = central_noises(part.question, plan.epsilon, plan.delta)
+    best = min(noises, key=lambda one: one.standard_error)
+    unit = "ranges" if part.question.shape == "number" else "people"
+    people = people_with_centre(error, plan.reports, best.standard_error)
+    return (
+        f", {error / best.standard_error:.2f} times what a trusted centre would need for the same "
+        f"promise ({best.name} noise of {best.standard_error:.3g} {unit}): a centre would be as "
+        f"exact, in shares, with {people:,} people"
+    )
 
 
 def _influence(plan: Plan, part: Part) -> str:

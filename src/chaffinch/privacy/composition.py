@@ -259,7 +259,7 @@ class Composition(Mechanism):
         cut = cutting_cost(self._distance, epsilon)
         if cut >= 1:
             return 1.0
-        reached = up(_delta_of(self._quick, epsilon) + cut)
+        reached = up(self._quick.upper_delta(epsilon) + cut)
         if reached <= _MOSTLY * self._quick.infinite:
             reached = min(reached, self.summed_delta(epsilon))
         return min(reached, self._plain_delta(epsilon, self._quick_profiles))
@@ -332,7 +332,7 @@ class Composition(Mechanism):
         return found
 
     def _upper_delta(self, epsilon: float) -> float:
-        worst = _delta_of(self._upper, epsilon)
+        worst = self._upper.upper_delta(epsilon)
         if self._chosen is not None:
             worst = min(worst, up(self._chosen.delta(epsilon)))
         whole = worst + cutting_cost(self._distance, epsilon)
@@ -440,17 +440,6 @@ def _cells(mechanism: Mechanism) -> tuple[Losses, ...]:
         cells = [both]
     cells += [cell.swapped for cell in cells]
     return tuple(Losses.of_grid(cell.on_grid(float(nodes[1]))) for cell in cells)
-
-
-def _delta_of(rounds: Rounds, epsilon: float) -> float:
-    """Return the safe end of delta of composed losses; it may be above 1."""
-    while True:
-        try:
-            value, doubt = rounds.delta(epsilon)
-        except TooFineGrid:
-            rounds = rounds.coarser
-        else:
-            return up((value + doubt) * (1 + 1e-12) + rounds.infinite)
 
 
 def _joined(deltas: Iterable[tuple[float, int]]) -> float:

@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.privacy.numerics.precision import Floats
+from chaffinch.privacy.numerics.precision import Floats, up
 from chaffinch.privacy.numerics.roots import bisect_real
 from chaffinch.progress import count_step
 
@@ -360,6 +360,17 @@ class Rounds:
         error = min(float(weight.sum()) * most, math.sqrt(float((weight**2).sum())) * root)
         doubt = error + value * (rounds * 1e-12 + (8 + abs(log_moment)) * 8 * _ROUNDOFF)
         return value, doubt + outside
+
+    def upper_delta(self, epsilon: float) -> float:
+        """Return the safe end of delta, infinite losses included; it may be above 1."""
+        rounds = self
+        while True:
+            try:
+                value, doubt = rounds.delta(epsilon)
+            except TooFineGrid:
+                rounds = rounds.coarser
+            else:
+                return up((value + doubt) * (1 + 1e-12) + rounds.infinite)
 
     def _transformed(self, epsilon: float) -> _Tilted:
         """Return the tilted total's law; the last one again where its tilt still fits."""
