@@ -137,7 +137,7 @@ def test_too_few_rows_are_told_before_planning(
     words = [verb, folder / "survey.toml", "--data", folder / "few.csv"]
     done = cli(*words, *(["-o", folder / "out"] if verb == "run" else []))
     assert done.code == 4
-    assert "Got 1999" in done.err
+    assert "Got 1,999" in done.err
 
 
 def test_how_a_table_is_written_is_said(cli: Callable[..., Done], folder: Path) -> None:

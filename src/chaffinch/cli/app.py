@@ -20,6 +20,7 @@ from chaffinch.cli import (
     run,
     shuffle,
     simulate,
+    survey,
     trend,
 )
 from chaffinch.cli.numbers import AS_PEOPLE_WRITE
@@ -27,6 +28,7 @@ from chaffinch.cli.reach.app import app as reach_app
 
 VERBS: dict[str, Callable[..., int | None]] = {
     "demo": demo.demo,
+    "survey": survey.survey,
     "check": check.check,
     "run": run.run,
     "plan": plan.plan,

@@ -1,0 +1,56 @@
+"""A survey file drafted from a table, to be completed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from chaffinch.cli import paths
+from chaffinch.cli.collection import TableOptions
+from chaffinch.cli.output import Output
+from chaffinch.errors import InvalidInput
+
+
+def survey(
+    data: str,
+    *,
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    with_values: Annotated[list[str] | None, Parameter(negative=())] = None,
+    written: TableOptions = TableOptions(),  # noqa: B008 - frozen
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Draft a survey from the columns of a table.
+
+    What each column asks is guessed from its first rows. Nothing of what they hold is written: a
+    survey is public, so lists of values and bounds must be public facts, and are left to fill in.
+
+    Parameters
+    ----------
+    data
+        The table: CSV, TSV, JSONL, Parquet or Arrow; - reads a pipe.
+    out
+        The file for the survey, which must be new; without it the survey is printed.
+    with_values
+        A column whose values, or smallest and largest number, are written. You answer for it
+        that they are public; the file says so.
+    """
+    from chaffinch.planning.survey_draft import draft_survey
+    from chaffinch.storage.files import atomic
+
+    if out is not None:
+        paths.require_writable(out, [data])
+        if out.exists():
+            raise InvalidInput("output", "a new file", out.name, hint="name another file")
+    table = written.open(data, output)
+    with output.counting("reading values", "rows") as tell:
+        draft = draft_survey(table, with_values=with_values or [], progress=tell)
+    if out is not None:
+        with atomic(out, overwrite=False) as file:
+            file.write(draft.text.encode())
+        output.say(f"wrote {out}; complete what follows FILL IN, then: chaffinch check {out}")
+    if output.json:
+        output.document({"survey": draft.text, "columns": draft.kinds})
+    elif out is None:
+        output.drawing(draft.text.rstrip("\n"))

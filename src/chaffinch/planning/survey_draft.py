@@ -1,0 +1,295 @@
+"""A survey drafted from a table: its columns, and a guess of what each of them asks.
+
+A survey is public, and a table is not. So nothing of what cells hold is written: bounds and lists
+of values are left to fill in, because they must be facts that were public before anybody answered.
+Whoever names a column takes the responsibility for writing its values; the draft says so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from chaffinch.date_bins import bin_of
+from chaffinch.errors import ChaffinchError, InvalidAnswer, InvalidInput, InvalidTable
+from chaffinch.parallel import Progress
+from chaffinch.questions import Bit, is_missing, label
+from chaffinch.tables.arrays import plain_array
+from chaffinch.tables.number_formats import NumberFormat, guess_format
+from chaffinch.tables.read import Table
+from chaffinch.tables.settings import Settings
+
+_ROWS_LOOKED_AT = 10_000
+_MOST_VALUES = 1000
+_FEW_VALUES = 100
+_ROWS_OF_IDS = 100
+_ID_NAME = re.compile(r"(.*[ _.-])?(id|ids|uuid|guid|e-?mail|phone)", re.IGNORECASE)
+_HEAD = """\
+# A survey drafted from the columns of a table. What each asks is a guess: look at every line.
+# What follows FILL IN must be a fact that is public before anybody answers, such as the list of
+# all carriers or the hours of a day; taken from the table itself, it would tell about people."""
+
+
+@dataclass(frozen=True)
+class SurveyDraft:
+    """A survey to be completed by hand."""
+
+    text: str
+    kinds: dict[str, str]
+    """What each column was taken for."""
+
+
+def draft_survey(
+    table: Table, *, with_values: Sequence[str] = (), progress: Progress | None = None
+) -> SurveyDraft:
+    """Return a survey for a table, with the values of those columns alone that are named."""
+    if table.named_by_first_line and 2 * sum(map(_is_number, table.columns)) > len(table.columns):
+        raise InvalidTable(
+            "one with names in its first line",
+            "a first line of numbers",
+            hint="add a line with the names of the columns, which stand in the survey",
+        )
+    if with_values and not table.readable_again:
+        raise InvalidInput("table whose values are written", "a file", "a pipe")
+    table.batches([*with_values, *table.columns])  # refuses a name that is no column
+    cells = _first_cells(table)
+    kinds = {name: _kind_of(name, held, table.settings) for name, held in cells.items()}
+    facts = {}
+    for name in with_values:
+        form = guess_format(_texts(cells[name]), table.settings, column=name)
+        facts[name] = _FACTS[kinds[name]](_Column(table, name, form, progress))
+    parts = [_HEAD, _written_facts(with_values), _FRAME, _persons(kinds), _settings(table.settings)]
+    questions = [_question(place, name, kinds[name], facts) for place, name in enumerate(cells, 1)]
+    return SurveyDraft("\n\n".join(part for part in (*parts, *questions) if part) + "\n", kinds)
+
+
+# ----------------------------------------------------------------------------
+# What a column holds, as far as its first rows tell.
+
+
+def _first_cells(table: Table) -> dict[str, list[Any]]:
+    """Return the first cells of every column that are not missing."""
+    cells: dict[str, list[Any]] = {name: [] for name in table.columns}
+    rows = 0
+    for batch in table.batches(table.columns, rows=_ROWS_LOOKED_AT):
+        for name, column in zip(table.columns, batch.columns, strict=True):
+            held = plain_array(column).slice(0, _ROWS_LOOKED_AT - rows).to_pylist()
+            cells[name] += [cell for cell in held if not is_missing(cell, table.gaps)]
+        rows += batch.num_rows
+        if rows >= _ROWS_LOOKED_AT:
+            break
+    return cells
+
+
+def _kind_of(name: str, cells: list[Any], settings: Settings) -> str:
+    """Return what a column is taken for: a kind of question, or why it is none."""
+    if not cells:
+        return "empty"
+    if all(map(_is_bit, cells)):
+        return "bit"
+    if all(map(_is_date, cells)):
+        return "dates"
+    if _ID_NAME.fullmatch(name.strip()) or _are_ids(cells):
+        return "id"
+    if _are_numbers(cells, settings, name):
+        return "number"
+    values = len({str(cell) for cell in cells})
+    return "choice" if values <= _FEW_VALUES and values <= max(2, len(cells) // 2) else "text"
+
+
+def _is_bit(cell: object) -> bool:
+    try:
+        Bit().number(cell)
+    except InvalidAnswer:
+        return False
+    return True
+
+
+def _is_date(cell: object) -> bool:
+    # Eight digits are a date, too, but more often a number.
+    written = isinstance(cell, date) or (isinstance(cell, str) and "-" in cell.strip()[1:])
+    return written and bin_of("month", cell) is not None
+
+
+def _are_ids(cells: list[Any]) -> bool:
+    """Return whether cells are all different, and neither measured nor sentences."""
+    different = len({str(cell) for cell in cells}) == len(cells)
+    return different and len(cells) >= _ROWS_OF_IDS and not any(map(_is_measured, cells))
+
+
+def _is_measured(cell: object) -> bool:
+    """Return whether a cell is a number with a fraction, or a text of several words."""
+    return isinstance(cell, (float, Decimal)) or (
+        isinstance(cell, str) and re.search(r"\d[.,]\d|\S\s+\S", cell) is not None
+    )
+
+
+def _are_numbers(cells: list[Any], settings: Settings, name: str) -> bool:
+    try:
+        form = guess_format(_texts(cells), settings, column=name)
+    except InvalidTable:
+        return True  # in two ways, which is told when the table is checked
+    try:
+        read = [form.read(cell) for cell in cells]
+    except InvalidAnswer:
+        return False
+    return all(isinstance(one, (int, float, Decimal)) for one in read)
+
+
+def _texts(cells: list[Any]) -> list[str]:
+    return [cell for cell in cells if isinstance(cell, str)]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+# ----------------------------------------------------------------------------
+# Facts that somebody takes the responsibility for.
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column that is read to its end."""
+
+    table: Table
+    name: str
+    form: NumberFormat
+    progress: Progress | None
+
+    def different_cells(self) -> Iterator[set[Any]]:
+        """Yield the different cells of each part of the column."""
+        rows = 0
+        for batch in self.table.batches([self.name]):
+            held = plain_array(batch.column(0))
+            cells = held.unique().to_pylist()
+            yield {cell for cell in cells if not is_missing(cell, self.table.gaps)}
+            rows += batch.num_rows
+            if self.progress is not None:
+                self.progress(rows, self.table.rows)
+
+    def values(self) -> str:
+        """Return all values, in order."""
+        found: set[str] = set()
+        for cells in self.different_cells():
+            found |= {str(cell).strip() for cell in cells}
+            if len(found) > _MOST_VALUES:
+                raise InvalidTable(
+                    f"of at most {_MOST_VALUES} different values",
+                    "more",
+                    column=self.name,
+                    hint="list the values in a file of their own: values_file",
+                )
+        return f"values = [{', '.join(map(_quoted, sorted(found)))}]"
+
+    def bounds(self) -> str:
+        """Return the smallest and the largest number."""
+        low, high = math.inf, -math.inf
+        for cells in self.different_cells():
+            numbers = [float(str(self.form.read(cell))) for cell in cells]
+            low, high = min([low, *numbers]), max([high, *numbers])
+        return f"low = {low!r}\nhigh = {high!r}"
+
+    def nothing(self) -> str:
+        """Return nothing: the question has no such facts."""
+        return ""
+
+    def no_values(self) -> str:
+        """Refuse to write what tells people apart."""
+        raise InvalidInput(
+            "column whose values are written", "one of answers", f"{self.name!r}, which has none"
+        )
+
+
+_FACTS: dict[str, Callable[[_Column], str]] = {
+    "bit": _Column.nothing,
+    "dates": _Column.nothing,
+    "number": _Column.bounds,
+    "choice": _Column.values,
+    "text": _Column.values,
+    "id": _Column.no_values,
+    "empty": _Column.no_values,
+}
+
+
+# ----------------------------------------------------------------------------
+# What is written.
+
+_FRAME = """\
+# FILL IN: users = 20000     # how many people are sure to answer, each in one row
+epsilon = 1.0                # the promise to each of them; small is private
+# delta = 1e-8"""
+_WARNED = """\
+# The values of {columns} were read from the table, on the word of whoever asked for that
+# (--with-values) that they are public. If they are not, this file tells about people."""
+_VALUES = '# FILL IN: values = ["one", "other"]   # all that can be answered, not what was answered'
+_BOUNDS = "# FILL IN: low = 0\n# FILL IN: high = 100     # what is possible, not what was seen"
+
+
+def _written_facts(columns: Sequence[str]) -> str:
+    return _WARNED.format(columns=", ".join(map(_quoted, columns))) if columns else ""
+
+
+def _persons(kinds: Mapping[str, str]) -> str:
+    """Return a hint for every column that looks like an id."""
+    return "\n".join(
+        f"# person = {_quoted(name)}   # looks like an id: is every row another person?"
+        for name, kind in kinds.items()
+        if kind == "id"
+    )
+
+
+def _settings(settings: Settings) -> str:
+    """Return how the table is written, as far as that is known."""
+    said = {one.name: getattr(settings, one.name) for one in fields(Settings)}
+    if said["separator"] == ",":
+        del said["separator"]
+    lines = [
+        f"{name} = {json.dumps(value)}"
+        for name, value in said.items()
+        if value not in {None, False}
+    ]
+    return "\n".join(["[table]", *lines]) if lines else ""
+
+
+def _question(place: int, column: str, kind: str, facts: Mapping[str, str]) -> str:
+    """Return the lines of a question, or a comment that a column is none."""
+    if kind in {"id", "empty"} or (kind == "text" and column not in facts):
+        words = {"id": "looks like an id", "empty": "is empty", "text": "looks like free text"}
+        return f"# Column {_quoted(column)} {words[kind]}: it is not asked."
+    lines = [f"[questions.{_quoted(_name(place, column))}]"]
+    lines.append(f'kind = "{"choice" if kind in {"dates", "text"} else kind}"')
+    if kind == "dates":
+        lines.append('dates = "month"              # or weekday, quarter, hour')
+    elif kind in {"choice", "text", "number"}:
+        lines.append(facts.get(column, _BOUNDS if kind == "number" else _VALUES))
+    lines.append(
+        '# missing = "count"          # where gaps are to be counted; without it they are refused'
+    )
+    if _name(place, column) != column:
+        lines.append(f"column = {_quoted(column)}")
+    return "\n".join(lines)
+
+
+def _name(place: int, column: str) -> str:
+    """Return the name of a question: that of its column, if it can be shown."""
+    try:
+        label("name of a question", column)
+    except ChaffinchError:
+        return f"column {place}"
+    return column
+
+
+def _quoted(text: str) -> str:
+    """Return a text as TOML writes it, which is as JSON does, but for one letter."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

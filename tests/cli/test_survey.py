@@ -1,0 +1,136 @@
+"""A survey is drafted from a table, without a word of what people answered."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chaffinch.planning.survey_file import survey_from
+from tests.cli.conftest import Done
+
+ROWS = 300
+KINDS = {
+    "user_id": "id",
+    "key": "id",
+    "carrier": "choice",
+    "delay": "number",
+    "price": "number",
+    "late": "bit",
+    "day": "dates",
+    "remark": "text",
+    "empty": "empty",
+    'odd "name"\x7f': "number",
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A table with a column of every kind."""
+    lines = [";".join(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in KINDS)]
+    for row in range(ROWS):
+        cells = (
+            f"u{row % 40}",
+            f"k{row}",
+            ("Xanadu", "Yonder", "")[row % 3],
+            f"{(row - 150) / 8:.3f}" if row % 9 else "",
+            f"1.{row:03},50 €",
+            ("yes", "no")[row % 2],
+            f"2024-{row % 12 + 1:02}-03",
+            f"call {row * 7} back",
+            "",
+            f"{row % 7}",
+        )
+        lines.append(";".join(cells))
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def completed(text: str) -> str:
+    """Return a draft with its facts filled in."""
+    filled = text.replace("# FILL IN: users = 20000", "users = 300").replace("# FILL IN: ", "")
+    return filled.replace("# missing = ", "missing = ")
+
+
+def test_kinds_are_guessed_and_no_value_is_written(cli: Callable[..., Done], table: Path) -> None:
+    done = cli("survey", table, "--json")
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    assert document["columns"] == KINDS
+    text = document["survey"]
+    for private in ("Xanadu", "Yonder", "18.", "u1", "k1", "call", "1.0", "€", "2024", "300"):
+        assert private not in text.replace("epsilon = 1.0", ""), private
+    parsed = tomllib.loads(text)
+    assert "users" not in parsed
+    assert set(parsed["questions"]) == {"carrier", "delay", "price", "late", "day", "column 10"}
+    assert all({"values", "low", "high"}.isdisjoint(one) for one in parsed["questions"].values())
+    assert '# person = "user_id"' in text
+    assert parsed["table"] == {"separator": ";"}
+    found = survey_from(completed(text))
+    assert found.columns == {"column 10": 'odd "name"\x7f'}
+
+
+def test_values_are_written_on_somebody_s_word(cli: Callable[..., Done], table: Path) -> None:
+    words = [
+        word
+        for name in ("carrier", "delay", "price", "late", "day", 'odd "name"\x7f')
+        for word in ("--with-values", name)
+    ]
+    out = table.parent / "survey.toml"
+    done = cli("survey", table, "-o", out, *words)
+    assert (done.code, done.out) == (0, "")
+    assert "chaffinch check" in done.err
+    text = out.read_text(encoding="utf-8")
+    assert 'The values of "carrier", "delay", "price"' in text
+    assert "on the word of whoever asked" in text
+    parsed = tomllib.loads(text)["questions"]
+    assert parsed["carrier"]["values"] == ["Xanadu", "Yonder"]
+    assert (parsed["delay"]["low"], parsed["delay"]["high"]) == (-18.625, 18.625)
+    assert (parsed["price"]["low"], parsed["price"]["high"]) == (1000.5, 1299.5)
+    # Complete, but for the number of people; then every cell answers its question.
+    out.write_text(completed(text), encoding="utf-8")
+    done = cli("check", out, "--data", table)
+    assert done.code == 0, done.err
+
+
+def test_a_draft_replaces_nothing(cli: Callable[..., Done], table: Path) -> None:
+    out = table.parent / "survey.toml"
+    out.write_text("mine")
+    done = cli("survey", table, "-o", out)
+    assert (done.code, out.read_text()) == (2, "mine")
+    assert "must be a new file" in done.err
+
+
+@pytest.mark.parametrize("name", ["user_id", "empty", "nobody", "key"])
+def test_values_of_ids_are_never_written(cli: Callable[..., Done], table: Path, name: str) -> None:
+    done = cli("survey", table, "--with-values", name)
+    assert (done.code, done.out) == (2, "")
+
+
+def test_too_many_values_are_refused(cli: Callable[..., Done], tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "".join(f"word {row % 1500},1\n" for row in range(3000)))
+    done = cli("survey", path, "--with-values", "a")
+    assert done.code == 2
+    assert "at most 1000 different values" in done.err
+    assert "word" not in done.err
+
+
+def test_a_first_line_of_numbers_is_no_header(cli: Callable[..., Done], tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("31,4711.5,x\n30,1.5,y\n")
+    done = cli("survey", path)
+    assert (done.code, done.out) == (2, "")
+    assert "4711" not in done.err
+
+
+def test_a_pipe_is_drafted_without_values(shell: Callable[..., object], table: Path) -> None:
+    done = shell("cat people.csv | chaffinch survey - --format csv", table.parent)
+    assert '[questions."late"]' in done.stdout  # type: ignore[attr-defined]
+    words = "cat people.csv | chaffinch survey - --format csv --with-values carrier"
+    done = shell(words, table.parent)
+    assert done.returncode == 2  # type: ignore[attr-defined]
