@@ -137,7 +137,7 @@ def test_nothing_of_the_data_is_beside_the_release(
     document = json.loads((folder / "one" / "release.json").read_text())
     assert set(document) == {
         *("format", "plan", "title", "version", "guarantee", "rounds", "reports", "batch"),
-        *("level", "one_party", "questions"),
+        *("level", "one_party", "unit", "questions"),
     }
 
 

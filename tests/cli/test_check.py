@@ -120,6 +120,7 @@ def test_a_table_without_faults(cli: Callable[..., Done], folder: Path) -> None:
     assert "2,000 rows, 2,000 needed; every cell answers its question." in done.out
     assert json.loads(cli(*words, "--json").out) == {
         "rows": USERS,
+        "protected": "row",
         "rows_needed": USERS,
         "notes": [],
         "questions": [{"question": "member", "kind": "bit", "columns": ["member"]}],

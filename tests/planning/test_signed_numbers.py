@@ -29,7 +29,7 @@ USERS = 5_000
 
 def tuned(way: int, users: int) -> Candidate:
     """Return one way to send a number, tuned by the accountant."""
-    task = _task(cf.Number(0, 1), users, 1, MOST_MESSAGES, 1.0)
+    task = _task(cf.Number(0, 1), users, 1, MOST_MESSAGES, 1.0, 1)
     variants = Signed.variants(cf.Number(0, 1), MOST_MESSAGES)
     found = for_target(variants[way].name, [variants[way]], PROMISE, task)
     assert found is not None
@@ -114,9 +114,9 @@ def test_less_noise_than_promised_is_not_proven(plan: Plan) -> None:
 def test_what_fewer_honest_users_leave_of_a_number_is_not_claimed() -> None:
     """It moves a two-dimensional law by many steps, which takes minutes."""
     how = Signed(Fraction(1, 2), (Fraction(1),), 1000, 60, 5)
-    task = _task(cf.Number(0, 1), 1000, 1, MOST_MESSAGES, 1.0)
+    task = _task(cf.Number(0, 1), 1000, 1, MOST_MESSAGES, 1.0, 1)
     one = candidate("one", [Part("n", cf.Number(0, 1), how)], 1000, PROMISE, task)
-    assert all(math.isinf(epsilon) for _, epsilon in _epsilons_of_shares(one, 1))
+    assert all(math.isinf(epsilon) for _, epsilon in _epsilons_of_shares(one, task))
 
 
 def test_digits_belong_to_numbers(plan: Plan) -> None:

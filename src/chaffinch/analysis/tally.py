@@ -37,12 +37,12 @@ def _check_noise(part: Part, messages: int, found: Tally, plan: Plan) -> None:
     """
     protocol, question = part.protocol, part.question
     least, most = (
-        protocol.least_messages(question, plan.crowd),
-        protocol.most_messages(question, plan.crowd),
+        protocol.least_messages(question, plan.honest_reports),
+        protocol.most_messages(question, plan.honest_reports),
     )
     if messages < least:
         said, done = f"at least {least:,}", "dropped"
-    elif most is not None and messages > most + plan.slots * (found.reports - plan.crowd):
+    elif most is not None and messages > most + plan.slots * (found.reports - plan.honest_reports):
         # Nobody promised that reports beyond the honest users are not full.
         said, done = f"at most {most:,} and what other reports have room for", "added"
     else:

@@ -30,8 +30,9 @@ def check(
     """
     asked = open_collection(survey, None, output)
     named = asked.columns(where)
+    whose = asked.whose(where)
     table = asked.settle(where.open(data, output, asked.table), named, output)
-    rows = asked.check(table, named, output)
+    rows = asked.check(table, named, whose, output).rows
     places = dict(zip(asked.questions, asked.places(table, named), strict=True))
     if output.json:
         listed = [
@@ -41,6 +42,7 @@ def check(
         output.document(
             {
                 "rows": rows,
+                "protected": whose.unit,
                 "rows_needed": asked.reports,
                 "notes": list(table.notes),
                 "questions": listed,
@@ -54,5 +56,7 @@ def check(
     )
     output.words("")
     output.words(
-        f"{count_of(rows, 'row')}, {asked.reports:,} needed; every cell answers its question."
+        f"{count_of(rows or 0, 'row')}, {asked.reports:,} needed; every cell answers its question."
     )
+    if whose.unit == "row":
+        output.words(f"Note: {whose.hint(table)}.")

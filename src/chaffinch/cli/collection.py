@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,10 +20,12 @@ from chaffinch.cli.output import Output
 from chaffinch.errors import BatchTooSmall, ChaffinchError, InvalidInput
 
 if TYPE_CHECKING:
+    from chaffinch.planning.explanation import Unit
     from chaffinch.planning.plan import Plan
     from chaffinch.planning.survey_file import SurveyFile
     from chaffinch.questions import Question
     from chaffinch.tables.checking import AnswerColumns
+    from chaffinch.tables.people import People
     from chaffinch.tables.read import Table
     from chaffinch.tables.settings import Settings
 
@@ -30,6 +33,12 @@ PLAN = "survey.plan.json"
 _NOTE = ".chaffinch-survey.json"
 """Beside a plan that was made for a survey: which survey, so that the same one has it again."""
 _LONGEST_NOTE = 1 << 10
+_LIKE_PEOPLE = re.compile(
+    r"(user|person|people|customer|client|member|patient|visitor|device|account|subject)"
+    r"([ _-]?(id|no|number|key|name))?|e-?mail|uuid|guid|[a-z]{0,20}[ _-]?id",
+    re.IGNORECASE | re.ASCII,
+)
+"""Names of columns that usually tell people apart."""
 
 
 @Parameter(name="*")
@@ -61,6 +70,10 @@ class TableOptions:
     """What 12% is: the number 12 (number), or 0.12 (share)."""
     date_format: str | None = None
     """How dates are written (%d.%m.%Y), where the year does not come first."""
+    person: str | None = None
+    """The column that tells people apart, where one person may have many rows."""
+    rows_are_people: Annotated[bool, Parameter(negative=(), show_default=False)] = False
+    """Every row is another person."""
 
     def open(self, data: str | None, output: Output, before: Settings | None = None) -> Table:
         """Return the table in a file, or in what is piped in; say how it is read, if guessed.
@@ -94,6 +107,46 @@ class TableOptions:
 
 
 @dataclass(frozen=True)
+class Whose:
+    """Whose rows a table holds: of people whom a column tells apart, or of one person each."""
+
+    person: str | None = None
+    contributions: int = 1
+    rows_are_people: bool = False
+
+    def check(self) -> None:
+        """Refuse what says two things, or too little."""
+        if self.person is not None and self.rows_are_people:
+            raise InvalidInput(
+                "people", "told apart by a column or by rows, not by both", paths.Plainly("both")
+            )
+        if self.person is None and self.contributions > 1:
+            raise InvalidInput(
+                "people",
+                "told apart by a column where each has several rows",
+                paths.Plainly("no such column"),
+                hint="name it: --person COLUMN, or `person` in the survey",
+            )
+
+    @property
+    def unit(self) -> Unit:
+        """Return what is protected."""
+        return "person" if self.person is not None or self.rows_are_people else "row"
+
+    def hint(self, table: Table) -> str:
+        """Return what to say where only rows are protected, with a column that looks like people.
+
+        The names of columns are shown only where they are such a common word.
+        """
+        likely = [name for name in table.columns if _LIKE_PEOPLE.fullmatch(name)]
+        column = f", such as {likely[0]!r}" if likely else ""
+        return (
+            f"one row is protected, and not one person with several rows: --person COLUMN{column} "
+            "tells people apart, --rows-are-people says that every row is another person"
+        )
+
+
+@dataclass(frozen=True)
 class Collection(ABC):
     """What is asked of how many."""
 
@@ -104,6 +157,16 @@ class Collection(ABC):
     """The columns that the survey names."""
     table: Settings | None
     """How the survey says that the table is written."""
+    rows: Whose
+    """What is said of whose rows they are."""
+
+    def whose(self, options: TableOptions) -> Whose:
+        """Return whose rows a table holds; options come before what the survey says."""
+        found = self.rows
+        if options.person is not None or options.rows_are_people:
+            found = replace(found, person=options.person, rows_are_people=options.rows_are_people)
+        found.check()
+        return found
 
     def columns(self, options: TableOptions) -> dict[str, str]:
         """Return which column answers which question, as far as it was said."""
@@ -129,20 +192,40 @@ class Collection(ABC):
             output.say(f"the table: {words}")
         return settled
 
-    def check(self, table: Table, columns: Mapping[str, str], output: Output) -> int:
-        """Return how many rows a table has; refuse all its faulty cells at once, and too few rows.
+    def check(
+        self, table: Table, columns: Mapping[str, str], whose: Whose, output: Output
+    ) -> Table:
+        """Return the rows that count; refuse all faulty cells of a table at once, and too few rows.
 
-        What is wrong with the table costs nothing here: nothing was planned yet.
+        What is wrong with the table costs nothing here: nothing was planned yet. Of people some
+        rows are drawn, which are the same ones from now on.
         """
         from chaffinch.tables.checking import check_answers
 
+        if whose.person is not None:
+            found = self.draw(table, columns, whose, output)
+            self._check_crowd(found.people * found.contributions)
+            return found.table
         places = self.places(table, columns)
         if table.rows is not None:
             self._check_crowd(table.rows)
         with output.counting("checking", "rows") as tell:
             rows = check_answers(table, places, progress=tell)
         self._check_crowd(rows)
-        return rows
+        return replace(table, rows=rows)
+
+    def draw(
+        self, table: Table, columns: Mapping[str, str], whose: Whose, output: Output
+    ) -> People:
+        """Return some rows of everybody, drawn at random; refuse all faulty cells at once."""
+        from chaffinch.tables.people import sample_people
+
+        places = self.places(table, columns)
+        person = whose.person or ""
+        with output.counting("checking", "rows") as tell:
+            found = sample_people(table, person, whose.contributions, places=places, progress=tell)
+        output.say(found.words)
+        return found
 
     def _check_crowd(self, rows: int) -> None:
         if rows < self.reports:
@@ -200,7 +283,8 @@ class _Unplanned(Collection):
 
 def planned_collection(plan: Plan) -> PlannedCollection:
     """Return what a plan asks."""
-    return PlannedCollection(plan.asked, plan.reports, {}, None, plan)
+    rows = Whose(contributions=plan.contributions)
+    return PlannedCollection(plan.asked, plan.reports, {}, None, rows, plan)
 
 
 def open_collection(path: Path, plan: Path | None, output: Output) -> Collection:
@@ -212,6 +296,7 @@ def open_collection(path: Path, plan: Path | None, output: Output) -> Collection
             raise InvalidInput("plan", "given once", paths.Plainly("two plan files"))
         return planned_collection(paths.open_plan(path, output))
     survey = paths.open_survey(path)
+    rows = Whose(survey.person, survey.contributions, survey.rows_are_people)
     if plan is not None:
         found = paths.open_plan(plan, output)
         if not _answers(found, survey):
@@ -221,10 +306,12 @@ def open_collection(path: Path, plan: Path | None, output: Output) -> Collection
                 paths.Plainly("one for something else"),
                 hint="plan the survey again with `chaffinch plan`, or leave out --plan",
             )
-        return PlannedCollection(found.asked, found.reports, survey.columns, survey.table, found)
-    reports = math.ceil(survey.users / Fraction(survey.honest))
+        return PlannedCollection(
+            found.asked, found.reports, survey.columns, survey.table, rows, found
+        )
+    reports = math.ceil(survey.users * survey.contributions / Fraction(survey.honest))
     asked = asked_apart(survey.survey.questions)
-    return _Unplanned(asked, reports, survey.columns, survey.table, survey)
+    return _Unplanned(asked, reports, survey.columns, survey.table, rows, survey)
 
 
 def _kept_plan(out: Path, survey: SurveyFile, *, anyway: bool) -> Plan | None:
@@ -247,5 +334,6 @@ def _answers(plan: Plan, survey: SurveyFile) -> bool:
     return (
         survey.survey.is_planned_as(plan.questions)
         and (plan.users, plan.rounds) == (survey.users, survey.rounds)
+        and plan.contributions == survey.contributions
         and (target is None or (plan.epsilon <= target.epsilon and plan.delta <= target.delta))
     )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.batches import show_batch
-from chaffinch.cli.collection import TableOptions, planned_collection
+from chaffinch.cli.collection import PlannedCollection, TableOptions, planned_collection
 from chaffinch.cli.output import Output
+
+if TYPE_CHECKING:
+    from chaffinch.tables.read import Table
 
 _OUT = Parameter(name=["--out", "-o"])
 
@@ -45,8 +49,28 @@ def encode(
     asked = planned_collection(paths.open_plan(plan, output))
     named = asked.columns(where)
     table = asked.settle(where.open(data, output), named, output)
+    table = _reports(asked, table, named, where, output)
     with output.counting("encoding", "reports") as tell:
         facts = engine().encode(
             table, asked.plan, target, round=round, columns=named or None, progress=tell
         )
     show_batch(facts, target, output)
+
+
+def _reports(
+    asked: PlannedCollection,
+    table: Table,
+    named: Mapping[str, str],
+    where: TableOptions,
+    output: Output,
+) -> Table:
+    """Return a row for each report: of people whom a column tells apart, some drawn at random."""
+    whose = asked.whose(where)
+    if whose.person is not None:
+        return asked.draw(table, named, whose, output).table
+    if whose.unit == "row" and table.rows != 1:
+        output.say(
+            "note: every row becomes the report of one person; where one person has several rows, "
+            "--person COLUMN tells people apart"
+        )
+    return table

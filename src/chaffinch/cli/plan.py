@@ -56,6 +56,8 @@ class _Asked:
     """How surely the error is kept [default: 95%]."""
     rounds: int = 1
     """How often the same people are asked."""
+    contributions: int = 1
+    """How many reports each person sends into one batch."""
     max_messages: int = 64
     """How many messages of one report may be sealed, on average; padding is not counted."""
     local_epsilon: str | None = None
@@ -171,6 +173,7 @@ def _single(asked: _Asked) -> SurveyFile:
         error=error,
         delta=asked.delta if error is not None else None,
         rounds=asked.rounds,
+        contributions=asked.contributions,
         honest=share_of(asked.honest),
         max_messages=asked.max_messages,
         local_epsilon=_local_wish(asked.local_epsilon),
@@ -268,6 +271,7 @@ def _chosen(plan: Plan) -> Candidate:
         reports=plan.reports,
         rounds=plan.rounds,
         max_messages=max(plan.slots, 1),
+        contributions=plan.contributions,
     )
     promise = (plan.epsilon, plan.delta)
     return candidate("local" if plan.crowd == 1 else name, plan.parts, plan.crowd, promise, task)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.cli.collection import PLAN, Collection, TableOptions, open_collection
+from chaffinch.cli.collection import PLAN, Collection, TableOptions, Whose, open_collection
 from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import (
     Charged,
@@ -100,12 +100,12 @@ def run(  # noqa: PLR0913 - one for each option
     state = _TableState.of(data)
     people = RunData.of(state.digest, out, again=again, paid=released.account is not None)
     named = asked.columns(where)
+    whose = asked.whose(where)
     table = asked.settle(where.open(data, output, asked.table), named, output)
     watched, seen = people.watch(table)
-    _check_table(asked, watched, named, output)
+    answers = _check_table(asked, watched, named, whose, output)
     if table.readable_again:
         people = people.known_by(seen)
-        watched = table
     people.check_before_planning()
     used = asked.make_plan(out, output, anyway=anyway)
 
@@ -116,9 +116,8 @@ def run(  # noqa: PLR0913 - one for each option
 
     how = [used.id, released.level, released.adjustment, released.key, round, where.format, named]
     # Keyed, as it waits beside the release: who knows all rows but one could try that one.
-    request = people.runs.name_of(
-        "request", state.request([*how, repr(where.settings(asked.table))])
-    )
+    asked_for = [*how, repr(where.settings(asked.table)), repr(whose)]
+    request = people.runs.name_of("request", state.request(asked_for))
     check()
     with paths.fill_folder(out) as folder, _only_run(out):
         payer = released.payer or people.runs
@@ -131,12 +130,12 @@ def run(  # noqa: PLR0913 - one for each option
         people.check(used, round)
         if _other_results(out, used) is None:
             asked.keep_plan(out, used)
-        tally = tally_table(watched, used, folder, output, columns=named, round=round)
+        tally = tally_table(answers, used, folder, output, columns=named, round=round)
         state.check()
         people = people if table.readable_again else people.known_by(seen)
         before = people.check(used, round)
         with output.thinking("intervals"):
-            release = released.release(tally, used, one_party=True)
+            release = released.release(tally, used, one_party=True).about(whose.unit)
             release = people.say_together(release, used, round, before)
         charge = hand_out_release(
             _release_writers(out, used, release),
@@ -310,11 +309,13 @@ def _other_results(out: Path, plan: Plan) -> str | None:
 
 
 def _check_table(
-    asked: Collection, table: Table, columns: Mapping[str, str], output: Output
-) -> None:
-    """Refuse a table that cannot do before a minute is spent on planning."""
-    if table.readable_again:
-        asked.check(table, columns, output)
-        return
+    asked: Collection, table: Table, columns: Mapping[str, str], whose: Whose, output: Output
+) -> Table:
+    """Return the rows that count; refuse a table before a minute is spent on planning."""
+    if whose.unit == "row" and not output.json:
+        output.say(f"note: {whose.hint(table)}")
+    if table.readable_again or whose.person is not None:
+        return asked.check(table, columns, whose, output)
     asked.places(table, columns)
     output.say("the table comes through a pipe: its cells are checked while it is encoded")
+    return table

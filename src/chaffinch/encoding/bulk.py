@@ -23,6 +23,7 @@ from chaffinch.questions import Choice, Cross, Flags, Question, asked_apart
 from chaffinch.sampling import Words, secure_words
 from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers
 from chaffinch.tables.faults import all_faults
+from chaffinch.tables.people import sample_people
 from chaffinch.tables.read import Table, open_table
 from chaffinch.tables.settings import settings_from
 from chaffinch.wire.message_writer import COLUMN
@@ -42,6 +43,7 @@ def encode_many(
     round: int | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
     table: Mapping[str, Any] | None = None,
+    person: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Reports:
     """Return the reports of many people: a column of answers, or a table for a survey.
@@ -53,6 +55,9 @@ def encode_many(
     ``table`` says how texts are written, with the keys of ``[table]`` in a survey file
     (``{"decimal": ",", "missing_values": ["NA"]}``); here no way to write numbers is guessed.
     A value that a question lists is an answer, however it is spelled.
+    ``person`` names the column that tells people apart where one of them may have many rows: as
+    many as the plan has contributions are drawn at random, and who has fewer sends reports
+    without answers. Without it every row is taken for another person's.
     ``progress`` is told how many are done.
     """
     require_plan(plan).verify()
@@ -60,8 +65,26 @@ def encode_many(
     opened = answers
     if not isinstance(answers, Table):
         opened = open_table(answers, settings=settings_from(table or {}))
+    opened = reports_of_people(opened, plan, columns, person)
     batches = list(_encoded_batches(opened, plan, secure_words(), columns, progress))
     return _one_batch(origin, batches)
+
+
+def reports_of_people(
+    table: Table, plan: Plan, columns: Mapping[str, str] | None, person: str | None
+) -> Table:
+    """Return a row for each report; refuse people who send several but are not told apart."""
+    if person is not None:
+        places = find_columns(plan.questions, table, columns)
+        return sample_people(table, person, plan.contributions, places=places).table
+    if plan.contributions > 1:
+        raise InvalidInput(
+            "column of people",
+            f"given for a plan of {plan.contributions} reports of each person",
+            None,
+            hint="name it: person=...",
+        )
+    return table
 
 
 def _encoded_batches(

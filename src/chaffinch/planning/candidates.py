@@ -44,6 +44,8 @@ class Task:
     reports: int
     rounds: int
     max_messages: int
+    contributions: int = 1
+    """How many reports each of the users sends into one batch."""
     local_epsilon: float | None = None
     """The most that may be left if they collude, infinity for anything, or None: no wish."""
     influence: float = math.inf
@@ -76,8 +78,21 @@ class Task:
 
     @property
     def exposures(self) -> int:
-        """Return how many answers one person gives in all."""
+        """Return how many answers one person gives in one report of each round."""
         return len(self.questions) * self.rounds
+
+    @property
+    def growth(self) -> float:
+        """Return how many times the mu of one answer all answers have, were they Gaussian.
+
+        Questions and rounds compose; the reports of one batch all change at once.
+        """
+        return math.sqrt(self.exposures) * self.contributions
+
+    def total(self, parts: Sequence[Part], crowd: int | None = None) -> Mechanism:
+        """Return what one person is exposed to in total, in a crowd of so many or of all."""
+        people = self.users if crowd is None else crowd
+        return total_of(parts, people, self.rounds, self.contributions)
 
 
 @dataclass(frozen=True)
@@ -132,7 +147,7 @@ def candidate(
         epsilon=promise[0],
         delta=promise[1],
         standard_errors=tuple(part.standard_error(task.reports) for part in parts),
-        local_epsilon=total_of(parts, crowd, task.rounds).local_epsilon,
+        local_epsilon=task.total(parts, crowd).local_epsilon,
         slots=slots,
         messages=sum(part.protocol.expected_messages(part.question) for part in parts),
         analyzer_operations=sum(part.sealed_messages for part in parts),
@@ -147,10 +162,14 @@ def tuned_parts(
     """Return the parts that variants give at one strength."""
     epsilon, delta = promise
     share = delta / task.exposures
+    if task.contributions > 1:
+        # What is lost of one report counts e^epsilon times after the steps that follow.
+        share /= task.contributions * math.exp(min(epsilon, 700.0))
     cutting = share * float(SHARE_FOR_CUTTING)
     parts = []
     for variant, asked in zip(chosen, task.questions, strict=True):
-        setting = Setting(asked.question, crowd, epsilon, cutting, share)
+        reports = crowd * task.contributions if crowd > 1 else 1
+        setting = Setting(asked.question, reports, epsilon, cutting, share)
         protocol = variant.make(setting, strength)
         parts.append(Part(asked.name, asked.question, protocol, asked.answers_to))
     return tuple(parts)
@@ -168,14 +187,14 @@ def for_target(
 
     @cache
     def total_at(mu: float) -> Mechanism:
-        return total_of(parts_at(mu), task.users, task.rounds)
+        return task.total(parts_at(mu))
 
     def excess(mu: float) -> float:
         reached = total_at(mu).delta_bound(epsilon)
         return math.log(reached / delta) if reached > 0 else -800.0
 
     total = gaussian_mu(epsilon, delta)
-    guess = total / math.sqrt(task.exposures)
+    guess = total / task.growth
     mu = find_largest(
         excess,
         guess,
@@ -206,7 +225,7 @@ def for_local_target(promise: tuple[float, float], task: Task) -> Candidate:
     A choice among many people is compared with k-ary response or hashing, no protocols here.
     """
     chosen = [local_variant(asked.question) for asked in task.questions]
-    each = promise[0] / task.exposures
+    each = promise[0] / (task.exposures * task.contributions)
     parts = tuned_parts(chosen, each, promise, 1, task)
     found = candidate("local", parts, 1, promise, task)
     if task.users == 1 or len(parts) > 1 or parts[0].question.shape != "choice":
@@ -242,20 +261,17 @@ def for_error(
     )
     if inverse is None:
         return None
-    mu = max(1.0 / inverse, gaussian_mu(_LEAST_EPSILON, delta) / math.sqrt(task.exposures))
-    guess = gaussian_epsilon(mu * math.sqrt(task.exposures), delta)
+    mu = max(1.0 / inverse, gaussian_mu(_LEAST_EPSILON, delta) / task.growth)
+    guess = gaussian_epsilon(mu * task.growth, delta)
     parts = parts_at(mu, 1.5 * guess)
-    epsilon = smallest_epsilon(parts, task.users, task.rounds, delta, guess)
+    epsilon = smallest_epsilon(task.total(parts), delta, guess)
     if not math.isfinite(epsilon):
         return None
     return candidate(name, parts, task.users, (epsilon, delta), task)
 
 
-def smallest_epsilon(
-    parts: Sequence[Part], crowd: int, rounds: int, delta: float, guess: float
-) -> float:
+def smallest_epsilon(mechanism: Mechanism, delta: float, guess: float) -> float:
     """Return an epsilon of four digits that holds with ``delta``; infinite if none is found."""
-    mechanism = total_of(parts, crowd, rounds)
     if guess >= mechanism.local_epsilon:
         return rounded_up(mechanism.local_epsilon)
 
@@ -319,7 +335,7 @@ def choose_variants(
     task: Task, promise: tuple[float, float], *, clear: bool = True
 ) -> list[Variant]:
     """Return a variant for each question of a survey, weighed at the Gaussian guess."""
-    mu = gaussian_mu(*promise) / math.sqrt(task.exposures)
+    mu = gaussian_mu(*promise) / task.growth
     share = max(1, task.max_messages // len(task.questions))
     chosen = []
     for asked in task.questions:

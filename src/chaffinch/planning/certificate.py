@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaffinch import privacy
-from chaffinch.errors import GuaranteeNotProven
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.outputs.protected import refuse_to_overwrite
 from chaffinch.planning.documents import guarantee_document
 from chaffinch.privacy.covers import Cover, cover_of
@@ -56,6 +56,13 @@ class Certificate:
 
 def certify(plan: Plan) -> Certificate:
     """Return the certificate of a plan, or raise GuaranteeNotProven."""
+    if plan.contributions > 1:
+        raise InvalidInput(
+            "plan to certify",
+            "of one report of each person",
+            f"{plan.contributions} of each",
+            hint="the promise may hold all the same: `plan --check` recomputes it",
+        )
     mechanisms = [part.mechanism(plan.crowd) for part in plan.parts]
     cut = sum((m.distance for m in mechanisms if isinstance(m, privacy.Shortened)), Fraction(0))
     cost = cutting_cost(cut * plan.rounds, plan.epsilon)

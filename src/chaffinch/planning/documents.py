@@ -151,6 +151,7 @@ class CrowdModel(Strict):
     reports: int
     counted_on: int
     rounds: int
+    contributions: Annotated[int, Field(ge=2)] | None = None
 
 
 class GuaranteeModel(Strict):

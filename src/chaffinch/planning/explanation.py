@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from chaffinch.planning.baselines import central_noises, people_with_centre
 from chaffinch.planning.levels import group_error
@@ -14,6 +14,9 @@ from chaffinch.rounding import rounded_up
 if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
     from chaffinch.planning.plan import Part, Plan
+
+Unit = Literal["person", "row"]
+"""What is protected: a person, or one row of a table of which a person may have several."""
 
 
 def explain(plan: Plan) -> str:
@@ -29,16 +32,26 @@ def explain(plan: Plan) -> str:
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
-def protected_answers(questions: int, rounds: int, releases: int = 1) -> str:
+def protected_answers(
+    questions: int,
+    rounds: int,
+    releases: int = 1,
+    *,
+    contributions: int = 1,
+    unit: Unit = "person",
+) -> str:
     """Return what a promise covers, in words; nowhere else is it said who is protected.
 
     >>> protected_answers(1, 1), protected_answers(3, 2)
     ("one person's answer", "one person's 3 answers together, in all 2 rounds")
+    >>> protected_answers(1, 1, contributions=5), protected_answers(2, 1, unit="row")
+    ("one person's answer in all of their 5 reports", "one row's 2 answers together")
     """
     answers = "answer" if questions == 1 else f"{questions} answers together"
+    reports = f" in all of their {contributions} reports" if contributions > 1 else ""
     often = f", in all {rounds} rounds" if rounds > 1 else ""
     again = f", in all {releases} releases of the same data" if releases > 1 else ""
-    return f"one person's {answers}{often}{again}"
+    return f"one {unit}'s {answers}{reports}{often}{again}"
 
 
 def right_guesses(epsilon: float, delta: float) -> int:
@@ -98,9 +111,17 @@ MOST_LOCAL = 4.0
 """A report that leaves a larger epsilon protects nobody: 98 of 100 guessers could be right."""
 
 
+ROWS_ONLY = (
+    "A person who has several rows is protected less than this says: name the column that tells "
+    "people apart (`person`), or say that every row is another person (`rows_are_people`)."
+)
+"""What a promise about rows leaves open."""
+
+
 def _promise(plan: Plan) -> str:
+    covered = protected_answers(len(plan.asked), plan.rounds, contributions=plan.contributions)
     return (
-        f"The promise covers {protected_answers(len(plan.asked), plan.rounds)}: any change of it "
+        f"The promise covers {covered}: any change of it "
         f"(neighbours: {plan.guarantee.neighbours}) changes the chance of anything that can be "
         f"seen by a factor of at most {factor(plan.epsilon)}, plus {promised(plan.delta, 3)} at "
         f"most. Method: {plan.guarantee.method}."

@@ -23,9 +23,10 @@ from chaffinch.planning.documents import (
 from chaffinch.planning.expansion import counts_gaps, expanded
 from chaffinch.planning.explanation import explain, useless_error, useless_promise
 from chaffinch.privacy.covers import proven_delta
+from chaffinch.privacy.groups import MOST_RECORDS
 from chaffinch.protocols import Protocol
 from chaffinch.protocols.flipped_records import cut_chance
-from chaffinch.questions import QUESTIONS, Bit, Question, asked_apart, label
+from chaffinch.questions import QUESTIONS, REFUSE, Bit, Question, asked_apart, label
 from chaffinch.storage.files import read_small
 from chaffinch.text_tables import html_table
 from chaffinch.wire.documents import (
@@ -117,7 +118,8 @@ class Plan:
     ``users`` are the honest people who are sure to take part; ``reports`` is how many reports
     must be there before anything is released; ``crowd`` is how many honest users the
     guarantee counts on (1: it trusts no shuffler at all). ``epsilon`` and ``delta`` cover
-    everything one person sends: all questions, in all ``rounds``.
+    everything one person sends: all questions, in all ``rounds``, and in all their reports where
+    each sends ``contributions`` of them into one batch.
     """
 
     title: str
@@ -130,6 +132,7 @@ class Plan:
     delta: float
     shares: tuple[tuple[Fraction, float], ...] = ()
     """For each share of honest users the epsilon that still holds with the same delta."""
+    contributions: int = 1
     alternatives: tuple[Candidate, ...] = field(default=(), compare=False, repr=False)
     """The other protocols that were weighed; not part of the document."""
     choice: str = field(default="", compare=False, repr=False)
@@ -137,7 +140,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         checks.whole("number of users", self.users, least=1)
-        checks.whole("number of reports", self.reports, least=self.users)
+        self._check_contributions()
+        checks.whole("number of reports", self.reports, least=self.users * self.contributions)
         checks.whole("crowd", self.crowd, least=1, most=self.users)
         checks.whole("number of rounds", self.rounds, least=1, most=10**6)
         checks.real("epsilon", self.epsilon, least=1e-9)
@@ -166,6 +170,19 @@ class Plan:
                 rule = "a bit behind the number whose missing answers are counted"
                 raise InvalidInput("part that counts answers", rule, part.name)
             before = part
+
+    def _check_contributions(self) -> None:
+        """Refuse several reports of whoever cannot be silent in one of them."""
+        checks.whole("contributions", self.contributions, least=1, most=MOST_RECORDS)
+        apart = asked_apart(self.questions)
+        silent = [name for name, question in apart.items() if question.missing == REFUSE]
+        if self.contributions > 1 and silent:
+            raise InvalidInput(
+                "missing answers",
+                "counted where everybody sends several reports",
+                f"{silent[0]!r}, which refuses them",
+                hint="who has fewer answers sends reports without one: set `missing`",
+            )
 
     def _check_shares(self) -> None:
         """Refuse shares that cannot be true: fewer honest users never protect better."""
@@ -221,11 +238,16 @@ class Plan:
     def mechanism(self, share: Fraction = Fraction(1)) -> privacy.Mechanism:
         """Return what one person is exposed to in total, among a share of the crowd."""
         crowd = max(1, math.floor(self.crowd * share))
-        return total_of(self.parts, crowd, self.rounds)
+        return total_of(self.parts, crowd, self.rounds, self.contributions)
 
     def round_mechanism(self) -> privacy.Mechanism:
         """Return what one round alone exposes: the charge of one release."""
-        return total_of(self.parts, self.crowd, 1)
+        return total_of(self.parts, self.crowd, 1, self.contributions)
+
+    @property
+    def honest_reports(self) -> int:
+        """Return how many reports of honest users the guarantee counts on."""
+        return self.crowd * self.contributions
 
     @cached_property
     def guarantee(self) -> privacy.Guarantee:
@@ -248,7 +270,11 @@ class Plan:
             return "nobody but oneself"
         apart = any(part.protocol.sizes_tell_noise for part in self.parts)
         hop = " and a first hop that does not work with the analyzer" if apart else ""
-        return f"{self.crowd} honest users{hop}"
+        return f"{self.crowd} honest users{self._each}{hop}"
+
+    @property
+    def _each(self) -> str:
+        return f" with {self.contributions} reports each" if self.contributions > 1 else ""
 
     @property
     def varying(self) -> tuple[str, ...]:
@@ -361,12 +387,20 @@ def require_plan(plan: object) -> Plan:
     return plan
 
 
-def total_of(parts: Sequence[Part], crowd: int, rounds: int) -> privacy.Mechanism:
-    """Return the composition of all parts in all rounds, or the one mechanism there is."""
-    mechanisms = [part.mechanism(crowd) for part in parts]
-    if len(mechanisms) == 1 and rounds == 1:
-        return mechanisms[0]
-    return privacy.compose(mechanisms, times=rounds)
+def total_of(
+    parts: Sequence[Part], crowd: int, rounds: int, contributions: int = 1
+) -> privacy.Mechanism:
+    """Return all parts in all rounds together, of people who send so many reports each.
+
+    Alone, a person's reports are seen one by one and compose. In a crowd they are one batch,
+    where all of them may change at once.
+    """
+    if crowd == 1:
+        rounds, contributions = rounds * contributions, 1
+    mechanisms = [part.mechanism(crowd * contributions) for part in parts]
+    alone = len(mechanisms) == 1 and rounds == 1
+    whole = mechanisms[0] if alone else privacy.compose(mechanisms, times=rounds)
+    return whole if contributions == 1 else privacy.Grouped(whole, contributions)
 
 
 # -------------------------------------------------------------------- plans as files
@@ -397,7 +431,8 @@ def _plan_body(plan: Plan) -> dict[str, Any]:
             "reports": plan.reports,
             "counted_on": plan.crowd,
             "rounds": plan.rounds,
-        },
+        }
+        | ({"contributions": plan.contributions} if plan.contributions > 1 else {}),
         "questions": [
             {
                 "name": part.name,
@@ -431,6 +466,7 @@ def _built_plan(model: PlanModel) -> Plan:
         epsilon=float(model.guarantee.epsilon),
         delta=float(model.guarantee.delta),
         shares=tuple((Fraction(one.share), _real(one.epsilon)) for one in model.honest_shares),
+        contributions=model.crowd.contributions or 1,
     )
     needed = [one.answers_to for one in expanded(plan.questions.items())]
     if needed != [part.answers_to for part in plan.parts]:

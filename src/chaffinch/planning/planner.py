@@ -26,8 +26,9 @@ from chaffinch.planning.candidates import (
 from chaffinch.planning.expansion import expanded
 from chaffinch.planning.explanation import useless_promise
 from chaffinch.planning.levels import count_error, with_levels
-from chaffinch.planning.plan import HONEST_SHARES, Plan, total_of
+from chaffinch.planning.plan import HONEST_SHARES, Plan
 from chaffinch.privacy import Target
+from chaffinch.privacy.groups import MOST_RECORDS
 from chaffinch.protocols import Variant
 from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import QUESTIONS, Question, Survey
@@ -68,6 +69,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     error: Error | None = None,
     delta: float | None = None,
     rounds: int = 1,
+    contributions: int = 1,
     max_messages: int = MOST_MESSAGES,
     honest: float = 1.0,
     local_epsilon: float | None = None,
@@ -80,8 +82,10 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
 
     ``users`` is the number of honest people who are sure to answer. With ``honest`` below 1
     the release waits for ``users / honest`` reports. The target covers everything one person
-    sends: all questions of a survey, in all ``rounds``. An ``error`` so loose that it allows
-    an epsilon below 0.1 gets a plan near 0.1, which is more exact than asked for.
+    sends: all questions of a survey, in all ``rounds``. Where people have several records, each
+    sends ``contributions`` reports into one batch, and all of them may change at once. An
+    ``error`` so loose that it allows an epsilon below 0.1 gets a plan near 0.1, which is more
+    exact than asked for.
     ``local_epsilon`` is the most that may be left if shuffler and analyzer collude: protocols
     that send answers in clear are then no candidates. With ``math.inf`` nothing need be left.
     Without the wish up to twice the error is accepted for reports that then leave at most 4.
@@ -97,7 +101,7 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     >>> one.guarantee.epsilon, one.guarantee.neighbours
     (1.0, 'replace-one')
     """
-    asked = _task(question, users, rounds, max_messages, honest)
+    asked = _task(question, users, rounds, max_messages, honest, contributions)
     task = replace(
         asked,
         local_epsilon=None if local_epsilon is None else _wish("local epsilon", local_epsilon),
@@ -152,8 +156,13 @@ def default_delta(users: int) -> float:
     return min(1e-8, 1.0 / (100 * users))
 
 
-def _task(
-    question: Question | Survey, users: int, rounds: int, max_messages: int, honest: float
+def _task(  # noqa: PLR0917 - what is asked for, one by one
+    question: Question | Survey,
+    users: int,
+    rounds: int,
+    max_messages: int,
+    honest: float,
+    contributions: int,
 ) -> Task:
     if isinstance(question, Survey):
         questions = expanded(question.planned.items())
@@ -163,12 +172,14 @@ def _task(
         raise InvalidInput("question", "a Bit, Choice, Number, Flags, Cross or Survey", question)
     crowd = checks.people("number of users", users)
     share = Fraction(checks.real("honest share", honest, least=1e-3, most=1.0))
+    each = checks.whole("contributions", contributions, least=1, most=MOST_RECORDS)
     return Task(
         questions=questions,
         users=crowd,
-        reports=checks.whole("number of reports", math.ceil(crowd / share), least=1),
+        reports=checks.whole("number of reports", math.ceil(crowd * each / share), least=1),
         rounds=checks.whole("number of rounds", rounds, least=1, most=10**6),
         max_messages=checks.whole("number of messages", max_messages, least=1, most=10**6),
+        contributions=each,
     )
 
 
@@ -230,7 +241,7 @@ def _weigh(
 
 def _plan(chosen: Candidate, task: Task, found: list[Candidate], title: str) -> Plan:
     """Return the plan of a candidate, with what smaller honest shares leave."""
-    shares = _epsilons_of_shares(chosen, task.rounds) if chosen.crowd > 1 else ()
+    shares = _epsilons_of_shares(chosen, task) if chosen.crowd > 1 else ()
     return Plan(
         title=title,
         parts=chosen.parts,
@@ -242,10 +253,11 @@ def _plan(chosen: Candidate, task: Task, found: list[Candidate], title: str) -> 
         delta=chosen.delta,
         shares=shares,
         alternatives=tuple(one for one in found if one is not chosen),
+        contributions=task.contributions,
     )
 
 
-def _epsilons_of_shares(chosen: Candidate, rounds: int) -> tuple[tuple[Fraction, float], ...]:
+def _epsilons_of_shares(chosen: Candidate, task: Task) -> tuple[tuple[Fraction, float], ...]:
     """Return the epsilon that still holds with each honest share, rising as the share falls.
 
     Each is proven by itself, to a width, so that one search can end below another: below that of
@@ -254,11 +266,12 @@ def _epsilons_of_shares(chosen: Candidate, rounds: int) -> tuple[tuple[Fraction,
     found, least = [], chosen.epsilon
     for share in HONEST_SHARES:
         crowd = max(1, math.floor(chosen.crowd * share))
-        if total_of(chosen.parts, crowd, rounds).takes_minutes:
+        total = task.total(chosen.parts, crowd)
+        if total.takes_minutes:
             found.append((share, math.inf))
             continue
         guess = chosen.epsilon / math.sqrt(float(share))
-        own = smallest_epsilon(chosen.parts, crowd, rounds, chosen.delta, guess)
+        own = smallest_epsilon(total, chosen.delta, guess)
         least = max(least, own)
         found.append((share, least))
     return tuple(found)
@@ -303,7 +316,7 @@ def _works(task: Task, target: Target | None, error: Error | None) -> bool:
         promise = (target.epsilon, target.delta)
         for asked, variant in zip(task.questions, choose_variants(task, promise), strict=True):
             alone = replace(task, questions=(asked,))
-            mu = gaussian_mu(*promise) / math.sqrt(task.exposures)
+            mu = gaussian_mu(*promise) / task.growth
             parts = tuned_parts([variant], mu, promise, task.users, alone)
             if sum(part.sealed_messages for part in parts) > task.max_messages:
                 return False

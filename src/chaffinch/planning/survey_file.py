@@ -22,6 +22,7 @@ from chaffinch.planning.documents import BitModel, ChoiceModel, FlagsModel, Numb
 from chaffinch.planning.plan import Plan
 from chaffinch.planning.planner import MOST_MESSAGES, Error, default_delta, plan
 from chaffinch.privacy import Target
+from chaffinch.privacy.groups import MOST_RECORDS
 from chaffinch.questions import Question, Survey
 from chaffinch.storage.files import read_small
 from chaffinch.tables.settings import Settings
@@ -49,6 +50,10 @@ delta = 1e-8
 # confidence = "95%"
 
 # rounds = 1            # how often the same people are asked
+# person = "user_id"    # the column that tells people apart, where one person may have many rows
+# contributions = 1     # how many rows of each person count; they are drawn at random
+# rows_are_people = true  # every row is another person; without this and `person`, only single
+                        # rows are promised to be protected
 # honest = 1.0          # the share of all reports that you expect to be honest
 # max_messages = 64     # how many messages of one report may be sealed, on average
 # local_epsilon = 4     # the most that may be left if shuffler and analyzer collude; "none":
@@ -159,6 +164,9 @@ class _File(Strict):
     error: _Share | None = None
     confidence: _Share | None = None
     rounds: Annotated[int, Field(ge=1)] = 1
+    person: Annotated[str, Field(min_length=1)] | None = None
+    contributions: Annotated[int, Field(ge=1, le=MOST_RECORDS)] = 1
+    rows_are_people: bool = False
     honest: _Share = 1.0
     max_messages: Annotated[int, Field(ge=1)] = MOST_MESSAGES
     local_epsilon: Annotated[float, Field(gt=0)] | Literal["none"] | None = None
@@ -180,6 +188,11 @@ class SurveyFile:
     delta: float | None = None
     rounds: int = 1
     honest: float = 1.0
+    person: str | None = None
+    """The column that tells people apart."""
+    contributions: int = 1
+    rows_are_people: bool = False
+    """Whether every row of a table is another person."""
     max_messages: int = MOST_MESSAGES
     local_epsilon: float | None = None
     influence: float | None = None
@@ -206,6 +219,7 @@ class SurveyFile:
             error=self.error,
             delta=self.delta,
             rounds=self.rounds,
+            contributions=self.contributions,
             honest=self.honest,
             max_messages=self.max_messages,
             local_epsilon=self.local_epsilon,
@@ -341,6 +355,9 @@ def _built(head: _File, questions: dict[str, Question], entries: dict[str, _Entr
         delta=head.delta if error is not None else None,
         rounds=head.rounds,
         honest=share_of(head.honest),
+        person=head.person,
+        contributions=head.contributions,
+        rows_are_people=head.rows_are_people,
         max_messages=head.max_messages,
         local_epsilon=math.inf if head.local_epsilon == "none" else head.local_epsilon,
         influence=head.influence,

@@ -3,6 +3,7 @@
 from chaffinch.privacy import amplification, published
 from chaffinch.privacy.calibration import calibrate, calibrate_count
 from chaffinch.privacy.composition import Composition, compose
+from chaffinch.privacy.groups import Grouped
 from chaffinch.privacy.guarantee import Bracket, Guarantee, Target
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanisms.audiences import FlippedAudiences
@@ -26,6 +27,7 @@ __all__ = [
     "FlippedFilters",
     "FlippedValues",
     "FlippedVectors",
+    "Grouped",
     "Guarantee",
     "Mechanism",
     "Shortened",

@@ -182,7 +182,7 @@ class Composition(Mechanism):
 
     @cached_property
     def _profiles(self) -> list[_Profile]:
-        return [_profile(mechanism) for mechanism, _ in self._rounds]
+        return [full_profile(mechanism) for mechanism, _ in self._rounds]
 
     @cached_property
     def _quick_profiles(self) -> list[_Profile]:
@@ -248,6 +248,10 @@ class Composition(Mechanism):
         """Return both ends of delta at many epsilons."""
         ends = [self.delta(float(epsilon)) for epsilon in epsilons]
         return np.array([e.lower for e in ends]), np.array([e.upper for e in ends])
+
+    def profile_bound(self, epsilons: Floats) -> Floats:
+        """Return upper ends of delta at many epsilons, quickly."""
+        return np.array([self.delta_bound(float(epsilon)) for epsilon in epsilons])
 
     def delta_bound(self, epsilon: float) -> float:
         """Return an upper end of delta from profiles that were searched only shortly."""
@@ -425,7 +429,7 @@ def _sides(mechanism: Mechanism) -> Kinks | None:
     sides = mechanism.sides()
     if sides is None:
         return None
-    nodes, upper = _profile(mechanism)
+    nodes, upper = full_profile(mechanism)
     # The worst of all is an upper end of either side, too.
     ends = [np.minimum(side.profile(nodes)[1], upper) for side in sides]
     return Kinks.of_profile(nodes, *ends)
@@ -434,7 +438,7 @@ def _sides(mechanism: Mechanism) -> Kinks | None:
 @lru_cache(maxsize=64)
 def _cells(mechanism: Mechanism) -> tuple[Losses, ...]:
     """Return losses, each of which dominates some pairs of a mechanism, all together every pair."""
-    nodes = np.linspace(0.0, float(_profile(mechanism)[0][-1]), _CELL_NODES + 1)
+    nodes = np.linspace(0.0, float(full_profile(mechanism)[0][-1]), _CELL_NODES + 1)
     cells = [Kinks.of_profile(nodes, *ends) for ends in mechanism.cells(nodes) or ()]
     if not cells and (both := _sides(mechanism)) is not None:
         cells = [both]
@@ -481,7 +485,7 @@ def _quick_profile(mechanism: Mechanism) -> _Profile:
 
 
 @lru_cache(maxsize=256)
-def _profile(mechanism: Mechanism) -> _Profile:
+def full_profile(mechanism: Mechanism) -> _Profile:
     """Return nodes and proven upper ends of the worst-crowd profile of one mechanism.
 
     Nodes reach up to the profile's floor, behind which a loss counts as infinite;

@@ -18,6 +18,7 @@ from typing import Any
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.composition import Composition
+from chaffinch.privacy.groups import Grouped
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.mechanisms.audiences import FlippedAudiences
 from chaffinch.privacy.mechanisms.bits import FlippedBits
@@ -193,6 +194,15 @@ def _read_shortened(fields: dict[str, Any]) -> Shortened:
     return Shortened(mechanism_from(fields["inner"]), fraction_from("distance", fields["distance"]))
 
 
+def _write_grouped(mechanism: Grouped) -> dict[str, Any]:
+    return {"records": mechanism.records, "inner": mechanism_document(mechanism.inner)}
+
+
+def _read_grouped(fields: dict[str, Any]) -> Grouped:
+    _check_names("Grouped", fields, ("records", "inner"))
+    return Grouped(mechanism_from(fields["inner"]), fields["records"])
+
+
 def _write_composition(mechanism: Composition) -> dict[str, Any]:
     parts = [
         {"times": _rounds(count), "part": mechanism_document(_single(part))}
@@ -248,6 +258,7 @@ _FORMS = {
     ),
     "signed-decoys": _Form(SignedDecoys, _write_signed, _read_signed),
     "shortened": _Form(Shortened, _write_shortened, _read_shortened),
+    "grouped": _Form(Grouped, _write_grouped, _read_grouped),
     "composition": _Form(Composition, _write_composition, _read_composition),
 }
 

@@ -243,6 +243,8 @@ class ReleaseModel(Strict):
     version: _Text
     guarantee: GuaranteeModel
     together: TogetherModel | None = None
+    contributions: Annotated[int, Field(ge=2)] | None = None
+    unit: Literal["row"] | None = None
     rounds: _Count
     reports: _Count
     batch: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")]
@@ -264,6 +266,8 @@ class ReleaseModel(Strict):
             answers=tuple(one.build() for one in self.questions),
             together=None if self.together is None else self.together.build(),
             one_party=self.one_party,
+            contributions=self.contributions or 1,
+            unit=self.unit or "person",
         )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import chaffinch
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.explanation import protected_answers
+from chaffinch.planning.explanation import ROWS_ONLY, Unit, protected_answers
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
@@ -188,6 +188,10 @@ class Release(Publication):
     """Where the same data were released before: what is promised for all of it."""
     one_party: bool = False
     """Whether one party held all answers, added the noise and counted, as in ``chaffinch run``."""
+    contributions: int = 1
+    """How many reports each person sent."""
+    unit: Unit = "person"
+    """What is protected: a person, or one row of a table of which a person may have several."""
 
     @classmethod
     def of(cls, plan: Plan, tally: Tally, level: float, answers: Sequence[Answer]) -> Release:
@@ -202,6 +206,7 @@ class Release(Publication):
             level=level,
             version=chaffinch.__version__,
             answers=tuple(answers),
+            contributions=plan.contributions,
         )
 
     def answer(self, question: str | None = None) -> Answer:
@@ -238,6 +243,8 @@ class Release(Publication):
             "version": self.version,
             "guarantee": guarantee_document(self.guarantee),
             **_together_document(self.together),
+            **({"contributions": self.contributions} if self.contributions > 1 else {}),
+            **({"unit": self.unit} if self.unit != "person" else {}),
             "rounds": self.rounds,
             "reports": self.reports,
             "batch": self.batch,
@@ -245,6 +252,10 @@ class Release(Publication):
             **({"one_party": True} if self.one_party else {}),
             "questions": [_answer_document(answer) for answer in self.answers],
         }
+
+    def about(self, unit: Unit) -> Release:
+        """Return the release of a table whose rows are people, or merely rows."""
+        return replace(self, unit=unit)
 
     def statement(self) -> Statement:
         """Return what the release says, in sentences and rows."""
@@ -330,7 +341,7 @@ def _release_statement(release: Release) -> Statement:
             for number, answer in enumerate(release.answers, 1)
             for section in _answer_sections(answer, release, number)
         ),
-        notes=(),
+        notes=(ROWS_ONLY,) if release.unit == "row" else (),
         reading=_reading_advice(release),
         facts=(
             ("Plan", release.plan_id),
@@ -345,7 +356,20 @@ def _protection_unit(release: Release) -> str:
     crossed = [one.crossed.questions if one.crossed else (one.question,) for one in release.answers]
     asked = len({name for names in crossed for name in names})
     releases = 1 if release.together is None else release.together.releases
-    return protected_answers(asked, release.rounds, releases)
+    return protected_answers(
+        asked,
+        release.rounds,
+        releases,
+        contributions=release.contributions,
+        unit=release.unit,
+    )
+
+
+def _counted(release: Release) -> str:
+    """Return what a count counts."""
+    if release.unit == "row":
+        return "rows"
+    return "people" if release.contributions == 1 else "reports"
 
 
 def _whole_promise(release: Release) -> Guarantee:
@@ -432,7 +456,7 @@ def _answer_sections(answer: Answer, release: Release, number: int) -> Iterator[
 
 def _answer_section(answer: Answer, release: Release, number: int) -> Section:
     reports = f"{release.reports:,} report" + "s" * (release.reports != 1)
-    unit, notes = "people", answer.notes
+    unit, notes = _counted(release), answer.notes
     rows = _count_lines(answer)
     if answer.summary is not None:
         unit, rows = answer.summary.unit, _number_lines(answer, answer.summary, release.reports)

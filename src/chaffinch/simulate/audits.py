@@ -238,7 +238,8 @@ def audit(
     trials = checks.whole("number of trials", trials, least=_LEAST_TRIALS, most=10**9)
     delta = checks.delta(delta)
     confidence = checks.real("confidence", confidence, least=0.5, most=1 - 1e-12)
-    sizes = {1, min(plan.crowd, _SMALL_CROWD), plan.crowd} if crowd is None else {crowd}
+    honest = plan.honest_reports
+    sizes = {1, min(honest, _SMALL_CROWD), honest} if crowd is None else {crowd}
     root = chosen(seed)
     jobs = [
         (part, checks.whole("crowd", size, least=1))
@@ -250,7 +251,7 @@ def audit(
     pipeline = broken or Pipeline()
     findings, watched = [], []
     for place, (whole, size) in enumerate(jobs):
-        part = _in_crowd(whole, plan.crowd, size)
+        part = _in_crowd(whole, honest, size)
         claimed = claim(part, size, delta)
         attack = worst_attack(part, size, min(claimed, 300.0))
         count = trials if part is whole else _affordable(part, size, trials)
@@ -347,7 +348,7 @@ def claim(part: Part, crowd: int, delta: float) -> float:
     """
     try:
         if crowd > _LARGEST_REAL_CROWD:
-            return smallest_epsilon([part], crowd, 1, delta, guess=1.0)
+            return smallest_epsilon(part.mechanism(crowd), delta, guess=1.0)
         return part.mechanism(crowd).epsilon(delta).upper
     except GuaranteeNotProven:
         return math.inf

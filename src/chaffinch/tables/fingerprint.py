@@ -57,11 +57,11 @@ class Fingerprint:
     def _add(self, batch: pa.RecordBatch) -> None:
         words = np.zeros(batch.num_rows, np.uint64)
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            words += self._cells(name, column)
+            words += self.words(name, column)
         self._sum = (self._sum + int(_mixed(words).sum(dtype=np.uint64))) % 2**64
         self._rows += batch.num_rows
 
-    def _cells(self, name: str, column: pa.Array) -> _Words:
+    def words(self, name: str, column: pa.Array) -> _Words:
         """Return a word for each cell; it is 0 for a gap, and for an empty text."""
         import pyarrow as pa
 

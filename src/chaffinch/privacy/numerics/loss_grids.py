@@ -209,12 +209,13 @@ def convex_profiles(epsilons: Floats, deltas: Floats, other: Floats) -> list[tup
     one[0] = two[0] = min(one[0], two[0], lowest)
     found = []
     for heights in (one, two):
-        keep = _hull(np.exp(epsilons), heights)
+        keep = lower_hull_corners(np.exp(epsilons), heights)
         found.append((epsilons[keep], heights[keep]))
     return found
 
 
-def _hull(x: Floats, y: Floats) -> list[int]:
+def lower_hull_corners(x: Floats, y: Floats) -> list[int]:
+    """Return the places of the corners of the lower convex hull of points with rising x."""
     corners: list[int] = []
     for index in range(len(x)):
         while len(corners) >= 2:

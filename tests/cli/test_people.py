@@ -1,0 +1,96 @@
+"""Whose rows a table holds: what `run`, `check` and `encode` say and do about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import chaffinch as cf
+from tests.cli.conftest import Done
+
+PEOPLE = 400
+
+
+@pytest.fixture
+def visits(tmp_path: Path) -> Path:
+    """A table in which person n has n % 4 + 1 rows, and a survey about it."""
+    lines = ["user_id,member"]
+    for number in range(PEOPLE):
+        lines += [f"u{number},{'yes' if number % 2 else 'no'}"] * (number % 4 + 1)
+    (tmp_path / "visits.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "survey.toml").write_text(
+        f"users = {PEOPLE}\nepsilon = 2\ndelta = 1e-6\nmax_messages = 1\n"
+        '[questions.member]\nkind = "bit"\nmissing = "no"\n'
+    )
+    return tmp_path
+
+
+def run(cli: Callable[..., Done], visits: Path, *options: str) -> Done:
+    data = visits / "visits.csv"
+    return cli("run", visits / "survey.toml", "--data", data, "-o", visits / "out", *options)
+
+
+def test_rows_are_not_called_people(cli: Callable[..., Done], visits: Path) -> None:
+    done = run(cli, visits)
+    assert done.code == 0
+    assert "--person COLUMN, such as 'user_id'" in done.err
+    assert "one row's answer" in done.out
+    assert "several rows is protected less" in " ".join(done.out.split())
+    assert "one person's" not in done.out
+    assert "(in rows; 1,000 reports)" in done.out
+    page = (visits / "out" / "release.html").read_text()
+    assert "one row&#x27;s answer" in page or "one row's answer" in page
+    release = cf.load_release(visits / "out" / "release.json")
+    assert release.unit == "row"
+    assert cf.load_release(visits / "out" / "release.json") == release
+
+
+def test_a_column_tells_people_apart(cli: Callable[..., Done], visits: Path) -> None:
+    done = run(cli, visits, "--person", "user_id")
+    assert done.code == 0
+    assert "400 people have 1,000 rows; 1 row of each, drawn at random" in done.err
+    assert "one person's answer" in done.out
+    assert "(in people; 400 reports)" in done.out
+    document = json.loads((visits / "out" / "release.json").read_text())
+    assert "unit" not in document
+    assert document["reports"] == PEOPLE
+
+
+def test_every_row_may_be_another_person(cli: Callable[..., Done], visits: Path) -> None:
+    done = run(cli, visits, "--rows-are-people")
+    assert done.code == 0
+    assert "one person's answer" in done.out
+    assert "(in people; 1,000 reports)" in done.out
+
+
+def test_a_survey_says_who_is_a_person(cli: Callable[..., Done], visits: Path) -> None:
+    survey = visits / "survey.toml"
+    survey.write_text('person = "user_id"\ncontributions = 2\n' + survey.read_text())
+    done = run(cli, visits)
+    assert done.code == 0
+    assert "2 rows of each, drawn at random, empty ones where there are fewer" in done.err
+    assert "one person's answer in all of their 2 reports" in " ".join(done.out.split())
+    assert cf.load_plan(visits / "out" / "survey.plan.json").contributions == 2
+    alone = cli(
+        "encode", visits / "visits.csv", "--plan", visits / "out" / "survey.plan.json", "-o", "x"
+    )
+    assert alone.code == 2
+    assert "--person COLUMN" in alone.err
+
+
+def test_too_few_people_are_told_before_planning(cli: Callable[..., Done], visits: Path) -> None:
+    survey = visits / "survey.toml"
+    survey.write_text(survey.read_text().replace(f"users = {PEOPLE}", "users = 900"))
+    done = run(cli, visits, "--person", "user_id")
+    assert done.code != 0
+    assert "planning" not in done.err
+    assert "400" in done.err
+
+
+def test_both_at_once_are_refused(cli: Callable[..., Done], visits: Path) -> None:
+    done = run(cli, visits, "--person", "user_id", "--rows-are-people")
+    assert done.code == 2
+    assert "not by both" in done.err

@@ -1,0 +1,165 @@
+"""People with several records: every crowd, every change of all their records, every outcome."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from flint import arb
+from scipy import stats
+
+from chaffinch import privacy
+from chaffinch.privacy import groups
+from tests.oracles import balls, exact, exact_views, judge, signed
+from tests.oracles.exact import Pair
+
+EPSILONS = [0.0, 0.05, 0.3, 1.0, 2.0, 5.0, 12.0]
+
+
+def bit_pairs(records: int, each: int, flip: Fraction, copies: int) -> Iterator[Pair]:
+    """Yield the sums of any two crowds of which one has up to ``each`` ones more."""
+    total = flip.denominator ** (records * copies)
+    laws = [
+        tuple(exact.count_weights(copies * ones, copies * (records - ones), flip))
+        for ones in range(records + 1)
+    ]
+    for one, two in combinations(range(records + 1), 2):
+        if two - one <= each:
+            yield Pair(laws[one], laws[two], total)
+
+
+def value_pairs(records: int, each: int, values: int, flip: Fraction) -> Iterator[Pair]:
+    """Yield the sums of any two crowds that differ in up to ``each`` records."""
+    laws = {
+        truth: exact_views.sums_weights(truth, records, flip)
+        for truth in exact.compositions(records, values)
+    }
+    total = flip.denominator ** (records * values)
+    for one, two in combinations(laws, 2):
+        if sum(max(a - b, 0) for a, b in zip(one, two, strict=True)) <= each:
+            yield Pair(tuple(laws[one].values()), tuple(laws[two][key] for key in laws[one]), total)
+
+
+def decoy_pairs(each: int, values: int, decoys: int) -> Iterator[Pair]:
+    """Yield the counts of a person's records, whatever they are, among decoys."""
+    falls = [(fallen, exact.orders(fallen)) for fallen in exact.compositions(decoys, values)]
+    for one, two in combinations(exact.compositions(each, values), 2):
+        laws = [
+            {tuple(map(sum, zip(held, fallen, strict=True))): ways for fallen, ways in falls}
+            for held in (one, two)
+        ]
+        seen = sorted({*laws[0], *laws[1]})
+        first, second = (tuple(law.get(key, 0) for key in seen) for law in laws)
+        yield Pair(first, second, values**decoys)
+
+
+def judge_all(mechanism: privacy.Mechanism, each: int, pairs: list[Pair]) -> list[str]:
+    grouped = privacy.Grouped(mechanism, each)
+    found = []
+    for epsilon in EPSILONS:
+        truth = judge.true_delta(pairs, epsilon)
+        found.append(judge.complaint(grouped.delta(epsilon), truth))
+        quick = grouped.delta_bound(epsilon)
+        if Fraction(quick) < truth[0]:
+            found.append(f"{quick} is below {float(truth[0])} at {epsilon}")
+    return [words for words in found if words]
+
+
+@pytest.mark.parametrize(("flip", "copies"), [("0.02", 1), ("0.1", 2), ("0.25", 1), ("0.45", 1)])
+@pytest.mark.parametrize(("records", "each"), [(2, 2), (4, 2), (6, 3), (9, 3), (10, 5)])
+def test_no_change_of_all_bits_of_a_person_is_seen_more(
+    records: int, each: int, flip: str, copies: int
+) -> None:
+    mechanism = privacy.FlippedBits(users=records, flip_probability=flip, copies=copies)
+    pairs = list(bit_pairs(records, each, Fraction(flip), copies))
+    assert not judge_all(mechanism, each, pairs)
+
+
+@pytest.mark.parametrize("flip", ["0.05", "0.25"])
+@pytest.mark.parametrize(("records", "each", "values"), [(3, 2, 2), (4, 2, 3), (6, 3, 2)])
+def test_no_change_of_all_values_of_a_person_is_seen_more(
+    records: int, each: int, values: int, flip: str
+) -> None:
+    mechanism = privacy.FlippedValues(users=records, values=values, flip_probability=flip)
+    assert not judge_all(mechanism, each, list(value_pairs(records, each, values, Fraction(flip))))
+
+
+@pytest.mark.parametrize(("each", "values", "decoys"), [(2, 2, 6), (3, 2, 20), (2, 3, 8)])
+def test_no_change_of_all_values_among_decoys_is_seen_more(
+    each: int, values: int, decoys: int
+) -> None:
+    mechanism = privacy.DecoyedValues(values=values, decoys=decoys)
+    assert not judge_all(mechanism, each, list(decoy_pairs(each, values, decoys)))
+
+
+def test_several_questions_in_several_records() -> None:
+    """Two bits of each record, seen apart: the pair of a group is a product of two."""
+    flip, records, each = Fraction(1, 5), 4, 2
+    pairs = list(bit_pairs(records, each, flip, 1))
+    both = [exact.product(a, b) for a in pairs for b in [*pairs, *(p.reversed() for p in pairs)]]
+    bit = privacy.FlippedBits(users=records, flip_probability=flip)
+    assert not judge_all(privacy.compose(bit, times=2), each, both)
+
+
+@pytest.mark.parametrize("each", [2, 3])
+def test_no_change_of_all_signed_bits_of_a_person_is_seen_more(each: int) -> None:
+    ratio, flood, share = Fraction(3, 5), (Fraction(2, 5), Fraction(1, 10)), Fraction(1)
+    mechanism = privacy.SignedDecoys(
+        question="bit", plus_ratio=ratio, minus_ratio=ratio, flood=flood, share=share, steps=1
+    )
+    grouped = privacy.Grouped(mechanism, each)
+    with balls.precision(200):
+        law = signed.noise(ratio, ratio, flood, share, 70)
+        for epsilon in (0.5, 1.0, 2.0, 4.0):
+            truth = signed.steps_delta(law, each, arb(epsilon).exp())
+            assert not judge.ball_complaint(grouped.delta(epsilon), truth), epsilon
+
+
+def one_crowd_delta(records: int, flip: float, each: int, epsilon: float) -> float:
+    """Return the delta of ``each`` bits that are all 0 or all 1, among zeros, by plain sums."""
+    others = stats.binom.pmf(np.arange(records - each + 1), records - each, flip)
+    held = np.convolve(others, stats.binom.pmf(np.arange(each + 1), each, 1 - flip))
+    free = np.convolve(others, stats.binom.pmf(np.arange(each + 1), each, flip))
+    ratio = math.exp(epsilon)
+    both = np.maximum(held - ratio * free, 0), np.maximum(free - ratio * held, 0)
+    return float(max(one.sum() for one in both))
+
+
+@pytest.mark.parametrize(
+    ("records", "flip", "each", "within"),
+    [(10_000, "0.003", 2, 1.002), (10_000, "0.03", 5, 1.002), (1_000, "0.25", 3, 1.003)],
+)
+def test_the_bound_is_close_to_a_crowd_that_exists(
+    records: int, flip: str, each: int, within: float
+) -> None:
+    grouped = privacy.Grouped(privacy.FlippedBits(users=records, flip_probability=flip), each)
+    epsilon = grouped.epsilon(1e-6).upper
+    assert one_crowd_delta(records, float(flip), each, epsilon) <= 1e-6
+    assert one_crowd_delta(records, float(flip), each, epsilon / within) > 1e-6
+
+
+def test_composition_over_the_records_of_a_batch_would_be_no_bound() -> None:
+    """The figure behind the mechanism: n = 10,000, q = .003, two records, delta 1e-6."""
+    one = privacy.FlippedBits(users=10_000, flip_probability="0.003")
+    composed = privacy.compose(one, times=2).epsilon(1e-6).upper
+    assert one_crowd_delta(10_000, 0.003, 2, 2.43) > 1e-6
+    assert composed < 1.5
+    assert privacy.Grouped(one, 2).epsilon(1e-6).upper > 2.43
+
+
+def test_lines_that_lie_a_little_too_low_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = privacy.FlippedBits(users=10_000, flip_probability="0.03")
+    truth = one_crowd_delta(10_000, 0.03, 2, 0.4)
+    assert truth <= privacy.Grouped(mechanism, 2).delta(0.4).upper < 1.01 * truth
+    lines = groups._power_lines  # noqa: SLF001 - to break it
+
+    def lowered(*given: object) -> object:
+        heights, logarithms = lines(*given)  # type: ignore[arg-type]
+        return heights * 0.98, logarithms
+
+    monkeypatch.setattr(groups, "_power_lines", lowered)
+    assert privacy.Grouped(mechanism, 2).delta(0.4).upper < truth

@@ -1,0 +1,123 @@
+"""From rows to people: everybody has the same number of rows, and each row the same chance."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from chaffinch.errors import InvalidCells, InvalidInput, InvalidTable
+from chaffinch.questions import Choice
+from chaffinch.tables import people
+from chaffinch.tables.checking import AnswerColumns
+from chaffinch.tables.people import People, sample_people
+from chaffinch.tables.read import open_table
+
+VALUES = Choice(range(10_000), missing="count")
+PLACES = [AnswerColumns(VALUES, ("x",), "x")]
+
+
+def sample(source: Any, contributions: int = 1) -> People:
+    return sample_people(open_table(source), "who", contributions, places=PLACES)
+
+
+def cells(found: People) -> list[Any]:
+    return [cell for part in found.table.batches(["x"]) for cell in part["x"].to_pylist()]
+
+
+def test_everybody_has_one_row() -> None:
+    who = ["a", "b", "a", " b ", "c", "a"]
+    found = sample({"who": who, "x": [0, 1, 2, 3, 4, 5]})
+    assert (found.people, found.rows, found.table.rows) == (3, 6, 3)
+    owners = sorted(who[cell].strip() for cell in cells(found))
+    assert owners == ["a", "b", "c"]
+
+
+def test_who_has_fewer_rows_gets_empty_ones() -> None:
+    found = sample({"who": ["a", "a", "a", "b"], "x": [0, 1, 2, 3]}, 2)
+    kept = cells(found)
+    assert found.table.rows == len(kept) == 4
+    assert kept.count(None) == 1
+    assert 3 in kept
+    assert len({0, 1, 2} & set(kept)) == 2
+
+
+def test_every_row_of_a_person_is_drawn_equally_often() -> None:
+    """Two of five rows of 4,000 people; the test is wrong once in a million."""
+    who = [f"u{row // 5}" for row in range(20_000)]
+    counts = Counter(cells(sample({"who": who, "x": [row % 5 for row in range(20_000)]}, 2)))
+    assert sum(counts.values()) == 8_000
+    seen = [counts[row] for row in range(5)]
+    # Draws without replacement vary less than independent ones, so the test is on the safe side;
+    # the first two rows every time would fail it by far.
+    assert stats.chisquare(seen).pvalue > 1e-6
+    assert stats.chisquare([4_000, 4_000, 0, 0, 0]).pvalue < 1e-6
+
+
+def test_draws_are_new_every_time() -> None:
+    table = {"who": ["a"] * 1_000, "x": list(range(1_000))}
+    assert len({cells(sample(table))[0] for _ in range(20)}) > 10
+
+
+def test_a_table_that_is_dealt_into_buckets_has_the_same_people(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(people, "_SMALL", -1)
+    monkeypatch.setattr(people, "_ROWS", 500)
+    rng = np.random.default_rng(3)
+    who = rng.integers(0, 700, 9_000)
+    found = sample(pa.table({"who": who, "x": np.arange(9_000)}), 3)
+    kept = [cell for cell in cells(found) if cell is not None]
+    owned = Counter(int(who[cell]) for cell in kept)
+    assert owned == {name: min(count, 3) for name, count in Counter(who.tolist()).items()}
+    assert len(set(kept)) == len(kept)
+    assert found.table.rows == 3 * len(owned) == len(cells(found))
+
+
+def test_it_can_be_read_again() -> None:
+    found = sample({"who": ["a", "b"], "x": [1, 2]})
+    assert sorted(cells(found)) == sorted(cells(found)) == [1, 2]
+
+
+def test_rows_without_a_person_are_refused_with_all_other_faults() -> None:
+    with pytest.raises(InvalidCells) as caught:
+        sample({"who": ["a", None, "", "b"], "x": ["1", "2", "3", "private"]})
+    told = str(caught.value)
+    assert "2 cells of column 'who' must be the name of a person: rows 2, 3" in told
+    assert "column 'x'" in told
+    assert "row 4" in told
+    assert "private" not in told.replace("is private and not shown", "")
+
+
+def test_whole_numbers_name_the_same_people_as_floats_and_as_text() -> None:
+    found = sample({"who": pa.array([3.0, 3.0, 4.0]), "x": [0, 1, 2]})
+    assert found.people == 2
+    assert sample({"who": ["3", "3 ", "4"], "x": [0, 1, 2]}).people == 2
+
+
+def test_cells_of_several_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JSON lines may hold numbers here and texts there; batches then differ in type."""
+    monkeypatch.setattr(people, "_ROWS", 1)
+    lines = [{"who": str(row % 4), "x": row if row < 70_000 else str(row)} for row in range(9)]
+    lines[5]["x"] = "5"
+    path = tmp_path / "mixed.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    kept = cells(sample(path, 2))
+    assert len(kept) == 8
+    assert {int(cell) for cell in kept} <= set(range(9))
+
+
+def test_a_column_of_answers_tells_nobody_apart() -> None:
+    with pytest.raises(InvalidInput, match="column of people"):
+        sample_people(open_table({"x": [1, 2]}), "x", places=PLACES)
+
+
+def test_an_unknown_column() -> None:
+    with pytest.raises(InvalidTable, match="whom"):
+        sample_people(open_table({"who": ["a"], "x": [1]}), "whom", places=PLACES)
