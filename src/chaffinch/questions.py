@@ -576,12 +576,37 @@ def asked_apart(questions: Mapping[str, Question]) -> dict[str, Bit | Choice | N
 
 
 @dataclass(frozen=True)
+class PublicGroup:
+    """A question whose answer is known of everybody: each is a collection of its own.
+
+    ``value`` is the answer of the group that is collected; None before one is chosen.
+    """
+
+    name: str
+    question: Bit | Choice
+    value: str | None = None
+
+    def __post_init__(self) -> None:
+        label("name of a public group", self.name)
+        if not isinstance(self.question, (Bit, Choice)):
+            raise InvalidInput(f"public group {self.name!r}", "a Bit or a Choice", self.question)
+        if self.value is not None:
+            checks.choice(f"group of {self.name!r}", self.value, self.question.labels)
+
+    @property
+    def number(self) -> int:
+        """Return the number of the answer of the group that is collected."""
+        return self.question.labels.index(str(self.value))
+
+
+@dataclass(frozen=True)
 class Survey:
     """Several questions asked of the same people together.
 
     ``cross`` lists names of questions that are planned as one (or several such lists), ``by``
     says by which question another is told: ``by={"delay": "airport"}``. The group is then as
-    private as the answer.
+    private as the answer. ``by_public`` names the one question whose answers are public, not
+    protected: everything is then asked of each of its groups by itself.
 
     >>> survey = Survey({"browser": Choice(["a", "b"]), "dark mode": Bit()})
     >>> list(survey.questions)
@@ -595,6 +620,7 @@ class Survey:
     title: str = field(default="")
     cross: Sequence[str] | Sequence[Sequence[str]] = ()
     by: Mapping[str, str] = field(default_factory=dict)
+    by_public: str = ""
 
     def __post_init__(self) -> None:
         given: object = self.questions
@@ -607,13 +633,27 @@ class Survey:
                 raise InvalidInput(f"question {name!r}", rule, question)
         _size("questions", len(self.questions), 100, least=1)
         label("title", self.title, empty=True)
-        _ = self.planned
+        if not self.planned:
+            raise InvalidInput("questions", "others besides the public one", self.by_public)
+
+    @property
+    def group(self) -> PublicGroup | None:
+        """Return the question whose answers are public, if there is one."""
+        if not self.by_public:
+            return None
+        question = self.questions.get(self.by_public)
+        private = {name for one in self._crossed.values() for name in one.questions}
+        if question is None or self.by_public in private:
+            rule = "the name of a question that is in no cross and in no private group"
+            raise InvalidInput("by_public", rule, self.by_public)
+        return PublicGroup(self.by_public, question)  # type: ignore[arg-type]
 
     @cached_property
     def planned(self) -> Mapping[str, Question]:
         """Return what is planned: each question, or the cross that it is a part of, once."""
         crossed = self._crossed
         within = {name for one in crossed.values() for name in one.questions}
+        within |= set() if self.group is None else {self.group.name}
         planned: dict[str, Question] = {}
         for name, question in self.questions.items():
             starting = {

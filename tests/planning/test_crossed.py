@@ -14,7 +14,14 @@ import pytest
 import chaffinch as cf
 from chaffinch.encoding.bulk import encode_numbers
 from chaffinch.encoding.device import encode_with
-from chaffinch.errors import InvalidAnswer, InvalidCells, InvalidFile, InvalidInput
+from chaffinch.errors import (
+    BatchTooSmall,
+    InvalidAnswer,
+    InvalidCells,
+    InvalidFile,
+    InvalidInput,
+    PlanMismatch,
+)
 from chaffinch.planning.levels import best_levels, group_error
 from chaffinch.planning.plan import Part, Plan, plan_from
 from chaffinch.planning.survey_file import survey_from
@@ -284,3 +291,76 @@ def test_crosses_in_a_survey_file() -> None:
         survey_from(SURVEY.replace('by = "airport"', 'by = "aeroport"'))
     with pytest.raises(InvalidFile, match="by: is not known here"):
         survey_from(SURVEY + '[questions.f]\nkind = "flags"\nnames = ["x"]\nby = "airport"\n')
+
+
+# ---------------------------------------------------------------------- public groups
+
+
+@pytest.fixture(scope="module")
+def public() -> Plan:
+    questions: dict[str, Question] = {"airport": AIRPORT, "delayed": cf.Bit()}
+    survey = cf.Survey(questions, by_public="airport")
+    return cf.plan(survey, users=300, target=cf.Target(2, 1e-4), max_messages=1)
+
+
+def test_a_public_group_is_no_part_of_what_is_sent(public: Plan) -> None:
+    assert [part.name for part in public.parts] == ["delayed"]
+    assert public.groups == ("EWR", "JFK", "LGA")
+    assert "Not protected is airport" in public.explain()
+    assert "nothing is released of one with fewer than 300 reports" in public.explain()
+    assert "300 honest users with the same airport" in public.guarantee.crowd
+    again = plan_from(json.dumps(public.document()))
+    assert again == public
+    one = public.of_group("JFK")
+    assert one.id != public.id != public.of_group("EWR").id
+    assert plan_from(json.dumps(one.document())) == one
+    assert "This is the plan of 'JFK'." in one.explain()
+    one.verify()
+
+
+def test_nothing_is_sent_before_a_group_is_chosen(public: Plan) -> None:
+    table = {"airport": ["EWR"], "delayed": [True]}
+    for send in (lambda: cf.encode("yes", public), lambda: cf.encode_many(table, public)):
+        with pytest.raises(InvalidInput, match="one group of 'airport'"):
+            send()
+    with pytest.raises(InvalidInput, match="group of 'airport'"):
+        public.of_group("BOS")
+    with pytest.raises(InvalidInput, match="public groups"):
+        cf.plan(cf.Bit(), users=300, target=cf.Target(2, 1e-4), max_messages=1).of_group("EWR")
+    cf.encode("yes", public.of_group("EWR"))
+
+
+def test_every_group_is_a_collection_of_its_own(public: Plan) -> None:
+    table = {
+        "place": ["EWR"] * 400 + ["JFK"] * 299 + ["EWR"] * 100,
+        "delayed": [True] * 100 + [False] * 699,
+    }
+    columns = {"airport": "place"}
+    here, small = public.of_group("EWR"), public.of_group("JFK")
+    batch = cf.shuffle(cf.encode_many(table, here, columns=columns))
+    release = cf.analyze(batch, here)
+    assert release.reports == 500
+    (row,) = release.table()
+    assert row.low <= 100 <= row.high
+    assert release.group == ("airport", "EWR")
+    said = release.text()
+    assert "(airport: EWR)" in said.splitlines()[0]
+    assert "Not protected is airport" in " ".join(said.split())
+    assert read_release(json.dumps(release.document())) == release
+    with pytest.raises(BatchTooSmall):
+        cf.shuffle(cf.encode_many(table, small, columns=columns))
+    with pytest.raises(PlanMismatch):
+        cf.analyze(batch, small)
+    # Somebody with rows in two groups would be in two collections.
+    table["id"] = list(range(799))
+    with pytest.raises(InvalidInput, match="left out where groups are public"):
+        cf.encode_many(table, here, columns=columns, person="id")
+
+
+@pytest.mark.parametrize("name", ["nobody", "delay", "carrier"])
+def test_what_cannot_be_a_public_group_is_refused(name: str) -> None:
+    questions: dict[str, Question] = {"carrier": CARRIER, "delayed": cf.Bit(), "delay": DELAY}
+    with pytest.raises(InvalidInput):
+        cf.Survey(questions, cross=["carrier", "delayed"], by_public=name)
+    with pytest.raises(InvalidInput, match="others besides the public one"):
+        cf.Survey({"carrier": CARRIER}, by_public="carrier")

@@ -161,9 +161,17 @@ def _repeated(before: Sequence[RunRelease]) -> DataRepeated:
 
 
 def _exposed(plan: Plan, round: int | None) -> RunRelease:  # noqa: A002
-    return RunRelease(
-        "", Charge.of(plan), plan.guarantee.delta, plan.rounds, 1 if round is None else round
-    )
+    """Return what a release exposes, as a round of its plan.
+
+    Public groups of one plan have different people, so they cover one another as rounds do: each
+    has numbers of its own.
+    """
+    number, delta = 1 if round is None else round, plan.guarantee.delta
+    if plan.group is None:
+        return RunRelease("", Charge.of(plan), delta, plan.rounds, number)
+    shared = replace(plan, group=replace(plan.group, value=None))
+    own = plan.group.number * plan.rounds + number
+    return RunRelease("", Charge.of(shared), delta, plan.rounds, own)
 
 
 def _batch_in(path: Path) -> str | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chaffinch.planning.explanation import Unit
     from chaffinch.planning.plan import Plan
     from chaffinch.planning.survey_file import SurveyFile
-    from chaffinch.questions import Question
+    from chaffinch.questions import PublicGroup, Question
     from chaffinch.tables.checking import AnswerColumns
     from chaffinch.tables.people import People
     from chaffinch.tables.read import Table
@@ -159,6 +159,8 @@ class Collection(ABC):
     """How the survey says that the table is written."""
     rows: Whose
     """What is said of whose rows they are."""
+    group: PublicGroup | None
+    """The question whose answers are public."""
 
     def whose(self, options: TableOptions) -> Whose:
         """Return whose rows a table holds; options come before what the survey says."""
@@ -166,6 +168,14 @@ class Collection(ABC):
         if options.person is not None or options.rows_are_people:
             found = replace(found, person=options.person, rows_are_people=options.rows_are_people)
         found.check()
+        if found.person is not None and self.group is not None:
+            raise InvalidInput(
+                "people",
+                "told apart by rows where groups are public",
+                paths.Plainly("a column of people"),
+                hint="who has rows in several groups would be in several collections: make the "
+                "group private with `by`",
+            )
         return found
 
     def columns(self, options: TableOptions) -> dict[str, str]:
@@ -191,6 +201,30 @@ class Collection(ABC):
         for words in settled.notes[len(table.notes) :]:
             output.say(f"the table: {words}")
         return settled
+
+    def of_group(self, value: str) -> Collection:
+        """Return what is asked of one public group."""
+        if self.group is None:
+            raise InvalidInput("group", "given for a survey with public groups only", value)
+        return replace(self, group=replace(self.group, value=value))
+
+    def planned_by(self, plan: Plan) -> Collection:
+        """Return the same with a plan that was made for it."""
+        return PlannedCollection(
+            self.questions, self.reports, self.named, self.table, self.rows, self.group, plan
+        )
+
+    def _chosen(self, plan: Plan) -> Plan:
+        """Return a plan for the public group that was chosen, or as it is."""
+        value = None if self.group is None else self.group.value
+        return plan if value is None else plan.of_group(value)
+
+    def group_table(self, table: Table, columns: Mapping[str, str]) -> Table:
+        """Return the rows of the public group that was chosen, or all."""
+        from chaffinch.encoding.bulk import group_rows
+
+        found, _ = group_rows(self.group, table, columns)
+        return found
 
     def check(
         self, table: Table, columns: Mapping[str, str], whose: Whose, output: Output
@@ -249,7 +283,7 @@ class PlannedCollection(Collection):
     def make_plan(self, out: Path, output: Output, *, anyway: bool) -> Plan:
         """Return the plan that was given."""
         del out, output, anyway
-        return self.plan
+        return self._chosen(self.plan)
 
     def keep_plan(self, out: Path, plan: Plan) -> None:
         """Do nothing: it is kept where it was."""
@@ -265,11 +299,11 @@ class _Unplanned(Collection):
         kept = _kept_plan(out, self.survey, anyway=anyway or self.survey.anyway)
         if kept is None:
             with output.thinking("planning") as tell:
-                return self.survey.plan(tell, anyway=anyway)
+                return self._chosen(self.survey.plan(tell, anyway=anyway))
         output.say(f"using the plan that was made for this survey before: {out / PLAN}")
         for words in kept.warnings:
             output.say(f"warning: {words}")
-        return kept
+        return self._chosen(kept)
 
     def keep_plan(self, out: Path, plan: Plan) -> None:
         from chaffinch.storage.files import atomic
@@ -284,7 +318,7 @@ class _Unplanned(Collection):
 def planned_collection(plan: Plan) -> PlannedCollection:
     """Return what a plan asks."""
     rows = Whose(contributions=plan.contributions)
-    return PlannedCollection(plan.asked, plan.reports, {}, None, rows, plan)
+    return PlannedCollection(_asked_of(plan), plan.reports, {}, None, rows, plan.group, plan)
 
 
 def open_collection(path: Path, plan: Path | None, output: Output) -> Collection:
@@ -306,12 +340,19 @@ def open_collection(path: Path, plan: Path | None, output: Output) -> Collection
                 paths.Plainly("one for something else"),
                 hint="plan the survey again with `chaffinch plan`, or leave out --plan",
             )
+        asked = _asked_of(found)
         return PlannedCollection(
-            found.asked, found.reports, survey.columns, survey.table, rows, found
+            asked, found.reports, survey.columns, survey.table, rows, found.group, found
         )
     reports = math.ceil(survey.users * survey.contributions / Fraction(survey.honest))
-    asked = asked_apart(survey.survey.questions)
-    return _Unplanned(asked, reports, survey.columns, survey.table, rows, survey)
+    apart, group = asked_apart(survey.survey.questions), survey.survey.group
+    return _Unplanned(apart, reports, survey.columns, survey.table, rows, group, survey)
+
+
+def _asked_of(plan: Plan) -> dict[str, Question]:
+    """Return what a table must answer: the public group as well."""
+    group = {} if plan.group is None else {plan.group.name: plan.group.question}
+    return {**group, **plan.asked}
 
 
 def _kept_plan(out: Path, survey: SurveyFile, *, anyway: bool) -> Plan | None:
@@ -328,11 +369,16 @@ def _kept_plan(out: Path, survey: SurveyFile, *, anyway: bool) -> Plan | None:
     return None
 
 
+def _public(group: PublicGroup | None) -> tuple[str, Question] | None:
+    return None if group is None else (group.name, group.question)
+
+
 def _answers(plan: Plan, survey: SurveyFile) -> bool:
     """Return whether a plan asks what a survey does, of as many, and promises no less."""
     target = survey.target
     return (
         survey.survey.is_planned_as(plan.questions)
+        and _public(plan.group) == _public(survey.survey.group)
         and (plan.users, plan.rounds) == (survey.users, survey.rounds)
         and plan.contributions == survey.contributions
         and (target is None or (plan.epsilon <= target.epsilon and plan.delta <= target.delta))

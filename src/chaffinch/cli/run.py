@@ -15,6 +15,7 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.collection import PLAN, Collection, TableOptions, Whose, open_collection
+from chaffinch.cli.groups import group_runs
 from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import (
     Charged,
@@ -52,6 +53,7 @@ def run(  # noqa: PLR0913 - one for each option
     finish: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     anyway: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     again: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    group: str | None = None,
     wanted: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
@@ -83,45 +85,79 @@ def run(  # noqa: PLR0913 - one for each option
     again
         Also if the same data, or the folder, has a release already. Every release tells more
         about the same people; this one will say what all of them promise together.
+    group
+        The public group to take, of a survey with `by_public`. Without it all groups are taken
+        that are large enough, each into a folder of its own.
     """
-    from chaffinch.cli.again import RunData
     from chaffinch.ledger.runs import Runs
 
     released = wanted.prepare()
-    targets = _targets(out)
     inputs: list[str | Path] = [survey, data, *([] if plan is None else [plan])]
     if finish:
         with _only_run(out) if out.is_dir() else nullcontext():
             payer = released.payer or Runs()
-            found = finish_release(targets, payer, output, inputs=inputs)
+            found = finish_release(_targets(out), payer, output, inputs=inputs)
         _show_finished(found, out, released, output)
         return
     asked = open_collection(survey, plan, output)
+    how = _Options(data, where, round, replace, anyway, again, released, inputs, output)
+    if group is not None:
+        _release_table(asked.of_group(group), out, how)
+    elif asked.group is None or asked.group.value is not None:
+        _release_table(asked, out, how)
+    else:
+        for one, folder in group_runs(asked, data, out, where, output, anyway=anyway):
+            _release_table(one, folder, how)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """How a table becomes a release."""
+
+    data: str
+    where: TableOptions
+    round: int | None
+    replace: bool
+    anyway: bool
+    again: bool
+    released: Releasing
+    inputs: Sequence[str | Path]
+    output: Output
+
+
+def _release_table(asked: Collection, out: Path, how: _Options) -> None:
+    """Check, plan, encode, shuffle and analyze what one collection asks."""
+    from chaffinch.cli.again import RunData
+
+    data, where, round, released, output = how.data, how.where, how.round, how.released, how.output  # noqa: A001
+    targets = _targets(out)
     state = _TableState.of(data)
-    people = RunData.of(state.digest, out, again=again, paid=released.account is not None)
+    people = RunData.of(state.digest, out, again=how.again, paid=released.account is not None)
     named = asked.columns(where)
     whose = asked.whose(where)
     table = asked.settle(where.open(data, output, asked.table), named, output)
+    table = asked.group_table(table, named)
     watched, seen = people.watch(table)
     answers = _check_table(asked, watched, named, whose, output)
     if table.readable_again:
         people = people.known_by(seen)
-    people.check_before_planning()
-    used = asked.make_plan(out, output, anyway=anyway)
+    if asked.group is None:  # other groups of the same table are other people
+        people.check_before_planning()
+    used = asked.make_plan(out, output, anyway=how.anyway)
 
     def check() -> None:
-        if not replace:
+        if not how.replace:
             _refuse_other_results(out, used)
-        _refuse_outputs(out, used, inputs)
+        _refuse_outputs(out, used, how.inputs)
 
-    how = [used.id, released.level, released.adjustment, released.key, round, where.format, named]
+    facts = [used.id, released.level, released.adjustment, released.key, round, where.format, named]
     # Keyed, as it waits beside the release: who knows all rows but one could try that one.
-    asked_for = [*how, repr(where.settings(asked.table)), repr(whose)]
+    asked_for = [*facts, repr(where.settings(asked.table)), repr(whose)]
     request = people.runs.name_of("request", state.request(asked_for))
     check()
     with paths.fill_folder(out) as folder, _only_run(out):
         payer = released.payer or people.runs
-        finished = finish_release(targets, payer, output, inputs=inputs, request=request)
+        finished = finish_release(targets, payer, output, inputs=how.inputs, request=request)
         if finished:
             if not Path(data).is_file():
                 refuse_to_replace(finished, "")  # nobody knows whether a pipe carries the same

@@ -19,9 +19,9 @@ from chaffinch.errors import InvalidAnswer, InvalidInput, InvalidTable
 from chaffinch.planning.expansion import spread_answers
 from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.protocols.base import settle_levels
-from chaffinch.questions import Choice, Cross, Flags, Question, asked_apart
+from chaffinch.questions import Choice, Cross, Flags, PublicGroup, Question, asked_apart
 from chaffinch.sampling import Words, secure_words
-from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers
+from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers, rows_with
 from chaffinch.tables.faults import all_faults
 from chaffinch.tables.people import sample_people
 from chaffinch.tables.read import Table, open_table
@@ -74,6 +74,14 @@ def reports_of_people(
     table: Table, plan: Plan, columns: Mapping[str, str] | None, person: str | None
 ) -> Table:
     """Return a row for each report; refuse people who send several but are not told apart."""
+    if person is not None and plan.group is not None:
+        raise InvalidInput(
+            "column of people",
+            "left out where groups are public",
+            person,
+            hint="who has rows in several groups would be in several collections: make the group "
+            "private with `by`",
+        )
     if person is not None:
         places = find_columns(plan.questions, table, columns)
         return sample_people(table, person, plan.contributions, places=places).table
@@ -95,6 +103,7 @@ def _encoded_batches(
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Reports]:
     """Yield reports batch by batch, in bounded memory."""
+    table, columns = group_rows(plan.group, table, columns)
     places = find_columns(plan.questions, table, columns)
     with all_faults() as faults:
         for first, batch in answer_batches(table, places, rows=rows_per_batch(plan)):
@@ -105,6 +114,24 @@ def _encoded_batches(
                     yield encode_numbers(plan, spread, batch.num_rows, words)
             if progress is not None:
                 progress(first + batch.num_rows - 1)
+
+
+def group_rows(
+    group: PublicGroup | None, table: Table, columns: Mapping[str, str] | None
+) -> tuple[Table, Mapping[str, str] | None]:
+    """Return the rows of a public group, and where all other questions are answered."""
+    if group is None or group.value is None:
+        return table, columns
+    place = group_column(group, table, columns)
+    others = {name: column for name, column in (columns or {}).items() if name != group.name}
+    return rows_with(table, place, group.number), others or None
+
+
+def group_column(
+    group: PublicGroup, table: Table, columns: Mapping[str, str] | None
+) -> AnswerColumns:
+    """Return where it is told to which public group a row belongs."""
+    return _columns_for(group.name, group.question, table, columns or {})
 
 
 def rows_per_batch(plan: Plan) -> int:

@@ -15,11 +15,11 @@ import numpy as np
 
 from chaffinch import checks
 from chaffinch.analysis.tally import check_tally
-from chaffinch.encoding.bulk import encode_batch, find_columns, rows_per_batch
+from chaffinch.encoding.bulk import encode_batch, find_columns, group_rows, rows_per_batch
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.outputs.protected import Kind, kind_of, refuse_to_overwrite
 from chaffinch.parallel import Progress, cores, mapped
-from chaffinch.planning.plan import Plan
+from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling.on_disk import Buckets
 from chaffinch.shuffling.record import Record, usual_record
@@ -72,10 +72,11 @@ class Local:
         The messages are in no special order, but not shuffled: they are for the shuffler only.
         A batch that stands where they are to go stays, also if it came meanwhile.
         """
-        plan.verify()
+        require_plan(plan).verify()
         origin = Origin.of(plan, round)
         _check_apart([source], target)
         table = source if isinstance(source, Table) else open_table(source)
+        table, columns = group_rows(plan.group, table, columns)
         places = find_columns(plan.questions, table, columns)
 
         def work(numbered: tuple[int, pa.RecordBatch]) -> tuple[Codes, int]:

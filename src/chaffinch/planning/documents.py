@@ -22,6 +22,7 @@ from chaffinch.questions import (
     Cross,
     Flags,
     Number,
+    PublicGroup,
     Question,
 )
 from chaffinch.wire.documents import Exact, RealNumber, RealText, Strict, real_text
@@ -186,6 +187,18 @@ class MessagesModel(Strict):
     varying: Annotated[list[str], Field(min_length=1)] | None = None
 
 
+class PublicGroupModel(Strict):
+    """The question whose answers are public, and the group that this plan is for."""
+
+    name: str
+    question: Annotated[BitModel | ChoiceModel, Field(discriminator="kind")]
+    value: str | None = None
+
+    def build(self) -> PublicGroup:
+        """Return the group."""
+        return PublicGroup(self.name, self.question.build(), self.value)  # type: ignore[arg-type]
+
+
 class PlanModel(Strict):
     """A plan file."""
 
@@ -197,6 +210,13 @@ class PlanModel(Strict):
     guarantee: GuaranteeModel
     honest_shares: list[ShareModel]
     messages: MessagesModel
+    public_group: PublicGroupModel | None = None
+
+
+def group_document(group: PublicGroup) -> dict[str, Any]:
+    """Return a public group as it stands in a plan file."""
+    chosen = {} if group.value is None else {"value": group.value}
+    return {"name": group.name, "question": question_document(group.question)} | chosen
 
 
 def guarantee_document(promise: Guarantee) -> dict[str, str]:

@@ -124,7 +124,19 @@ def _promise(plan: Plan) -> str:
         f"The promise covers {covered}: any change of it "
         f"(neighbours: {plan.guarantee.neighbours}) changes the chance of anything that can be "
         f"seen by a factor of at most {factor(plan.epsilon)}, plus {promised(plan.delta, 3)} at "
-        f"most. Method: {plan.guarantee.method}."
+        f"most. Method: {plan.guarantee.method}.{_unprotected(plan)}"
+    )
+
+
+def _unprotected(plan: Plan) -> str:
+    """Return what is public of everybody, and what follows for the crowd."""
+    if plan.group is None:
+        return ""
+    chosen = "" if plan.group.value is None else f" This is the plan of {plan.group.value!r}."
+    return (
+        f" Not protected is {plan.group.name}: who belongs to which of its {len(plan.groups):,} "
+        "groups is public. Every group is a collection of its own with this promise, and nothing "
+        f"is released of one with fewer than {plan.reports:,} reports.{chosen}"
     )
 
 

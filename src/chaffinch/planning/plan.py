@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from chaffinch.planning.certificate import Certificate, certify
 from chaffinch.planning.documents import (
     PLAN_FORMAT,
     PlanModel,
+    group_document,
     guarantee_document,
     question_document,
 )
@@ -26,7 +27,7 @@ from chaffinch.privacy.covers import proven_delta
 from chaffinch.privacy.groups import MOST_RECORDS
 from chaffinch.protocols import Protocol
 from chaffinch.protocols.flipped_records import cut_chance
-from chaffinch.questions import QUESTIONS, REFUSE, Bit, Question, asked_apart, label
+from chaffinch.questions import QUESTIONS, REFUSE, Bit, PublicGroup, Question, asked_apart, label
 from chaffinch.storage.files import read_small
 from chaffinch.text_tables import html_table
 from chaffinch.wire.documents import (
@@ -133,6 +134,8 @@ class Plan:
     shares: tuple[tuple[Fraction, float], ...] = ()
     """For each share of honest users the epsilon that still holds with the same delta."""
     contributions: int = 1
+    group: PublicGroup | None = None
+    """The question whose answers are public: this is a plan for any of its groups, or for one."""
     alternatives: tuple[Candidate, ...] = field(default=(), compare=False, repr=False)
     """The other protocols that were weighed; not part of the document."""
     choice: str = field(default="", compare=False, repr=False)
@@ -225,6 +228,17 @@ class Plan:
         """Return what people answer, by name: crossed questions one by one."""
         return dict(asked_apart(self.questions))
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Return the public groups; none where all people are one collection."""
+        return () if self.group is None else self.group.question.labels
+
+    def of_group(self, value: str) -> Plan:
+        """Return the plan of one public group, which is a collection of its own."""
+        if self.group is None:
+            raise InvalidInput("group", "that of a plan with public groups", value)
+        return replace(self, group=replace(self.group, value=value))
+
     def part(self, name: str | None = None) -> Part:
         """Return the part of that name, or that of the only question."""
         for part in self.parts:
@@ -270,7 +284,8 @@ class Plan:
             return "nobody but oneself"
         apart = any(part.protocol.sizes_tell_noise for part in self.parts)
         hop = " and a first hop that does not work with the analyzer" if apart else ""
-        return f"{self.crowd} honest users{self._each}{hop}"
+        alike = "" if self.group is None else f" with the same {self.group.name}"
+        return f"{self.crowd} honest users{self._each}{alike}{hop}"
 
     @property
     def _each(self) -> str:
@@ -384,6 +399,13 @@ def require_plan(plan: object) -> Plan:
         raise InvalidInput(
             "plan", "a Plan", type(plan).__name__, hint="load a file with chaffinch.load_plan"
         )
+    if plan.group is not None and plan.group.value is None:
+        raise InvalidInput(
+            "plan",
+            f"that of one group of {plan.group.name!r}",
+            "one for all groups",
+            hint=f"plan.of_group({plan.groups[0]!r}); `chaffinch run` takes one after the other",
+        )
     return plan
 
 
@@ -449,7 +471,7 @@ def _plan_body(plan: Plan) -> dict[str, Any]:
         ],
         "messages": {"slots": plan.slots, "codes": plan.codes}
         | ({"varying": list(plan.varying)} if plan.varying else {}),
-    }
+    } | ({} if plan.group is None else {"public_group": group_document(plan.group)})
 
 
 def _built_plan(model: PlanModel) -> Plan:
@@ -467,6 +489,7 @@ def _built_plan(model: PlanModel) -> Plan:
         delta=float(model.guarantee.delta),
         shares=tuple((Fraction(one.share), _real(one.epsilon)) for one in model.honest_shares),
         contributions=model.crowd.contributions or 1,
+        group=None if model.public_group is None else model.public_group.build(),
     )
     needed = [one.answers_to for one in expanded(plan.questions.items())]
     if needed != [part.answers_to for part in plan.parts]:

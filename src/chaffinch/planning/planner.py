@@ -132,7 +132,8 @@ def plan(  # noqa: PLR0913 - one keyword for each thing that can be asked for
     chosen, why = choose(useful, task)
     name = title or (question.title if isinstance(question, Survey) else "")
     tell("honest shares")
-    made = replace(_plan(chosen, task, found, name), choice=why)
+    group = question.group if isinstance(question, Survey) else None
+    made = replace(_plan(chosen, task, found, name), choice=why, group=group)
     _refuse_useless(made.warnings, anyway=anyway)
     return made
 

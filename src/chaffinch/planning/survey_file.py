@@ -106,6 +106,7 @@ clip = true             # move numbers beyond the bounds to the nearest bound
 
 # Questions together: in [questions.reading], by = "browser" tells the mean for every browser, as
 # private as the answer itself. Above all questions, cross = ["browser", "member"] tells the pairs.
+# by_public = "browser" asks every browser's people by themselves, and protects nobody's browser.
 """
 
 
@@ -174,6 +175,7 @@ class _File(Strict):
     anyway: bool = False
     table: _Table = Field(default_factory=_Table)
     cross: list[str] | list[list[str]] = Field(default_factory=list)
+    by_public: str = ""
     questions: Annotated[dict[str, Any], Field(min_length=1)]
 
 
@@ -348,7 +350,7 @@ def _built(head: _File, questions: dict[str, Question], entries: dict[str, _Entr
     elif head.error is not None:
         error = Error(share_of(head.error), share_of(head.confidence or 0.95))
     return SurveyFile(
-        survey=Survey(questions, head.title, head.cross, by),
+        survey=Survey(questions, head.title, head.cross, by, head.by_public),
         users=head.users,
         target=target,
         error=error,

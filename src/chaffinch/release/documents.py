@@ -245,6 +245,7 @@ class ReleaseModel(Strict):
     together: TogetherModel | None = None
     contributions: Annotated[int, Field(ge=2)] | None = None
     unit: Literal["row"] | None = None
+    public_group: Annotated[list[_Text], Field(min_length=2, max_length=2)] | None = None
     rounds: _Count
     reports: _Count
     batch: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")]
@@ -268,6 +269,7 @@ class ReleaseModel(Strict):
             one_party=self.one_party,
             contributions=self.contributions or 1,
             unit=self.unit or "person",
+            group=None if self.public_group is None else (*self.public_group,),  # type: ignore[arg-type]
         )
 
 

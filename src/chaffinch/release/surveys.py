@@ -192,6 +192,8 @@ class Release(Publication):
     """How many reports each person sent."""
     unit: Unit = "person"
     """What is protected: a person, or one row of a table of which a person may have several."""
+    group: tuple[str, str] | None = None
+    """The public group whose answers these are, by question and value; it is not protected."""
 
     @classmethod
     def of(cls, plan: Plan, tally: Tally, level: float, answers: Sequence[Answer]) -> Release:
@@ -207,6 +209,7 @@ class Release(Publication):
             version=chaffinch.__version__,
             answers=tuple(answers),
             contributions=plan.contributions,
+            group=None if plan.group is None else (plan.group.name, str(plan.group.value)),
         )
 
     def answer(self, question: str | None = None) -> Answer:
@@ -245,6 +248,7 @@ class Release(Publication):
             **_together_document(self.together),
             **({"contributions": self.contributions} if self.contributions > 1 else {}),
             **({"unit": self.unit} if self.unit != "person" else {}),
+            **({} if self.group is None else {"public_group": list(self.group)}),
             "rounds": self.rounds,
             "reports": self.reports,
             "batch": self.batch,
@@ -316,14 +320,15 @@ def share_name(share: Share) -> str:
 def _release_statement(release: Release) -> Statement:
     unit, promise = _protection_unit(release), _whole_promise(release)
     return Statement(
-        title=release.title or f"Release of plan {release.plan_id[:16]}",
+        title=(release.title or f"Release of plan {release.plan_id[:16]}") + _group_title(release),
         warnings=promise_warnings(promise, guess=_GUESS),
         promise=promise_sentence(
             promise,
             unit=unit,
             guess=_GUESS,
             seen="all that is released" if release.one_party else "everything that was collected",
-        ),
+        )
+        + _group_sentence(release),
         trust=_trust_sentence(release),
         guarantee=_guarantee_sentence(release),
         terms=(
@@ -349,6 +354,21 @@ def _release_statement(release: Release) -> Statement:
             ("Rounds", f"{release.rounds:,}"),
             *closing_facts(batch=release.batch, level=release.level, version=release.version),
         ),
+    )
+
+
+def _group_title(release: Release) -> str:
+    return "" if release.group is None else f" ({release.group[0]}: {release.group[1]})"
+
+
+def _group_sentence(release: Release) -> str:
+    """Return what is not protected: the public group that everybody here belongs to."""
+    if release.group is None:
+        return ""
+    name, value = release.group
+    return (
+        f" Not protected is {name}: everybody here is known to belong to {value!r}, and the number "
+        "of reports is exact."
     )
 
 

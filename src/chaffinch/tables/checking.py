@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.parallel import Progress, cores, mapped
@@ -45,6 +46,15 @@ class AnswerColumns:
             columns = map(batch.column, self.columns)
             return dict(zip(self.parts, columns, strict=True))
         return batch.column(self.columns[0])
+
+
+def rows_with(table: Table, place: AnswerColumns, number: int) -> Table:
+    """Return the rows of a table whose answer to a question has this number."""
+
+    def keep(batch: pa.RecordBatch) -> NDArray[Any]:
+        return np.asarray(read_answers([place], 1, batch)[0] == number)
+
+    return table.where(place.columns[0], keep)
 
 
 def answer_batches(

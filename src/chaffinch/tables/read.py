@@ -100,6 +100,20 @@ class Table:
                 raise self._unknown(column)
         return self._checked(tuple(dict.fromkeys(columns)), rows)
 
+    def where(self, column: str, keep: Callable[[pa.RecordBatch], Any]) -> Table:
+        """Return the rows that ``keep`` says to keep, from a batch with at least this column."""
+        if column not in self.columns:
+            raise self._unknown(column)
+
+        def stream(columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
+            import pyarrow as pa
+
+            wanted = tuple(dict.fromkeys((*columns, column)))
+            for batch in self._checked(wanted, rows):
+                yield batch.filter(pa.array(keep(batch)))
+
+        return replace(self, rows=None, _stream=stream)
+
     def _checked(self, columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
         seen = 0
         for batch in self._stream(columns, rows):
