@@ -97,6 +97,14 @@ def test_values_are_written_on_somebody_s_word(cli: Callable[..., Done], table: 
     assert done.code == 0, done.err
 
 
+def test_one_column_of_ids_says_who_is_a_person(cli: Callable[..., Done], tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("user_id,tea\n" + "".join(f"u{row // 3},yes\n" for row in range(30)))
+    text = cli("survey", path).out
+    assert tomllib.loads(text)["person"] == "user_id"
+    survey_from(completed(text))
+
+
 def test_a_draft_replaces_nothing(cli: Callable[..., Done], table: Path) -> None:
     out = table.parent / "survey.toml"
     out.write_text("mine")

@@ -241,11 +241,12 @@ def _written_facts(columns: Sequence[str]) -> str:
 
 
 def _persons(kinds: Mapping[str, str]) -> str:
-    """Return a hint for every column that looks like an id."""
+    """Return who is a person, if one column looks like an id; of several one has to be chosen."""
+    ids = [name for name, kind in kinds.items() if kind == "id"]
+    sign = "" if len(ids) == 1 else "# "
     return "\n".join(
-        f"# person = {_quoted(name)}   # looks like an id: is every row another person?"
-        for name, kind in kinds.items()
-        if kind == "id"
+        f"{sign}person = {_quoted(name)}   # looks like an id: rows that share it are one person's"
+        for name in ids
     )
 
 
