@@ -134,8 +134,8 @@ def test_the_delta_method_fails_where_a_group_is_small(runs: int) -> None:
     known = ~np.isnan(told.estimates)
     far = np.abs(told.estimates - truth)[known] > stats.norm.isf(miss / 2) * told.errors[known]
     assert int(far.sum()) > allowed
-    # Where nobody seems to be there, next to every share is kept.
-    assert (told.high - told.low)[~known].mean() > 0.9
+    # Where nobody seems to be there, most often every share is kept.
+    assert (told.high - told.low)[~known].mean() > 0.7
 
 
 def test_a_normal_law_fails_where_the_noise_is_geometric() -> None:

@@ -152,6 +152,19 @@ def test_one_device_and_many_send_the_same_cells() -> None:
     assert np.flatnonzero(found).tolist() == [5, 10]
 
 
+def test_a_gap_that_counts_is_above_all_levels() -> None:
+    """Means are of those who answered; a gap is a cell of its own, on a device and in a table."""
+    gapped = replace(
+        LEVELLED, questions={"airport": AIRPORT, "delay": replace(DELAY, missing="count")}
+    )
+    assert gapped.sizes == (3, 5)
+    plan = plan_of(Part("delay by airport", gapped, Decoys(1, Fraction(1, 1 << 64))))
+    answer = {"airport": "JFK", "delay": None}
+    assert encode_with(answer, plan, SeededWords(1)).codes[0] == 9
+    table = {"airport": ["JFK", "JFK"], "delay": [None, 120]}
+    assert np.flatnonzero(from_column(plan, table).truths[0].counts).tolist() == [8, 9]
+
+
 def test_a_number_between_two_levels_is_rounded_by_chance_without_bias() -> None:
     part = Part("delay by airport", LEVELLED, Decoys(1, Fraction(1, 1 << 64)))
     runs, words = 40_000, SeededWords(2)

@@ -222,6 +222,8 @@ _RELEASED_AGAIN = replace(
     together=Together(2, survey_releases.release().guarantee),
     one_party=True,
     group=("airport", "EWR"),
+    contributions=2,
+    unit="row",
 )
 
 
