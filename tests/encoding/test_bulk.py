@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from chaffinch.encoding import bulk
-from chaffinch.encoding.bulk import encode_many, encode_numbers, rows_per_batch
+from chaffinch.encoding.bulk import encode_many, encode_numbers, find_columns, rows_per_batch
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, InvalidTable
 from chaffinch.protocols import Decoys, Encoded, Flips
-from chaffinch.questions import Bit, Choice, Flags, Number
+from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.sampling import secure_words
 from chaffinch.tables.read import open_table
+from chaffinch.tables.settings import Settings
 from tests.engines import plans
 
 LEAST = Flips(plans.LEAST)
@@ -214,3 +215,29 @@ def test_reports_know_their_round() -> None:
 def test_simulated_answers_are_of_the_first_round() -> None:
     plan = replace(plans.plan_of(TEA, users=3), rounds=3)
     assert encode_numbers(plan, [np.array([1])], 1, secure_words()).origin.round == 1
+
+
+@pytest.mark.parametrize(
+    ("questions", "text"),
+    [
+        ({"age": Number(0, 100)}, "age\n1,5\n"),
+        ({"years": Number(0, 100)}, "age\n1,5\n"),
+        ({"age": Number(0, 100), "tea": Bit()}, "age;tea\n1,5;yes\n"),
+        ({"looks": Flags(["dark"])}, "dark\nyes\n"),
+        ({"looks": Flags(["dark", "large"])}, "dark;large\nyes;no\n"),
+        ({"both": Cross({"tea": Bit(), "age": Number(0, 100)}, levels=3)}, "age;tea\n1,5;yes\n"),
+    ],
+)
+def test_what_is_said_of_a_table_reaches_every_column(
+    questions: dict[str, Question], text: str, tmp_path: Path
+) -> None:
+    """Texts for missing answers, and how numbers are written."""
+    said = Settings(separator=";", decimal=",", missing_values=("nil",))
+    table = open_table(write(tmp_path, text), settings=said)
+    found = find_columns(questions, table, None)
+    assert all(columns.gaps == table.gaps == said.gaps for columns in found)
+    for columns in found:
+        if "age" in columns.columns:
+            place = columns.columns.index("age")
+            assert columns.formats[place] == table.cell_format("age", Number(0, 100))
+            assert columns.formats[place] is not None

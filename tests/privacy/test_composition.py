@@ -392,3 +392,19 @@ def test_where_a_profile_ends_is_searched_once(monkeypatch: pytest.MonkeyPatch) 
     assert both.summed_delta(1.0) >= both.delta(1.0).lower
     assert seen == digits
     assert [real(digit) for digit in digits] == ends
+
+
+def test_parts_one_by_one_are_never_certain_twice() -> None:
+    assert composition._joined([(1 - 2**-53, 10)]) == 1.0  # noqa: SLF001 - what the proof rests on
+
+
+def test_sums_are_of_upper_ends() -> None:
+    """What was cut is a doubt of every part: their lower ends are far below the upper ones."""
+    cut = privacy.Shortened(bits(1000, "0.1"), Fraction(1, 10**7))
+    both, alone = privacy.compose([cut, OTHERS]), bits(1, "0.1")
+    each = 0.5e-6 * (1 - 1e-11)
+    ends = cut.epsilon(each).upper + OTHERS.epsilon(each).upper
+    assert both.summed_epsilon(1e-6) >= ends * (1 - 1e-9)
+    beside = privacy.compose([cut, alone])
+    upper = beside.epsilon(1e-6).upper
+    assert beside.delta(upper).upper <= 1e-6 * (1 + 1e-6)

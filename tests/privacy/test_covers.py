@@ -156,3 +156,18 @@ def test_losses_too_different_for_a_grid_are_not_proven() -> None:
     few = FlippedBits(users=10, flip_probability="0.1")
     with pytest.raises(GuaranteeNotProven):
         cover_of([(few, 10**6)], 20_000.0, 1e-6)
+
+
+def test_different_sums_are_covered_each_for_itself() -> None:
+    one, other = (FlippedBits(users=users, flip_probability="0.1") for users in (300, 200))
+    cover = cover_of([(one, 1), (other, 1)], 2.0, 1e-4)
+    assert [runs[-1][1] for runs in cover.runs] == [299, 199]
+    assert cover.growth is not None
+
+
+def test_what_always_leaks_is_covered_as_far_as_the_rest_goes() -> None:
+    unit = DecoyedValues(users=60, decoy_rate="1/3", values=2)
+    always = unit.delta(600.0).upper
+    assert math.isinf(unit.epsilon(always / 2).upper)
+    cover = cover_of([(unit, 3)], 4.0, 10 * always)
+    assert (cover.runs, cover.nodes > 100) == (((),), True)

@@ -93,6 +93,24 @@ def test_the_documents_are_what_they_always_were() -> None:
         "copies": 1,
         "decoys": 0,
     }
+    signed = privacy.SignedDecoys(
+        question="number",
+        plus_ratio="1/3",
+        minus_ratio="1/7",
+        flood=["1/5", "1/6"],
+        steps=3,
+        share=Fraction(2, 3),
+    )
+    assert mechanism_document(signed) == {
+        "mechanism": "signed-decoys",
+        "question": "number",
+        "plus_ratio": "1/3",
+        "minus_ratio": "1/7",
+        "flood": ["1/5", "1/6"],
+        "steps": 3,
+        "share": "2/3",
+    }
+    assert mechanism_from(mechanism_document(signed)) == signed
     ten = privacy.compose(privacy.DecoyedValues(users=7, decoy_rate="1/3", values=4), times=10)
     part = {"mechanism": "decoyed-values", "values": 4, "users": 7, "decoy_rate": "1/3"}
     assert mechanism_document(ten) == {

@@ -278,9 +278,9 @@ def test_a_crowd_is_enough_reports_and_no_more_messages_than_they_hold() -> None
 
 
 def test_a_report_fills_its_slots_with_codes_of_the_plan() -> None:
-    for codes in ((0, 9), (EMPTY, EMPTY), (9, EMPTY)):
+    for codes in ((0, 9), (EMPTY, EMPTY), (9, EMPTY), (EMPTY, 9)):
         assert Report(ORIGIN, codes).codes == codes
-    for wrong in ((), (1,), (1, 2, 3), (1, 10), (1, -1), (1, EMPTY + 1)):
+    for wrong in ((), (1,), (1, 2, 3), (1, 10), (1, -1), (1, EMPTY + 1), (10, EMPTY), (EMPTY, 10)):
         with pytest.raises(InvalidInput, match="report"):
             Report(ORIGIN, wrong)
 
