@@ -94,3 +94,14 @@ def test_both_at_once_are_refused(cli: Callable[..., Done], visits: Path) -> Non
     done = run(cli, visits, "--person", "user_id", "--rows-are-people")
     assert done.code == 2
     assert "not by both" in done.err
+
+
+def test_releases_of_rows_and_of_people_promise_rows_together(
+    cli: Callable[..., Done], visits: Path
+) -> None:
+    assert run(cli, visits).code == 0
+    done = run(cli, visits, "--person", "user_id", "--again")
+    assert done.code == 0
+    assert "one row's answer, in all 2 releases of the same data" in " ".join(done.out.split())
+    release = cf.load_release(visits / "out" / "release.json")
+    assert release.unit == "row"

@@ -21,7 +21,7 @@ OTHER = FlippedBits(users=300, flip_probability="0.2")
 
 def release(number: int, plan: str = "plan", *, rounds: int = 1, round_: int = 1) -> RunRelease:
     mechanism = BITS if plan == "plan" else OTHER
-    return RunRelease(f"{number:064x}", Charge(plan, mechanism), DELTA, rounds, round_)
+    return RunRelease(f"{number:064x}", Charge(plan, mechanism), DELTA, rounds, round_, "person")
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from chaffinch.release.surveys import Release, Together
 from chaffinch.storage.faults import storage_fault
 
 if TYPE_CHECKING:
+    from chaffinch.planning.explanation import Unit
     from chaffinch.planning.plan import Plan
     from chaffinch.tables.fingerprint import Fingerprint
     from chaffinch.tables.read import Table
@@ -81,7 +82,7 @@ class RunData:
                 "together; name another folder if the people are others, or let a budget pay "
                 "(--ledger)",
             )
-        new = _exposed(plan, round)
+        new = _exposed(plan, round, "person")
         if not (self.again or all(new.is_covered_by(one) for one in before)):
             raise _repeated(before)
         return before
@@ -105,14 +106,16 @@ class RunData:
         before: tuple[RunRelease, ...],
     ) -> Release:
         """Return the release, which says what it adds to, unless its plan covers that."""
-        new = _exposed(plan, round)
+        new = _exposed(plan, round, release.unit)
         if not self.again or all(new.is_covered_by(one) for one in before):
             return release
         found = promise_together((*before, new))
         # A plan may promise less than it keeps, and nobody is told less than that.
         epsilon = max(found.epsilon, plan.guarantee.epsilon)
         together = Together(len(before) + 1, replace(found, epsilon=epsilon))
-        return replace(release, together=together)
+        # Of people nothing is known together where one release promised no more than rows.
+        unit = "row" if any(one.unit == "row" for one in before) else release.unit
+        return replace(release, together=together).about(unit)
 
     def bill(
         self,
@@ -121,9 +124,11 @@ class RunData:
         before: tuple[RunRelease, ...],
         request: str,
         paid: Bill | None,
+        *,
+        unit: Unit,
     ) -> Bill:
         """Return what is written before the release is handed out, and after a ledger has paid."""
-        made = replace(_exposed(plan, tally.round), subject=tally.digest)
+        made = replace(_exposed(plan, tally.round, unit), subject=tally.digest)
         names = (*self.names, *self._standing(), self._batch_name(tally.name))
         if paid is None:
             return Bill(
@@ -160,7 +165,7 @@ def _repeated(before: Sequence[RunRelease]) -> DataRepeated:
     return DataRepeated(f"data, or a folder, with {made} so far", hint=_HINT)
 
 
-def _exposed(plan: Plan, round: int | None) -> RunRelease:  # noqa: A002
+def _exposed(plan: Plan, round: int | None, unit: Unit) -> RunRelease:  # noqa: A002
     """Return what a release exposes, as a round of its plan.
 
     Public groups of one plan have different people, so they cover one another as rounds do: each
@@ -168,10 +173,10 @@ def _exposed(plan: Plan, round: int | None) -> RunRelease:  # noqa: A002
     """
     number, delta = 1 if round is None else round, plan.guarantee.delta
     if plan.group is None:
-        return RunRelease("", Charge.of(plan), delta, plan.rounds, number)
+        return RunRelease("", Charge.of(plan), delta, plan.rounds, number, unit)
     shared = replace(plan, group=replace(plan.group, value=None))
     own = plan.group.number * plan.rounds + number
-    return RunRelease("", Charge.of(shared), delta, plan.rounds, own)
+    return RunRelease("", Charge.of(shared), delta, plan.rounds, own, unit)
 
 
 def _batch_in(path: Path) -> str | None:

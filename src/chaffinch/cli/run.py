@@ -176,7 +176,14 @@ def _release_table(asked: Collection, out: Path, how: _Options) -> None:
         charge = hand_out_release(
             _release_writers(out, used, release),
             released.account,
-            people.bill(tally, used, before, request, released.bill(tally, used, request)),
+            people.bill(
+                tally,
+                used,
+                before,
+                request,
+                released.bill(tally, used, request),
+                unit=whose.unit,
+            ),
             check,
             output,
         )

@@ -56,7 +56,8 @@ _STATEMENTS = (
     mechanism TEXT NOT NULL CHECK (typeof(mechanism) = 'text'),
     delta REAL NOT NULL CHECK (typeof(delta) = 'real' AND delta BETWEEN 0 AND 1),
     rounds INTEGER NOT NULL CHECK (typeof(rounds) = 'integer' AND rounds >= 1),
-    round INTEGER NOT NULL CHECK (typeof(round) = 'integer' AND round >= 1)
+    round INTEGER NOT NULL CHECK (typeof(round) = 'integer' AND round >= 1),
+    unit TEXT NOT NULL CHECK (unit IN ('person', 'row'))
 )""",
     """CREATE TABLE data (
     name TEXT NOT NULL CHECK (typeof(name) = 'text' AND length(name) = 64),
@@ -72,7 +73,7 @@ _SAME_DATA = """WITH RECURSIVE same (release) AS (
     JOIN data AS own ON own.release = same.release
     JOIN data AS other ON other.name = own.name
 )
-SELECT subject, plan, mechanism, delta, rounds, round FROM releases
+SELECT subject, plan, mechanism, delta, rounds, round, unit FROM releases
 WHERE sequence IN (SELECT release FROM same) ORDER BY sequence"""
 
 
@@ -88,6 +89,8 @@ class RunRelease:
     """What its plan promises with, for all its rounds."""
     rounds: int
     round: int
+    unit: str
+    """What it promised to protect: a person, or merely a row."""
 
     def is_covered_by(self, other: RunRelease) -> bool:
         """Return whether both are rounds of one plan, whose promise covers each of them once."""
@@ -151,8 +154,8 @@ class Runs:
             charge = release.charge
             values = (charge.plan_id, charge.document, release.delta, release.rounds)
             row = connection.execute(
-                "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?, ?)",
-                (release.subject, *values, release.round),
+                "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)",
+                (release.subject, *values, release.round, release.unit),
             )
             connection.executemany(
                 "INSERT INTO data VALUES (?, ?)", [(name, row.lastrowid) for name in set(names)]
