@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,8 +23,9 @@ import pytest
 from chaffinch.errors import ChaffinchError, InvalidInput, Reason, StorageFault
 from chaffinch.outputs import handing_out, waiting
 from chaffinch.outputs.handing_out import Bill, finish_waiting, hand_out_files
+from chaffinch.outputs.protected import Kind, refuse_all_but
 from chaffinch.storage import files, locks
-from chaffinch.storage.leftovers import alone_in
+from chaffinch.storage.leftovers import alone_in, remove_surely
 
 BILL = Bill("payer", "plan", "key", "subject", pay=lambda: None, paid=lambda: True)
 
@@ -587,7 +589,7 @@ def test_a_lock_on_the_folder_itself_stops_nothing(mode: int, tmp_path: Path) ->
 HOLD = """
 import sys
 from pathlib import Path
-from chaffinch.storage.leftovers import alone_in
+from chaffinch.storage.leftovers import alone_in, remove_surely
 with alone_in(Path(sys.argv[1]), "naming"):
     print("held", flush=True)
     sys.stdin.read()
@@ -709,3 +711,113 @@ def test_a_waiting_folder_of_a_stranger_is_told_of(
     with pytest.raises(StorageFault, match=f"{folder.name}.*Got another's"):
         finish_waiting([target], lambda _: True, refuse_strangers=True)
     assert (folder.exists(), target.exists()) == (True, False)
+
+
+def test_whoever_waits_to_finish_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def busy(_: Path, __: str, *, tell: Callable[[str], object]) -> Iterator[None]:
+        tell("waiting")
+        yield
+
+    targets, told = [tmp_path / "a.json", tmp_path / "b.json"], list[str]()
+    stop_when_paid(targets, monkeypatch)
+    monkeypatch.setattr(handing_out, "alone_in", busy)
+    assert len(finish_waiting(targets, lambda _: True, told.append)) == 1
+    assert told == ["waiting"]
+
+
+def test_what_waits_is_found_among_other_files(tmp_path: Path) -> None:
+    place = tmp_path / f".chaffinch-{'0a' * 8}.waiting"
+    for name in (".a", "z", place.name):
+        (tmp_path / name).mkdir()
+    assert waiting.waiting_folders(tmp_path, None, refuse_strangers=False) == [place]
+
+
+def test_a_file_of_one_kind_replaces_that_kind_and_nothing_else(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    refuse_all_but(Kind.PLAN, tmp_path)
+    refuse_all_but(Kind.PLAN, place)
+    for content in ("", '{"format": "chaffinch/plan@1"}'):
+        place.write_text(content)
+        refuse_all_but(Kind.PLAN, place)
+    for content in ("some words", "chaffinch-campaign-key-"):
+        place.write_text(content)
+        with pytest.raises(InvalidInput, match="a new file or a plan"):
+            refuse_all_but(Kind.PLAN, place)
+
+
+def test_every_byte_of_a_long_file_is_in_its_digest(tmp_path: Path) -> None:
+    path, content = tmp_path / "long", bytes(range(256)) * 10_000
+    path.write_bytes(content)
+    assert waiting._digest(path) == hashlib.sha256(content).hexdigest()  # noqa: SLF001 - of what waits
+    path.write_bytes(content + b"x")
+    assert waiting._digest(path) != hashlib.sha256(content).hexdigest()  # noqa: SLF001 - of what waits
+
+
+def test_what_waits_knows_its_bill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bill = replace(BILL, command="chaffinch run", request="all of it")
+    target, seen = tmp_path / "a.json", list[waiting.Waiting]()
+
+    def stop(*_: object, **__: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(waiting, "give_checked_name", stop)
+        with pytest.raises(Killed):
+            hand_out_files({target: lambda path: path.write_text("a release")}, bill)
+
+    def refuse(one: waiting.Waiting) -> bool:
+        seen.append(one)
+        return False
+
+    finish_waiting([target], refuse)
+    (one,) = seen
+    assert (one.payer, one.plan_id, one.key, one.subject) == ("payer", "plan", "key", "subject")
+    assert (one.command, one.request) == ("chaffinch run", "all of it")
+
+
+def test_without_a_bill_nobody_pays(tmp_path: Path) -> None:
+    with waiting.held_folders([tmp_path]) as places:
+        assert waiting.write_note(places[tmp_path], [], {}, new=False).payer == ""
+
+
+def test_a_place_that_is_taken_costs_nothing(tmp_path: Path) -> None:
+    taken, folder, paid = tmp_path / "taken", tmp_path / "folder", list[int]()
+    taken.write_text("old")
+    folder.mkdir()
+    bill = replace(BILL, pay=lambda: paid.append(1))
+    for target, new in ((taken, True), (folder, False), (folder, True)):
+        with pytest.raises(StorageFault):
+            hand_out_files({target: lambda path: path.write_text("a release")}, bill, new=new)
+    assert paid == []
+    hand_out_files({taken: lambda path: path.write_text("a release")}, bill)
+    assert (paid, taken.read_text()) == ([1], "a release")
+
+
+def test_a_place_that_was_emptied_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "a.json"
+    target.write_text("old")
+    stop_when_paid([target], monkeypatch)
+    target.write_text("")
+    assert len(finish_waiting([target], lambda _: True)) == 1
+    assert target.read_text() == "a release"
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, OSError])
+def test_an_interrupt_while_something_is_removed_is_heard_afterwards(
+    fault: type[BaseException],
+) -> None:
+    asked = list[int]()
+
+    def remove() -> None:
+        asked.append(1)
+        if len(asked) == 1:
+            raise fault
+
+    if fault is OSError:
+        remove_surely(remove)
+        assert len(asked) == 1
+    else:
+        with pytest.raises(fault):
+            remove_surely(remove)
+        assert len(asked) == 2
