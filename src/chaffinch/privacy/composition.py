@@ -141,6 +141,11 @@ class Composition(Mechanism):
         return " + ".join(words) or "nobody"
 
     @property
+    def rounds(self) -> tuple[tuple[Mechanism, int], ...]:
+        """Return all rounds one by one, so that a composition of compositions is one of them."""
+        return ((self, 1),) if self._distance else self._rounds
+
+    @property
     def local_epsilon(self) -> float:
         """Return the sum of the local guarantees."""
         return up(math.fsum(count * mechanism.local_epsilon for mechanism, count in self.parts))
