@@ -18,6 +18,7 @@ from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.numerics.chosen_rounds import Losses, WorstProfile, worst_profile
 from chaffinch.privacy.numerics.loss_grids import Kinks, Rounds, TooFineGrid, dominated_loss
 from chaffinch.privacy.numerics.precision import Floats, down, up
+from chaffinch.privacy.numerics.roots import find_crossing
 from chaffinch.privacy.shortened_reports import Shortened, cutting_cost
 
 _STEPS = 32.0
@@ -133,6 +134,11 @@ class Composition(Mechanism):
     def profile_floor(self) -> float:  # type: ignore[override]
         """Return the delta below which nothing is proven of these rounds."""
         return max(1e-15, 4.0 * self._infinite)
+
+    def profile_end(self) -> float:
+        """Return about the epsilon where delta falls below what is proven of these rounds."""
+        floor = min(max(1e-15, 4.0 * self._quick.infinite), 1.0)
+        return find_crossing(self.delta_bound, floor, top=self.local_epsilon, tolerance=1e-2)[1]
 
     @property
     def crowd_words(self) -> str:

@@ -23,6 +23,7 @@ from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.loss_grids import convex_profiles, lower_hull_corners
 from chaffinch.privacy.numerics.precision import Floats, up
+from chaffinch.privacy.numerics.roots import find_crossing
 
 MOST_RECORDS = 1000
 _LEVELS = np.geomspace(1e-60, 1.0, 6000)
@@ -105,6 +106,12 @@ class Grouped(Mechanism):
         upper = self._deltas(self._lines, each, epsilons)
         # Whoever may change several records may change one of them.
         return np.minimum(self.inner.profile(epsilons)[0], upper), upper
+
+    def profile_end(self) -> float:
+        """Return about the epsilon where delta falls below the profile's floor."""
+        return find_crossing(
+            self.delta_bound, self.profile_floor, top=self.local_epsilon, tolerance=1e-2
+        )[1]
 
     def profile_bound(self, epsilons: Floats) -> Floats:
         """Return upper ends of delta at many epsilons, quickly."""
