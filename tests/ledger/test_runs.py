@@ -5,17 +5,20 @@ from __future__ import annotations
 import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from chaffinch.errors import DataRepeated, StorageFault
+from chaffinch.errors import DataRepeated, GuaranteeNotProven, StorageFault
 from chaffinch.ledger import Charge
 from chaffinch.ledger.runs import RunRelease, Runs, promise_together
-from chaffinch.privacy import FlippedBits, compose
+from chaffinch.privacy import FlippedBits, Grouped, Shortened, SignedDecoys, compose
 
 BITS = FlippedBits(users=200, flip_probability="0.1")
 DELTA = 1e-6
+FLOOD = tuple(Fraction(tenths, 10) for tenths in (22, 18, 21, 26, 34, 48, 69, 100))
+"""How many messages more a plan of signed decoys sends, by step."""
 OTHER = FlippedBits(users=300, flip_probability="0.2")
 
 
@@ -129,3 +132,19 @@ def test_a_damaged_or_foreign_record_is_not_an_empty_one(tmp_path: Path) -> None
         connection.execute("CREATE TABLE head (record TEXT, key BLOB)")
     with pytest.raises(StorageFault, match="another file"):
         Runs(path)
+
+
+def test_what_cannot_be_composed_adds_up() -> None:
+    """Two reports of each person, which may be cut: no composed loss is proven at this delta."""
+    ratio = Fraction(167, 256)
+    decoys = SignedDecoys(question="choice", plus_ratio=ratio, minus_ratio=ratio, flood=FLOOD)
+    mechanism = Grouped(Shortened(decoys, Fraction(3, 10**11)), 2)
+    alone = mechanism.epsilon(DELTA).upper
+    with pytest.raises(GuaranteeNotProven):
+        compose(mechanism, times=2).epsilon(2 * DELTA)
+    made = [
+        RunRelease(word * 64, Charge("plan", mechanism), DELTA, 1, 1, "person") for word in "ab"
+    ]
+    found = promise_together(made)
+    assert found.delta == 2 * DELTA
+    assert alone < found.epsilon <= 2 * alone * (1 + 1e-12)
