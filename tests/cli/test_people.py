@@ -105,3 +105,12 @@ def test_releases_of_rows_and_of_people_promise_rows_together(
     assert "one row's answer, in all 2 releases of the same data" in " ".join(done.out.split())
     release = cf.load_release(visits / "out" / "release.json")
     assert release.unit == "row"
+
+
+def test_check_counts_the_reports_of_people(cli: Callable[..., Done], visits: Path) -> None:
+    """Two rows of each of 400 people are 800 reports, however many rows the table has."""
+    survey = visits / "survey.toml"
+    survey.write_text('person = "user_id"\ncontributions = 2\n' + survey.read_text())
+    done = cli("check", survey, "--data", visits / "visits.csv")
+    assert "800 reports, 800 needed; every cell answers its question." in done.out
+    assert "400 people have 1,000 rows" in done.err

@@ -105,6 +105,15 @@ def test_one_column_of_ids_says_who_is_a_person(cli: Callable[..., Done], tmp_pa
     survey_from(completed(text))
 
 
+def test_a_draft_asks_who_is_a_person(cli: Callable[..., Done], tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("tea\n" + "yes\nno\n" * 20)
+    text = cli("survey", path).out
+    assert {"person", "rows_are_people"}.isdisjoint(tomllib.loads(text))
+    assert survey_from(completed(text).replace("# rows_are", "rows_are")).rows_are_people
+    assert survey_from(completed(text).replace("# person", "person")).person == "column"
+
+
 def test_a_draft_replaces_nothing(cli: Callable[..., Done], table: Path) -> None:
     out = table.parent / "survey.toml"
     out.write_text("mine")

@@ -55,8 +55,7 @@ def check(
         texts=3,
     )
     output.words("")
-    output.words(
-        f"{count_of(rows or 0, 'row')}, {asked.reports:,} needed; every cell answers its question."
-    )
+    counted = count_of(rows or 0, "row" if whose.person is None else "report")
+    output.words(f"{counted}, {asked.reports:,} needed; every cell answers its question.")
     if whose.unit == "row":
         output.words(f"Note: {whose.hint(table)}.")

@@ -229,6 +229,10 @@ _FRAME = """\
 # FILL IN: users = 20000     # how many people are sure to answer, each in one row
 epsilon = 1.0                # the promise to each of them; small is private
 # delta = 1e-8"""
+_NOBODY = """\
+# Who is a person? Without one of these lines, only single rows are promised to be protected.
+# rows_are_people = true     # every row is another person
+# person = "column"          # the column that tells people apart, who may have several rows"""
 _WARNED = """\
 # The values of {columns} were read from the table, on the word of whoever asked for that
 # (--with-values) that they are public. If they are not, this file tells about people."""
@@ -241,8 +245,10 @@ def _written_facts(columns: Sequence[str]) -> str:
 
 
 def _persons(kinds: Mapping[str, str]) -> str:
-    """Return who is a person, if one column looks like an id; of several one has to be chosen."""
+    """Return who is a person, if one column looks like an id; otherwise somebody has to say."""
     ids = [name for name, kind in kinds.items() if kind == "id"]
+    if not ids:
+        return _NOBODY
     sign = "" if len(ids) == 1 else "# "
     return "\n".join(
         f"{sign}person = {_quoted(name)}   # looks like an id: rows that share it are one person's"
