@@ -101,7 +101,7 @@ def releases(name: str, table: Path, folder: Path, private: Iterable[str]) -> li
     assert found[0].together is None
     assert together is not None
     assert together.releases == 2
-    assert alone.epsilon < together.guarantee.epsilon <= 2 * alone.epsilon * (1 + 1e-12)
+    assert alone.epsilon < together.guarantee.epsilon <= 2 * alone.epsilon
     assert together.guarantee.delta == 2 * alone.delta
     return found
 

@@ -25,9 +25,9 @@ import math
 import secrets
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from chaffinch.errors import DataRepeated, Reason, StorageFault
@@ -101,25 +101,14 @@ def promise_together(releases: Iterable[RunRelease]) -> Guarantee:
     """Return what all releases cost a person together, each plan with all its rounds at least.
 
     It is told at the sum of their deltas: there is always a proof for that, while at a smaller
-    delta the reports that may be cut can use up all of it. Where the losses cannot be composed,
-    as of several reports of each person that may be cut, the epsilons add up as the deltas do.
+    delta the reports that may be cut can use up all of it.
     """
     made = Counter((one.charge, one.delta, one.rounds) for one in releases)
     charges, deltas = [], []
     for (charge, delta, rounds), times in made.items():
         charges.append(Charge(charge.plan_id, charge.mechanism, max(rounds, times)))
         deltas.append(delta * math.ceil(times / rounds))
-    found = promised_at(total(charges), min(1.0, math.fsum(deltas)))
-    return found if math.isfinite(found.epsilon) else replace(found, epsilon=_added(made))
-
-
-def _added(made: Mapping[tuple[Charge, float, int], int]) -> float:
-    """Return the sum of what each plan promises by itself, rounded up."""
-    epsilons = []
-    for (charge, delta, rounds), times in made.items():
-        whole = total([Charge(charge.plan_id, charge.mechanism, rounds)])
-        epsilons += [promised_at(whole, delta).epsilon] * math.ceil(times / rounds)
-    return math.nextafter(math.fsum(epsilons), math.inf)
+    return promised_at(total(charges), min(1.0, math.fsum(deltas)))
 
 
 class Runs:
