@@ -16,7 +16,7 @@ from chaffinch.encoding.bulk import find_columns
 from chaffinch.errors import InvalidAnswer, InvalidCells, InvalidInput, InvalidTable
 from chaffinch.questions import Bit, Choice, Cross, Number
 from chaffinch.tables.answers import numbers_of
-from chaffinch.tables.checking import check_answers, read_answers, settle_numbers
+from chaffinch.tables.checking import answer_batches, check_answers, read_answers, settle_numbers
 from chaffinch.tables.number_formats import NumberFormat, guess_format
 from chaffinch.tables.read import Table, open_table
 from chaffinch.tables.settings import GROUP_SIGNS, Settings
@@ -184,6 +184,73 @@ def test_crossed_numbers_are_read_alike() -> None:
         find_columns({"q": cross}, settled, None), 1, next(iter(table.batches(["tea", "price"])))
     )
     assert (first, second) == (2.5, 0.25)
+
+
+class _Pipe(io.BytesIO):
+    def seekable(self) -> bool:
+        return False
+
+
+def settled_shares(
+    text: str, *, piped: bool, question: Number | Choice, **said: Any
+) -> list[float]:
+    """Return what the column ``price`` of a table says, settled as a command settles it."""
+    file = (_Pipe if piped else io.BytesIO)(text.encode())
+    table = open_table(file, format="csv", settings=Settings(**said))
+    questions = {"price": question}
+    table = settle_numbers(table, find_columns(questions, table, None))
+    places = find_columns(questions, table, None)
+    return [
+        float(one)
+        for first, batch in answer_batches(table, places)
+        for one in read_answers(places, first, batch)[0]
+    ]
+
+
+LATE = "name;price\n" + "a;999\n" * 10_001 + "b;1.234\n"
+EARLY = "name;price\na;1.234\n"
+DECIDED = "name;price\na;3.5\nb;1.234\n"
+
+
+@pytest.mark.parametrize("question", [Number(0, 2000), Choice(range(2000), unknown=5)])
+@pytest.mark.parametrize("text", [LATE, EARLY, LATE.replace("1.234", "\N{NO-BREAK SPACE}+1,234 ")])
+@pytest.mark.parametrize("piped", [False, True])
+def test_a_number_of_two_readings_is_refused_in_every_row(
+    text: str, question: Number | Choice, *, piped: bool
+) -> None:
+    with pytest.raises(InvalidTable) as caught:
+        settled_shares(text, piped=piped, question=question)
+    assert "1,234 or 1.234 is which?" in str(caught.value)
+    assert "decimal" in caught.value.hint
+    if len(text) > 100:
+        assert isinstance(caught.value, InvalidCells)
+        assert caught.value.faults[0].rows == (10_002,)
+
+
+@pytest.mark.parametrize("piped", [False, True])
+def test_what_was_said_ends_the_doubt(*, piped: bool) -> None:
+    question = Number(0, 2000)
+    read = settled_shares(LATE, piped=piped, question=question, decimal=".")
+    assert read[-1] == 1.234 / 2000
+    read = settled_shares(LATE, piped=piped, question=question, thousands=".")
+    assert read[-1] == 1234 / 2000
+    whole = settled_shares(LATE, piped=piped, question=Choice(range(2000)), thousands=".")
+    assert whole[-1] == 1234
+    commas = LATE.replace(";", ",")
+    assert settled_shares(commas, piped=piped, question=question)[-1] == 1.234 / 2000
+
+
+def test_a_column_can_decide_for_itself() -> None:
+    assert settled_shares(DECIDED, piped=False, question=Number(0, 2000))[-1] == 1.234 / 2000
+    with pytest.raises(InvalidCells, match="is which"):
+        settled_shares(DECIDED, piped=True, question=Number(0, 2000))
+    plain = "name;price\na;12\nb;0.125\nc;12.5\nd;1000\n"
+    assert settled_shares(plain, piped=True, question=Number(0, 1000)) == [
+        0.012,
+        0.000125,
+        0.0125,
+        1.0,
+    ]
 
 
 def test_in_python_nothing_is_guessed() -> None:

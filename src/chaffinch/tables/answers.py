@@ -30,6 +30,7 @@ from chaffinch.questions import (
 )
 from chaffinch.tables.arrays import is_text, plain_array
 from chaffinch.tables.faults import Faults
+from chaffinch.tables.number_formats import NumberFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -179,6 +180,8 @@ def _written(form: CellFormat) -> Callable[[Any, Any, frozenset[str]], NDArray[A
             return cell if is_missing(cell, gaps) else form.read(cell)
 
         text = is_text(array.type)
+        if text and isinstance(form, NumberFormat) and form.reads_plainly(array):
+            text = False
         if text and isinstance(question, Number):
             return _looked_up(lambda cell: question.share(read(cell), gaps), array, np.float64)
         if text and isinstance(question, Choice):

@@ -91,7 +91,8 @@ def read_answers(
 def settle_numbers(table: Table, places: Sequence[AnswerColumns]) -> Table:
     """Return a table of which it is known how its numbers are written, by its first rows.
 
-    A column whose numbers have two readings is refused. What comes through a pipe has to be said.
+    A column whose numbers have two readings is refused; where the first rows leave both open, so
+    is every later row that has two. Nothing is guessed of what comes through a pipe.
     """
     asked = {place.columns[0]: place for place in places if reads_numbers(place.question)}
     if not asked or not table.readable_again:
@@ -107,12 +108,11 @@ def settle_numbers(table: Table, places: Sequence[AnswerColumns]) -> Table:
     formats = {}
     for name, place in asked.items():
         unit = getattr(place.question, "unit", "")
-        form = guess_format(texts[name], table.settings, column=place.shown, unit=unit)
-        if form.differs:
-            formats[name] = form
+        formats[name] = guess_format(texts[name], table.settings, column=place.shown, unit=unit)
     notes = [
         f"numbers of column {asked[name].shown!r} are read as in {form.example}"
         for name, form in formats.items()
+        if form.differs
     ]
     return replace(table, numbers=formats, notes=(*table.notes, *notes))
 

@@ -14,14 +14,23 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from chaffinch.errors import InvalidAnswer, InvalidTable
 from chaffinch.questions import Choice, Number, Question, is_missing
 from chaffinch.tables.settings import GROUP_SIGNS, Settings
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _SIGN = re.compile(r"[+-]?")
 _SPACES = "\u00a0\u202f"
 """Spaces that do not break, as programs write them between groups of digits."""
+_TWO_READINGS = re.compile(r"[1-9]\d{0,2}(?:[.,]\d{3})+")
+_SAY = (
+    'say how: decimal = "." or ",", thousands = "," or "." or "none" under [table], or as options'
+)
+_SAY_PERCENT = 'say what 12% is: percent = "number" (12) or "share" (0.12) under [table]'
 
 
 @dataclass(frozen=True)
@@ -39,12 +48,18 @@ class NumberFormat:
     percent: str = ""
     """What 12% is: the ``number`` 12, or the ``share`` 0.12; empty where it is no number."""
     currency: str = ""
+    undecided: bool = False
+    """Whether nothing tells what 1.234 is: it is refused then, and the rest is read plainly."""
 
     def read(self, answer: object) -> object:
         """Return a text as a number; what is missing, or no text, stays as it is."""
         if not isinstance(answer, str) or is_missing(answer):
             return answer
         bare = _bare(answer)
+        if self.undecided and _TWO_READINGS.fullmatch(bare.digits):
+            raise InvalidAnswer("a number with one reading: 1,234 or 1.234 is which?", hint=_SAY)
+        if self.undecided and not self.differs:
+            return answer
         allowed = bare.currencies <= {self.currency} and (bool(self.percent) or not bare.percent)
         if not allowed or not self._pattern.fullmatch(bare.digits):
             raise InvalidAnswer(
@@ -63,10 +78,19 @@ class NumberFormat:
         whole = rf"(?:{grouped}\d+)(?:{point}\d*)?"
         return re.compile(rf"(?:{whole}|{point}\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 
+    def reads_plainly(self, array: pa.Array) -> bool:
+        """Return whether it is seen at a glance that the format changes no text of an array."""
+        from pyarrow import compute
+
+        if self.differs:
+            return False
+        grouped = compute.match_substring_regex(compute.utf8_trim_whitespace(array), "[.,]...$")
+        return not compute.any(grouped, min_count=0).as_py()
+
     @property
     def differs(self) -> bool:
         """Return whether there is anything but plain numbers to read."""
-        return self != NumberFormat()
+        return replace(self, undecided=False) != NumberFormat()
 
     @property
     def example(self) -> str:
@@ -113,11 +137,24 @@ def reads_numbers(question: Question) -> bool:
 
 
 def said_format(settings: Settings) -> NumberFormat | None:
-    """Return the format that was said for all numbers of a table, or None if nothing was."""
-    if settings.decimal is settings.thousands is settings.percent is None:
+    """Return the format of all numbers of a table by what was said, or None where all are plain."""
+    unsaid = settings.decimal is settings.thousands is None
+    undecided = unsaid and not _has_plain_points(settings)
+    if unsaid and settings.percent is None and not undecided:
         return None
     point = settings.decimal or ("," if settings.thousands == "." else ".")
-    return NumberFormat(point, settings.thousands or "", settings.percent or "")
+    return NumberFormat(
+        point, settings.thousands or "", settings.percent or "", undecided=undecided
+    )
+
+
+def _has_plain_points(settings: Settings) -> bool:
+    """Return whether a point is the decimal sign unless something else is said.
+
+    It is that of every program; only where lines are not parted by commas does a table come from
+    a place where it may part thousands.
+    """
+    return settings.separator in {None, ","}
 
 
 def guess_format(
@@ -140,12 +177,6 @@ def guess_format(
     return replace(found, percent=percent, currency=signs[0] if signs else "")
 
 
-_SAY = (
-    'say how: decimal = "." or ",", thousands = "," or "." or "none" under [table], or as options'
-)
-_SAY_PERCENT = 'say what 12% is: percent = "number" (12) or "share" (0.12) under [table]'
-
-
 def _only_reading(digits: set[str], settings: Settings, column: str) -> NumberFormat:
     """Return the format in which all digits are numbers, if it reads them as no other one does."""
     readings = {one: _readings(one, digits) for one in _formats(settings)}
@@ -153,14 +184,13 @@ def _only_reading(digits: set[str], settings: Settings, column: str) -> NumberFo
     fitting = {one: read for one, read in readings.items() if len(read) == len(numbers)}
     if not fitting:
         raise _refused(column, "of numbers that are written in one way", "several ways", _SAY)
-    # A point is the decimal sign of every program; only where lines are not parted by commas does
-    # the table come from a place where it may part thousands.
-    if NumberFormat() in fitting and settings.separator in {None, ","}:
+    if NumberFormat() in fitting and _has_plain_points(settings):
         return NumberFormat()
     first, *others = fitting
     if any(fitting[first] != fitting[other] for other in others):
         raise _refused(column, "of numbers with one reading", "two: 1,234 or 1.234 is which?", _SAY)
-    return first
+    later = {value for one in fitting for value in _readings(one, {"1.234"}).values()}
+    return replace(first, undecided=len(later) > 1)
 
 
 def _formats(settings: Settings) -> list[NumberFormat]:

@@ -75,7 +75,8 @@ class Table:
     def cell_format(self, column: str, question: Question) -> CellFormat | None:
         """Return how the answers to a question are written in a column; None is for plainly."""
         if reads_numbers(question):
-            return self.numbers.get(column, said_format(self.settings))
+            form = self.numbers.get(column, said_format(self.settings))
+            return None if form == NumberFormat() else form
         dated = isinstance(question, Choice) and question.dates is not None
         pattern = self.settings.date_format
         return DateFormat(pattern) if dated and pattern is not None else None
