@@ -47,6 +47,8 @@ class CellFormat(Protocol):
 
 
 _Places = NDArray[np.int64]
+_PLAIN = r"^-?[0-9]{1,15}(\.([0-9]{1,2}|[0-9]{4,}))?$"
+"""Numbers that are the same in every format that reads plain ones, with one reading each."""
 
 
 @dataclass
@@ -179,9 +181,7 @@ def _written(form: CellFormat) -> Callable[[Any, Any, frozenset[str]], NDArray[A
         def read(cell: object) -> object:
             return cell if is_missing(cell, gaps) else form.read(cell)
 
-        text = is_text(array.type)
-        if text and isinstance(form, NumberFormat) and form.reads_plainly(array):
-            text = False
+        text = is_text(array.type) and not (isinstance(form, NumberFormat) and _plain(form, array))
         if text and isinstance(question, Number):
             return _looked_up(lambda cell: question.share(read(cell), gaps), array, np.float64)
         if text and isinstance(question, Choice):
@@ -189,6 +189,14 @@ def _written(form: CellFormat) -> Callable[[Any, Any, frozenset[str]], NDArray[A
         return _KERNELS[type(question)](question, array, gaps)
 
     return kernel
+
+
+def _plain(form: NumberFormat, array: pa.Array) -> bool:
+    """Return whether it is seen at a glance that a format of numbers changes no text."""
+    from pyarrow import compute
+
+    plain = not form.differs and compute.all(compute.match_substring_regex(array, _PLAIN))
+    return bool(plain and plain.as_py())
 
 
 def _bits(question: Bit, array: pa.Array, gaps: frozenset[str]) -> NDArray[Any]:

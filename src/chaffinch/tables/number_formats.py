@@ -14,14 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from chaffinch.errors import InvalidAnswer, InvalidTable
 from chaffinch.questions import Choice, Number, Question, is_missing
 from chaffinch.tables.settings import GROUP_SIGNS, Settings
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _SIGN = re.compile(r"[+-]?")
 _SPACES = "\u00a0\u202f"
@@ -49,7 +45,7 @@ class NumberFormat:
     """What 12% is: the ``number`` 12, or the ``share`` 0.12; empty where it is no number."""
     currency: str = ""
     undecided: bool = False
-    """Whether nothing tells what 1.234 is: it is refused then, and the rest is read plainly."""
+    """Whether nothing tells what 1.234 is: it is refused then."""
 
     def read(self, answer: object) -> object:
         """Return a text as a number; what is missing, or no text, stays as it is."""
@@ -58,8 +54,6 @@ class NumberFormat:
         bare = _bare(answer)
         if self.undecided and _TWO_READINGS.fullmatch(bare.digits):
             raise InvalidAnswer("a number with one reading: 1,234 or 1.234 is which?", hint=_SAY)
-        if self.undecided and not self.differs:
-            return answer
         allowed = bare.currencies <= {self.currency} and (bool(self.percent) or not bare.percent)
         if not allowed or not self._pattern.fullmatch(bare.digits):
             raise InvalidAnswer(
@@ -77,15 +71,6 @@ class NumberFormat:
         grouped = rf"[1-9]\d{{0,2}}(?:{re.escape(self.thousands)}\d{{3}})+|" * bool(self.thousands)
         whole = rf"(?:{grouped}\d+)(?:{point}\d*)?"
         return re.compile(rf"(?:{whole}|{point}\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-
-    def reads_plainly(self, array: pa.Array) -> bool:
-        """Return whether it is seen at a glance that the format changes no text of an array."""
-        from pyarrow import compute
-
-        if self.differs:
-            return False
-        grouped = compute.match_substring_regex(compute.utf8_trim_whitespace(array), "[.,]...$")
-        return not compute.any(grouped, min_count=0).as_py()
 
     @property
     def differs(self) -> bool:
