@@ -7,6 +7,7 @@ import json
 import math
 import random
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.csv as pc
@@ -87,6 +88,35 @@ def test_another_question_to_the_same_file_adds_up(
         assert "This release adds to 1 earlier release of the same data" in said
         assert "alone it would be (2, 1e-07)" in said
         assert "in all 2 releases" in said
+
+
+@pytest.mark.parametrize(
+    "survey",
+    [
+        cf.Survey({"member": cf.Bit()}),
+        cf.Survey({"member": cf.Bit(), "old": cf.Bit()}, cross=["member", "old"]),
+    ],
+    ids=["bit", "cross"],
+)
+def test_any_number_of_releases_promises_something_together(
+    cli: Callable[..., Done], tmp_path: Path, survey: cf.Survey
+) -> None:
+    """Reports of signed decoys may be cut: composed, some of them prove nothing any more."""
+    plan = cf.plan(survey, users=500, target=cf.Target(2, 1e-8))
+    plan.save(tmp_path / "plan.json")
+    (tmp_path / "people.csv").write_text("member,old\n" + "yes,no\nno,yes\n" * 250)
+    words = ("run", tmp_path / "plan.json", "--data", tmp_path / "people.csv", "--again", "-o")
+    told = []
+    for number in range(5):
+        out = tmp_path / str(number)
+        done = cli(*words, out)
+        assert done.code == 0, done.err
+        together = cf.load_release(out / "release.json").together
+        told.append(2.0 if together is None else together.guarantee.epsilon)
+    most = [2.0 * times for times in range(1, 6)]
+    assert all(last < new for last, new in pairwise(told)), told
+    assert all(epsilon <= added for epsilon, added in zip(told, most, strict=True)), told
+    assert told[-1] == most[-1], "the sum of all, where composing proves nothing"
 
 
 def test_rounds_of_one_plan_are_covered_once(cli: Callable[..., Done], folder: Path) -> None:

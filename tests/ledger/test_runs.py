@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+import chaffinch as cf
 from chaffinch.errors import DataRepeated, StorageFault
 from chaffinch.ledger import Charge
+from chaffinch.ledger.charge import promised_at, total
 from chaffinch.ledger.runs import RunRelease, Runs, promise_together
 from chaffinch.privacy import FlippedBits, Grouped, Shortened, SignedDecoys, compose
 
@@ -24,7 +28,9 @@ OTHER = FlippedBits(users=300, flip_probability="0.2")
 
 def release(number: int, plan: str = "plan", *, rounds: int = 1, round_: int = 1) -> RunRelease:
     mechanism = BITS if plan == "plan" else OTHER
-    return RunRelease(f"{number:064x}", Charge(plan, mechanism), DELTA, rounds, round_, "person")
+    epsilon = compose(mechanism, times=rounds).epsilon(DELTA).upper
+    charge = Charge(plan, mechanism)
+    return RunRelease(f"{number:064x}", charge, epsilon, DELTA, rounds, round_, "person")
 
 
 @pytest.fixture
@@ -95,8 +101,9 @@ def test_what_releases_cost_together() -> None:
     twice = promise_together([release(1), release(2)])
     assert twice.delta == 2 * DELTA
     assert twice.epsilon == compose(BITS, times=2).epsilon(2 * DELTA).upper
+    # At the larger delta both have a smaller epsilon than one of them promises alone.
     both = promise_together([release(1), release(2, "another")])
-    assert both.epsilon == compose([BITS, OTHER]).epsilon(2 * DELTA).upper
+    assert compose([BITS, OTHER]).epsilon(2 * DELTA).upper < both.epsilon == release(1).epsilon
     # A plan of three rounds costs three, however few of them were released, and then more.
     of_three = [release(n, rounds=3, round_=n) for n in (1, 2, 3, 3)]
     thrice = compose(BITS, times=3).epsilon(DELTA).upper
@@ -108,6 +115,25 @@ def test_what_releases_cost_together() -> None:
         compose(BITS, times=4).epsilon(2 * DELTA).upper,
         2 * DELTA,
     )
+
+
+def test_promises_of_plans_add_up_where_composing_proves_nothing() -> None:
+    """Cut reports may use up all of the delta: then the sum of epsilons is what is known."""
+    plan = cf.plan(cf.Bit(), users=1000, target=cf.Target(2, 1e-8))
+    one = RunRelease("", Charge.of(plan), 2.0, 1e-8, 1, 1, "person")
+    assert promised_at(total([Charge.of(plan)] * 3), 3e-8).epsilon == math.inf
+    found = [promise_together([one] * times) for times in range(1, 6)]
+    assert [promise.delta for promise in found] == [1e-8, 2e-8, 3e-8, 4e-8, 5e-8]
+    assert found[0].epsilon == 2, "never less than one plan promises"
+    assert 3 < found[1].epsilon < 4, "composed, where that is less"
+    assert [(promise.epsilon, promise.method) for promise in found[2:]] == [
+        (6, "upper-bound"),
+        (8, "upper-bound"),
+        (10, "upper-bound"),
+    ]
+    # Rounds are promised together, so five releases of two rounds are three promises.
+    rounds = replace(one, rounds=2)
+    assert promise_together([rounds] * 5).epsilon == 6
 
 
 def test_rounds_of_one_plan_cover_each_other_once() -> None:
@@ -141,7 +167,8 @@ def test_several_reports_of_each_person_cost_less_together_than_added_up() -> No
     mechanism = Grouped(Shortened(decoys, Fraction(3, 10**11)), 2)
     alone = mechanism.epsilon(DELTA).upper
     made = [
-        RunRelease(word * 64, Charge("plan", mechanism), DELTA, 1, 1, "person") for word in "ab"
+        RunRelease(word * 64, Charge("plan", mechanism), alone, DELTA, 1, 1, "person")
+        for word in "ab"
     ]
     found = promise_together(made)
     assert found.delta == 2 * DELTA

@@ -254,7 +254,7 @@ def _promise_of_all(found: Sequence[Release], plans: dict[str, Plan]) -> Guarant
     if all(one.plan_id in plans for one in found):
         used = [plans[one.plan_id] for one in found]
         total = promise_together(
-            RunRelease("", Charge.of(plan), plan.guarantee.delta, plan.rounds, 1, "person")
+            RunRelease("", Charge.of(plan), plan.epsilon, plan.delta, plan.rounds, 1, "person")
             for plan in used
         )
         return replace(total, epsilon=max(total.epsilon, largest))

@@ -109,10 +109,7 @@ class RunData:
         new = _exposed(plan, round, release.unit)
         if not self.again or all(new.is_covered_by(one) for one in before):
             return release
-        found = promise_together((*before, new))
-        # A plan may promise less than it keeps, and nobody is told less than that.
-        epsilon = max(found.epsilon, plan.guarantee.epsilon)
-        together = Together(len(before) + 1, replace(found, epsilon=epsilon))
+        together = Together(len(before) + 1, promise_together((*before, new)))
         # Of people nothing is known together where one release promised no more than rows.
         unit = "row" if any(one.unit == "row" for one in before) else release.unit
         return replace(release, together=together).about(unit)
@@ -171,12 +168,11 @@ def _exposed(plan: Plan, round: int | None, unit: Unit) -> RunRelease:  # noqa: 
     Public groups of one plan have different people, so they cover one another as rounds do: each
     has numbers of its own.
     """
-    number, delta = 1 if round is None else round, plan.guarantee.delta
-    if plan.group is None:
-        return RunRelease("", Charge.of(plan), delta, plan.rounds, number, unit)
-    shared = replace(plan, group=replace(plan.group, value=None))
-    own = plan.group.number * plan.rounds + number
-    return RunRelease("", Charge.of(shared), delta, plan.rounds, own, unit)
+    number, shared = 1 if round is None else round, plan
+    if plan.group is not None:
+        shared = replace(plan, group=replace(plan.group, value=None))
+        number += plan.group.number * plan.rounds
+    return RunRelease("", Charge.of(shared), plan.epsilon, plan.delta, plan.rounds, number, unit)
 
 
 def _batch_in(path: Path) -> str | None:

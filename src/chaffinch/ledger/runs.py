@@ -27,7 +27,8 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
 from chaffinch.errors import DataRepeated, Reason, StorageFault
@@ -54,6 +55,7 @@ _STATEMENTS = (
     subject TEXT NOT NULL UNIQUE CHECK (typeof(subject) = 'text' AND length(subject) = 64),
     plan TEXT NOT NULL CHECK (typeof(plan) = 'text'),
     mechanism TEXT NOT NULL CHECK (typeof(mechanism) = 'text'),
+    epsilon REAL NOT NULL CHECK (typeof(epsilon) = 'real' AND epsilon BETWEEN 0 AND 1e308),
     delta REAL NOT NULL CHECK (typeof(delta) = 'real' AND delta BETWEEN 0 AND 1),
     rounds INTEGER NOT NULL CHECK (typeof(rounds) = 'integer' AND rounds >= 1),
     round INTEGER NOT NULL CHECK (typeof(round) = 'integer' AND round >= 1),
@@ -73,7 +75,7 @@ _SAME_DATA = """WITH RECURSIVE same (release) AS (
     JOIN data AS own ON own.release = same.release
     JOIN data AS other ON other.name = own.name
 )
-SELECT subject, plan, mechanism, delta, rounds, round, unit FROM releases
+SELECT subject, plan, mechanism, epsilon, delta, rounds, round, unit FROM releases
 WHERE sequence IN (SELECT release FROM same) ORDER BY sequence"""
 
 
@@ -85,8 +87,9 @@ class RunRelease:
     """The digest of its batch."""
     charge: Charge
     """One round of its plan."""
+    epsilon: float
     delta: float
-    """What its plan promises with, for all its rounds."""
+    """What its plan promises, for all its rounds."""
     rounds: int
     round: int
     unit: str
@@ -100,15 +103,34 @@ class RunRelease:
 def promise_together(releases: Iterable[RunRelease]) -> Guarantee:
     """Return what all releases cost a person together, each plan with all its rounds at least.
 
-    It is told at the sum of their deltas: there is always a proof for that, while at a smaller
-    delta the reports that may be cut can use up all of it.
+    It is told at the sum of their deltas: there is always a proof for that, because epsilons and
+    deltas of plans add up (basic composition). The composed mechanisms mostly prove less; where
+    reports may be cut, that can use up all of the delta, and then the sum of epsilons stays. It
+    is never less than what one plan promises.
     """
-    made = Counter((one.charge, one.delta, one.rounds) for one in releases)
-    charges, deltas = [], []
-    for (charge, delta, rounds), times in made.items():
+    made = Counter((one.charge, one.epsilon, one.delta, one.rounds) for one in releases)
+    charges, epsilons, deltas = [], [], []
+    for (charge, epsilon, delta, rounds), times in made.items():
         charges.append(Charge(charge.plan_id, charge.mechanism, max(rounds, times)))
-        deltas.append(delta * math.ceil(times / rounds))
-    return promised_at(total(charges), min(1.0, math.fsum(deltas)))
+        promises = math.ceil(times / rounds)
+        epsilons += [epsilon] * promises
+        deltas += [delta] * promises
+    composed = promised_at(total(charges), min(1.0, _added(deltas)))
+    added = _added(epsilons)
+    if not composed.epsilon <= added:
+        return replace(composed, epsilon=added, method="upper-bound")
+    return replace(composed, epsilon=max(composed.epsilon, *epsilons))
+
+
+def _added(promises: Sequence[float]) -> float:
+    """Return the sum of promises, rounded up; each stands for the decimal it is written as.
+
+    >>> _added([0.1, 0.1, 0.1]), 0.1 + 0.1 + 0.1
+    (0.3, 0.30000000000000004)
+    """
+    exact = sum(Fraction(repr(one)) for one in promises)
+    nearest = float(exact)
+    return nearest if Fraction(repr(nearest)) >= exact else math.nextafter(nearest, math.inf)
 
 
 class Runs:
@@ -152,10 +174,10 @@ class Runs:
                     hint="nothing was released; run the same command again to see what it adds to",
                 )
             charge = release.charge
-            values = (charge.plan_id, charge.document, release.delta, release.rounds)
+            exposed = (release.subject, charge.plan_id, charge.document)
+            promise = (release.epsilon, release.delta, release.rounds, release.round, release.unit)
             row = connection.execute(
-                "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)",
-                (release.subject, *values, release.round, release.unit),
+                "INSERT INTO releases VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", (*exposed, *promise)
             )
             connection.executemany(
                 "INSERT INTO data VALUES (?, ?)", [(name, row.lastrowid) for name in set(names)]
