@@ -55,7 +55,7 @@ def test_a_column_tells_people_apart(cli: Callable[..., Done], visits: Path) -> 
     assert "one person's answer" in done.out
     assert "(in people; 400 reports)" in done.out
     document = json.loads((visits / "out" / "release.json").read_text())
-    assert "unit" not in document
+    assert document["unit"] == "person"
     assert document["reports"] == PEOPLE
 
 
@@ -114,3 +114,31 @@ def test_check_counts_the_reports_of_people(cli: Callable[..., Done], visits: Pa
     done = cli("check", survey, "--data", visits / "visits.csv")
     assert "800 reports, 800 needed; every cell answers its question." in done.out
     assert "400 people have 1,000 rows" in done.err
+
+
+def test_rounds_of_rows_cover_no_round_of_people(cli: Callable[..., Done], visits: Path) -> None:
+    survey = visits / "survey.toml"
+    survey.write_text("rounds = 2\n" + survey.read_text())
+    assert run(cli, visits, "--round", "1").code == 0
+    done = run(cli, visits, "--round", "2", "--person", "user_id")
+    assert done.code == 4
+    assert "--again" in done.err
+
+
+def test_a_draft_says_who_was_said_to_be_a_person(cli: Callable[..., Done], visits: Path) -> None:
+    data = visits / "visits.csv"
+    assert 'person = "member"\n' in cli("survey", data, "--person", "member").out
+    assert "rows_are_people = true" in cli("survey", data, "--rows-are-people").out
+    assert cli("survey", data, "--person", "nobody").code == 2
+
+
+def test_silence_must_be_of_use_before_anything_is_planned(
+    cli: Callable[..., Done], visits: Path
+) -> None:
+    survey = visits / "survey.toml"
+    text = survey.read_text().replace('missing = "no"\n', "")
+    survey.write_text('person = "user_id"\ncontributions = 2\n' + text)
+    done = run(cli, visits)
+    assert done.code == 2
+    assert "member" in done.err
+    assert "planning: " not in done.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+import tomllib
 import xml.dom.minidom
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -172,6 +173,12 @@ VERBS: dict[str, Verb] = {
     "run": Verb(_RUN, into("out", _RUN_RESULTS), pays="runs", kept=_STATE, finished=4),
     "run, paid": Verb(
         _RUN + _PAID, into("out", _RUN_RESULTS), pays="analyzer", kept=_STATE, anew=True
+    ),
+    "survey": Verb(
+        "survey {0}/people.csv -o {0}/new.toml",
+        {"new.toml": lambda path: tomllib.loads(path.read_text())},
+        private=False,
+        finished=2,
     ),
     "plan": Verb(
         "plan {0}/survey.toml -o {0}/new.plan.json", {"new.plan.json": load_plan}, private=False

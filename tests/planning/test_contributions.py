@@ -69,7 +69,7 @@ def test_its_mechanism_is_charged_as_it_is(plan: Plan) -> None:
 
 
 def test_whoever_sends_several_reports_must_be_able_to_be_silent() -> None:
-    with pytest.raises(InvalidInput, match="missing answers"):
+    with pytest.raises(InvalidInput, match="missing answers of every question"):
         cf.plan(cf.Bit(), users=USERS, target=TARGET, contributions=2, max_messages=1)
 
 

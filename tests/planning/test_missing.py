@@ -53,7 +53,7 @@ def test_the_count_of_answers_is_paid_for(plan: Plan) -> None:
     epsilon = 0.9 * plan.epsilon
     assert alone.mechanism().delta_bound(epsilon) < plan.mechanism().delta_bound(epsilon)
     plan.verify()
-    assert "one person's answer:" in plan.explain()
+    assert "one person's answer if each sends one report:" in plan.explain()
 
 
 def test_whether_somebody_answered_is_not_sent_in_clear(plan: Plan) -> None:

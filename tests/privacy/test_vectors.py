@@ -187,7 +187,7 @@ def test_monte_carlo_refuses_what_it_cannot_see() -> None:
     [
         {"users": 0},
         {"users": True},
-        {"users": 2.0},
+        {"users": 2.5},
         {"bits": 0},
         {"bits": 21},
         {"bits": math.nan},

@@ -120,7 +120,7 @@ def test_the_answer_comes_first_then_the_promise_and_everything_follows(html: st
             "Moved by <b>hand</b>.",
             "mean: 14.56",
             "The intervals of the quantiles hold all together",
-            "one person's 2 answers together, in all 3 rounds: of 100 people who guess",
+            "one person's 2 answers together if each sends one report, in all 3 rounds: of 100",
             "at most 74 after seeing everything that was collected.",
             "It counts on 5,000 honest users",
             "Neighbours",

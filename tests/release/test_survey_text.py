@@ -22,7 +22,7 @@ def test_text_fits_into_80_columns_and_says_what_matters() -> None:
     joined = " ".join(text.split())
     for words in (
         "50 are right by tossing a coin, and at most 74 after seeing everything",
-        "one person's 2 answers together, in all 3 rounds",
+        "one person's 2 answers together if each sends one report, in all 3 rounds",
         "(1, 1e-06)-differential privacy, proven (exact)",
         "an epsilon of 4.5 is left",
         "5,000 reports",

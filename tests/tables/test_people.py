@@ -18,6 +18,7 @@ from chaffinch.tables import people
 from chaffinch.tables.checking import AnswerColumns
 from chaffinch.tables.people import People, sample_people
 from chaffinch.tables.read import open_table
+from chaffinch.tables.settings import settings_from
 
 VALUES = Choice(range(10_000), missing="count")
 PLACES = [AnswerColumns(VALUES, ("x",), "x")]
@@ -68,7 +69,6 @@ def test_draws_are_new_every_time() -> None:
 def test_a_table_that_is_dealt_into_buckets_has_the_same_people(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(people, "_SMALL", -1)
     monkeypatch.setattr(people, "_ROWS", 500)
     rng = np.random.default_rng(3)
     who = rng.integers(0, 700, 9_000)
@@ -121,3 +121,26 @@ def test_a_column_of_answers_tells_nobody_apart() -> None:
 def test_an_unknown_column() -> None:
     with pytest.raises(InvalidTable, match="whom"):
         sample_people(open_table({"who": ["a"], "x": [1]}), "whom", places=PLACES)
+
+
+def test_what_is_missing_is_said_of_people_too() -> None:
+    rows = {"who": ["a", "unknown", "NA"], "x": [1, 2, 3]}
+    table = open_table(rows, settings=settings_from({"missing_values": ["unknown"]}))
+    with pytest.raises(InvalidCells, match="column 'who', row 2"):
+        sample_people(table, "who", places=PLACES)
+
+
+def test_columns_may_have_any_names() -> None:
+    places = [AnswerColumns(VALUES, (name,), name) for name in ("person", "drawn")]
+    table = open_table({"who": ["a", "a"], "person": [1, 1], "drawn": [2, 2]})
+    (batch,) = sample_people(table, "who", places=places).table.batches(["drawn", "person"])
+    assert batch.to_pydict() == {"drawn": [2], "person": [1]}
+
+
+def test_lists_tell_nobody_apart() -> None:
+    with pytest.raises(InvalidTable, match="tell people apart"):
+        sample({"who": [["a"], ["b"]], "x": [1, 2]})
+
+
+def test_whole_numbers_written_with_a_point_are_whole() -> None:
+    assert sample({"who": ["17", "17.0", "18.50"], "x": [0, 1, 2]}).people == 2

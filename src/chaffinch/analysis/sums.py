@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from chaffinch.protocols.joint import JointNoise
 from chaffinch.protocols.noise import Floats
@@ -83,9 +84,11 @@ def ratio_intervals(
     counts *= times
     steps = np.linspace(0.0, 1.0, _SEGMENTS + 1)
     multiples = [_multiple_at(joint, values, counts, float(step), 0.5 * miss) for step in steps]
+    # What is rounded by chance adds up to a normal law, whose middle is wider than that of noise.
+    least = float(special.ndtri(1 - 0.5 * miss)) if extra.any() else 0.0
     low, high = np.full(upper.shape, np.inf), np.full(upper.shape, -np.inf)
-    for left, right, here, there in zip(steps, steps[1:], multiples, multiples[1:], strict=False):
-        kept = _kept(upper, lower, (*own, extra), max(here, there), (float(left), float(right)))
+    for left, right, *ends in zip(steps, steps[1:], multiples, multiples[1:], strict=False):
+        kept = _kept(upper, lower, (*own, extra), max(least, *ends), (float(left), float(right)))
         low, high = np.minimum(low, kept[0]), np.maximum(high, kept[1])
     # Nothing is kept where chance went far beyond what is possible: the nearest ratio is left.
     nearest = np.clip(np.nan_to_num(found, nan=0.5), 0.0, 1.0)

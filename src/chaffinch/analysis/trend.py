@@ -124,6 +124,7 @@ def trend(
         version=found[-1].version,
         answers=tuple(_answer(name, found, rounds) for name in common),
         left_out=tuple(left_out),
+        protects="row" if any(one.unit == "row" for one in found) else "person",
     )
 
 
@@ -247,11 +248,14 @@ def _change_rows(
 
 def _promise_of_all(found: Sequence[Release], plans: dict[str, Plan]) -> Guarantee:
     """Return what somebody has who took part in every round."""
-    first, promises = found[0], [one.guarantee for one in found]
-    if len({one.plan_id for one in found}) == 1 and len(found) <= first.rounds:
+    first = found[0]
+    # A release that adds to earlier ones says what all of them promise.
+    promises = [one.together.guarantee if one.together else one.guarantee for one in found]
+    alone = not any(one.together for one in found)
+    if alone and len({one.plan_id for one in found}) == 1 and len(found) <= first.rounds:
         return first.guarantee
     largest = max(promise.epsilon for promise in promises)
-    if all(one.plan_id in plans for one in found):
+    if alone and all(one.plan_id in plans for one in found):
         used = [plans[one.plan_id] for one in found]
         total = promise_together(
             RunRelease("", Charge.of(plan), plan.epsilon, plan.delta, plan.rounds, 1, "person")

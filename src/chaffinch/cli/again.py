@@ -69,7 +69,12 @@ class RunData:
         if any(one.rounds == 1 for one in before):
             raise _repeated(before)
 
-    def check(self, plan: Plan, round: int | None) -> tuple[RunRelease, ...]:  # noqa: A002
+    def check(
+        self,
+        plan: Plan,
+        round: int | None,  # noqa: A002
+        unit: Unit,
+    ) -> tuple[RunRelease, ...]:
         """Return the releases of the same data so far; refuse another one that nobody allowed."""
         before = self._releases()
         if self.paid:
@@ -82,7 +87,7 @@ class RunData:
                 "together; name another folder if the people are others, or let a budget pay "
                 "(--ledger)",
             )
-        new = _exposed(plan, round, "person")
+        new = _exposed(plan, round, unit)
         if not (self.again or all(new.is_covered_by(one) for one in before)):
             raise _repeated(before)
         return before

@@ -35,7 +35,7 @@ _NOTE = ".chaffinch-survey.json"
 _LONGEST_NOTE = 1 << 10
 _LIKE_PEOPLE = re.compile(
     r"(user|person|people|customer|client|member|patient|visitor|device|account|subject)"
-    r"([ _-]?(id|no|number|key|name))?|e-?mail|uuid|guid|[a-z]{0,20}[ _-]?id",
+    r"[ _-]?(id|no|number|key)|e-?mail|uuid|guid|id",
     re.IGNORECASE | re.ASCII,
 )
 """Names of columns that usually tell people apart."""

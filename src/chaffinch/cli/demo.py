@@ -51,7 +51,7 @@ def demo(
     with paths.fill_folder(out) as folder:
         # The people are made up from a seed; what protects them is not.
         tally = tally_table({"browser": answers}, plan, folder, output)
-        release = replace(analyze(tally, plan), one_party=True)
+        release = replace(analyze(tally, plan), one_party=True, unit="person")
         plan.save(folder / "browsers.plan.json")
         (folder / "survey.toml").write_text(_survey(), encoding="utf-8")
         (folder / "people.csv").write_text(
@@ -85,6 +85,7 @@ def _survey() -> str:
     return f"""\
 title = "{_TITLE}"
 users = {PEOPLE}
+rows_are_people = true
 epsilon = {EPSILON:g}
 delta = {DELTA:g}
 

@@ -55,6 +55,11 @@ def encode(
             table, asked.plan, target, round=round, columns=named or None, progress=tell
         )
     show_batch(facts, target, output)
+    if facts.reports > 1 and asked.whose(where).unit == "row":
+        output.say(
+            "note: every row became the report of one person; where one person has several rows, "
+            "--person COLUMN tells people apart"
+        )
 
 
 def _reports(
@@ -67,10 +72,9 @@ def _reports(
     """Return a row for each report: of people whom a column tells apart, some drawn at random."""
     whose = asked.whose(where)
     if whose.person is not None:
-        return asked.draw(table, named, whose, output).table
-    if whose.unit == "row" and table.rows != 1:
         output.say(
-            "note: every row becomes the report of one person; where one person has several rows, "
-            "--person COLUMN tells people apart"
+            "note: all rows of a person must be in this table; in another one they would be "
+            "another person's report"
         )
+        return asked.draw(table, named, whose, output).table
     return table

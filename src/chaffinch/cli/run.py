@@ -163,13 +163,13 @@ def _release_table(asked: Collection, out: Path, how: _Options) -> None:
                 refuse_to_replace(finished, "")  # nobody knows whether a pipe carries the same
             _show_finished(finished, out, released, output)
             return
-        people.check(used, round)
+        people.check(used, round, whose.unit)
         if _other_results(out, used) is None:
             asked.keep_plan(out, used)
         tally = tally_table(answers, used, folder, output, columns=named, round=round)
         state.check()
         people = people if table.readable_again else people.known_by(seen)
-        before = people.check(used, round)
+        before = people.check(used, round, whose.unit)
         with output.thinking("intervals"):
             release = released.release(tally, used, one_party=True).about(whose.unit)
             release = people.say_together(release, used, round, before)

@@ -45,11 +45,19 @@ def survey(
             raise InvalidInput("output", "a new file", out.name, hint="name another file")
     table = written.open(data, output)
     with output.counting("reading values", "rows") as tell:
-        draft = draft_survey(table, with_values=with_values or [], progress=tell)
+        draft = draft_survey(
+            table,
+            with_values=with_values or [],
+            person=written.person,
+            rows_are_people=written.rows_are_people,
+            progress=tell,
+        )
     if out is not None:
         with atomic(out, overwrite=False) as file:
             file.write(draft.text.encode())
-        output.say(f"wrote {out}; complete what follows FILL IN, then: chaffinch check {out}")
+        output.say(
+            f"wrote {out}; complete what follows FILL IN, then: chaffinch check {out} --data {data}"
+        )
     if output.json:
         output.document({"survey": draft.text, "columns": draft.kinds})
     elif out is None:

@@ -97,7 +97,8 @@ class RunRelease:
 
     def is_covered_by(self, other: RunRelease) -> bool:
         """Return whether both are rounds of one plan, whose promise covers each of them once."""
-        return self.charge == other.charge and self.round != other.round
+        same = (self.charge, self.unit) == (other.charge, other.unit)
+        return same and self.round != other.round
 
 
 def promise_together(releases: Iterable[RunRelease]) -> Guarantee:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
     from chaffinch.planning.plan import Part, Plan
 
-Unit = Literal["person", "row"]
-"""What is protected: a person, or one row of a table of which a person may have several."""
+Unit = Literal["report", "person", "row"]
+"""What is protected: a report (so a person who sends no other), a person, or a row of a table."""
 
 
 def explain(plan: Plan) -> str:
@@ -38,12 +38,14 @@ def protected_answers(
     releases: int = 1,
     *,
     contributions: int = 1,
-    unit: Unit = "person",
+    unit: Unit = "report",
 ) -> str:
     """Return what a promise covers, in words; nowhere else is it said who is protected.
 
-    >>> protected_answers(1, 1), protected_answers(3, 2)
-    ("one person's answer", "one person's 3 answers together, in all 2 rounds")
+    >>> protected_answers(1, 1)
+    "one person's answer if each sends one report"
+    >>> protected_answers(3, 2, unit="person")
+    "one person's 3 answers together, in all 2 rounds"
     >>> protected_answers(1, 1, contributions=5), protected_answers(2, 1, unit="row")
     ("one person's answer in all of their 5 reports", "one row's 2 answers together")
     """
@@ -51,7 +53,9 @@ def protected_answers(
     reports = f" in all of their {contributions} reports" if contributions > 1 else ""
     often = f", in all {rounds} rounds" if rounds > 1 else ""
     again = f", in all {releases} releases of the same data" if releases > 1 else ""
-    return f"one {unit}'s {answers}{reports}{often}{again}"
+    # Whoever reads a batch cannot know that nobody sent more.
+    alone = " if each sends one report" if (unit, contributions) == ("report", 1) else ""
+    return f"one {'row' if unit == 'row' else 'person'}'s {answers}{reports}{alone}{often}{again}"
 
 
 def right_guesses(epsilon: float, delta: float) -> int:
@@ -218,7 +222,7 @@ def _crossing(plan: Plan, part: Part) -> str:
 
 def _centre(plan: Plan, part: Part) -> str:
     """Return what a trusted centre would need for the same promise, in error and in people."""
-    if len(plan.parts) * plan.rounds > 1 or plan.crowd == 1:
+    if len(plan.parts) * plan.rounds * plan.contributions > 1 or plan.crowd == 1:
         return ""
     error = part.standard_error(plan.reports)
     noises = central_noises(part.question, plan.epsilon, plan.delta)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -175,17 +175,8 @@ class Plan:
             before = part
 
     def _check_contributions(self) -> None:
-        """Refuse several reports of whoever cannot be silent in one of them."""
         checks.whole("contributions", self.contributions, least=1, most=MOST_RECORDS)
-        apart = asked_apart(self.questions)
-        silent = [name for name, question in apart.items() if question.missing == REFUSE]
-        if self.contributions > 1 and silent:
-            raise InvalidInput(
-                "missing answers",
-                "counted where everybody sends several reports",
-                f"{silent[0]!r}, which refuses them",
-                hint="who has fewer answers sends reports without one: set `missing`",
-            )
+        refuse_silence(self.questions, self.contributions)
 
     def _check_shares(self) -> None:
         """Refuse shares that cannot be true: fewer honest users never protect better."""
@@ -390,6 +381,19 @@ class Plan:
             f"<p><strong>{html.escape(self.title or 'plan')}</strong> ({self.id[:16]})</p>"
             f"<p>{html.escape(str(self.guarantee))}</p>"
             + html_table(["question", "kind", "protocol", "slots"], rows)
+        )
+
+
+def refuse_silence(questions: Mapping[str, Question], contributions: int) -> None:
+    """Refuse several reports of whoever cannot be silent in one of them."""
+    apart = asked_apart(questions)
+    silent = [name for name, question in apart.items() if question.missing == REFUSE]
+    if contributions > 1 and silent:
+        raise InvalidInput(
+            "missing answers of every question",
+            "of some use where everybody sends several reports",
+            "a refusal: " + ", ".join(silent),
+            hint='who has fewer answers sends reports without one: set missing = "count"',
         )
 
 

@@ -26,7 +26,7 @@ from chaffinch.planning.candidates import (
 from chaffinch.planning.expansion import expanded
 from chaffinch.planning.explanation import useless_promise
 from chaffinch.planning.levels import count_error, with_levels
-from chaffinch.planning.plan import HONEST_SHARES, Plan
+from chaffinch.planning.plan import HONEST_SHARES, Plan, refuse_silence
 from chaffinch.privacy import Target
 from chaffinch.privacy.groups import MOST_RECORDS
 from chaffinch.protocols import Variant
@@ -174,6 +174,7 @@ def _task(  # noqa: PLR0917 - what is asked for, one by one
     crowd = checks.people("number of users", users)
     share = Fraction(checks.real("honest share", honest, least=1e-3, most=1.0))
     each = checks.whole("contributions", contributions, least=1, most=MOST_RECORDS)
+    refuse_silence({one.name: one.question for one in questions}, each)
     return Task(
         questions=questions,
         users=crowd,

@@ -46,7 +46,12 @@ class SurveyDraft:
 
 
 def draft_survey(
-    table: Table, *, with_values: Sequence[str] = (), progress: Progress | None = None
+    table: Table,
+    *,
+    with_values: Sequence[str] = (),
+    person: str | None = None,
+    rows_are_people: bool = False,
+    progress: Progress | None = None,
 ) -> SurveyDraft:
     """Return a survey for a table, with the values of those columns alone that are named."""
     if table.named_by_first_line and 2 * sum(map(_is_number, table.columns)) > len(table.columns):
@@ -57,14 +62,21 @@ def draft_survey(
         )
     if with_values and not table.readable_again:
         raise InvalidInput("table whose values are written", "a file", "a pipe")
-    table.batches([*with_values, *table.columns])  # refuses a name that is no column
+    named = [*with_values, *([] if person is None else [person])]
+    table.batches([*named, *table.columns])  # refuses a name that is no column
     cells = _first_cells(table)
     kinds = {name: _kind_of(name, held, table.settings) for name, held in cells.items()}
     facts = {}
     for name in with_values:
         form = guess_format(_texts(cells[name]), table.settings, column=name)
         facts[name] = _FACTS[kinds[name]](_Column(table, name, form, progress))
-    parts = [_HEAD, _written_facts(with_values), _FRAME, _persons(kinds), _settings(table.settings)]
+    parts = [
+        _HEAD,
+        _written_facts(with_values),
+        _FRAME,
+        _persons(kinds, person, rows_are_people=rows_are_people),
+        _settings(table.settings),
+    ]
     questions = [_question(place, name, kinds[name], facts) for place, name in enumerate(cells, 1)]
     return SurveyDraft("\n\n".join(part for part in (*parts, *questions) if part) + "\n", kinds)
 
@@ -244,8 +256,15 @@ def _written_facts(columns: Sequence[str]) -> str:
     return _WARNED.format(columns=", ".join(map(_quoted, columns))) if columns else ""
 
 
-def _persons(kinds: Mapping[str, str]) -> str:
-    """Return who is a person, if one column looks like an id; otherwise somebody has to say."""
+def _persons(kinds: Mapping[str, str], person: str | None, *, rows_are_people: bool) -> str:
+    """Return who is a person: as was said, or by a column that looks like an id, if there is one.
+
+    Of several one has to be chosen.
+    """
+    if rows_are_people:
+        return "rows_are_people = true"
+    if person is not None:
+        return f"person = {_quoted(person)}"
     ids = [name for name, kind in kinds.items() if kind == "id"]
     if not ids:
         return _NOBODY

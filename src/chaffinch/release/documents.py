@@ -244,7 +244,7 @@ class ReleaseModel(Strict):
     guarantee: GuaranteeModel
     together: TogetherModel | None = None
     contributions: Annotated[int, Field(ge=2)] | None = None
-    unit: Literal["row"] | None = None
+    unit: Literal["person", "row"] | None = None
     public_group: Annotated[list[_Text], Field(min_length=2, max_length=2)] | None = None
     rounds: _Count
     reports: _Count
@@ -268,7 +268,7 @@ class ReleaseModel(Strict):
             together=None if self.together is None else self.together.build(),
             one_party=self.one_party,
             contributions=self.contributions or 1,
-            unit=self.unit or "person",
+            unit=self.unit or "report",
             group=None if self.public_group is None else (*self.public_group,),  # type: ignore[arg-type]
         )
 

@@ -18,7 +18,7 @@ Ends = tuple[float, float]
 Pair = tuple[str, str]
 
 _NEIGHBOURS = {
-    "replace-one": "everything that one person sent, replaced by anything else",
+    "replace-one": "all of that, replaced by anything else",
     "replace-one-column": "one column, replaced by any other",
     "add-remove-one-id": "one id more or less, at all publishers at once",
 }

@@ -190,8 +190,8 @@ class Release(Publication):
     """Whether one party held all answers, added the noise and counted, as in ``chaffinch run``."""
     contributions: int = 1
     """How many reports each person sent."""
-    unit: Unit = "person"
-    """What is protected: a person, or one row of a table of which a person may have several."""
+    unit: Unit = "report"
+    """What is protected: a report, a person, or a row of a table of which one may have several."""
     group: tuple[str, str] | None = None
     """The public group whose answers these are, by question and value; it is not protected."""
 
@@ -247,7 +247,7 @@ class Release(Publication):
             "guarantee": guarantee_document(self.guarantee),
             **_together_document(self.together),
             **({"contributions": self.contributions} if self.contributions > 1 else {}),
-            **({"unit": self.unit} if self.unit != "person" else {}),
+            **({"unit": self.unit} if self.unit != "report" else {}),
             **({} if self.group is None else {"public_group": list(self.group)}),
             "rounds": self.rounds,
             "reports": self.reports,
@@ -258,7 +258,7 @@ class Release(Publication):
         }
 
     def about(self, unit: Unit) -> Release:
-        """Return the release of a table whose rows are people, or merely rows."""
+        """Return the release of a table whose rows are people, merely rows, or reports."""
         return replace(self, unit=unit)
 
     def statement(self) -> Statement:
@@ -479,7 +479,8 @@ def _answer_section(answer: Answer, release: Release, number: int) -> Section:
     unit, notes = _counted(release), answer.notes
     rows = _count_lines(answer)
     if answer.summary is not None:
-        unit, rows = answer.summary.unit, _number_lines(answer, answer.summary, release.reports)
+        rows = _number_lines(answer, answer.summary, release.reports, unit)
+        unit = answer.summary.unit
         if answer.summary.quantiles:
             together = (
                 "The intervals of the quantiles hold all together, with a probability of at "
@@ -526,7 +527,7 @@ def _count_lines(answer: Answer) -> Iterator[Line]:
         yield Line(label, estimate, error, (low, high), (low_all, high_all), digits)
 
 
-def _number_lines(answer: Answer, summary: Summary, reports: int) -> Iterator[Line]:
+def _number_lines(answer: Answer, summary: Summary, reports: int, counted: str) -> Iterator[Line]:
     """Yield the mean and the sum, each with its own interval, and quantiles, which share theirs."""
     widths = [high - low for _, low, _, high in summary.quantiles if high > low]
     # The narrowest bracket decides; it stands for about four standard errors.
@@ -538,7 +539,7 @@ def _number_lines(answer: Answer, summary: Summary, reports: int) -> Iterator[Li
             yield Line(row.value, row.estimate, None, None, ends, quantile_digits)
         else:
             # Sums and counts of people are far off the scale of everything else.
-            label = f"{row.value} (people)" if row.value == ANSWERED else row.value
+            label = f"{row.value} ({counted})" if row.value == ANSWERED else row.value
             digits = decimal_places(error, counted=row.value == ANSWERED)
             line = Line(label, row.estimate, error, ends, None, digits, name=row.value)
             yield line._replace(drawn=row is mean)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from chaffinch.planning.explanation import ROWS_ONLY, Unit
 from chaffinch.privacy import Guarantee
 from chaffinch.release.files import TableColumns
 from chaffinch.release.publication import Publication, guarantee_document
@@ -80,6 +81,8 @@ class Trend(Publication):
     answers: tuple[TrendAnswer, ...]
     left_out: tuple[str, ...] = ()
     """Questions that not every release asks in the same way."""
+    protects: Unit = "person"
+    """What all releases promise to protect: a person, or no more than a row of a table."""
 
     def table(self) -> list[TrendRow]:
         """Return all rows; shares are parts of 1."""
@@ -92,6 +95,7 @@ class Trend(Publication):
             "title": self.title,
             "version": self.version,
             "guarantee": guarantee_document(self.guarantee),
+            "protects": self.protects,
             "rounds": [_round_document(one) for one in self.rounds],
             "level": self.level,
             "left_out": list(self.left_out),
@@ -132,6 +136,8 @@ def _answer_document(answer: TrendAnswer) -> dict[str, Any]:
 def _trend_statement(trend: Trend) -> Statement:
     count = len(trend.rounds)
     unit = f"all answers of one person who took part in all {count} rounds"
+    if trend.protects == "row":
+        unit = f"one row's answers in each of {count} rounds"
     left_out = ", ".join(trend.left_out)
     return Statement(
         title=f"{trend.title or 'A repeated survey'}: {count} rounds",
@@ -151,7 +157,10 @@ def _trend_statement(trend: Trend) -> Statement:
             f"probability {percent_text(trend.level)} for each row by itself."
         ),
         sections=tuple(_sections(trend)),
-        notes=(f"Not the same in all releases, and left out: {left_out}.",) * bool(left_out),
+        notes=(
+            *((ROWS_ONLY,) if trend.protects == "row" else ()),
+            *((f"Not the same in all releases, and left out: {left_out}.",) if left_out else ()),
+        ),
         reading=_reading_advice(trend),
         facts=(
             *((one.name, f"batch {one.batch} of plan {one.plan_id}") for one in trend.rounds),

@@ -8,9 +8,11 @@ gets rows without answers.
 
 from __future__ import annotations
 
+import re
 import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any
 
@@ -18,10 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.parallel import Progress
 from chaffinch.questions import is_missing
 from chaffinch.sampling import secure_words
+from chaffinch.storage.faults import storage_fault
 from chaffinch.tables.arrays import plain_array
 from chaffinch.tables.checking import AnswerColumns, read_answers
 from chaffinch.tables.faults import Faults, all_faults
@@ -31,12 +34,15 @@ from chaffinch.tables.read import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_PERSON, _DRAWN = "person", "drawn"
+_PERSON, _DRAWN = "\0person", "\0drawn"
+"""Names of columns that no table can have."""
 _BUCKETS = 64
-_SMALL = 64 << 20
-"""A table of fewer bytes is one bucket."""
 _ROWS = 1 << 18
-"""So many rows of a bucket are looked at together, with the ones that were kept before."""
+"""So many rows of a bucket are looked at together, with the ones that were kept before.
+
+A table of no more rows is one bucket.
+"""
+_WHOLE = re.compile(r"^(-?[0-9]{1,15})\.0+$", re.ASCII)
 MOST_ROWS = 1000
 """So many rows of one person count at most."""
 _RULE = "the name of a person"
@@ -74,8 +80,9 @@ def sample_people(
 ) -> People:
     """Return ``contributions`` rows of each person, with the columns of the answers.
 
-    ``person`` is the column that tells people apart: by its text, without spaces around it. All
-    rows without a person are refused at once, and with them all cells that are no answers.
+    ``person`` is the column that tells people apart: by its text, without spaces around it, and
+    17.0 is 17. Two other spellings are two people. All rows without a person are refused at
+    once, and with them all cells that are no answers.
 
     >>> from chaffinch.questions import Bit
     >>> from chaffinch.tables.read import open_table
@@ -88,9 +95,8 @@ def sample_people(
     wanted = list(dict.fromkeys(name for place in places for name in place.columns))
     if person in wanted:
         raise InvalidInput("column of people", "another one than that of the answers", person)
-    small = (table.size is not None and table.size <= _SMALL) or (
-        table.rows is not None and table.rows <= _ROWS
-    )
+    # Sizes say nothing of how many rows a packed file holds.
+    small = table.rows is not None and table.rows <= _ROWS
     buckets = [_Rows() for _ in range(1 if small else _BUCKETS)]
     rows = _deal(table, person, places, buckets, progress)
     kept = _Rows()
@@ -110,15 +116,18 @@ class _Rows:
     """Batches of rows in a file without a name, which only its owner can read."""
 
     def __init__(self) -> None:
-        self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this
-        weakref.finalize(self, self._file.close)
+        with _temporary("make"):
+            self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this
+        weakref.finalize(self, _close, self._file)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Write some rows. Each batch is a stream of its own: cells of JSON have many types."""
         import pyarrow as pa
 
-        with pa.ipc.new_stream(self._file, batch.schema) as writer:
+        with _temporary("write"), pa.ipc.new_stream(self._file, batch.schema) as writer:
             writer.write_batch(batch)
+        with _temporary("write"):
+            self._file.flush()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows from the beginning."""
@@ -139,6 +148,22 @@ class _Rows:
                 yield batch.slice(start, rows).select(list(columns))
 
 
+@contextmanager
+def _temporary(verb: str) -> Iterator[None]:
+    """Say of a fault of a file without a name that it is one, and where it was to be."""
+    try:
+        yield
+    except OSError as error:
+        fault = storage_fault("temporary file", error, verb=verb)
+        fault.hint = f"temporary files are in {tempfile.gettempdir()}: set TMPDIR to another folder"
+        raise fault from None
+
+
+def _close(file: IO[bytes]) -> None:
+    with suppress(OSError):  # what was left to be written is of no use any more
+        file.close()
+
+
 def _deal(
     table: Table,
     person: str,
@@ -155,7 +180,7 @@ def _deal(
     done = 0
     with all_faults() as faults:
         for batch in table.batches([person, *columns]):
-            names = _names(batch.column(person), person, done + 1, faults)
+            names = _names(batch.column(person), person, table.gaps, done + 1, faults)
             with faults.collecting():
                 read_answers(places, done + 1, batch)
             drawn = pa.array(words.take(batch.num_rows))
@@ -174,26 +199,30 @@ def _deal(
     return done
 
 
-def _names(column: pa.Array, person: str, first: int, faults: Faults) -> pa.Array:
+def _names(
+    column: pa.Array, person: str, gaps: frozenset[str], first: int, faults: Faults
+) -> pa.Array:
     """Return the people of some rows as texts; count the rows without one."""
     import pyarrow as pa
     from pyarrow import compute
 
-    coded = plain_array(column).dictionary_encode()
-    held = [_name(value) for value in coded.dictionary.to_pylist()]
+    plain = plain_array(column)
+    if pa.types.is_nested(plain.type):
+        raise InvalidTable("of texts or numbers that tell people apart", "lists", column=person)
+    coded = plain.dictionary_encode()
+    held = [_name(value, gaps) for value in coded.dictionary.to_pylist()]
     names = pa.array(held, pa.large_string()).take(coded.indices)
-    gaps = compute.is_null(names).to_numpy(zero_copy_only=False)
-    if gaps.any():
-        faults.add(person, _RULE, _HINT, first + np.flatnonzero(gaps))
+    empty = compute.is_null(names).to_numpy(zero_copy_only=False)
+    if empty.any():
+        faults.add(person, _RULE, _HINT, first + np.flatnonzero(empty))
     return names
 
 
-def _name(value: object) -> str | None:
-    if is_missing(value):
+def _name(value: object, gaps: frozenset[str]) -> str | None:
+    if is_missing(value, gaps):
         return None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # frames keep whole numbers with gaps as floats
-    return str(value).strip()
+    # Frames keep whole numbers with gaps as floats, and write them with a point.
+    return _WHOLE.sub(r"\1", str(value).strip())
 
 
 def _keep(bucket: _Rows, each: int, target: _Rows) -> int:

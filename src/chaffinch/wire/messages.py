@@ -78,7 +78,10 @@ class Origin:
         """
         if round is None and plan.rounds > 1:
             raise InvalidInput(
-                "round", f"given, from 1 to {plan.rounds}", round, hint="say which one this is for"
+                "round",
+                f"given, from 1 to {plan.rounds}",
+                round,
+                hint="say which one this is for (--round)",
             )
         number = 1 if round is None else checks.whole("round", round, least=1, most=plan.rounds)
         return cls(plan.id, plan.codes, plan.reports, plan.slots, number)
