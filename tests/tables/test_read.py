@@ -244,6 +244,68 @@ def test_in_a_single_column_an_empty_line_is_an_answer(tmp_path: Path) -> None:
     assert read(path, ["a"])["a"] == ["x", None, "y"]
 
 
+class _Watched(io.BytesIO):
+    """A file that notes which threads read it."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content)
+        self.threads: set[int] = set()
+
+    def seekable(self) -> bool:
+        return False
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.threads.add(threading.get_ident())
+        return super().read(size)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("csv", b"a,b\n" + b"yes,1\n" * 1_000_000),
+        ("csv", b"a,b\n" + b'"yes",1\n' * 1_000_000),
+        ("jsonl", b'{"a": 1}\n' * 300_000),
+        ("arrow", arrow_bytes(pa.ipc.new_stream)),
+    ],
+)
+def test_a_pipe_is_read_by_no_other_thread(kind: str, content: bytes) -> None:
+    """A thread of Arrow that is in Python code when a process is stopped aborts it."""
+    file = _Watched(content)
+    table = open_table(file, format=kind)
+    assert sum(batch.num_rows for batch in table.batches(table.columns[:1])) > 100
+    assert file.threads == {threading.get_ident()}
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("shift", range(4))
+def test_a_line_end_may_fall_between_two_blocks(end: bytes, shift: int) -> None:
+    first = b"a" + end + b"x" * (4 + shift) + end
+    answers = (2 * MIB) // len(b"y" + end)
+    table = open_table(io.BytesIO(first + (b"y" + end) * answers), format="csv")
+    found = pa.Table.from_batches(table.batches(["a"])).column("a")
+    assert found.to_pylist() == ["x" * (4 + shift)] + ["y"] * answers
+
+
+def test_a_header_may_stand_after_a_block_of_empty_lines() -> None:
+    content = b"\n" * 60_000 + b"a,b\n" + b"\n" * (3 * MIB) + b"1,2\n" + b"\n" * (3 * MIB)
+    for start in (b"", b"\xef\xbb\xbf"):
+        table = open_table(io.BytesIO(start + content), format="csv")
+        assert read(io.BytesIO(start + content), ["b"], format="csv") == {"b": ["2"]}
+        assert table.columns == ("a", "b")
+
+
+@pytest.mark.parametrize("row", [1, 2, 400_000, 800_000])
+def test_a_ragged_row_is_told_in_every_block(row: int) -> None:
+    lines = [b"1,2\n"] * 800_000
+    lines[row - 1] = b"1,2,3\n"
+    table = open_table(io.BytesIO(b"a,b\n" + b"".join(lines)), format="csv")
+    with pytest.raises(InvalidTable, match=f"in row {row}\\b"):
+        list(table.batches(["a"]))
+
+
 def test_lines_may_lack_keys_and_mix_kinds(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text('{"a":1}\n\n{"b":["x"],"a":"z"}\n{"a":null}\n', encoding="utf-8")

@@ -7,7 +7,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -76,10 +76,9 @@ def open_csv(source: Source, settings: Settings, usual: str) -> Opened:
         work = Work(source.packed)
         with source.open() as opened, reading(source.name, "CSV"):
             file = opened if encoding == "utf-8" else _recoded(opened, encoding)
-            checked = _CheckedLines(file, delimiter, len(columns), work, settings)
-            lines = io.BufferedReader(checked, _BLOCK)
+            blocks = iter(_CheckedLines(file, delimiter, len(columns), work, settings))
             options = _options(chosen, delimiter, len(columns), settings)
-            for batch in _csv_batches(lines, options, len(columns)):
+            for batch in _csv_batches(blocks, options, columns):
                 work.add(PART_WORK * len(chosen))
                 yield batch
 
@@ -120,8 +119,8 @@ class _Recoded(io.RawIOBase):
                 return text.encode()
 
 
-class _CheckedLines(io.RawIOBase):
-    """The bytes of a CSV file, passed on only if every line is a row by itself.
+class _CheckedLines:
+    """The bytes of a CSV file in blocks of whole rows, if every line is a row by itself.
 
     A quote that is opened and not closed would swallow the lines after it, people and all, up
     to the next quote. No answer has several lines, so a cell that goes on in the next line is
@@ -140,30 +139,20 @@ class _CheckedLines(io.RawIOBase):
         self._rows = _whole_lines(delimiter, line_breaks=True) if settings.line_breaks else None
         self._open = _open_cell(delimiter)
         self._rest = b""
-        self._waiting = memoryview(b"")
         self._line = 1
 
-    def readable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        super().close()
-        self._file.close()
-
-    def readinto(self, buffer: Any, /) -> int:
-        if not self._waiting:
-            self._waiting = memoryview(self._next_lines())
-        taken = self._waiting[: len(buffer)]
-        buffer[: len(taken)] = taken
-        self._waiting = self._waiting[len(taken) :]
-        return len(taken)
+    def __iter__(self) -> Iterator[bytes]:
+        while lines := self._next_lines():
+            if not self._gaps or lines.removeprefix(codecs.BOM_UTF8).strip(b"\r\n"):
+                yield lines
 
     def _next_lines(self) -> bytes:
         """Return some whole lines, or nothing at the end."""
         found = self._rest
         while True:
             block = self._file.read(_BLOCK)
-            end = max(block.rfind(b"\n"), block.rfind(b"\r")) + 1
+            # What ends a line may have two bytes, of which the second is in the next block.
+            end = max(block.rfind(b"\n"), block.rfind(b"\r", 0, len(block) - 1)) + 1
             if end or not block:
                 break
             found += block
@@ -172,7 +161,7 @@ class _CheckedLines(io.RawIOBase):
         lines, self._rest = (found + block[:end], block[end:]) if block else (found, b"")
         self._work.add(TEXT_WORK * len(lines), read=len(lines))
         if b'"' in lines:
-            start = 3 if self._line == 1 and lines.startswith(b"\xef\xbb\xbf") else 0
+            start = 3 if self._line == 1 and lines.startswith(codecs.BOM_UTF8) else 0
             end = self._checked_end(lines, start, last=not block)
             if end < len(lines):
                 lines, self._rest = lines[:end], lines[end:] + self._rest
@@ -255,22 +244,36 @@ def _header(head: str, delimiter: str) -> list[str]:
         raise InvalidTable("one with a header line", "a first line that is none") from None
 
 
-def _csv_batches(file: Any, options: dict[str, Any], width: int) -> Iterator[pa.RecordBatch]:
+def _csv_batches(
+    blocks: Iterator[bytes], options: dict[str, Any], columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of blocks, of which the first starts with the header.
+
+    Each is parsed from memory: Arrow reads a file in a thread of its own, which may be in the
+    middle of Python code when the process is told to stop, and then aborts it.
+    """
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     row = 1
-    try:
-        for batch in arrow_csv.open_csv(file, **options):
+    for place, block in enumerate(blocks):
+        # With more threads the row number of a bad line would not be known.
+        reading_options = arrow_csv.ReadOptions(
+            use_threads=False, block_size=len(block), column_names=columns if place else None
+        )
+        try:
+            found = arrow_csv.read_csv(pa.py_buffer(block), reading_options, **options)
+        except pa.ArrowInvalid as error:
+            ragged = _RAGGED.search(str(error))
+            if ragged is not None:
+                raise _ragged(row + int(ragged[1]) - (1 if place else 2), len(columns)) from None
+            # So Arrow calls a header that no line end follows.
+            if place or "Empty CSV" not in str(error):
+                raise
+            return
+        for batch in found.to_batches():
             yield _decoded(batch, row)
             row += batch.num_rows
-    except pa.ArrowInvalid as error:
-        ragged = _RAGGED.search(str(error))
-        if ragged is not None:
-            raise _ragged(int(ragged[1]) - 1, width) from None
-        # So Arrow calls a header that no line end follows.
-        if row > 1 or "Empty CSV" not in str(error):
-            raise
 
 
 def _options(
@@ -280,8 +283,6 @@ def _options(
     from pyarrow import csv as arrow_csv
 
     return {
-        # With more threads the row number of a bad line would not be known.
-        "read_options": arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK),
         "parse_options": arrow_csv.ParseOptions(
             delimiter=delimiter,
             newlines_in_values=settings.line_breaks,
