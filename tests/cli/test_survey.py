@@ -137,6 +137,32 @@ def test_too_many_values_are_refused(cli: Callable[..., Done], tmp_path: Path) -
     assert "word" not in done.err
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        *("ann@x.org", " yes", "FALSE", "2024-03-05", "20240305", "2024-03-05T17:45", "05.03.2024"),
+        *("41", "-1.5", "1e5", "1.234,50", "12%", "7 €", "+49 170 1234", "12:30", "nan"),
+    ],
+)
+def test_no_name_of_a_column_may_be_an_answer(
+    cli: Callable[..., Done], tmp_path: Path, cell: str
+) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text(f'Xanadu;Yonder;"{cell}"\nBoth;None;more\n', encoding="utf-8")
+    done = cli("survey", path, "--separator", ";", "-o", tmp_path / "survey.toml")
+    assert done.code == 2
+    assert "the name of column 3" in done.err
+    for private in ("Xanadu", "Yonder", cell):
+        assert private.strip() not in done.err + done.out
+    assert not (tmp_path / "survey.toml").exists()
+
+
+def test_names_with_digits_are_names(cli: Callable[..., Done], tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text('q1,2019 sales,e-mail,"","yes, I do"\n1,2,3,4,5\n', encoding="utf-8")
+    assert cli("survey", path).code == 0
+
+
 def test_a_first_line_of_numbers_is_no_header(cli: Callable[..., Done], tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("31,4711.5,x\n30,1.5,y\n")

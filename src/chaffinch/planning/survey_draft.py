@@ -30,6 +30,7 @@ _MOST_VALUES = 1000
 _FEW_VALUES = 100
 _ROWS_OF_IDS = 100
 _ID_NAME = re.compile(r"(.*[ _.-])?(id|ids|uuid|guid|e-?mail|phone)", re.IGNORECASE)
+_MAIL = re.compile(r"\s*\S+@\S+\s*")
 _HEAD = """\
 # A survey drafted from the columns of a table. What each asks is a guess: look at every line.
 # What follows FILL IN must be a fact that is public before anybody answers, such as the list of
@@ -54,12 +55,8 @@ def draft_survey(
     progress: Progress | None = None,
 ) -> SurveyDraft:
     """Return a survey for a table, with the values of those columns alone that are named."""
-    if table.named_by_first_line and 2 * sum(map(_is_number, table.columns)) > len(table.columns):
-        raise InvalidTable(
-            "one with names in its first line",
-            "a first line of numbers",
-            hint="add a line with the names of the columns, which stand in the survey",
-        )
+    if table.named_by_first_line:
+        _check_first_line(table.columns)
     if with_values and not table.readable_again:
         raise InvalidInput("table whose values are written", "a file", "a pipe")
     named = [*with_values, *([] if person is None else [person])]
@@ -79,6 +76,25 @@ def draft_survey(
     ]
     questions = [_question(place, name, kinds[name], facts) for place, name in enumerate(cells, 1)]
     return SurveyDraft("\n\n".join(part for part in (*parts, *questions) if part) + "\n", kinds)
+
+
+def _check_first_line(names: Sequence[str]) -> None:
+    """Refuse names of which one is an answer: without a header, they are what somebody answered."""
+    answers = [place for place, name in enumerate(names, 1) if _is_answer(name)]
+    if answers:
+        raise InvalidTable(
+            "one with names in its first line",
+            f"what looks like an answer as the name of column {answers[0]}",
+            hint="add a line with the names of the columns, which stand in the survey; a column "
+            "that has such a name needs another",
+        )
+
+
+def _is_answer(name: str) -> bool:
+    """Return whether a text is yes or no, a date, an address of mail, or a number of any kind."""
+    digits = any(map(str.isdigit, name)) and not any(map(str.isalpha, name))
+    dated = bin_of("month", name) is not None
+    return digits or dated or _is_bit(name) or _is_number(name) or bool(_MAIL.fullmatch(name))
 
 
 # ----------------------------------------------------------------------------
