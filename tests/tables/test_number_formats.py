@@ -240,6 +240,13 @@ def test_what_was_said_ends_the_doubt(*, piped: bool) -> None:
     assert settled_shares(commas, piped=piped, question=question)[-1] == 1.234 / 2000
 
 
+@pytest.mark.parametrize("piped", [False, True])
+def test_words_still_count_as_unknown(*, piped: bool) -> None:
+    text = "name;price\na;12\nb;more\nc;0.125\n"
+    question = Choice(range(20), unknown=5)
+    assert settled_shares(text, piped=piped, question=question) == [12, 5, 5]
+
+
 def test_a_column_can_decide_for_itself() -> None:
     assert settled_shares(DECIDED, piped=False, question=Number(0, 2000))[-1] == 1.234 / 2000
     with pytest.raises(InvalidCells, match="is which"):

@@ -30,7 +30,7 @@ from chaffinch.questions import (
 )
 from chaffinch.tables.arrays import is_text, plain_array
 from chaffinch.tables.faults import Faults
-from chaffinch.tables.number_formats import NumberFormat
+from chaffinch.tables.number_formats import PlainNumbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,8 +47,7 @@ class CellFormat(Protocol):
 
 
 _Places = NDArray[np.int64]
-_PLAIN = r"^-?[0-9]{1,15}(\.([0-9]{1,2}|[0-9]{4,}))?$"
-"""Numbers that are the same in every format that reads plain ones, with one reading each."""
+_ONE_READING = r"^-?[0-9]+(\.([0-9]{1,2}|[0-9]{4,}))?$"
 
 
 @dataclass
@@ -181,7 +180,9 @@ def _written(form: CellFormat) -> Callable[[Any, Any, frozenset[str]], NDArray[A
         def read(cell: object) -> object:
             return cell if is_missing(cell, gaps) else form.read(cell)
 
-        text = is_text(array.type) and not (isinstance(form, NumberFormat) and _plain(form, array))
+        text = is_text(array.type) and not (
+            isinstance(form, PlainNumbers) and _has_one_reading(array)
+        )
         if text and isinstance(question, Number):
             return _looked_up(lambda cell: question.share(read(cell), gaps), array, np.float64)
         if text and isinstance(question, Choice):
@@ -191,12 +192,11 @@ def _written(form: CellFormat) -> Callable[[Any, Any, frozenset[str]], NDArray[A
     return kernel
 
 
-def _plain(form: NumberFormat, array: pa.Array) -> bool:
-    """Return whether it is seen at a glance that a format of numbers changes no text."""
+def _has_one_reading(array: pa.Array) -> bool:
+    """Return whether it is seen at a glance that no number among some texts has two readings."""
     from pyarrow import compute
 
-    plain = not form.differs and compute.all(compute.match_substring_regex(array, _PLAIN))
-    return bool(plain and plain.as_py())
+    return bool(compute.all(compute.match_substring_regex(array, _ONE_READING)).as_py())
 
 
 def _bits(question: Bit, array: pa.Array, gaps: frozenset[str]) -> NDArray[Any]:

@@ -30,6 +30,17 @@ _SAY_PERCENT = 'say what 12% is: percent = "number" (12) or "share" (0.12) under
 
 
 @dataclass(frozen=True)
+class PlainNumbers:
+    """Plain numbers of a table of which nothing tells what 1.234 is: that alone is refused."""
+
+    def read(self, answer: object) -> object:
+        """Return an answer as it is."""
+        if isinstance(answer, str):
+            _refuse_two_readings(_bare(answer))
+        return answer
+
+
+@dataclass(frozen=True)
 class NumberFormat:
     """One way to write numbers.
 
@@ -52,8 +63,8 @@ class NumberFormat:
         if not isinstance(answer, str) or is_missing(answer):
             return answer
         bare = _bare(answer)
-        if self.undecided and _TWO_READINGS.fullmatch(bare.digits):
-            raise InvalidAnswer("a number with one reading: 1,234 or 1.234 is which?", hint=_SAY)
+        if self.undecided:
+            _refuse_two_readings(bare)
         allowed = bare.currencies <= {self.currency} and (bool(self.percent) or not bare.percent)
         if not allowed or not self._pattern.fullmatch(bare.digits):
             raise InvalidAnswer(
@@ -95,6 +106,11 @@ class _Bare:
     digits: str
     percent: bool
     currencies: frozenset[str]
+
+
+def _refuse_two_readings(bare: _Bare) -> None:
+    if _TWO_READINGS.fullmatch(bare.digits):
+        raise InvalidAnswer("a number with one reading: 1,234 or 1.234 is which?", hint=_SAY)
 
 
 def _bare(text: str) -> _Bare:

@@ -21,7 +21,7 @@ from chaffinch.tables import columnar, objects, sources, text
 from chaffinch.tables.answers import CellFormat
 from chaffinch.tables.arrays import Opened, Stream, check_kinds, cut_batch
 from chaffinch.tables.date_formats import DateFormat
-from chaffinch.tables.number_formats import NumberFormat, reads_numbers, said_format
+from chaffinch.tables.number_formats import NumberFormat, PlainNumbers, reads_numbers, said_format
 from chaffinch.tables.settings import Settings
 from chaffinch.tables.sources import Source
 
@@ -76,7 +76,9 @@ class Table:
         """Return how the answers to a question are written in a column; None is for plainly."""
         if reads_numbers(question):
             form = self.numbers.get(column, said_format(self.settings))
-            return None if form == NumberFormat() else form
+            if form is None or form.differs:
+                return form
+            return PlainNumbers() if form.undecided else None
         dated = isinstance(question, Choice) and question.dates is not None
         pattern = self.settings.date_format
         return DateFormat(pattern) if dated and pattern is not None else None
