@@ -62,6 +62,27 @@ def test_the_same_rows_are_known_in_another_file_order_and_folder(
     assert cli(*words[:3], folder / "other.csv", "--out", folder / "two").code == 0
 
 
+def test_the_same_answers_are_known_however_they_are_written(
+    cli: Callable[..., Done], folder: Path, words: tuple[object, ...]
+) -> None:
+    """Without a change of any answer, nothing of a table makes it other data."""
+    assert cli(*words, folder / "one").code == 0
+    text = (folder / "people.csv").read_text()
+    pq.write_table(pc.read_csv(folder / "people.csv"), folder / "people.parquet")
+    (folder / "renamed.csv").write_text(text.replace("member", "is_member"))
+    (folder / "spaced.csv").write_text(text.replace(",yes,", ",yes ,").replace(",no,", ", NO,"))
+    (folder / "truth.csv").write_text(text.replace(",yes,", ",1,").replace(",no,", ",0,"))
+    other_ways: list[tuple[object, ...]] = [
+        ("people.parquet", "--person", "id"),
+        ("renamed.csv", "--map", "member=is_member"),
+        ("spaced.csv",),
+        ("truth.csv",),
+    ]
+    for name, *options in other_ways:
+        done = cli(*words[:3], folder / str(name), "--out", folder / "two", *options)
+        assert (done.code, "with 1 release so far" in done.err) == (4, True), (name, done.err)
+
+
 def test_another_question_to_the_same_file_adds_up(
     cli: Callable[..., Done], folder: Path, words: tuple[object, ...]
 ) -> None:

@@ -11,7 +11,9 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from chaffinch.tables.fingerprint import Fingerprint
+from chaffinch.encoding.bulk import find_columns
+from chaffinch.questions import Choice, Flags, Number, Question
+from chaffinch.tables.fingerprint import Fingerprint, answers_in
 from chaffinch.tables.read import open_table
 
 ROWS: dict[str, list[Any]] = {
@@ -90,3 +92,35 @@ def test_lists_and_a_second_reading(tmp_path: Path) -> None:
             pass
         values.append(seen.value)
     assert values[0] == values[1] == fingerprint(tmp_path / "t.csv")
+
+
+def answers_fingerprint(columns: dict[str, list[Any]], **named: str) -> bytes:
+    questions: dict[str, Question] = {
+        "drink": Choice(["tea", "coffee"], missing="count"),
+        "age": Number(0, 100, unit="years"),
+        "likes": Flags([f"thing {number}" for number in range(63)], missing="count"),
+    }
+    table = open_table(pa.table(columns))
+    places = dict(zip(questions, find_columns(questions, table, named or None), strict=True))
+    seen = Fingerprint(b"key", answers_in(places))
+    for _ in seen.watch(table).batches([one.columns[0] for one in places.values()], rows=64):
+        pass
+    return seen.value
+
+
+def test_answers_have_no_spelling_and_no_column() -> None:
+    likes = [["thing 7", "thing 62"], ["thing 1"], ["thing 62"]] * 100
+    columns: dict[str, list[Any]] = {"drink": ROWS["drink"], "age": ROWS["age"], "likes": likes}
+    expected = answers_fingerprint(columns)
+    spaced = [None if cell is None else f" {cell} " for cell in ROWS["drink"]]
+    assert answers_fingerprint(columns | {"drink": spaced}) == expected
+    assert (
+        answers_fingerprint(columns | {"age": [f"{cell}.0" for cell in columns["age"]]}) == expected
+    )
+    written = ["; ".join(reversed(cell)) for cell in likes]
+    assert answers_fingerprint(columns | {"likes": written}) == expected
+    renamed = {"likes": likes, "Getränk": ROWS["drink"], "age": ROWS["age"], "id": ROWS["id"]}
+    assert answers_fingerprint(renamed, drink="Getränk") == expected
+    for name, cell in (("drink", "coffee"), ("age", 1), ("likes", ["thing 61", "thing 7"])):
+        changed = [cell, *columns[name][1:]]
+        assert answers_fingerprint(columns | {name: changed}) != expected, name

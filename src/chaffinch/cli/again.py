@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,12 @@ from chaffinch.storage.faults import storage_fault
 if TYPE_CHECKING:
     from chaffinch.planning.explanation import Unit
     from chaffinch.planning.plan import Plan
+    from chaffinch.tables.checking import AnswerColumns
     from chaffinch.tables.fingerprint import Fingerprint
     from chaffinch.tables.read import Table
     from chaffinch.wire.messages import Tally
+
+    Seen = Mapping[str, Fingerprint]
 
 _HINT = (
     "nothing was released. Every release of the same data tells more about the same people: "
@@ -50,16 +53,18 @@ class RunData:
         names = (runs.name_of("file", file_digest.encode()),) if file_digest else ()
         return cls(runs, names, folder, again, paid)
 
-    def watch(self, table: Table) -> tuple[Table, Fingerprint]:
-        """Return the same table and what knows its rows once they are read."""
-        from chaffinch.tables.fingerprint import Fingerprint
+    def watch(self, table: Table, places: Mapping[str, AnswerColumns]) -> tuple[Table, Seen]:
+        """Return the same table and what knows its rows and answers once they are read."""
+        from chaffinch.tables.fingerprint import Fingerprint, answers_in
 
-        seen = Fingerprint(self.runs.key)
-        return seen.watch(table), seen
+        rows = Fingerprint(self.runs.key)
+        answers = Fingerprint(self.runs.key, answers_in(places))
+        return answers.watch(rows.watch(table)), {"rows": rows, "answers": answers}
 
-    def known_by(self, seen: Fingerprint) -> RunData:
-        """Return the data, which are known by the rows that were read, too."""
-        return replace(self, names=(*self.names, self.runs.name_of("rows", seen.value)))
+    def known_by(self, seen: Seen) -> RunData:
+        """Return the data, which are known by the rows and answers that were read, too."""
+        names = [self.runs.name_of(kind, one.value) for kind, one in seen.items()]
+        return replace(self, names=(*self.names, *names))
 
     def check_before_planning(self) -> None:
         """Refuse what no plan would cover; what waits in the folder has to be finished first."""

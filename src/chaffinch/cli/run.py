@@ -137,7 +137,8 @@ def _release_table(asked: Collection, out: Path, how: _Options) -> None:
     whose = asked.whose(where)
     table = asked.settle(where.open(data, output, asked.table), named, output)
     table = asked.group_table(table, named)
-    watched, seen = people.watch(table)
+    places = dict(zip(asked.questions, asked.places(table, named), strict=True))
+    watched, seen = people.watch(table, places)
     answers = _check_table(asked, watched, named, whose, output)
     if table.readable_again:
         people = people.known_by(seen)

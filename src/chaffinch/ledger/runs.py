@@ -5,8 +5,9 @@ and what its data were called: keyed digests, with a random key that is in this 
 nothing about the data is beside a release, and a digest without the key says nothing.
 
 Data have several names: that of the file, byte by byte, that of the rows that were read, in
-whatever file and order, and that of each release that was made of them. Releases are of the same
-data if a chain of shared names leads from one to the other.
+whatever file and order, that of their answers, however they are written and whatever column they
+or the people are in, and that of each release that was made of them. Releases are of the same data
+if a chain of shared names leads from one to the other.
 
 Order of writing, for every release: its files are in full on the disk, then it is written here,
 durably, then the files get their names (``outputs.handing_out``). Whether it may be made is
@@ -14,7 +15,8 @@ looked up under the write lock, so of two runs at once the second finds the firs
 
 What this cannot know: a record that was removed, or restored from a backup, has forgotten;
 other users and machines have records of their own; and a table with a row more or a corrected
-cell is other data, unless its release goes into the folder of the one before.
+cell is other data, unless its release goes into the folder of the one before. So is another file
+for other questions: of other columns, under other names, with other values or other bounds.
 """
 
 from __future__ import annotations

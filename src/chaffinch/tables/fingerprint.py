@@ -1,24 +1,27 @@
 """A number that tells whether two tables hold the same rows, in whatever file and order.
 
-Every cell is its text, and gets a number of 64 bits: the sum of its bytes, each times a secret
-word for its column and place. A row is the sum of its cells, mixed so that no cell can change
-rows unnoticed, and a table is the sum of its rows, which has no order. Two given tables that
-differ have the same number with a chance of about 2^-56, over the key. It is for finding
-mistakes: whoever knows the key can make tables that agree.
+A cell is its text, or the answer that it is read as (``answers_in``), which has neither a spelling
+nor a column. It gets a number of 64 bits: the sum of its bytes, each times a secret word for its
+column and place. A row is the sum of its cells, mixed so that no cell can change rows unnoticed,
+and a table is the sum of its rows, which has no order. Two given tables that differ have the same
+number with a chance of about 2^-56, over the key. It is for finding mistakes: whoever knows the
+key can make tables that agree.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch.errors import ChaffinchError
 from chaffinch.tables.arrays import plain_array
+from chaffinch.tables.checking import AnswerColumns, read_answers
 from chaffinch.tables.read import Table
 
 if TYPE_CHECKING:
@@ -33,8 +36,12 @@ _LONG = 32
 class Fingerprint:
     """What was seen of a table when it was last read from the beginning."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(
+        self, key: bytes, read: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None
+    ) -> None:
+        """Start with nothing; ``read`` says what of a batch counts, if not all of it."""
         self._key = key
+        self._read = read
         self._rows = 0
         self._sum = 0
 
@@ -44,7 +51,7 @@ class Fingerprint:
         def stream(columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
             self._rows, self._sum = 0, 0
             for batch in table.batches(columns, rows=rows):
-                self._add(batch)
+                self._add(batch if self._read is None else self._read(batch))
                 yield batch
 
         return replace(table, _stream=stream)
@@ -103,6 +110,27 @@ class Fingerprint:
         np.cumsum((held + np.uint64(1)) * secret[places], out=sums[1:])
         words: _Words = sums[ends[1:]] - sums[ends[:-1]]
         return words
+
+
+def answers_in(places: Mapping[str, AnswerColumns]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """Return what reads the answers of a batch, by the names of the questions."""
+
+    def read(batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        try:
+            numbers = read_answers(list(places.values()), 1, batch)
+        except ChaffinchError:
+            # Whoever gets this batch finds the same faults, tells their rows, and ends the run.
+            return batch
+        columns = {
+            f"{name}\0{place}": pa.array(column)
+            for name, found in zip(places, numbers, strict=True)
+            for place, column in enumerate(np.atleast_2d(found.T))  # flags have one each
+        }
+        return pa.record_batch(columns)
+
+    return read
 
 
 def _text(cell: Any) -> bytes:
