@@ -10,6 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -50,6 +52,17 @@ _UNNAMED = 10**_MOST_LABEL
 
 _Gaps = frozenset[str]
 """Texts that stand for a gap, trimmed and folded: see ``gap_words``."""
+
+_WHOLE = re.compile("0|-?[1-9][0-9]*")
+_WHOLE_FLOAT = re.compile(rf"(?:{_WHOLE.pattern})\.(?!000$)0+")
+_PLAIN = re.compile(
+    r"(?!-0(?:\.0*)?$|-?[1-9][0-9]{0,2}\.[0-9]{3}$)-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?"
+)
+"""What programs write, without what could be thousands."""
+_SPELLED = re.compile(
+    r"[-+\N{MINUS SIGN}]?[\d\s.,'\N{RIGHT SINGLE QUOTATION MARK}_]++(?:[eE][-+]?\d+)?%?"
+)
+"""Numbers in any spelling, besides some texts without digits."""
 
 _YES = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
@@ -150,8 +163,9 @@ class Choice:
     """One of several named values, or of a range of whole numbers.
 
     ``unknown`` names the value that everything unlisted counts as; without it an unlisted
-    answer is refused. A missing answer is refused unless ``missing`` says what it counts as.
-    The list must not be taken from the answers themselves.
+    answer is refused. Among whole numbers, 1.0 is 1, and what may be a number in another spelling,
+    as 1,234 or 12%, is refused instead of unknown. A missing answer is refused unless ``missing``
+    says what it counts as. The list must not be taken from the answers themselves.
 
     >>> Choice(["tea", "coffee"], missing="count").labels
     ('tea', 'coffee', '(missing)')
@@ -216,7 +230,20 @@ class Choice:
         place = self.place(answer) if isinstance(answer, str) or not silent else None
         if place is not None:
             return place
-        return self.missing_number if silent else self.unknown_number
+        if silent:
+            return self.missing_number
+        if self.unknown is not None and self._has_numbers and _is_spelled_number(answer):
+            raise InvalidAnswer(
+                "a whole number in digits, or no number",
+                hint="how numbers are written can be said: decimal, thousands and percent under "
+                "[table]",
+            )
+        return self.unknown_number
+
+    @cached_property
+    def _has_numbers(self) -> bool:
+        """Return whether all values are whole numbers."""
+        return isinstance(self.values, range) or all(map(_WHOLE.fullmatch, self.values))
 
     @property
     def missing_number(self) -> int:
@@ -252,7 +279,8 @@ class Choice:
         if self.dates is not None:
             answer = bin_of(self.dates, answer) or answer
         if isinstance(answer, str):
-            return self.places.get(answer.strip())
+            text = answer.strip()
+            return self.places.get(text, self.places.get(_without_fraction(text)))
         whole = _whole(answer)
         if whole is None or abs(whole) >= _UNNAMED:
             return None
@@ -738,7 +766,7 @@ def _size(parameter: str, count: int, most: int, *, least: int = 2) -> None:
 
 def _place_in_range(values: range, answer: object) -> int | None:
     if isinstance(answer, str):
-        text = answer.strip()
+        text = _without_fraction(answer.strip())
         digits = text.removeprefix("-")
         if not (digits.isdecimal() and len(digits) <= _MOST_LABEL):
             return None
@@ -748,6 +776,25 @@ def _place_in_range(values: range, answer: object) -> int | None:
         return None
     place = whole - values.start
     return place if 0 <= place < len(values) else None
+
+
+def _without_fraction(text: str) -> str:
+    """Return 1 for 1.0, which is how programs write it in a column with gaps.
+
+    1.000 stays as it is: it may be a thousand.
+    """
+    return text.partition(".")[0] if _WHOLE_FLOAT.fullmatch(text) else text
+
+
+def _is_spelled_number(answer: object) -> bool:
+    """Return whether an answer is a text with a number that programs would write otherwise."""
+    if not isinstance(answer, str):
+        return False
+    text = answer.strip()
+    bare = "".join(one for one in text if unicodedata.category(one) != "Sc").strip()
+    if not (_SPELLED.fullmatch(bare) and any(map(str.isdecimal, bare))):
+        return False
+    return bare != text or not _PLAIN.fullmatch(bare)
 
 
 def _whole(answer: object) -> int | None:

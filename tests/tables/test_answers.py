@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import io
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -15,10 +17,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.date_bins import DATE_BINS
-from chaffinch.errors import InvalidAnswer, InvalidCells, InvalidInput, InvalidTable
+from chaffinch.encoding.bulk import find_columns
+from chaffinch.errors import (
+    ChaffinchError,
+    InvalidAnswer,
+    InvalidCells,
+    InvalidInput,
+    InvalidTable,
+)
 from chaffinch.questions import GAPS, Bit, Choice, Flags, Number, Question, gap_words, is_missing
 from chaffinch.tables.answers import numbers_of
+from chaffinch.tables.checking import answer_batches, read_answers, settle_numbers
 from chaffinch.tables.objects import column_of
+from chaffinch.tables.read import Table, open_table
 from tests.tiers import slower
 
 CANARY = "xyzzy-private"
@@ -424,3 +435,54 @@ def test_dictionaries_of_any_kind_are_read() -> None:
     views = pa.array(["a", "b"], pa.string_view())
     column = pa.DictionaryArray.from_arrays(pa.array([1, None, 0]), views)
     assert numbers_of(Choice(["a", "b"], missing="count"), column, name="q").tolist() == [1, 2, 0]
+
+
+NUMBERED = [Choice([1, 2, 3], unknown=3), Choice(range(1, 4), unknown=3)]
+
+
+def on_every_path(question: Choice, cell: str) -> list[int | None]:
+    """Return what a cell is on a device, in a column of text, and in a file of each kind."""
+
+    def read(law: Callable[[], Any]) -> int | None:
+        try:
+            return int(law())
+        except ChaffinchError:
+            return None
+
+    def through(table: Table) -> Any:
+        places = find_columns({"v": question}, table, None)
+        places = find_columns({"v": question}, settle_numbers(table, places), None)
+        return next(read_answers(places, *one) for one in answer_batches(table, places))[0][0]
+
+    text = f'k,v\nz,"{cell}"\n'.encode()
+    return [
+        read(lambda: question.number(cell)),
+        read(lambda: numbers_of(question, pa.array([cell]), name="v")[0]),
+        read(lambda: through(open_table({"k": ["z"], "v": [cell]}))),
+        read(lambda: through(open_table(io.BytesIO(text), format="csv"))),
+    ]
+
+
+@pytest.mark.parametrize("question", NUMBERED)
+@pytest.mark.parametrize(
+    ("cell", "place"),
+    [
+        *[("1", 0), ("1.0", 0), (" 2.00 ", 1), ("2.0000", 1)],
+        *[("7", 2), ("-1", 2), ("-1.0", 2), ("1.5", 2), ("0.125", 2), ("more", 2), ("12:30", 2)],
+        *[("1,234", None), ("12%", None), ("1.000", None), ("1.234", None), ("-0", None)],
+        *[("+1", None), ("1_0", None), ("1e0", None)],
+    ],
+)
+def test_no_number_counts_as_unknown_for_its_spelling(
+    question: Choice, cell: str, place: int | None
+) -> None:
+    assert set(on_every_path(question, cell)) == {place}
+
+
+@pytest.mark.parametrize("cell", ["1 234", "1'234", "$1234", "1234 €"])
+def test_a_number_is_read_as_written_or_refused(cell: str) -> None:
+    """A table tells how its numbers are written; a single answer does not."""
+    question = Choice(range(2000), unknown=5)
+    device, column, *tables = on_every_path(question, cell)
+    assert device is column is None
+    assert set(tables) == {1234}
