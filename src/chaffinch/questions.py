@@ -346,6 +346,8 @@ class Number:
         if is_missing(answer, gaps):
             return self._gap_share
         if isinstance(answer, str):
+            if "_" in answer:  # as Python groups digits, and nobody else
+                raise InvalidAnswer("a number")
             try:
                 answer = float(answer)
             except ValueError:

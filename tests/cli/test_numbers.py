@@ -324,3 +324,19 @@ def test_signed_decoys_by_their_parameters(cli: Callable[..., Done]) -> None:
         question="bit", plus_ratio="2/3", minus_ratio="2/3", flood=["3/4", "5/12"]
     )
     assert document["numbers"][0]["upper"] == own.delta(1.0).upper
+
+
+@pytest.mark.parametrize(
+    "delta", ["1/0%", "1e-400%", "1e-400", "1e-999999999%", "1e-999999999", "1e999999999%", "%"]
+)
+def test_a_share_that_is_none_is_refused(cli: Callable[..., Done], delta: str) -> None:
+    done = cli(*BITS, "--delta", delta)
+    assert done.code == 2, done.out
+    assert delta.removesuffix("%") in done.err
+
+
+@pytest.mark.parametrize("users", ["1e-400", "1e-999999999", "1e999999999", "2e-1", "1/0"])
+def test_a_number_of_users_that_is_none_is_refused(cli: Callable[..., Done], users: str) -> None:
+    done = cli("privacy", "bits", "--users", users, "--flip", "0.1", "--delta", "0.1%")
+    assert done.code == 2, done.out
+    assert users in done.err

@@ -486,3 +486,14 @@ def test_a_number_is_read_as_written_or_refused(cell: str) -> None:
     device, column, *tables = on_every_path(question, cell)
     assert device is column is None
     assert set(tables) == {1234}
+
+
+def test_underscores_are_in_no_number() -> None:
+    for question in (Number(0, 2000), Number(0, 2000, clip=True)):
+        with pytest.raises(InvalidAnswer):
+            question.share("1_000")
+        for source in ({"v": ["1_000"]}, io.BytesIO(b"k,v\nz,1_000\n")):
+            table = open_table(source, format=None if isinstance(source, dict) else "csv")
+            places = find_columns({"v": question}, table, {"v": "v"})
+            with pytest.raises(InvalidCells):
+                [read_answers(places, *one) for one in answer_batches(table, places)]

@@ -11,7 +11,8 @@ from cyclopts import Parameter, Token, convert
 _SHARES = {"--delta", "--max-delta"}
 """Options that take a probability as a float; others that may have a percent sign take a text."""
 _LONGEST = 30
-"""A longer text is not looked at: 1e999999999 would fill the memory."""
+"""A longer text is not looked at."""
+_SMALLEST, _LARGEST = 1e-300, 1e18
 
 
 def convert_words(kind: Any, words: Sequence[Token]) -> Any:
@@ -39,13 +40,8 @@ def _whole_text(text: str) -> str:
     >>> _whole_text("1e6"), _whole_text("12"), _whole_text("many")
     ('1000000', '12', 'many')
     """
-    if not ("." in text or "e" in text.lower()) or len(text) > _LONGEST:
-        return text
-    try:
-        if not abs(float(text)) < 1e18:
-            return text
-        exact = Fraction(text)
-    except ValueError:
+    exact = _exact(text) if "." in text or "e" in text.lower() else None
+    if exact is None:
         return text
     if exact.denominator != 1:
         raise ValueError(f'"{text}" is not a whole number.')
@@ -58,9 +54,23 @@ def _real_text(text: str) -> str:
     >>> _real_text("0.1%"), _real_text("1e-6")
     ('0.001', '1e-6')
     """
-    if not text.endswith("%") or len(text) > _LONGEST:
+    exact = _exact(text.removesuffix("%").strip())
+    if exact is None or not text.endswith("%"):
         return text
+    return repr(float(exact / 100))
+
+
+def _exact(text: str) -> Fraction | None:
+    """Return the number in a text; None where there is none, or one that is no size of anything."""
+    if len(text) > _LONGEST:
+        return None
+    digits, power, _ = text.lower().partition("e")
     try:
-        return repr(float(Fraction(text[:-1].strip()) / 100))
-    except (ValueError, OverflowError):
-        return text
+        # By its size first: all digits of 1e999999999 would fill the memory.
+        size = abs(float(text)) if power else 1.0
+        found = Fraction(text) if _SMALLEST < size < _LARGEST else None
+    except (ValueError, ZeroDivisionError):
+        return None
+    if size <= _SMALLEST and any(digit in "123456789" for digit in digits):
+        raise ValueError(f'"{text}" is too small to be told from 0.')
+    return found
