@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -183,3 +184,29 @@ def test_bad_options_are_refused(bad: dict[str, Any]) -> None:
 def test_a_message_that_cannot_be_compared_is_refused() -> None:
     with pytest.raises(InvalidInput, match="message"):
         audited(lambda x: {"bit": x})
+
+
+def test_a_message_of_another_type_that_comes_late_is_told() -> None:
+    calls = iter(range(10**6))
+    draws = random.Random(3)
+
+    def late(number: float) -> object:
+        return number + draws.random() if next(calls) < TRIALS else None
+
+    with pytest.raises(InvalidInput, match="NoneType") as caught:
+        audited(late)
+    assert "see" in caught.value.hint
+
+
+@pytest.mark.parametrize("see", [None, sum])
+def test_a_crowd_is_drawn_in_parts(see: Callable[..., Any] | None) -> None:
+    """Five million messages were held at once, in some 600 MiB."""
+    tracemalloc.start()
+    try:
+        rows = [["0.8", "0.2"], ["0.2", "0.8"]]
+        found = audit_randomizer(rows, users=100, delta=1e-6, epsilon=1.0, trials=5000, see=see)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.ok
+    assert most < 16 << 20

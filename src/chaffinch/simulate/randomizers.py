@@ -11,9 +11,9 @@ import html
 import math
 import numbers
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
+from itertools import chain, combinations, islice
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ _LEAST_TRIALS = 1000
 _BINS = 64
 _RARE = 0.1
 """Numbers of which more than this share are new are looked at in bins."""
+_DRAWN = 1 << 16
+"""So many users' messages are held at a time."""
 _NEVER = "An audit can refute a claim and never prove one."
 
 
@@ -219,19 +221,17 @@ class _Attack:
     def scores(self, source: _Source, world: int, trials: int) -> Floats:
         """Return the scores of fresh views of a world."""
         views = _views(source, self.one if world else self.zero, self.other, self.users, trials)
-        return np.array([self.score(view) for view in views])
+        return np.fromiter(map(self.score, views), np.float64, count=trials)
 
 
-def _views(source: _Source, held: int, other: int, users: int, trials: int) -> list[Messages]:
-    """Return everything that is sent, in each trial."""
-    views = source.draw(held, trials)
-    if users == 1:
-        return views
-    rest = source.draw(other, trials * (users - 1))
-    return [
-        [*view, *(m for sent in rest[i * (users - 1) : (i + 1) * (users - 1)] for m in sent)]
-        for i, view in enumerate(views)
-    ]
+def _views(source: _Source, held: int, other: int, users: int, trials: int) -> Iterator[Messages]:
+    """Yield everything that is sent, in each trial; a part of it is drawn at a time."""
+    part = max(1, _DRAWN // users)
+    for first in range(0, trials, part):
+        views = source.draw(held, min(part, trials - first))
+        rest = iter(source.draw(other, len(views) * (users - 1)))
+        for view in views:
+            yield [*view, *chain.from_iterable(islice(rest, users - 1))]
 
 
 def _learned(
@@ -242,7 +242,7 @@ def _learned(
     look = see or _together
     if users == 1 or see is not None:
         samples = [_views(source, place, places[0], users, trials) for place in places]
-        seen = [[look(view) for view in views] for views in samples]
+        seen = [list(map(look, views)) for views in samples]
         code = _coding([outcome for one in seen for outcome in one])
         laws = [Counter(map(code, one)) for one in seen]
         found = []
@@ -277,7 +277,18 @@ def _coding(outcomes: list[Any]) -> Callable[[Any], Hashable]:
             hint="say with `see` what of them is looked at",
         )
     edges = np.unique(np.quantile(np.array(outcomes, float), np.linspace(0, 1, _BINS + 1)[1:-1]))
-    return lambda outcome: int(np.searchsorted(edges, float(outcome)))
+
+    def bin_number(outcome: object) -> int:
+        if not isinstance(outcome, numbers.Real):
+            raise InvalidInput(
+                "messages",
+                "numbers throughout, as all of the first sample were",
+                type(outcome).__name__,
+                hint="say with `see` what of them is looked at",
+            )
+        return int(np.searchsorted(edges, float(outcome)))
+
+    return bin_number
 
 
 class _Ratio:
