@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import chaffinch as cf
+from chaffinch.ledger.runs import Runs
+from chaffinch.outputs.waiting import Waiting
 from tests.cli.conftest import Done
 
 PUBLIC = """
@@ -117,3 +120,91 @@ def test_groups_that_are_all_too_small_are_refused_before_planning(
     assert done.code == 2
     assert "EWR (400), J F/K (350), LGA (20)" in done.err
     assert not (flights / "out").exists()
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    found = (path for path in out.rglob("*") if path.is_file())
+    return {str(path.relative_to(out)): path.read_bytes() for path in found}
+
+
+@pytest.fixture
+def stopped(
+    cli: Callable[..., Done], flights: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[type, str], tuple[object, ...]]:
+    """Stop a run of public groups at its second group; return its command."""
+
+    def stop(where: type, step: str) -> tuple[object, ...]:
+        survey, data = flights / "public.toml", flights / "flights.csv"
+        words = ("run", survey, "--data", data, "-o", flights / "out")
+        taken, real = [], getattr(where, step)
+
+        def take(*given: object) -> object:
+            taken.append(step)
+            if len(taken) > 1:
+                raise OSError(errno.EIO, "")
+            return real(*given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(where, step, take)
+            assert cli(*words).code != 0
+        assert (flights / "out" / "001-ewr" / "release.json").exists()
+        assert not (flights / "out" / "002-j-f-k" / "release.json").exists()
+        return words
+
+    return stop
+
+
+@pytest.mark.parametrize(
+    ("where", "step"), [(Runs, "add"), (Waiting, "put_in_place")], ids=["unpaid", "paid"]
+)
+def test_a_stopped_run_of_groups_goes_on(
+    cli: Callable[..., Done],
+    flights: Path,
+    stopped: Callable[[type, str], tuple[object, ...]],
+    where: type,
+    step: str,
+) -> None:
+    words, out = stopped(where, step), flights / "out"
+    first = contents(out / "001-ewr")
+    done = cli(*words)
+    assert done.code == 0, done.err
+    assert f"released by an earlier run, and left as it is: {out / '001-ewr'}" in done.err
+    assert contents(out / "001-ewr") == first
+    there = cf.load_release(out / "002-j-f-k" / "release.json")
+    assert (there.reports, there.together) == (350, None)
+    # Nothing is left to do: from here on it is again.
+    before = contents(out)
+    done = cli(*words)
+    assert (done.code, "all released already, 2 of 2" in done.err) == (4, True)
+    assert contents(out) == before
+    assert cli(*words, "--again").code == 0
+    assert cf.load_release(out / "001-ewr" / "release.json").together is not None
+
+
+def test_groups_that_wait_are_finished_without_the_table(
+    cli: Callable[..., Done], flights: Path, stopped: Callable[[type, str], tuple[object, ...]]
+) -> None:
+    words, out = stopped(Waiting, "put_in_place"), flights / "out"
+    (flights / "flights.csv").write_text("other")
+    first = contents(out / "001-ewr")
+    done = cli(*words, "--finish")
+    assert done.code == 0, done.err
+    assert contents(out / "001-ewr") == first
+    assert cf.load_release(out / "002-j-f-k" / "release.json").reports == 350
+    assert cli(*words, "--finish").code == 2
+
+
+def test_a_group_with_other_rows_is_not_taken_for_released(
+    cli: Callable[..., Done], flights: Path, stopped: Callable[[type, str], tuple[object, ...]]
+) -> None:
+    words, out = stopped(Runs, "add"), flights / "out"
+    rows = (flights / "flights.csv").read_text()
+    before = contents(out)
+    (flights / "flights.csv").write_text(rows.replace("EWR,yes", "EWR,no", 1))
+    assert cli(*words).code == 4
+    assert contents(out) == before
+    # Of another group it does not matter.
+    (flights / "flights.csv").write_text(rows.replace("LGA,yes", "LGA,no", 1))
+    done = cli(*words)
+    assert done.code == 0, done.err
+    assert contents(out).items() >= before.items()

@@ -40,6 +40,7 @@ class RunData:
 
     runs: Runs
     names: tuple[str, ...]
+    """What they are called; by their rows last."""
     folder: Path
     """Where the results go; a release that is there is of the same people."""
     again: bool
@@ -59,7 +60,7 @@ class RunData:
 
         rows = Fingerprint(self.runs.key)
         answers = Fingerprint(self.runs.key, answers_in(places))
-        return answers.watch(rows.watch(table)), {"rows": rows, "answers": answers}
+        return answers.watch(rows.watch(table)), {"answers": answers, "rows": rows}
 
     def known_by(self, seen: Seen) -> RunData:
         """Return the data, which are known by the rows and answers that were read, too."""
@@ -96,6 +97,15 @@ class RunData:
         if not (self.again or all(new.is_covered_by(one) for one in before)):
             raise _repeated(before)
         return before
+
+    def is_released(self, plan: Plan, round: int | None, unit: Unit) -> bool:  # noqa: A002
+        """Return whether the folder holds a release of these very rows, by this plan and round."""
+        standing = self._standing()
+        if not standing:
+            return False
+        new = _exposed(plan, round, unit)
+        made = self.runs.of_all_names([*standing, *self.names[-1:]])
+        return any(replace(one, subject="") == new for one in made)
 
     def _releases(self) -> tuple[RunRelease, ...]:
         return self.runs.of_same_data([*self.names, *self._standing()])

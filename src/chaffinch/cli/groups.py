@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from chaffinch.cli import paths
 from chaffinch.cli.collection import Collection, TableOptions
 from chaffinch.cli.output import Output
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import DataRepeated, InvalidInput
 
 if TYPE_CHECKING:
     from chaffinch.questions import PublicGroup
     from chaffinch.tables.read import Table
 
 _LONGEST_NAME = 40
+_FOLDER = re.compile("[0-9]{3,}(-[a-z0-9-]*)?")
 
 
 def group_runs(
@@ -62,6 +63,24 @@ def group_runs(
     asked.keep_plan(out, plan)
     for place, label in taken:
         yield asked.planned_by(plan).of_group(label), out / _folder_name(place, label)
+
+
+def group_folders(out: Path) -> list[Path]:
+    """Return the folders in which releases of public groups may be."""
+    try:
+        found = sorted(out.iterdir())
+    except OSError:
+        return []
+    return [one for one in found if _FOLDER.fullmatch(one.name) and one.is_dir()]
+
+
+def all_repeated(groups: int) -> DataRepeated:
+    """Return what refuses groups that an earlier run has released already, each of them."""
+    return DataRepeated(
+        f"groups that are all released already, {groups} of {groups}",
+        hint="nothing was released; add --again to make another release of each, which will say "
+        "what all of them promise together",
+    )
 
 
 def _group_sizes(table: Table, group: PublicGroup, columns: Mapping[str, str]) -> list[int]:

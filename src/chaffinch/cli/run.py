@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.collection import PLAN, Collection, TableOptions, Whose, open_collection
-from chaffinch.cli.groups import group_runs
+from chaffinch.cli.groups import all_repeated, group_folders, group_runs
 from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import (
     Charged,
@@ -28,7 +28,7 @@ from chaffinch.cli.releasing import (
 )
 from chaffinch.errors import InvalidInput
 from chaffinch.outputs.protected import Kind, refuse_to_overwrite
-from chaffinch.outputs.waiting import Waiting, Writer
+from chaffinch.outputs.waiting import Waiting, Writer, waiting_folders
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.leftovers import alone_in
 
@@ -79,7 +79,7 @@ def run(  # noqa: PLR0913 - one for each option
         Overwrite a release of another plan that is in the folder.
     finish
         Read no table: put the release in place that an earlier run has paid for before it was
-        stopped, as it is, also if its table or its options were others.
+        stopped, as it is, also if its table or its options were others; of public groups all.
     anyway
         Also with a plan that is of no use: it protects nobody, or its error is the whole crowd.
     again
@@ -87,17 +87,13 @@ def run(  # noqa: PLR0913 - one for each option
         about the same people; this one will say what all of them promise together.
     group
         The public group to take, of a survey with `by_public`. Without it all groups are taken
-        that are large enough, each into a folder of its own.
+        that are large enough, each into a folder of its own; the same command again goes on
+        where one was stopped.
     """
-    from chaffinch.ledger.runs import Runs
-
     released = wanted.prepare()
     inputs: list[str | Path] = [survey, data, *([] if plan is None else [plan])]
     if finish:
-        with _only_run(out) if out.is_dir() else nullcontext():
-            payer = released.payer or Runs()
-            found = finish_release(_targets(out), payer, output, inputs=inputs)
-        _show_finished(found, out, released, output)
+        _finish_runs(out, released, inputs, output)
         return
     asked = open_collection(survey, plan, output)
     how = _Options(data, where, round, replace, anyway, again, released, inputs, output)
@@ -106,8 +102,37 @@ def run(  # noqa: PLR0913 - one for each option
     elif asked.group is None or asked.group.value is not None:
         _release_table(asked, out, how)
     else:
-        for one, folder in group_runs(asked, data, out, where, output, anyway=anyway):
-            _release_table(one, folder, how)
+        groups = group_runs(asked, data, out, where, output, anyway=anyway)
+        made = [_release_table(one, folder, how, resuming=not again) for one, folder in groups]
+        if not any(made):
+            raise all_repeated(len(made))
+
+
+def _finish_runs(
+    out: Path, released: Releasing, inputs: Sequence[str | Path], output: Output
+) -> None:
+    """Put in place what waits in a folder, or in those of its public groups."""
+    from chaffinch.ledger.runs import Runs
+
+    payer = released.payer or Runs()
+    done = False
+    for folder in [one for one in (out, *group_folders(out)) if _waits(one)] or [out]:
+        with _only_run(folder) if folder.is_dir() else nullcontext():
+            found = finish_release(_targets(folder), payer, output, inputs=inputs)
+        if found:
+            _show_finished(found, folder, released, output)
+            done = True
+    if not done:
+        raise InvalidInput(
+            "release to finish",
+            "one that was paid for and that waits in the folder",
+            paths.Plainly("none"),
+            hint="without --finish the command makes a new one",
+        )
+
+
+def _waits(folder: Path) -> bool:
+    return bool(waiting_folders(folder, None, refuse_strangers=False))
 
 
 @dataclass(frozen=True)
@@ -124,9 +149,19 @@ class _Options:
     inputs: Sequence[str | Path]
     output: Output
 
+    @property
+    def facts(self) -> list[Any]:
+        """Return what a release follows from, beside its table, plan and columns."""
+        released = self.released
+        return [released.level, released.adjustment, released.key, self.round, self.where.format]
 
-def _release_table(asked: Collection, out: Path, how: _Options) -> None:
-    """Check, plan, encode, shuffle and analyze what one collection asks."""
+
+def _release_table(asked: Collection, out: Path, how: _Options, *, resuming: bool = False) -> bool:
+    """Check, plan, encode, shuffle and analyze what one collection asks.
+
+    Where an earlier run is resumed, a release that it has put in place stays; return whether
+    there was something to do.
+    """
     from chaffinch.cli.again import RunData
 
     data, where, round, released, output = how.data, how.where, how.round, how.released, how.output  # noqa: A001
@@ -151,9 +186,8 @@ def _release_table(asked: Collection, out: Path, how: _Options) -> None:
             _refuse_other_results(out, used)
         _refuse_outputs(out, used, how.inputs)
 
-    facts = [used.id, released.level, released.adjustment, released.key, round, where.format, named]
     # Keyed, as it waits beside the release: who knows all rows but one could try that one.
-    asked_for = [*facts, repr(where.settings(asked.table)), repr(whose)]
+    asked_for = [used.id, named, repr(where.settings(asked.table)), repr(whose), *how.facts]
     request = people.runs.name_of("request", state.request(asked_for))
     check()
     with paths.fill_folder(out) as folder, _only_run(out):
@@ -163,7 +197,10 @@ def _release_table(asked: Collection, out: Path, how: _Options) -> None:
             if not Path(data).is_file():
                 refuse_to_replace(finished, "")  # nobody knows whether a pipe carries the same
             _show_finished(finished, out, released, output)
-            return
+            return True
+        if resuming and people.is_released(used, round, whose.unit):
+            output.say(f"released by an earlier run, and left as it is: {out}")
+            return False
         people.check(used, round, whose.unit)
         if _other_results(out, used) is None:
             asked.keep_plan(out, used)
@@ -174,21 +211,12 @@ def _release_table(asked: Collection, out: Path, how: _Options) -> None:
         with output.thinking("intervals"):
             release = released.release(tally, used, one_party=True).about(whose.unit)
             release = people.say_together(release, used, round, before)
-        charge = hand_out_release(
-            _release_writers(out, used, release),
-            released.account,
-            people.bill(
-                tally,
-                used,
-                before,
-                request,
-                released.bill(tally, used, request),
-                unit=whose.unit,
-            ),
-            check,
-            output,
-        )
+        paid = released.bill(tally, used, request)
+        bill = people.bill(tally, used, before, request, paid, unit=whose.unit)
+        writers = _release_writers(out, used, release)
+        charge = hand_out_release(writers, released.account, bill, check, output)
     _show(release, charge, out, output)
+    return True
 
 
 def _targets(out: Path) -> list[Path]:
@@ -262,13 +290,6 @@ def _show_finished(
     """Show the release that an earlier run has paid for, which is in its place now."""
     from chaffinch import load_release
 
-    if not finished:
-        raise InvalidInput(
-            "release to finish",
-            "one that was paid for and that waits in the folder",
-            paths.Plainly("none"),
-            hint="without --finish the command makes a new one",
-        )
     output.say("finished an earlier run that was stopped after it had paid: this is its release")
     account = released.account
     charge = None if account is None else Charged(account, finished[0].key, before=True)

@@ -77,8 +77,10 @@ _SAME_DATA = """WITH RECURSIVE same (release) AS (
     JOIN data AS own ON own.release = same.release
     JOIN data AS other ON other.name = own.name
 )
-SELECT subject, plan, mechanism, epsilon, delta, rounds, round, unit FROM releases
-WHERE sequence IN (SELECT release FROM same) ORDER BY sequence"""
+SELECT release FROM same"""
+_ALL_NAMES = "SELECT release FROM data WHERE name IN ({}) GROUP BY release HAVING COUNT(*) = {}"
+_RELEASES = """SELECT subject, plan, mechanism, epsilon, delta, rounds, round, unit FROM releases
+WHERE sequence IN ({}) ORDER BY sequence"""
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,11 @@ class Runs:
         """Return the releases of the data of these names, the first one first."""
         with self._writing() as connection:
             return _same_data(connection, names)
+
+    def of_all_names(self, names: Sequence[str]) -> tuple[RunRelease, ...]:
+        """Return the releases that have each of these names themselves."""
+        with self._writing() as connection:
+            return _named(connection, _ALL_NAMES.format("{}", len(set(names))), names)
 
     def add(
         self, release: RunRelease, names: Sequence[str], known: Sequence[RunRelease] | None
@@ -242,8 +249,14 @@ def _guarded(*, adding: bool = False) -> Iterator[None]:
 
 
 def _same_data(connection: sqlite3.Connection, names: Sequence[str]) -> tuple[RunRelease, ...]:
+    return _named(connection, _SAME_DATA, names)
+
+
+def _named(
+    connection: sqlite3.Connection, which: str, names: Sequence[str]
+) -> tuple[RunRelease, ...]:
     held = ", ".join("?" * len(names))
-    rows = connection.execute(_SAME_DATA.format(held), list(names)).fetchall()
+    rows = connection.execute(_RELEASES.format(which.format(held)), list(names)).fetchall()
     return tuple(
         RunRelease(subject, charge_from(plan, mechanism, 1), *numbers)
         for subject, plan, mechanism, *numbers in rows
