@@ -38,6 +38,7 @@ def test_every_verb_has_json_and_quiet(verb: str, cli: Callable[..., Done]) -> N
         (["simulate"], "at least 100"),
         (["audit"], "at least 1000"),
         (["run"], "--replace"),
+        (["check"], "#N/A, <NA>, NaN"),
         (["ledger", "charge"], "An analyzer names the release"),
     ],
 )

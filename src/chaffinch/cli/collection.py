@@ -54,7 +54,7 @@ class TableOptions:
     """csv, tsv, jsonl, parquet or arrow, where the file's name does not tell."""
     missing_values: str | None = None
     """The texts that stand for a missing answer, in any case, with commas between them; an empty
-    cell always does. Otherwise those of the survey, or NA, N/A, #N/A, <NA>, NaN, null, None, ?
+    cell always does. Otherwise those of the survey, or NA, N/A, #N/A, `<NA>`, NaN, null, None, ?
     and -. A value that a question lists is an answer, however it is spelled."""
     separator: str | None = None
     """Between the cells of a CSV file: comma, semicolon, tab or bar, where it is not certain."""
