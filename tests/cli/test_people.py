@@ -103,8 +103,9 @@ def test_releases_of_rows_and_of_people_promise_rows_together(
     done = run(cli, visits, "--person", "user_id", "--again")
     assert done.code == 0
     assert "one row's answer, in all 2 releases of the same data" in " ".join(done.out.split())
+    assert "(in people; 400 reports)" in done.out
     release = cf.load_release(visits / "out" / "release.json")
-    assert release.unit == "row"
+    assert (release.unit, release.promised_unit) == ("person", "row")
 
 
 def test_check_counts_the_reports_of_people(cli: Callable[..., Done], visits: Path) -> None:
@@ -120,9 +121,13 @@ def test_rounds_of_rows_cover_no_round_of_people(cli: Callable[..., Done], visit
     survey = visits / "survey.toml"
     survey.write_text("rounds = 2\n" + survey.read_text())
     assert run(cli, visits, "--round", "1").code == 0
-    done = run(cli, visits, "--round", "2", "--person", "user_id")
-    assert done.code == 4
-    assert "--again" in done.err
+    other = visits / "other.csv"
+    other.write_text((visits / "visits.csv").read_text().replace("u3,", "w3,"))
+    words = ("run", visits / "out" / "survey.plan.json", "--data", other, "--round", "2")
+    done = cli(*words, "-o", visits / "two", "--person", "user_id")
+    assert done.code == 2
+    assert "the same in all rounds of a plan" in done.err
+    assert cli(*words, "-o", visits / "two").code == 0
 
 
 def test_a_draft_says_who_was_said_to_be_a_person(cli: Callable[..., Done], visits: Path) -> None:

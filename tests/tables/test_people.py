@@ -144,3 +144,5 @@ def test_lists_tell_nobody_apart() -> None:
 
 def test_whole_numbers_written_with_a_point_are_whole() -> None:
     assert sample({"who": ["17", "17.0", "18.50"], "x": [0, 1, 2]}).people == 2
+    assert sample({"who": ["1000000000000001", "1000000000000001.0"], "x": [0, 1]}).people == 1
+    assert sample({"who": pa.array([1e16, 1e16]), "x": [0, 1]}).people == 1

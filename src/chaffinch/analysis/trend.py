@@ -29,6 +29,7 @@ from chaffinch.analysis.intervals import miss_chance
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger.charge import Charge
 from chaffinch.ledger.runs import RunRelease, promise_together
+from chaffinch.planning.explanation import weakest_unit
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
@@ -124,7 +125,7 @@ def trend(
         version=found[-1].version,
         answers=tuple(_answer(name, found, rounds) for name in common),
         left_out=tuple(left_out),
-        protects="row" if any(one.unit == "row" for one in found) else "person",
+        protects=weakest_unit(one.promised_unit for one in found),
     )
 
 

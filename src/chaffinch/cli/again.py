@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.cli.output import count_of, spoken_command
-from chaffinch.errors import ChaffinchError, DataRepeated, Reason
+from chaffinch.cli.paths import Plainly
+from chaffinch.errors import ChaffinchError, DataRepeated, InvalidInput, Reason
 from chaffinch.ledger.charge import Charge
 from chaffinch.ledger.runs import RunRelease, Runs, promise_together
 from chaffinch.outputs.handing_out import Bill
@@ -83,6 +84,13 @@ class RunData:
     ) -> tuple[RunRelease, ...]:
         """Return the releases of the same data so far; refuse another one that nobody allowed."""
         before = self._releases()
+        if plan.rounds > 1 and self.runs.units_of(plan.id) - {unit}:
+            raise InvalidInput(
+                "unit of protection",
+                "the same in all rounds of a plan, whose promise covers all of them",
+                Plainly("another one than in an earlier round"),
+                hint="say --person or --rows-are-people as before, or plan anew",
+            )
         if self.paid:
             return before
         standing = self._standing()
@@ -129,10 +137,10 @@ class RunData:
         new = _exposed(plan, round, release.unit)
         if not self.again or all(new.is_covered_by(one) for one in before):
             return release
-        together = Together(len(before) + 1, promise_together((*before, new)))
         # Of people nothing is known together where one release promised no more than rows.
-        unit = "row" if any(one.unit == "row" for one in before) else release.unit
-        return replace(release, together=together).about(unit)
+        unit: Unit = "row" if any(one.unit == "row" for one in (*before, new)) else "person"
+        together = Together(len(before) + 1, promise_together((*before, new)), unit)
+        return replace(release, together=together)
 
     def bill(
         self,

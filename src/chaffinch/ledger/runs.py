@@ -194,6 +194,12 @@ class Runs:
             )
             connection.execute("COMMIT")
 
+    def units_of(self, plan_id: str) -> set[str]:
+        """Return what the releases of a plan so far promised to protect."""
+        with self._writing() as connection:
+            rows = connection.execute("SELECT unit FROM releases WHERE plan = ?", (plan_id,))
+            return {unit for (unit,) in rows.fetchall()}
+
     def remove(self, subject: str) -> None:
         """Forget a release that was recorded and then not made."""
         with self._writing(adding=True) as connection:

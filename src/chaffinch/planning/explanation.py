@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 from chaffinch.planning.baselines import central_noises, people_with_centre
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 Unit = Literal["report", "person", "row"]
 """What is protected: a report (so a person who sends no other), a person, or a row of a table."""
+
+
+def weakest_unit(units: Iterable[Unit]) -> Unit:
+    """Return what is protected by all promises together."""
+    return min(units, key=("row", "report", "person").index)
 
 
 def explain(plan: Plan) -> str:
@@ -50,7 +56,8 @@ def protected_answers(
     ("one person's answer in all of their 5 reports", "one row's 2 answers together")
     """
     answers = "answer" if questions == 1 else f"{questions} answers together"
-    reports = f" in all of their {contributions} reports" if contributions > 1 else ""
+    several = contributions > 1 and unit != "row"
+    reports = f" in all of their {contributions} reports" if several else ""
     often = f", in all {rounds} rounds" if rounds > 1 else ""
     again = f", in all {releases} releases of the same data" if releases > 1 else ""
     # Whoever reads a batch cannot know that nobody sent more.

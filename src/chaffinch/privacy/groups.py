@@ -127,6 +127,8 @@ class Grouped(Mechanism):
         slopes, heights = lines
         # Any mixture of two lines above a curve is above it: the hull of (slope, height) is proven.
         found: Floats = np.interp(np.exp(np.minimum(epsilons, _STEEPEST)), slopes, heights)
+        # Behind the steepest line nothing is proven by equal shares.
+        each = np.where(epsilons <= _STEEPEST, each, 1.0)
         step = np.minimum(epsilons, _STEEPEST) / self.records
         later = np.exp(np.arange(self.records)[:, None] * step)
         equal = each * later.sum(axis=0) * (1 + _EQUAL_ROUNDOFF)

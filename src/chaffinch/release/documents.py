@@ -228,10 +228,11 @@ class TogetherModel(Strict):
 
     releases: Annotated[int, Field(ge=2), AfterValidator(_countable)]
     guarantee: GuaranteeModel
+    unit: Literal["row"] | None = None
 
     def build(self) -> Together:
         """Return the promise."""
-        return Together(self.releases, self.guarantee.build())
+        return Together(self.releases, self.guarantee.build(), self.unit or "person")
 
 
 class ReleaseModel(Strict):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import chaffinch
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.explanation import ROWS_ONLY, Unit, protected_answers
+from chaffinch.planning.explanation import ROWS_ONLY, Unit, protected_answers, weakest_unit
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
@@ -163,6 +163,8 @@ class Together:
     releases: int
     """How many they are, this one among them."""
     guarantee: Guarantee
+    unit: Unit = "person"
+    """What all of them protect: rows, where one of them promised no more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -261,6 +263,11 @@ class Release(Publication):
         """Return the release of a table whose rows are people, merely rows, or reports."""
         return replace(self, unit=unit)
 
+    @property
+    def promised_unit(self) -> Unit:
+        """Return what is protected, by this release and the earlier ones of the same data."""
+        return self.unit if self.together is None else weakest_unit([self.unit, self.together.unit])
+
     def statement(self) -> Statement:
         """Return what the release says, in sentences and rows."""
         return _release_statement(self)
@@ -278,7 +285,8 @@ def _together_document(together: Together | None) -> dict[str, Any]:
     if together is None:
         return {}
     promise = guarantee_document(together.guarantee)
-    return {"together": {"releases": together.releases, "guarantee": promise}}
+    unit = {"unit": "row"} if together.unit == "row" else {}
+    return {"together": {"releases": together.releases, "guarantee": promise, **unit}}
 
 
 def _answer_document(answer: Answer) -> dict[str, Any]:
@@ -346,7 +354,7 @@ def _release_statement(release: Release) -> Statement:
             for number, answer in enumerate(release.answers, 1)
             for section in _answer_sections(answer, release, number)
         ),
-        notes=(ROWS_ONLY,) if release.unit == "row" else (),
+        notes=_unit_notes(release),
         reading=_reading_advice(release),
         facts=(
             ("Plan", release.plan_id),
@@ -381,8 +389,15 @@ def _protection_unit(release: Release) -> str:
         release.rounds,
         releases,
         contributions=release.contributions,
-        unit=release.unit,
+        unit=release.promised_unit,
     )
+
+
+def _unit_notes(release: Release) -> tuple[str, ...]:
+    if release.unit == "row":
+        return (ROWS_ONLY,)
+    earlier = "An earlier release of the same data protects rows only, so both together do."
+    return (earlier,) if release.promised_unit == "row" else ()
 
 
 def _counted(release: Release) -> str:

@@ -133,11 +133,16 @@ def _answer_document(answer: TrendAnswer) -> dict[str, Any]:
 # ---------------------------------------------------------------------- what a trend says
 
 
+_PROTECTED: dict[Unit, str] = {
+    "person": "all answers of one person who took part in all {} rounds",
+    "report": "all answers of one person who took part in all {} rounds, with one report in each",
+    "row": "one row's answers in each of {} rounds",
+}
+
+
 def _trend_statement(trend: Trend) -> Statement:
     count = len(trend.rounds)
-    unit = f"all answers of one person who took part in all {count} rounds"
-    if trend.protects == "row":
-        unit = f"one row's answers in each of {count} rounds"
+    unit = _PROTECTED[trend.protects].format(count)
     left_out = ", ".join(trend.left_out)
     return Statement(
         title=f"{trend.title or 'A repeated survey'}: {count} rounds",
@@ -174,7 +179,7 @@ def _one_round_sentence(trend: Trend) -> str:
     worst = max(trend.rounds, key=lambda one: one.guarantee.epsilon).guarantee
     delta = max(one.guarantee.delta for one in trend.rounds)
     return (
-        "Who took part in a single round is protected by the promise of that round alone: at "
+        "What is in a single round is protected by the promise of that round alone: at "
         f"worst ({promise_text(worst.epsilon, 6)}, {promise_text(delta, 3)}). What each promise "
         "counts on stands in its release."
     )

@@ -42,7 +42,7 @@ _ROWS = 1 << 18
 
 A table of no more rows is one bucket.
 """
-_WHOLE = re.compile(r"^(-?[0-9]{1,15})\.0+$", re.ASCII)
+_WHOLE = re.compile(r"^(-?[0-9]+)\.0+$", re.ASCII)
 MOST_ROWS = 1000
 """So many rows of one person count at most."""
 _RULE = "the name of a person"
@@ -222,6 +222,8 @@ def _name(value: object, gaps: frozenset[str]) -> str | None:
     if is_missing(value, gaps):
         return None
     # Frames keep whole numbers with gaps as floats, and write them with a point.
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return _WHOLE.sub(r"\1", str(value).strip())
 
 
