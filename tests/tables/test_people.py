@@ -85,6 +85,13 @@ def test_it_can_be_read_again() -> None:
     assert sorted(cells(found)) == sorted(cells(found)) == [1, 2]
 
 
+def test_two_may_read_it_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(people, "_ROWS", 10)
+    found = sample({"who": [f"u{row}" for row in range(1_000)], "x": list(range(1_000))})
+    both = zip(found.table.batches(["x"]), found.table.batches(["x"]), strict=True)
+    assert sum(one.num_rows + two.num_rows for one, two in both) == 2_000
+
+
 def test_rows_without_a_person_are_refused_with_all_other_faults() -> None:
     with pytest.raises(InvalidCells) as caught:
         sample({"who": ["a", None, "", "b"], "x": ["1", "2", "3", "private"]})

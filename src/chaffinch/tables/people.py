@@ -43,8 +43,6 @@ _ROWS = 1 << 18
 A table of no more rows is one bucket.
 """
 _WHOLE = re.compile(r"^(-?[0-9]+)\.0+$", re.ASCII)
-MOST_ROWS = 1000
-"""So many rows of one person count at most."""
 _RULE = "the name of a person"
 _HINT = "rows without one belong to nobody: leave them out of the table, or name another column"
 
@@ -91,14 +89,14 @@ def sample_people(
     >>> found.people, [sorted(part["tea"].to_pylist()) for part in found.table.batches(["tea"])]
     (2, [['no', 'yes']])
     """
-    each = checks.whole("contributions", contributions, least=1, most=MOST_ROWS)
+    each = checks.whole("contributions", contributions, least=1)
     wanted = list(dict.fromkeys(name for place in places for name in place.columns))
     if person in wanted:
         raise InvalidInput("column of people", "another one than that of the answers", person)
     # Sizes say nothing of how many rows a packed file holds.
     small = table.rows is not None and table.rows <= _ROWS
     buckets = [_Rows() for _ in range(1 if small else _BUCKETS)]
-    rows = _deal(table, person, places, buckets, progress)
+    rows = _deal(table, (person, wanted), places, buckets, progress)
     kept = _Rows()
     people = sum(_keep(bucket, each, kept) for bucket in buckets)
     sampled = replace(
@@ -133,13 +131,15 @@ class _Rows:
         """Yield the rows from the beginning."""
         import pyarrow as pa
 
-        size = self._file.seek(0, 2)
-        place = self._file.seek(0)
+        size, place = self._file.seek(0, 2), 0
         while place < size:
-            self._file.seek(place)
-            with pa.ipc.open_stream(self._file) as reader:
-                yield from reader
-            place = self._file.tell()
+            # Read whole before it is handed out: another reader may move on in the same file.
+            with _temporary("read"):
+                self._file.seek(place)
+                with pa.ipc.open_stream(self._file) as reader:
+                    (batch,) = list(reader)
+                place = self._file.tell()
+            yield batch
 
     def stream(self, columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield some columns in batches, as a table does."""
@@ -166,15 +166,18 @@ def _close(file: IO[bytes]) -> None:
 
 def _deal(
     table: Table,
-    person: str,
+    read: tuple[str, Sequence[str]],
     places: Sequence[AnswerColumns],
     buckets: Sequence[_Rows],
     progress: Progress | None,
 ) -> int:
-    """Put every row into the bucket of its person, and return how many there are."""
+    """Put every row into the bucket of its person, and return how many there are.
+
+    What is ``read`` of the table: the column of people, and those of the answers.
+    """
     import pyarrow as pa
 
-    columns = list(dict.fromkeys(name for place in places for name in place.columns))
+    person, columns = read
     words = secure_words()
     hashes = Fingerprint(words.take(4).tobytes())
     done = 0
