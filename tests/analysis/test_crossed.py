@@ -18,7 +18,7 @@ from scipy import stats
 from chaffinch.analysis.crossed import crossed_answer
 from chaffinch.analysis.sums import critical_multiple, ratio_intervals, sum_intervals
 from chaffinch.protocols import Decoys, FlippedDecoys, Flips, Protocol, Signed
-from chaffinch.protocols.joint import DecoysTogether, JointNoise, SignedTogether
+from chaffinch.protocols.joint import FlippedTogether, JointNoise, SignedTogether
 from chaffinch.protocols.noise import Truth
 from chaffinch.questions import Bit, Choice, Cross, Number
 from tests.tiers import nightly
@@ -153,7 +153,7 @@ def test_a_normal_law_fails_where_the_noise_is_geometric() -> None:
 def test_critical_values_are_those_of_the_law_summed_by_hand(
     weights: tuple[int, ...], cells: tuple[int, ...]
 ) -> None:
-    joint, tail = DecoysTogether(8, 60), 0.01
+    joint, tail = FlippedTogether(0.0, 0, 8, 60), 0.01
     # One decoy after the other, with the law of where it falls.
     chances = {0: 1 - sum(cells) / 8}
     for weight, count in zip(weights, cells, strict=True):

@@ -14,7 +14,6 @@ import pytest
 from chaffinch.errors import InvalidInput
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Signed
 from chaffinch.protocols.joint import (
-    DecoysTogether,
     FlippedTogether,
     JointNoise,
     SignedTogether,
@@ -53,7 +52,7 @@ def signed(ratio: float, most: int) -> Outcomes:
 
 
 CASES: dict[str, tuple[JointNoise, list[tuple[float, float]]]] = {
-    "decoys": (DecoysTogether(VALUES, 3), [*decoys(3)]),
+    "decoys": (FlippedTogether(0.0, 2, VALUES, 3), [*decoys(3)]),
     "flips": (FlippedTogether(FLIP, 2, VALUES), [*flips(2, 0)]),
     "flips and decoys": (FlippedTogether(FLIP, 1, VALUES, 1), [*flips(1, 1)]),
     "flipped decoys": (FlippedTogether(FLIP, 0, VALUES, 2), [*flips(0, 2)]),
@@ -99,7 +98,7 @@ def test_flips_lean_outwards_whatever_the_sign() -> None:
 
 
 def test_two_sums_vary_together() -> None:
-    noise = DecoysTogether(VALUES, 8)
+    noise = FlippedTogether(0.0, 2, VALUES, 8)
     first, second = np.array([1.0, 1.0, 0.0, 0.0]), np.array([0.0, 1.0, 1.0, 0.0])
     assert noise.covariance(first, second) == 8 / 4 - 8 * 4 / 16
     rows = noise.covariance(np.array([first, second]), np.array([second, second]))
@@ -121,10 +120,12 @@ def test_every_protocol_of_choices_tells_how_its_tallies_scatter_together() -> N
     }
     assert found == {
         Flips.kind: FlippedTogether(0.25, 10, 2),
-        Decoys.kind: DecoysTogether(2, 5),
+        Decoys.kind: FlippedTogether(0.0, 10, 2, 5),
         FlippedDecoys.kind: FlippedTogether(0.25, 10, 2, 20),
         Signed.kind: SignedTogether(0.25, 0.1),
     }
-    assert Decoys(3, quarter).joint(question, np.array([1, 2]), 10) == DecoysTogether(2, 0)
+    assert Decoys(3, quarter).joint(question, np.array([1, 2]), 10) == FlippedTogether(
+        0.0, 10, 2, 0
+    )
     with pytest.raises(InvalidInput, match="choices"):
         Encoded(quarter, 4, together=True).joint(question, np.array(counts), 10)

@@ -29,10 +29,9 @@ from chaffinch.errors import (
     Reason,
     StorageFault,
 )
-from chaffinch.shuffling import record
 from chaffinch.shuffling.record import Record, usual_record
-from chaffinch.storage import files
-from chaffinch.storage.databases import creating
+from chaffinch.storage import files, records
+from chaffinch.storage.databases import creating, owner_and_version
 from chaffinch.storage.faults import storage_fault
 from chaffinch.wire.batches import BatchFacts, CodeCounts
 from chaffinch.wire.message_reader import MessageReader
@@ -471,12 +470,12 @@ def test_a_record_that_another_shuffle_makes_first_is_used(
     @contextmanager
     def slow(*words: Any) -> Iterator[Any]:
         with monkeypatch.context() as patch:
-            patch.setattr(record, "creating", creating)
+            patch.setattr(records, "creating", creating)
             claim(Record(path), A)
         with creating(*words) as connection:
             yield connection
 
-    monkeypatch.setattr(record, "creating", slow)
+    monkeypatch.setattr(records, "creating", slow)
     claim(Record(path), B)
     with pytest.raises(BatchRepeated):
         claim(Record(path), A, B)
@@ -562,10 +561,11 @@ def test_a_record_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
     found: list[list[int]] = []
     names = ("synchronous", "fullfsync", "trusted_schema")
 
-    def watched(connection: sqlite3.Connection) -> None:
+    def watched(connection: sqlite3.Connection) -> tuple[int, int]:
         found.append([connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names])
+        return owner_and_version(connection)
 
-    monkeypatch.setattr(record, "_check_whole", watched)
+    monkeypatch.setattr(records, "owner_and_version", watched)
     claim(Record(tmp_path / "record"), A)
     assert found == [[3, 1, 0]], "EXTRA, ON, OFF"
 

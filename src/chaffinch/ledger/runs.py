@@ -27,26 +27,19 @@ import math
 import secrets
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from chaffinch.errors import DataRepeated, Reason, StorageFault
+from chaffinch.errors import DataRepeated
 from chaffinch.ledger.charge import Charge, charge_from, promised_at, total
 from chaffinch.privacy import Guarantee
-from chaffinch.storage.databases import (
-    RUN_RECORD,
-    creating,
-    has_whole_pages,
-    owner_and_version,
-    schema_of,
-    writing,
-)
+from chaffinch.storage.databases import RUN_RECORD
 from chaffinch.storage.files import AnyPath, state_folder
+from chaffinch.storage.records import RecordKind
 
-_VERSION = 1
 _STATEMENTS = (
     """CREATE TABLE head (
     record TEXT NOT NULL CHECK (typeof(record) = 'text' AND length(record) = 32),
@@ -69,6 +62,16 @@ _STATEMENTS = (
     PRIMARY KEY (name, release)
 )""",
     "CREATE INDEX names ON data (release)",
+)
+_RECORD = RecordKind(
+    "record of runs",
+    RUN_RECORD,
+    version=1,
+    statements=_STATEMENTS,
+    whole="SELECT COUNT(*) FROM head",
+    hint="nothing was released; the record tells which data were released before, and is kept in "
+    "the user's state folder ($XDG_STATE_HOME/chaffinch/releases.record): make it reachable, or "
+    "restore it as it was after the last run",
 )
 _SAME_DATA = """WITH RECURSIVE same (release) AS (
     SELECT release FROM data WHERE name IN ({})
@@ -144,8 +147,7 @@ class Runs:
     def __init__(self, path: AnyPath | None = None) -> None:
         """Open the record of this user, or the one in ``path``; make it where there is none."""
         self._path = state_folder() / "releases.record" if path is None else Path(path).absolute()
-        with _guarded():
-            self._create()
+        _RECORD.create(self._path, _write_head)
         with self._writing() as connection:
             head = connection.execute("SELECT record, key FROM head").fetchone()
         self.id: str = head[0]
@@ -213,45 +215,13 @@ class Runs:
         with self._writing() as connection:
             return _is_there(connection, subject)
 
-    @contextmanager
-    def _writing(self, *, adding: bool = False) -> Iterator[sqlite3.Connection]:
-        """Yield a connection that holds the only write lock; undone unless it commits itself."""
-        with _guarded(adding=adding), writing(self._path) as connection:
-            _check_whole(connection)
-            yield connection
-
-    def _create(self) -> None:
-        """Make an empty record where there is none; it appears whole, and for its owner only."""
-        if self._path.exists():
-            return
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # If another run was first, its record is as good.
-        with (
-            suppress(FileExistsError),
-            creating(self._path, RUN_RECORD, _VERSION, _STATEMENTS) as connection,
-        ):
-            head = (secrets.token_hex(16), secrets.token_bytes(32))
-            connection.execute("INSERT INTO head VALUES (?, ?)", head)
+    def _writing(self, *, adding: bool = False) -> AbstractContextManager[sqlite3.Connection]:
+        return _RECORD.writing(self._path, adding=adding)
 
 
-@contextmanager
-def _guarded(*, adding: bool = False) -> Iterator[None]:
-    """Turn what the disk or SQLite complain about into StorageFault.
-
-    While a release is recorded (``adding``) it is not known how far that came.
-    """
-    try:
-        yield
-    except (sqlite3.Error, OSError, UnicodeError) as error:
-        # What SQLite says of a damaged schema can hold bytes that are no text.
-        got = "a damaged file" if isinstance(error, UnicodeError) else error
-        raise StorageFault(
-            f"The record of runs must be whole and within reach. Got: {got}.",
-            hint="nothing was released; the record tells which data were released before, and is "
-            "kept in the user's state folder ($XDG_STATE_HOME/chaffinch/releases.record): make it "
-            "reachable, or restore it as it was after the last run",
-            reason=Reason.UNCERTAIN if adding else None,
-        ) from None
+def _write_head(connection: sqlite3.Connection) -> None:
+    head = (secrets.token_hex(16), secrets.token_bytes(32))
+    connection.execute("INSERT INTO head VALUES (?, ?)", head)
 
 
 def _same_data(connection: sqlite3.Connection, names: Sequence[str]) -> tuple[RunRelease, ...]:
@@ -272,14 +242,3 @@ def _named(
 def _is_there(connection: sqlite3.Connection, subject: str) -> bool:
     row = connection.execute("SELECT 1 FROM releases WHERE subject = ?", (subject,)).fetchone()
     return row is not None
-
-
-def _check_whole(connection: sqlite3.Connection) -> None:
-    """Refuse a file that is no record or was damaged: it must not pass for an empty one."""
-    made = set(schema_of(connection)) == set(_STATEMENTS)
-    if owner_and_version(connection) != (RUN_RECORD, _VERSION) or not made:
-        raise sqlite3.DatabaseError("another file, or a damaged one")
-    if not has_whole_pages(connection):
-        raise sqlite3.DatabaseError("a damaged file")
-    if connection.execute("SELECT COUNT(*) FROM head").fetchone() != (1,):
-        raise sqlite3.DatabaseError("a damaged file")

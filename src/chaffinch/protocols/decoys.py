@@ -36,7 +36,7 @@ from chaffinch.protocols.base import (
     check_chance,
     numerator,
 )
-from chaffinch.protocols.joint import DecoysTogether
+from chaffinch.protocols.joint import FlippedTogether
 from chaffinch.protocols.likelihoods import DecoyLikelihood
 from chaffinch.protocols.noise import (
     DecoyNoise,
@@ -143,10 +143,10 @@ class Decoys(Protocol):
         noise = SeenDecoys(len(answer_labels(question)), arrived)
         return Reading(tallies, noise, bool((counts > most).any()))
 
-    def joint(self, question: Question, counts: Counts, reports: int) -> DecoysTogether:
+    def joint(self, question: Question, counts: Counts, reports: int) -> FlippedTogether:
         """Return the law of as many decoys as arrived."""
         arrived = max(0, int(np.sum(counts)) - reports)
-        return DecoysTogether(len(answer_labels(question)), arrived)
+        return FlippedTogether(0.0, reports, len(answer_labels(question)), arrived)
 
     def likelihood(self, question: Question, held: int, people: int) -> DecoyLikelihood:  # noqa: ARG002
         """Return what a tally tells of one more person who holds the value."""

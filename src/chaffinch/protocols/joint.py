@@ -57,7 +57,10 @@ class JointNoise(ABC):
 
 @dataclass(frozen=True, slots=True)
 class FlippedTogether(JointNoise):
-    """Bits of ``records`` answers and ``fakes`` uniform decoys among ``values``, all flipped."""
+    """Bits of ``records`` answers and ``fakes`` uniform decoys among ``values``, all flipped.
+
+    Decoys alone are bits that no flip changes: a ``flip`` of 0.
+    """
 
     flip: float
     records: int
@@ -95,37 +98,9 @@ class FlippedTogether(JointNoise):
         if not self.fakes:
             return np.asarray(np.exp(bits))
         signed = np.expm1(1j * np.multiply.outer(angles, weights))
-        lift = (1.0 + (1.0 - self.flip) * signed) / (1.0 + self.flip * signed) - 1.0
+        # (1 + (1 − q)·s)/(1 + q·s) − 1, which keeps its digits near 0.
+        lift = self.slope * signed / (1.0 + self.flip * signed)
         return np.asarray(np.exp(bits) * (1.0 + lift @ cells / self.values) ** self.fakes)
-
-
-@dataclass(frozen=True, slots=True)
-class DecoysTogether(JointNoise):
-    """``arrived`` decoys, each of which fell on one of ``values`` values."""
-
-    values: int
-    arrived: int
-
-    slope = 1.0
-
-    @property
-    def own(self) -> float:
-        """Return arrived/d."""
-        return self.arrived / self.values
-
-    @property
-    def shared(self) -> float:
-        """Return arrived/d²: what fell on one value did not fall on another."""
-        return self.arrived / self.values**2
-
-    def mean(self, weights: Floats, cells: Floats) -> float:
-        """Return what the decoys add on average."""
-        return self.arrived * float(weights @ cells) / self.values
-
-    def characteristic(self, angles: Floats, weights: Floats, cells: Floats) -> Complex:
-        """Return that of one decoy, as often as they arrived."""
-        turn = np.expm1(1j * np.multiply.outer(angles, weights))
-        return np.asarray((1.0 + turn @ cells / self.values) ** self.arrived)
 
 
 @dataclass(frozen=True, slots=True)

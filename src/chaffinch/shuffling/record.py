@@ -27,24 +27,17 @@ Names of inputs stay here. They are in no batch, message or error.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
 from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, Reason, StorageFault
-from chaffinch.storage.databases import (
-    BATCH_RECORD,
-    creating,
-    has_whole_pages,
-    owner_and_version,
-    schema_of,
-    writing,
-)
+from chaffinch.storage.databases import BATCH_RECORD
 from chaffinch.storage.files import AnyPath, state_folder
+from chaffinch.storage.records import RecordKind
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of, new_name
 
-_VERSION = 1
 _STATEMENTS = (
     """CREATE TABLE batches (
     name TEXT PRIMARY KEY CHECK (typeof(name) = 'text' AND length(name) = 32),
@@ -56,6 +49,16 @@ _STATEMENTS = (
     name TEXT PRIMARY KEY CHECK (typeof(name) = 'text' AND length(name) = 32),
     batch TEXT NOT NULL REFERENCES batches (name)
 )""",
+)
+_RECORD = RecordKind(
+    "record of the shuffler",
+    BATCH_RECORD,
+    version=1,
+    statements=_STATEMENTS,
+    whole="SELECT COALESCE(SUM(inputs), 0) = (SELECT COUNT(*) FROM inputs) FROM batches",
+    hint="nothing was shuffled; if it cannot be reached, change that; if it is damaged, nobody "
+    "knows which reports were shuffled, and another record would let the same people into two "
+    "batches: restore it as it was after the last shuffle, or collect new reports",
 )
 
 
@@ -160,45 +163,10 @@ class Record:
                 taken[name] = row[0]
         return taken
 
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection that holds the only write lock; undone unless it commits itself."""
-        try:
-            self._create()
-            with writing(self._path) as connection:
-                _check_whole(connection)
-                yield connection
-        except (sqlite3.Error, OSError, UnicodeError) as error:
-            # What SQLite says of a damaged schema can hold bytes that are no text.
-            got = "a damaged file" if isinstance(error, UnicodeError) else error
-            raise StorageFault(
-                f"The record of the shuffler must be whole and within reach. Got: {got}.",
-                hint="nothing was shuffled; if it cannot be reached, change that; if it is "
-                "damaged, nobody knows which reports were shuffled, and another record would let "
-                "the same people into two batches: restore it as it was after the last shuffle, "
-                "or collect new reports",
-            ) from None
-
-    def _create(self) -> None:
-        """Make an empty record where there is none; it appears whole, and for its owner only."""
-        if self._path.exists():
-            return
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # If another shuffle was first, its record is as good.
-        with suppress(FileExistsError), creating(self._path, BATCH_RECORD, _VERSION, _STATEMENTS):
-            pass
-
-
-def _check_whole(connection: sqlite3.Connection) -> None:
-    """Refuse a file that is no record or was damaged: it must not pass for an empty one."""
-    made = set(schema_of(connection)) == set(_STATEMENTS)
-    if owner_and_version(connection) != (BATCH_RECORD, _VERSION) or not made:
-        raise sqlite3.DatabaseError("another file, or a damaged one")
-    if not has_whole_pages(connection):
-        raise sqlite3.DatabaseError("a damaged file")
-    held = "SELECT COALESCE(SUM(inputs), 0) = (SELECT COUNT(*) FROM inputs) FROM batches"
-    if connection.execute(held).fetchone() != (1,):
-        raise sqlite3.DatabaseError("a damaged file")
+    def _writing(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Return a connection that holds the only write lock, to a record made where none is."""
+        _RECORD.create(self._path)
+        return _RECORD.writing(self._path)
 
 
 def _repeated(taken: int, given: int) -> BatchRepeated:

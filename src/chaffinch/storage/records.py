@@ -1,0 +1,85 @@
+"""Records: databases that only grow and are kept for a user, whole or refused.
+
+A record that was damaged must not pass for an empty one: it would have forgotten what it knew.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaffinch.errors import Reason, StorageFault
+from chaffinch.storage.databases import (
+    creating,
+    has_whole_pages,
+    owner_and_version,
+    schema_of,
+    writing,
+)
+
+
+@dataclass(frozen=True)
+class RecordKind:
+    """What all records of one kind have in common."""
+
+    name: str
+    owner: int
+    version: int
+    statements: tuple[str, ...]
+    """What makes its tables."""
+    whole: str
+    """A query that gives one row, 1, where the rows of all tables fit together."""
+    hint: str
+    """What can be done about a record that is damaged or out of reach."""
+
+    def create(
+        self, path: Path, fill: Callable[[sqlite3.Connection], object] | None = None
+    ) -> None:
+        """Make a record where there is none; it appears whole, filled, and for its owner only."""
+        with self._guarded(adding=False):
+            if path.exists():
+                return
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # If another process was first, its record is as good.
+            with (
+                suppress(FileExistsError),
+                creating(path, self.owner, self.version, self.statements) as connection,
+            ):
+                if fill is not None:
+                    fill(connection)
+
+    @contextmanager
+    def writing(self, path: Path, *, adding: bool = False) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that holds the only write lock; undone unless it commits itself.
+
+        Of what is being added it is not known, if that fails, how far it came.
+        """
+        with self._guarded(adding=adding), writing(path) as connection:
+            self._check_whole(connection)
+            yield connection
+
+    @contextmanager
+    def _guarded(self, *, adding: bool) -> Iterator[None]:
+        """Turn what the disk or SQLite complain about into StorageFault."""
+        try:
+            yield
+        except (sqlite3.Error, OSError, UnicodeError) as error:
+            # What SQLite says of a damaged schema can hold bytes that are no text.
+            got = "a damaged file" if isinstance(error, UnicodeError) else error
+            raise StorageFault(
+                f"The {self.name} must be whole and within reach. Got: {got}.",
+                hint=self.hint,
+                reason=Reason.UNCERTAIN if adding else None,
+            ) from None
+
+    def _check_whole(self, connection: sqlite3.Connection) -> None:
+        """Refuse a file that is no record of this kind, or was damaged."""
+        made = set(schema_of(connection)) == set(self.statements)
+        if owner_and_version(connection) != (self.owner, self.version) or not made:
+            raise sqlite3.DatabaseError("another file, or a damaged one")
+        fit = has_whole_pages(connection) and connection.execute(self.whole).fetchone() == (1,)
+        if not fit:
+            raise sqlite3.DatabaseError("a damaged file")
