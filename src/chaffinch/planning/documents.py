@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import Field
 
+from chaffinch.planning.parties import PartiesModel
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols import PROTOCOLS
 from chaffinch.protocols.base import ProtocolModel
@@ -211,6 +212,7 @@ class PlanModel(Strict):
     honest_shares: list[ShareModel]
     messages: MessagesModel
     public_group: PublicGroupModel | None = None
+    parties: PartiesModel | None = None
 
 
 def group_document(group: PublicGroup) -> dict[str, Any]:

@@ -174,13 +174,14 @@ def _trust(plan: Plan) -> str:
     )
     most = max(part.influence(plan.slots) for part in plan.parts)
     counts = any(part.question.shape != "number" for part in plan.parts)
+    named = f" {plan.trust}" if plan.trust else ""
     return (
         f"This counts on {plan.guarantee.crowd_shown}, and on a shuffler that does not collude "
-        f"with the analyzer; if they work together, {alone}. If fewer of these {plan.crowd:,} are "
-        f"honest, as stated in the plan and checked by `plan --check`: {left}. Nothing is released "
-        f"before {plan.reports:,} reports are there. One dishonest report can move "
-        f"{'a count' if counts else 'the sum'} by at most {rounded_up(most):g} "
-        f"{'people' if counts else 'ranges'}."
+        f"with the analyzer; if they work together, {alone}.{named} "
+        f"If fewer of these {plan.crowd:,} are honest, as stated in the plan and checked by "
+        f"`plan --check`: {left}. Nothing is released before {plan.reports:,} reports are "
+        f"there. One dishonest report can move {'a count' if counts else 'the sum'} "
+        f"by at most {rounded_up(most):g} {'people' if counts else 'ranges'}."
     )
 
 

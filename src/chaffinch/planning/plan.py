@@ -23,6 +23,7 @@ from chaffinch.planning.documents import (
 )
 from chaffinch.planning.expansion import counts_gaps, expanded
 from chaffinch.planning.explanation import explain, useless_error, useless_promise
+from chaffinch.planning.parties import Parties
 from chaffinch.privacy.covers import proven_delta
 from chaffinch.privacy.groups import MOST_RECORDS
 from chaffinch.protocols import Protocol
@@ -39,6 +40,7 @@ from chaffinch.wire.documents import (
     same_again,
     save_document,
 )
+from chaffinch.wire.sealed_reports import Layout
 
 if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
@@ -136,6 +138,8 @@ class Plan:
     contributions: int = 1
     group: PublicGroup | None = None
     """The question whose answers are public: this is a plan for any of its groups, or for one."""
+    parties: Parties | None = None
+    """Who runs it; without them it can be run by one party, and with files."""
     alternatives: tuple[Candidate, ...] = field(default=(), compare=False, repr=False)
     """The other protocols that were weighed; not part of the document."""
     choice: str = field(default="", compare=False, repr=False)
@@ -273,14 +277,43 @@ class Plan:
         """Return who must do what was promised, in words."""
         if self.crowd == 1:
             return "nobody but oneself"
-        apart = any(part.protocol.sizes_tell_noise for part in self.parts)
-        hop = " and a first hop that does not work with the analyzer" if apart else ""
+        hop = " and a first hop that does not work with the analyzer" if self.sizes_tell else ""
         alike = "" if self.group is None else f" with the same {self.group.name}"
         return f"{self.crowd} honest users{self._each}{alike}{hop}"
 
     @property
     def _each(self) -> str:
         return f" with {self.contributions} reports each" if self.contributions > 1 else ""
+
+    @property
+    def sizes_tell(self) -> bool:
+        """Return whether the number of messages in each report tells of the noise."""
+        return any(part.protocol.sizes_tell_noise for part in self.parts)
+
+    @property
+    def trust(self) -> str:
+        """Return who must not work together, as a sentence; nothing without named parties."""
+        if self.parties is None or self.crowd == 1:
+            return ""
+        return self.parties.trust(first_hop_alone=self.sizes_tell)
+
+    def run_by(self, parties: Parties) -> Plan:
+        """Return this plan with the parties who run it: another plan, with an id of its own."""
+        made = replace(self, parties=parties)
+        _ = made.layout  # Reports too long to be sealed are refused here.
+        return made
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Return how long everything is that travels; refuse a plan that names no parties."""
+        if self.parties is None:
+            raise InvalidInput(
+                "plan",
+                "one that names the parties who run it",
+                "one that does not",
+                hint="name them: chaffinch plan survey.toml --parties parties.toml",
+            )
+        return self.parties.layout(self.id, self.slots)
 
     @property
     def varying(self) -> tuple[str, ...]:
@@ -475,7 +508,13 @@ def _plan_body(plan: Plan) -> dict[str, Any]:
         ],
         "messages": {"slots": plan.slots, "codes": plan.codes}
         | ({"varying": list(plan.varying)} if plan.varying else {}),
-    } | ({} if plan.group is None else {"public_group": group_document(plan.group)})
+    } | _optional(plan)
+
+
+def _optional(plan: Plan) -> dict[str, Any]:
+    """Return the parts of a document that most plans do not have."""
+    group = {} if plan.group is None else {"public_group": group_document(plan.group)}
+    return group | ({} if plan.parties is None else {"parties": plan.parties.document()})
 
 
 def _built_plan(model: PlanModel) -> Plan:
@@ -494,6 +533,7 @@ def _built_plan(model: PlanModel) -> Plan:
         shares=tuple((Fraction(one.share), _real(one.epsilon)) for one in model.honest_shares),
         contributions=model.crowd.contributions or 1,
         group=None if model.public_group is None else model.public_group.build(),
+        parties=None if model.parties is None else model.parties.build(),
     )
     needed = [one.answers_to for one in expanded(plan.questions.items())]
     if needed != [part.answers_to for part in plan.parts]:

@@ -1,0 +1,132 @@
+"""Who runs a plan: the hops of the shuffler and the analyzer, each with its identity key.
+
+A plan that names its parties has another id than the same plan without them. A party agrees to
+a plan by signing a list of its keys for it (``wire.key_lists``); a device that holds the plan
+knows from it whose signatures to look for.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput
+from chaffinch.questions import label
+from chaffinch.wire.documents import Strict
+from chaffinch.wire.envelopes import HYBRID, X25519
+from chaffinch.wire.sealed_reports import MOST_HOPS, Layout
+
+KEMS = {"x25519": X25519, "x25519-ml-kem-768": HYBRID}
+"""What the outer envelope of a report can be sealed with; inner ones are always X25519."""
+
+
+@dataclass(frozen=True)
+class Party:
+    """One operator: what people call it, its Ed25519 identity key in hex, where it listens."""
+
+    name: str
+    identity: str
+    address: str
+
+    def __post_init__(self) -> None:
+        label("name of a party", self.name)
+        if not re.fullmatch(r"[0-9a-f]{64}", self.identity):
+            raise InvalidInput(
+                "identity of a party", "64 hexadecimal digits", self.identity, hint=_MADE_BY
+            )
+        try:
+            parts = urlsplit(self.address)
+            good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            good = False
+        if not good or parts.query or parts.fragment or parts.username or parts.password:
+            raise InvalidInput("address of a party", "like https://host:port", self.address)
+
+    @property
+    def key(self) -> bytes:
+        """Return the public identity key."""
+        return bytes.fromhex(self.identity)
+
+    def url(self, *steps: object) -> str:
+        """Return an address below that of the party."""
+        return "/".join([self.address.rstrip("/"), *map(str, steps)])
+
+
+_MADE_BY = "`chaffinch keys create` prints it"
+
+
+@dataclass(frozen=True)
+class Parties:
+    """The hops of the shuffler, the first one first, and the analyzer."""
+
+    hops: tuple[Party, ...]
+    analyzer: Party
+    outer_kem: str = "x25519"
+
+    def __post_init__(self) -> None:
+        checks.whole("number of hops", len(self.hops), least=1, most=MOST_HOPS)
+        checks.choice("outer KEM", self.outer_kem, tuple(KEMS))
+        everyone = (*self.hops, self.analyzer)
+        for what in ("name", "identity"):
+            if len({getattr(party, what) for party in everyone}) < len(everyone):
+                raise InvalidInput(
+                    f"{what} of a party",
+                    "that of one party only",
+                    "the same one twice",
+                    hint="nobody may be two parties: each must not know what the other knows",
+                )
+
+    def layout(self, plan_id: str, slots: int) -> Layout:
+        """Return how long everything is that travels for a plan of so many slots."""
+        return Layout(plan_id, slots, len(self.hops), KEMS[self.outer_kem])
+
+    def trust(self, *, first_hop_alone: bool) -> str:
+        """Return who must not work together, as a sentence.
+
+        ``first_hop_alone``: the number of messages in a report tells of the noise, and the
+        first hop sees it.
+        """
+        first, analyzer = self.hops[0].name, self.analyzer.name
+        if first_hop_alone or len(self.hops) == 1:
+            return f"It holds as long as {first} does not work together with {analyzer}."
+        *others, last = [hop.name for hop in self.hops]
+        listed = f"{', '.join(others)} and {last}"
+        return f"It holds as long as one of {listed} does not work together with {analyzer}."
+
+    def document(self) -> dict[str, Any]:
+        """Return the parties as they stand in a plan file."""
+        return {
+            "hops": [vars(hop).copy() for hop in self.hops],
+            "analyzer": vars(self.analyzer).copy(),
+            "outer_kem": self.outer_kem,
+        }
+
+
+class PartyModel(Strict):
+    """One operator."""
+
+    name: str
+    identity: str
+    address: str
+
+    def build(self) -> Party:
+        """Return the party."""
+        return Party(self.name, self.identity, self.address)
+
+
+class PartiesModel(Strict):
+    """Who runs a plan: the hops of the shuffler in their order, and the analyzer."""
+
+    hops: Annotated[list[PartyModel], Field(min_length=1, max_length=MOST_HOPS)]
+    analyzer: PartyModel
+    outer_kem: Literal["x25519", "x25519-ml-kem-768"]
+
+    def build(self) -> Parties:
+        """Return the parties."""
+        hops = tuple(hop.build() for hop in self.hops)
+        return Parties(hops, self.analyzer.build(), self.outer_kem)

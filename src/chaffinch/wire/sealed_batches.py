@@ -1,0 +1,160 @@
+"""A batch of sealed messages on its way from one party to the next, and its receipt.
+
+A batch is a plain file that is written once: a head, the items in a uniform order, the
+signature of whoever made it. Its id is the SHA-256 of head and items: two batches of one id are
+the same batch, and one that was changed is not the batch of its name. ::
+
+    struct {
+        opaque format[8];            // "chafbat1"
+        opaque plan_id[32];
+        uint32 round;
+        uint8  hop;                  // who made it; hops count from 1
+        uint8  route_length;
+        opaque route[8];             // key ids of all who open it from here on, then zeros
+        uint64 reports;              // reports whose messages are in it
+        uint64 items;
+        uint32 item_length;
+    } BatchHead;                     // then the items, then opaque signature[64]
+
+The signature is Ed25519 by the identity key that the plan names for that hop, over the words
+``chaffinch batch`` and a zero byte and the id. A receipt is the receiver's signature, over
+``chaffinch receipt``, a zero byte and the id: whoever has it knows that the batch is durable
+there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import IO
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from chaffinch import checks
+from chaffinch.errors import InvalidFile, InvalidInput, Reason
+from chaffinch.wire.batches import LARGEST_REPORTS
+from chaffinch.wire.signatures import SIGNATURE, is_signed, sign
+
+_FORMAT = b"chafbat1"
+_HEAD = struct.Struct(">8s32sIBB8sQQI")
+HEAD_LENGTH = _HEAD.size
+_LONGEST_ROUTE = 8
+_BLOCK = 1 << 20
+_BATCH = b"chaffinch batch"
+_RECEIPT = b"chaffinch receipt"
+
+
+@dataclass(frozen=True)
+class BatchHead:
+    """What a batch says of itself."""
+
+    plan_id: str
+    round: int
+    hop: int
+    route: bytes
+    """Key ids of all who open it from here on; the first is that of its receiver."""
+    reports: int
+    items: int
+    item_length: int
+
+    def __post_init__(self) -> None:
+        checks.whole("number of reports", self.reports, most=LARGEST_REPORTS)
+        checks.whole("number of items", self.items)
+        if not 1 <= len(self.route) <= _LONGEST_ROUTE:
+            raise InvalidInput("route", f"1 to {_LONGEST_ROUTE} key ids", len(self.route))
+
+    def pack(self) -> bytes:
+        """Return the bytes at the start of the file."""
+        return _HEAD.pack(
+            _FORMAT,
+            bytes.fromhex(self.plan_id),
+            self.round,
+            self.hop,
+            len(self.route),
+            self.route,
+            self.reports,
+            self.items,
+            self.item_length,
+        )
+
+    @classmethod
+    def unpack(cls, content: bytes) -> BatchHead:
+        """Return the head of a file; refuse bytes that are none, or are written in another way."""
+        if len(content) != HEAD_LENGTH or not content.startswith(_FORMAT):
+            raise damaged_batch("no head of one")
+        _, plan, number, hop, length, route, *sizes = _HEAD.unpack(content)
+        try:
+            head = cls(plan.hex(), number, hop, route[:length], *sizes)
+        except InvalidInput:
+            raise damaged_batch("a head that breaks its rules") from None
+        if head.pack() != content:
+            raise damaged_batch("a head that breaks its rules")
+        return head
+
+    @property
+    def file_length(self) -> int:
+        """Return how long the whole file is."""
+        return HEAD_LENGTH + self.items * self.item_length + SIGNATURE
+
+
+def damaged_batch(fault: str) -> InvalidFile:
+    """Return the error of a batch that is not whole."""
+    return InvalidFile("batch", "whole, as its maker signed it", [fault], reason=Reason.DAMAGED)
+
+
+def write_batch(
+    file: IO[bytes], head: BatchHead, items: Iterable[bytes], identity: Ed25519PrivateKey
+) -> str:
+    """Write a batch with its signature, and return its id; ``items`` come in blocks."""
+    found = hashlib.sha256(head.pack())
+    file.write(head.pack())
+    written = 0
+    for block in items:
+        found.update(block)
+        file.write(block)
+        written += len(block)
+    if written != head.items * head.item_length:
+        raise InvalidInput("items", f"{head.items} of {head.item_length} bytes", written)
+    file.write(sign(identity, _BATCH, found.digest()))
+    return found.hexdigest()
+
+
+def check_batch(file: IO[bytes], identity: bytes) -> tuple[BatchHead, str]:
+    """Read a batch to its end; return its head and id if all of it is as its maker signed it.
+
+    ``identity`` is the public key of the maker, from the plan. Afterwards the file stands at
+    the first item.
+    """
+    packed = file.read(HEAD_LENGTH)
+    head = BatchHead.unpack(packed)
+    found = hashlib.sha256(packed)
+    for block in blocks_of(file, head.items * head.item_length):
+        found.update(block)
+    signature = file.read(SIGNATURE + 1)
+    if len(signature) != SIGNATURE or not is_signed(identity, _BATCH, found.digest(), signature):
+        raise damaged_batch("another signature")
+    file.seek(HEAD_LENGTH)
+    return head, found.hexdigest()
+
+
+def blocks_of(file: IO[bytes], length: int, block: int = _BLOCK) -> Iterator[bytes]:
+    """Yield so many bytes of a file, in blocks; refuse a file that ends before."""
+    left = length
+    while left:
+        content = file.read(min(left, block))
+        if not content:
+            raise damaged_batch("one that is cut off")
+        left -= len(content)
+        yield content
+
+
+def sign_receipt(batch_id: str, identity: Ed25519PrivateKey) -> bytes:
+    """Return the receipt for a batch that is durable."""
+    return sign(identity, _RECEIPT, bytes.fromhex(batch_id))
+
+
+def is_receipt(batch_id: str, receipt: bytes, identity: bytes) -> bool:
+    """Return whether a receiver has signed that it has a batch."""
+    return is_signed(identity, _RECEIPT, bytes.fromhex(batch_id), receipt)

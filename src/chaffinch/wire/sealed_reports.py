@@ -1,0 +1,104 @@
+"""What is inside the outer envelope of a report, and how long everything is.
+
+A device seals each message on its own to the analyzer, then to every later hop, the last one
+first, and puts all of them into one envelope for the first hop. All reports of a plan have one
+length: an upload is any number of them, one behind the other, and needs no lengths of its own.
+
+The payload of the outer envelope::
+
+    struct {
+        uint8  version;              // 1
+        uint8  route[hops];          // key ids of hop 2, …, the last hop, the analyzer
+        uint32 count;                // how many items there are
+        opaque items[count][item_length];
+        opaque padding[(slots - count) * item_length];   // zeros
+    } Payload;
+
+Where a plan has fixed slots, every slot is an item: an empty one holds the code ``EMPTY``,
+sealed like any other. Where the number of messages follows the noise, the rest is padding, and
+no dummy reaches the analyzer.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from chaffinch import checks
+from chaffinch.errors import InvalidInput
+from chaffinch.wire.envelopes import ANALYZER_LAYER, X25519, Binding, envelope_length, hop_layer
+
+VERSION = 1
+MOST_HOPS = 8
+LONGEST_REPORT = 1 << 20
+"""Bytes of a sealed report: a plan of more messages than fit cannot be run with sealed reports."""
+_COUNT = struct.Struct(">I")
+_CODE = struct.Struct(">I")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The lengths of everything that travels for one plan."""
+
+    plan_id: str
+    slots: int
+    hops: int = 1
+    outer_kem: int = X25519
+
+    def __post_init__(self) -> None:
+        checks.whole("number of hops", self.hops, least=1, most=MOST_HOPS)
+        checks.whole("number of slots", self.slots, least=1)
+        if self.report_length > LONGEST_REPORT:
+            raise InvalidInput(
+                "sealed report",
+                f"at most {LONGEST_REPORT:,} bytes",
+                self.report_length,
+                hint="plan with fewer messages per report (most_messages)",
+            )
+
+    def item_length(self, hop: int) -> int:
+        """Return the length of what leaves a hop: an envelope for the next one."""
+        length = envelope_length(_CODE.size, X25519)
+        for _ in range(self.hops - hop):
+            length = envelope_length(length, X25519)
+        return length
+
+    @cached_property
+    def payload_length(self) -> int:
+        """Return the length of what is in the outer envelope."""
+        return 1 + self.hops + _COUNT.size + self.slots * self.item_length(1)
+
+    @cached_property
+    def report_length(self) -> int:
+        """Return the one length of a sealed report."""
+        return envelope_length(self.payload_length, self.outer_kem)
+
+    def binding(self, hop: int, round: int) -> Binding:  # noqa: A002
+        """Return the binding of the layer that a hop opens; behind the last it is the analyzer."""
+        layer = hop_layer(hop) if hop <= self.hops else ANALYZER_LAYER
+        return Binding(self.plan_id, round, layer)
+
+    def pack(self, route: bytes, items: Sequence[bytes]) -> bytes:
+        """Return a payload."""
+        if len(route) != self.hops or len(items) > self.slots:
+            raise InvalidInput("payload", "one of this plan", f"{len(items)} items")
+        packed = bytes([VERSION]) + route + _COUNT.pack(len(items)) + b"".join(items)
+        return packed.ljust(self.payload_length, b"\0")
+
+    def unpack(self, payload: bytes) -> tuple[bytes, bytes] | None:
+        """Return route and items, one behind the other; None for a payload that breaks a rule."""
+        start = 1 + self.hops + _COUNT.size
+        if len(payload) != self.payload_length or payload[0] != VERSION:
+            return None
+        (count,) = _COUNT.unpack_from(payload, 1 + self.hops)
+        end = start + count * self.item_length(1)
+        if count > self.slots or payload.count(0, end) != len(payload) - end:
+            return None
+        return payload[1 : 1 + self.hops], payload[start:end]
+
+
+def pack_code(code: int) -> bytes:
+    """Return a message as it is sealed to the analyzer."""
+    return _CODE.pack(code)
