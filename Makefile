@@ -19,6 +19,8 @@ TRIAL       := .data/trial/flights.csv
 export OMP_NUM_THREADS      := 1
 export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start the command hundreds of times: without kept bytecode each start compiles everything.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo flights test test-long mutants bench lint format docs lock clean

@@ -6,7 +6,6 @@ False alarm: five questions at 1e-6 each, so at most 5e-6 per run. The table is 
 
 from __future__ import annotations
 
-import csv
 import math
 import runpy
 from collections import Counter
@@ -17,36 +16,25 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.planning.plan import Part, Plan
-from chaffinch.planning.survey_file import load_survey
 from chaffinch.protocols import Encoded, Flips
-from tests.meta import repository
+from tests.examples import flights
+from tests.examples.flights import FOLDER, LEVEL, TABLE
 
-FOLDER = repository.ROOT / "examples" / "flights"
-TABLE = repository.ROOT / ".data" / "flights.csv"
-COLUMNS = {"destination": "dest", "delay": "dep_delay"}
-LEVEL = 1 - 1e-6
-
-
-@pytest.fixture(scope="module")
-def plan() -> Plan:
-    return cf.load_plan(FOLDER / "flights.plan.json")
+FILES = ("survey.toml", "flights.plan.json")
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, str]]:
-    assert TABLE.exists(), "run `make test`, which fetches the table of flights"
-    with TABLE.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return flights.rows()
 
 
 @pytest.fixture(scope="module")
-def release(plan: Plan) -> cf.Release:
-    reports = cf.encode_many(TABLE, plan, columns=COLUMNS)
-    return cf.analyze(cf.shuffle(reports), plan, level=LEVEL)
+def release() -> cf.Release:
+    return flights.released(*FILES)
 
 
-def test_the_plan_is_that_of_the_survey(plan: Plan) -> None:
-    survey = load_survey(FOLDER / "survey.toml")
+def test_the_plan_is_that_of_the_survey() -> None:
+    survey, plan = flights.planned(*FILES)
     assert {part.name: part.question for part in plan.parts} == dict(survey.survey.questions)
     assert (plan.users, plan.title) == (survey.users, survey.survey.title)
     assert cf.Target(plan.epsilon, plan.delta) == survey.target
@@ -79,7 +67,7 @@ def test_the_late_ones_are_counted(release: cf.Release, rows: list[dict[str, str
 
 def test_the_mean_delay_is_found(release: cf.Release, rows: list[dict[str, str]]) -> None:
     (row,) = release.answer("delay").rows()
-    delays = [min(max(float(one["dep_delay"] or 0), -30.0), 120.0) for one in rows]
+    delays = [flights.delay_of(one) for one in rows]
     assert row.low <= sum(delays) / len(delays) <= row.high
     assert row.high - row.low < 0.5  # minutes
 

@@ -140,7 +140,20 @@ def test_line_breaks_between_blocks() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [{"separator": "x"}, {"encoding": "ascii"}, {"line_breaks": 1}, {"encoding": 3}]
+    "said",
+    [
+        {"separator": "x"},
+        {"separator": [","]},
+        {"encoding": "ascii"},
+        {"encoding": 3},
+        {"line_breaks": 1},
+        {"decimal": 3},
+        {"thousands": [","]},
+        {"date_format": "day"},
+        {"date_format": ["%d"]},
+        {"missing_values": "NA"},
+        {"missing_values": [3]},
+    ],
 )
 def test_other_settings_are_refused(said: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):

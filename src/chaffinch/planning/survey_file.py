@@ -10,7 +10,7 @@ import hashlib
 import math
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -142,19 +142,6 @@ _ENTRIES: dict[str, type[BaseModel]] = {
 _QUESTION: TypeAdapter[_Entry] = TypeAdapter(Annotated[_Entry, Field(discriminator="kind")])
 
 
-class _Table(Strict):
-    """How the table of answers is written."""
-
-    separator: str | None = None
-    encoding: str | None = None
-    line_breaks: bool = False
-    decimal: str | None = None
-    thousands: str | None = None
-    percent: str | None = None
-    date_format: str | None = None
-    missing_values: list[str] | None = None
-
-
 class _File(Strict):
     """What stands in a survey file besides the questions themselves."""
 
@@ -173,7 +160,7 @@ class _File(Strict):
     local_epsilon: Annotated[float, Field(gt=0)] | Literal["none"] | None = None
     influence: Annotated[float, Field(gt=0)] | None = None
     anyway: bool = False
-    table: _Table = Field(default_factory=_Table)
+    table: dict[str, Any] = Field(default_factory=dict)
     cross: list[str] | list[list[str]] = Field(default_factory=list)
     by_public: str = ""
     questions: Annotated[dict[str, Any], Field(min_length=1)]
@@ -258,6 +245,7 @@ def survey_from(
     except ValidationError as fault:
         faults[:0] = _told(fault, _File)
         raise _refused(name, faults) from None
+    faults.extend(_settings_faults(head.table))
     found = None
     if not faults:
         try:
@@ -331,6 +319,21 @@ def _decoded(text: str | bytes, file: str, must_be: str) -> str:
         raise InvalidFile(file, must_be, ["bytes that are not UTF-8"]) from None
 
 
+def _settings_faults(said: dict[str, Any]) -> list[str]:
+    """Return what is wrong with each setting of the table by itself."""
+    faults = []
+    known = [one.name for one in fields(Settings)]
+    for name, value in said.items():
+        if name not in known:
+            faults.append(f"table.{name}: is not known here{_guess(name, known)}")
+            continue
+        try:
+            Settings(**{name: value})
+        except ChaffinchError as fault:
+            faults.append(f"table.{name}: {fault.message}")
+    return faults
+
+
 def _wishes(head: _File) -> list[str]:
     """Return what is wrong with the promise and the error taken together."""
     faults = []
@@ -365,7 +368,7 @@ def _built(head: _File, questions: dict[str, Question], entries: dict[str, _Entr
         influence=head.influence,
         anyway=head.anyway,
         columns={name: one.column for name, one in entries.items() if one.column is not None},
-        table=Settings(**head.table.model_dump()),
+        table=Settings(**head.table),
     )
 
 

@@ -53,7 +53,7 @@ class Settings:
             gap_words(self.missing_values)
             object.__setattr__(self, "missing_values", tuple(self.missing_values))
         if self.separator is not None:
-            sign = SEPARATORS.get(self.separator, self.separator)
+            sign = SEPARATORS.get(str(self.separator), self.separator)
             if sign not in SEPARATORS.values():
                 listed = ", ".join(SEPARATORS)
                 raise InvalidInput("separator", f"one of {listed}, or its sign", self.separator)
@@ -75,7 +75,8 @@ class Settings:
             checks.choice("sign between thousands", self.thousands, signs)
         if self.percent is not None:
             checks.choice("meaning of percent", self.percent, ("number", "share"))
-        if self.date_format is not None and "%" not in str(self.date_format):
+        written: object = self.date_format
+        if not (written is None or (isinstance(written, str) and "%" in written)):
             rule = "one such as %d.%m.%Y or %m/%d/%y %H:%M"
             raise InvalidInput("format of dates", rule, self.date_format)
 
