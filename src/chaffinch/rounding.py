@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
 
 _MOST_DECIMALS = 12
 _LONG = 1e15
@@ -113,6 +115,22 @@ def rounded_up(epsilon: float) -> float:
     if short < epsilon:
         short = round(short + 10.0**-digits, digits)
     return short
+
+
+def add_promises(promises: Iterable[float]) -> float:
+    """Return the sum of promises, rounded up; each stands for the decimal it is written as.
+
+    >>> add_promises([0.1, 0.1, 0.1]), 0.1 + 0.1 + 0.1
+    (0.3, 0.30000000000000004)
+    >>> add_promises([1.0, math.inf])
+    inf
+    """
+    listed = list(promises)
+    if math.inf in listed:
+        return math.inf
+    exact = sum(Fraction(repr(float(one))) for one in listed)
+    nearest = float(exact)
+    return nearest if Fraction(repr(nearest)) >= exact else math.nextafter(nearest, math.inf)
 
 
 def _rounded_text(value: float, places: int, rounding: str) -> str:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from chaffinch.protocols.noise import Floats, Truth
 from tests.tiers import nightly
 
 ALARM = 1e-6
+EPSILONS = (0.693, 0.656, 1.379)
 RUNS = 5_000
 LEVEL = 0.95
 
@@ -217,6 +219,17 @@ def test_what_all_rounds_promise(plan: cf.Plan, releases: list[cf.Release]) -> N
     said = str(cf.trend(releases, plans=[plan]))
     assert "one person who took part in all 3 rounds" in " ".join(said.split())
     assert "that round alone: at worst (2, 0.0001)" in " ".join(said.split())
+
+
+def test_no_sum_of_promises_is_below_what_is_written(releases: list[cf.Release]) -> None:
+    """The nearest float to the sum of these is written as 2.7279999999999998, not 2.728."""
+    told = [
+        replace(one, guarantee=replace(one.guarantee, epsilon=epsilon, local_epsilon=math.inf))
+        for one, epsilon in zip(releases, EPSILONS, strict=True)
+    ]
+    added = cf.trend(told).guarantee
+    assert Decimal(repr(added.epsilon)) >= sum(Decimal(repr(one)) for one in EPSILONS)
+    assert added.local_epsilon == math.inf
 
 
 def test_files(releases: list[cf.Release], tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from scipy import stats
 
 from chaffinch import privacy
 from chaffinch.privacy import groups
+from chaffinch.privacy.composition import Composition
 from tests.oracles import balls, exact, exact_views, judge, signed
 from tests.oracles.exact import Pair
 
@@ -149,6 +150,49 @@ def test_composition_over_the_records_of_a_batch_would_be_no_bound() -> None:
     assert one_crowd_delta(10_000, 0.003, 2, 2.43) > 1e-6
     assert composed < 1.5
     assert privacy.Grouped(one, 2).epsilon(1e-6).upper > 2.43
+
+
+NOTHING = privacy.compose([])
+NEARLY_HALF = Fraction(2**63 - 1, 2**64)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        privacy.Grouped(NOTHING, 2),
+        Composition(((NOTHING, 2),)),
+        privacy.compose(privacy.Grouped(NOTHING, 2), times=3),
+    ],
+    ids=["records of nothing", "rounds of nothing", "rounds of records of nothing"],
+)
+def test_whoever_is_asked_nothing_tells_nothing(mechanism: privacy.Mechanism) -> None:
+    for epsilon in (0.0, 0.5):
+        assert mechanism.delta(epsilon).upper <= 1e-300
+        assert mechanism.delta_bound(epsilon) <= 1e-300
+    assert mechanism.epsilon(1e-6).upper <= 1e-300
+
+
+@pytest.mark.parametrize("flip", [NEARLY_HALF, Fraction("0.4999999999999")])
+@pytest.mark.parametrize(("records", "each"), [(2, 2), (4, 3)])
+def test_records_that_tell_next_to_nothing(records: int, each: int, flip: Fraction) -> None:
+    """Slopes of neighbouring lines are the same number here."""
+    mechanism = privacy.FlippedBits(users=records, flip_probability=flip)
+    assert not judge_all(mechanism, each, list(bit_pairs(records, each, flip, 1)))
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        privacy.DecoyedValues(decoys=3, values=5),
+        privacy.FlippedBits(users=1, flip_probability=Fraction(1, 2**64)),
+        privacy.FlippedBits(users=10, flip_probability=Fraction(1, 2**64), copies=40),
+    ],
+)
+def test_no_delta_is_above_one(mechanism: privacy.Mechanism) -> None:
+    grouped = privacy.Grouped(mechanism, 1000)
+    for epsilon in (0.0, 0.5, 30.0, 2000.0):
+        assert grouped.delta(epsilon).lower <= grouped.delta(epsilon).upper <= 1
+        assert grouped.delta_bound(epsilon) <= 1
 
 
 def test_lines_that_lie_a_little_too_low_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

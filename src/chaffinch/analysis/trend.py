@@ -35,6 +35,7 @@ from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
 from chaffinch.release.surveys import Answer, Release
 from chaffinch.release.trends import Round, Trend, TrendAnswer, TrendRow
+from chaffinch.rounding import add_promises
 
 _MOST_ROUNDS = 1000
 
@@ -265,9 +266,9 @@ def _promise_of_all(found: Sequence[Release], plans: dict[str, Plan]) -> Guarant
         return replace(total, epsilon=max(total.epsilon, largest))
     return replace(
         first.guarantee,
-        epsilon=math.fsum(promise.epsilon for promise in promises),
-        delta=min(1.0, math.fsum(promise.delta for promise in promises)),
-        local_epsilon=math.fsum(promise.local_epsilon for promise in promises),
+        epsilon=add_promises(promise.epsilon for promise in promises),
+        delta=min(1.0, add_promises(promise.delta for promise in promises)),
+        local_epsilon=add_promises(promise.local_epsilon for promise in promises),
         crowd=" and ".join(dict.fromkeys(promise.crowd for promise in promises)),
         method="upper-bound",
     )

@@ -30,12 +30,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 
 from chaffinch.errors import DataRepeated
 from chaffinch.ledger.charge import Charge, charge_from, promised_at, total
 from chaffinch.privacy import Guarantee
+from chaffinch.rounding import add_promises
 from chaffinch.storage.databases import RUN_RECORD
 from chaffinch.storage.files import AnyPath, state_folder
 from chaffinch.storage.records import RecordKind
@@ -123,22 +123,11 @@ def promise_together(releases: Iterable[RunRelease]) -> Guarantee:
         promises = math.ceil(times / rounds)
         epsilons += [epsilon] * promises
         deltas += [delta] * promises
-    composed = promised_at(total(charges), min(1.0, _added(deltas)))
-    added = _added(epsilons)
+    composed = promised_at(total(charges), min(1.0, add_promises(deltas)))
+    added = add_promises(epsilons)
     if not composed.epsilon <= added:
         return replace(composed, epsilon=added, method="upper-bound")
     return replace(composed, epsilon=max(composed.epsilon, *epsilons))
-
-
-def _added(promises: Sequence[float]) -> float:
-    """Return the sum of promises, rounded up; each stands for the decimal it is written as.
-
-    >>> _added([0.1, 0.1, 0.1]), 0.1 + 0.1 + 0.1
-    (0.3, 0.30000000000000004)
-    """
-    exact = sum(Fraction(repr(one)) for one in promises)
-    nearest = float(exact)
-    return nearest if Fraction(repr(nearest)) >= exact else math.nextafter(nearest, math.inf)
 
 
 class Runs:

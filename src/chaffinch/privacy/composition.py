@@ -137,6 +137,8 @@ class Composition(Mechanism):
 
     def profile_end(self) -> float:
         """Return about the epsilon where delta falls below what is proven of these rounds."""
+        if not self._rounds:
+            return 0.0
         floor = min(max(1e-15, 4.0 * self._quick.infinite), 1.0)
         return find_crossing(self.delta_bound, floor, top=self.local_epsilon, tolerance=1e-2)[1]
 
@@ -159,7 +161,7 @@ class Composition(Mechanism):
     def delta(self, epsilon: float) -> Bracket:
         """Return the bracket of delta over all rounds."""
         epsilon = checks.epsilon(epsilon)
-        if not self.parts or epsilon >= self.local_epsilon:
+        if not self._rounds or epsilon >= self.local_epsilon:
             return Bracket(0.0, 0.0)
         if len(self.parts) == 1 and self.parts[0][1] == 1:
             return self.parts[0][0].delta(epsilon)
@@ -229,7 +231,7 @@ class Composition(Mechanism):
         target = checks.delta(delta)
         if len(self.parts) == 1 and self.parts[0][1] == 1:
             return self.parts[0][0].epsilon(target)
-        if not self.parts:
+        if not self._rounds:
             return Bracket(0.0, 0.0)
         if self._infinite >= target:
             raise GuaranteeNotProven(
@@ -267,7 +269,7 @@ class Composition(Mechanism):
     def delta_bound(self, epsilon: float) -> float:
         """Return an upper end of delta from profiles that were searched only shortly."""
         epsilon = checks.epsilon(epsilon)
-        if not self.parts or epsilon >= self.local_epsilon:
+        if not self._rounds or epsilon >= self.local_epsilon:
             return 0.0
         if len(self.parts) == 1 and self.parts[0][1] == 1:
             return self.parts[0][0].delta_bound(epsilon)
@@ -319,7 +321,7 @@ class Composition(Mechanism):
     @property
     def _infinite(self) -> float:
         """Return an upper end of the chance that some round has infinite loss."""
-        return self._upper.infinite
+        return self._upper.infinite if self._rounds else 0.0
 
     @cached_property
     def _crowds(self) -> dict[int, list[tuple[Rounds, float]]]:

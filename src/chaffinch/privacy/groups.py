@@ -32,6 +32,8 @@ _FEW_NODES = 33
 """So many epsilons describe a profile well enough for a quick answer."""
 _STEEPEST = 600.0
 """Steeper lines than e^600 are left out: products of slopes must stay doubles."""
+_FLATTEST = 1e-300
+"""A local epsilon below this is called that."""
 _ROUNDOFF = 1e-15
 """Room for the roundings of one step of a chain, that of an exponential among them."""
 
@@ -162,6 +164,9 @@ def _chained_lines(
     """
     heights, logarithms = _power_lines(*profile, local)
     slopes = np.exp(logarithms)
+    # Of lines whose slopes round to the same number the first one, the lowest, stands for all.
+    falling = np.concatenate([[True], np.diff(slopes) < 0])
+    heights, logarithms, slopes = heights[falling], logarithms[falling], slopes[falling]
     # The line with the next smaller slope takes over from here on. Which one is taken decides
     # only how good the bound is, never whether it holds.
     breaks = np.maximum.accumulate(np.diff(heights) / -np.diff(slopes))
@@ -179,7 +184,7 @@ def _chained_lines(
     steep = np.concatenate([[0.0], np.exp(growth[kept][order]) * (1 + _ROUNDOFF)])
     high = np.minimum.accumulate(np.concatenate([[1.0], height[kept][order]]))
     corners = lower_hull_corners(steep, high)
-    return steep[corners], high[corners] * (1 + 8 * _ROUNDOFF)
+    return steep[corners], np.minimum(high[corners] * (1 + 8 * _ROUNDOFF), 1.0)
 
 
 def _power_lines(nodes: Floats, upper: Floats, local: float) -> tuple[Floats, Floats]:
@@ -190,6 +195,8 @@ def _power_lines(nodes: Floats, upper: Floats, local: float) -> tuple[Floats, Fl
     """
     ends = np.minimum.accumulate(upper)
     if local < _STEEPEST:
+        # What holds at the local epsilon holds at a larger one, whose reciprocal is a float.
+        local = max(local, _FLATTEST)
         before = nodes < local
         nodes, ends = np.append(nodes[before], local), np.append(ends[before], 0.0)
     nodes, ends = convex_profiles(nodes, ends, ends)[0]

@@ -183,7 +183,8 @@ class Knots:
         """Lower a safe epsilon by Newton steps on the spread delta; keep only what is proven."""
         reached = self.delta(safe, spread=spread)[1]
         for _ in range(3):
-            slope = level * math.exp(safe)
+            # A slope that is too small makes the step too long, and what it finds is refused.
+            slope = level * math.exp(min(safe, 700.0))
             if not (reached < delta and slope > 0):
                 break
             # Convexity makes the full step land short of the root; stop when it is small.
