@@ -88,6 +88,10 @@ class SealingKey:
         _check_length("public key", self.kem, self.public, PUBLIC_LENGTHS)
         _ = self._loaded  # Bytes that are no key are refused here, not when something is sealed.
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to another process as bytes: what is loaded from them cannot."""
+        return SealingKey, (self.id, self.kem, self.public)
+
     @cached_property
     def head(self) -> bytes:
         """Return how every envelope for this key starts."""
@@ -129,6 +133,10 @@ class OpeningKey:
         if kem == HYBRID:
             private = MLKEM768PrivateKey.generate().private_bytes_raw() + private
         return cls(number, kem, private)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel to another process as bytes: what is loaded from them cannot."""
+        return OpeningKey, (self.id, self.kem, self.private)
 
     @cached_property
     def head(self) -> bytes:
