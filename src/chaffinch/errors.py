@@ -48,9 +48,11 @@ class Reason(Enum):
     UNKNOWN_COLUMN = "unknown-column"
     """A table has no column of the name asked for."""
     UNCERTAIN = "uncertain"
-    """The storage failed while a charge was written: it may be there or not."""
+    """The storage failed while something was written: it may be there or not."""
     READER_GONE = "reader-gone"
     """Nobody reads the pipe that is written to."""
+    NO_SPACE = "no-space"
+    """The disk is full; what was there before is as it was."""
 
 
 class ChaffinchError(Exception):

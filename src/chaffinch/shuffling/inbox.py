@@ -1,0 +1,318 @@
+"""The inbox of a first hop: sealed reports on the disk, before anybody is told that they are there.
+
+Uploads are written behind one another into a segment. A segment that is large or old enough is
+sealed: it takes another name and never changes again. Nothing finer than the order inside a
+segment is kept, and no time. ::
+
+    struct {
+        opaque format[8];            // "chafseg1"
+        opaque marker[16];           // random, for this segment alone
+        uint32 crc;                  // CRC-32 of the fields above
+    } SegmentHead;                   // then blocks until the end
+
+    struct {
+        opaque marker[16];
+        uint32 length;
+        uint32 crc;                  // CRC-32 of the uploads
+        Upload uploads[length];      // at least one; the length is in bytes
+    } Block;
+
+    struct {
+        opaque plan_id[32];
+        uint32 round;
+        uint32 length;
+        opaque reports[length];
+    } Upload;
+
+A block holds all uploads that waited when it was written: one write and one sync for all of
+them. It is written only when the block before it is on the disk. So the marker of a block
+proves that everything before it was acknowledged:
+
+* a block that is not whole, with no marker behind it, was not acknowledged. It is what a crash
+  leaves, and is cut off;
+* a block that is not whole, with a marker behind it, is acknowledged and damaged. Nothing is
+  cut; the segment is named in an error.
+
+What cannot be told apart: damage to the very last block of a segment that a crash left open.
+Whoever recovers it is told how many bytes were cut.
+
+Names of segments are random and never used again: ``state`` remembers which of them were
+opened, and several collectors write into one folder. Whoever writes a segment holds its lock.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+from zlib import crc32
+
+from chaffinch.errors import Reason, StorageFault
+from chaffinch.storage.failpoints import reach
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.files import sync_folder
+from chaffinch.storage.locks import LOOK, has_name, holds_new, try_lock
+
+LARGEST_SEGMENT = 8 << 20
+"""Bytes after which a segment is sealed."""
+_FORMAT = b"chafseg1"
+_HEAD = struct.Struct(">8s16sI")
+_BLOCK = struct.Struct(">16sII")
+_UPLOAD = struct.Struct(">32sII")
+_MARKER = 16
+_OPEN, _SEALED = ".open", ".segment"
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class Upload(NamedTuple):
+    """Reports that came together, one behind the other."""
+
+    plan_id: str
+    round: int
+    reports: bytes
+
+
+class SegmentWriter:
+    """Puts uploads on the disk; one thread of one process uses it."""
+
+    def __init__(self, folder: Path, *, largest: int = LARGEST_SEGMENT) -> None:
+        self._folder = folder
+        self._largest = largest
+        self._number: int | None = None
+        self._path = folder
+        self._marker = b""
+        self.length = 0
+        """Bytes of the open segment; 0 if none is open."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the open segment, under which it will be sealed."""
+        return self._path.stem
+
+    def append(self, uploads: Sequence[Upload]) -> None:
+        """Write uploads as one block; they are on the disk when this returns.
+
+        A StorageFault of the reason NO_SPACE leaves the segment as it was, and more may be
+        tried when there is space. After any other nobody knows what is on the disk: the process
+        must end, and the next one recovers what is there.
+        """
+        content = b"".join(
+            part
+            for plan_id, number, reports in uploads
+            for part in (_UPLOAD.pack(bytes.fromhex(plan_id), number, len(reports)), reports)
+        )
+        if self._number is None:
+            self._create()
+        number = self._number
+        assert number is not None  # noqa: S101 - for the type checker
+        head = _BLOCK.pack(self._marker, len(content), crc32(content))
+        self._write(number, head, content)
+        reach("inbox.written")
+        try:
+            os.fdatasync(number)
+        except OSError as error:
+            self._fail(error)
+        reach("inbox.synced")
+        self.length += len(head) + len(content)
+        if self.length >= self._largest:
+            self.seal()
+
+    def seal(self) -> Path | None:
+        """Give the open segment its last name and return it; None if none is open."""
+        if self._number is None:
+            return None
+        reach("inbox.sealing")
+        path = self._path.with_suffix(_SEALED)
+        try:
+            self._path.rename(path)
+            reach("inbox.sealed")
+            sync_folder(self._folder)
+        except OSError as error:
+            self._fail(error)
+        os.close(self._number)
+        self._number, self.length = None, 0
+        return path
+
+    def _create(self) -> None:
+        """Open a new segment; its name is on the disk before anything is acknowledged in it."""
+        try:
+            self._path, number = _new_file(self._folder)
+        except OSError as error:
+            raise _fault(self._folder, error) from None
+        marker = secrets.token_bytes(_MARKER)
+        head = _FORMAT + marker
+        self.length = 0
+        try:
+            self._write(number, head, crc32(head).to_bytes(4, "big"))
+        except BaseException:
+            self._path.unlink()
+            os.close(number)
+            raise
+        try:
+            os.fsync(number)
+            sync_folder(self._folder)
+        except OSError as error:
+            self._fail(error)
+        self._number, self._marker, self.length = number, marker, _HEAD.size
+        reach("inbox.created")
+
+    def _write(self, number: int, *parts: bytes) -> None:
+        """Write all of it behind the last good byte, or leave the file as it was."""
+        waiting = [memoryview(part) for part in parts]
+        try:
+            while waiting:
+                written = os.writev(number, waiting)
+                while waiting and written >= len(waiting[0]):
+                    written -= len(waiting.pop(0))
+                if written:
+                    waiting[0] = waiting[0][written:]
+        except OSError as error:
+            try:
+                os.ftruncate(number, self.length)
+            except OSError as second:
+                self._fail(second)
+            raise _fault(self._path, error) from None
+
+    def _fail(self, error: OSError) -> NoReturn:
+        """Raise for a file of which nobody knows what is on the disk; it is not used again."""
+        raise _fault(self._path, error, Reason.UNCERTAIN) from None
+
+
+def _new_file(folder: Path) -> tuple[Path, int]:
+    """Return a new segment and its handle, which is locked."""
+    for _ in range(100):
+        path = folder / f"{secrets.token_hex(16)}{_OPEN}"
+        number = os.open(path, _NEW, 0o600)
+        if holds_new(number, path):
+            return path, number
+        os.close(number)  # Somebody took it for what a crash has left.
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+
+def _fault(path: Path, error: OSError, reason: Reason | None = None) -> StorageFault:
+    fault = storage_fault(path.name, error, verb="write")
+    told = reason or (Reason.NO_SPACE if error.errno in _NO_ROOM else Reason.UNCERTAIN)
+    return StorageFault(fault.message, hint=fault.hint, details=fault.details, reason=told)
+
+
+# ----------------------------------------------------------------------------
+# Reading, and what a crash has left.
+
+
+def sealed_segments(folder: Path) -> list[Path]:
+    """Return all segments that never change again."""
+    return sorted(folder.glob(f"*{_SEALED}"))
+
+
+def read_segment(path: Path) -> list[Upload]:
+    """Return the uploads of a sealed segment; StorageFault if it is not whole."""
+    content = _read(path)
+    ends = list(_whole_blocks(content))
+    if not ends or ends[-1] != len(content):
+        raise _damaged(path)
+    uploads: list[Upload] = []
+    for start, end in zip([_HEAD.size, *ends], ends, strict=False):
+        uploads.extend(_uploads(path, content[start + _BLOCK.size : end]))
+    return uploads
+
+
+def recover(folder: Path) -> int:
+    """Seal the segments that dead collectors left open; return how many bytes were cut off.
+
+    These bytes were acknowledged to nobody. A segment in which acknowledged bytes are damaged
+    stays as it is, and a StorageFault names it.
+    """
+    cut = 0
+    for path in sorted(folder.glob(f"*{_OPEN}")):
+        with suppress(FileNotFoundError):
+            number = os.open(path, LOOK | os.O_RDWR)
+            try:
+                if try_lock(number) is not False and has_name(number, path):
+                    cut += _recover_one(path, number)
+            except OSError as error:
+                raise storage_fault(path.name, error, verb="write") from None
+            finally:
+                os.close(number)
+    sync_folder(folder)
+    return cut
+
+
+def _recover_one(path: Path, number: int) -> int:
+    content = _read(path)
+    ends = [_HEAD.size, *_whole_blocks(content)]
+    end = ends[-1]
+    if not _has_head(content):
+        # Nothing is acknowledged before the head is on the disk.
+        if len(content) > _HEAD.size:
+            raise _damaged(path)
+        path.unlink()
+        return len(content)
+    if content.find(content[len(_FORMAT) : len(_FORMAT) + _MARKER], end + 1) >= 0:
+        raise _damaged(path)
+    if len(ends) == 1:
+        path.unlink()
+    else:
+        os.ftruncate(number, end)
+        os.fsync(number)
+        path.rename(path.with_suffix(_SEALED))
+    return len(content) - end
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise storage_fault(path.name, error, verb="read") from None
+
+
+def _has_head(content: bytes) -> bool:
+    head = content[: _HEAD.size]
+    return (
+        len(head) == _HEAD.size
+        and head.startswith(_FORMAT)
+        and crc32(head[:-4]) == int.from_bytes(head[-4:], "big")
+    )
+
+
+def _whole_blocks(content: bytes) -> Iterator[int]:
+    """Yield where each block ends, up to the first that is not whole."""
+    if not _has_head(content):
+        return
+    marker = content[len(_FORMAT) : len(_FORMAT) + _MARKER]
+    place = _HEAD.size
+    while place + _BLOCK.size <= len(content):
+        found, length, crc = _BLOCK.unpack_from(content, place)
+        start = place + _BLOCK.size
+        place = start + length
+        # Zeros are the CRC of nothing: an empty block is none.
+        whole = length > 0 and place <= len(content) and crc32(content[start:place]) == crc
+        if found != marker or not whole:
+            return
+        yield place
+
+
+def _uploads(path: Path, block: bytes) -> Iterator[Upload]:
+    place = 0
+    while place < len(block):
+        plan_id, number, length = _UPLOAD.unpack_from(block, place)
+        start = place + _UPLOAD.size
+        place = start + length
+        if place > len(block):
+            raise _damaged(path)
+        yield Upload(plan_id.hex(), number, block[start:place])
+
+
+def _damaged(path: Path) -> StorageFault:
+    return StorageFault(
+        f"The segment {path.name!r} must be whole, as it was acknowledged. Got a damaged one.",
+        hint="it is kept as it is: restore it from a copy, or move it out of the inbox, which "
+        "loses the reports in it",
+        details={"segment": path.name},
+        reason=Reason.DAMAGED,
+    )

@@ -1,0 +1,55 @@
+"""Named places in the code where a test can kill the process.
+
+``reach("inbox.written")`` does nothing unless the environment variable ``CHAFFINCH_FAILPOINT``
+names that place: then the process ends there by SIGKILL, as if somebody had pulled it out.
+``inbox.written:3`` means the third time that the process comes by.
+
+Every place is listed here, and a test kills a process at each.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from chaffinch.errors import InvalidInput
+
+VARIABLE = "CHAFFINCH_FAILPOINT"
+
+PLACES: dict[str, str] = {
+    # The collector of a first hop.
+    "inbox.created": "a new segment has its name, and holds nothing",
+    "inbox.written": "a block has been written, and is not synced",
+    "inbox.synced": "a block is on the disk, and nobody has been told",
+    "inbox.sealing": "a segment is complete, and still has the name of an open one",
+    "inbox.sealed": "a segment has the name of a sealed one, and its folder is not synced",
+}
+"""What has just happened at each place."""
+
+
+def reach(place: str) -> None:
+    """Kill this process if a test wants it killed here."""
+    if _wanted is not None:
+        _wanted.pass_by(place)
+
+
+class _Wanted:
+    """The place that is wanted, and how often it is still passed before the kill."""
+
+    def __init__(self, text: str) -> None:
+        self.place, _, number = text.partition(":")
+        if self.place not in PLACES or not (number or "1").isdecimal():
+            # A word that is misspelt would make a test that never kills anything.
+            raise InvalidInput(VARIABLE, "a place of storage.failpoints, or place:number", text)
+        self.left = int(number or "1")
+
+    def pass_by(self, place: str) -> None:
+        if place not in PLACES:
+            raise InvalidInput("failpoint", "one that is listed in storage.failpoints", place)
+        if place == self.place:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+_wanted = _Wanted(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None

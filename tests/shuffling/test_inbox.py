@@ -1,0 +1,321 @@
+"""What was acknowledged is in the inbox, whatever happens; what was not is cut off, and no more."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from chaffinch.errors import Reason, StorageFault
+from chaffinch.shuffling.inbox import (
+    SegmentWriter,
+    Upload,
+    read_segment,
+    recover,
+    sealed_segments,
+)
+from chaffinch.storage.failpoints import VARIABLE
+
+PLAN = "5a" * 32
+UPLOADS = [Upload(PLAN, place + 1, bytes([place]) * (20 + place)) for place in range(5)]
+
+
+def _left_open(folder: Path, *groups: Sequence[Upload]) -> Path:
+    """Return the segment that a dead collector has left with these blocks in it."""
+    folder.mkdir(exist_ok=True)
+    writer = SegmentWriter(folder)
+    for group in groups:
+        writer.append(group)
+    (path,) = folder.glob("*.open")
+    content = path.read_bytes()
+    writer.seal()
+    path.with_suffix(".segment").unlink()
+    path.write_bytes(content)
+    return path
+
+
+def _kept(folder: Path) -> list[Upload]:
+    return [upload for path in sealed_segments(folder) for upload in read_segment(path)]
+
+
+def test_uploads_are_read_as_they_were_written(tmp_path: Path) -> None:
+    writer = SegmentWriter(tmp_path)
+    writer.append(UPLOADS[:3])
+    writer.append(UPLOADS[3:])
+    assert sealed_segments(tmp_path) == []
+    sealed = writer.seal()
+    assert sealed is not None
+    assert sealed_segments(tmp_path) == [sealed]
+    assert read_segment(sealed) == UPLOADS
+    assert sealed.stat().st_mode & 0o777 == 0o600
+    assert writer.seal() is None
+
+
+def test_a_large_segment_is_sealed_and_no_name_comes_twice(tmp_path: Path) -> None:
+    writer = SegmentWriter(tmp_path, largest=100)
+    for upload in UPLOADS:
+        writer.append([upload])
+    found = sealed_segments(tmp_path)
+    assert len(found) == len(UPLOADS)
+    for path in found:
+        path.unlink()
+    again = SegmentWriter(tmp_path, largest=1)
+    again.append(UPLOADS)
+    assert not set(found) & set(sealed_segments(tmp_path))
+
+
+def test_several_collectors_share_a_folder_and_take_nothing_from_the_living(
+    tmp_path: Path,
+) -> None:
+    first, second = SegmentWriter(tmp_path), SegmentWriter(tmp_path)
+    first.append(UPLOADS[:1])
+    second.append(UPLOADS[1:2])
+    assert recover(tmp_path) == 0
+    assert sealed_segments(tmp_path) == []
+    first.append(UPLOADS[2:3])
+    first.seal()
+    second.seal()
+    assert sorted(_kept(tmp_path)) == sorted(UPLOADS[:3])
+
+
+def test_a_torn_tail_is_cut_at_every_byte(tmp_path: Path) -> None:
+    path = _left_open(tmp_path, UPLOADS[:2], UPLOADS[2:4])
+    content = path.read_bytes()
+    last = len(_left_open(tmp_path / "one", UPLOADS[:2]).read_bytes())
+    for end in range(last, len(content) + 1):
+        for tail in (b"", bytes(len(content) - end), os.urandom(len(content) - end)):
+            for sealed in sealed_segments(tmp_path):
+                sealed.unlink()
+            path.write_bytes(content[:end] + tail)
+            whole = end == len(content)
+            assert recover(tmp_path) == (0 if whole else end + len(tail) - last)
+            assert _kept(tmp_path) == UPLOADS[: 4 if whole else 2]
+
+
+def test_a_segment_that_was_just_made_is_no_fault(tmp_path: Path) -> None:
+    content = _left_open(tmp_path, UPLOADS).read_bytes()
+    path = next(tmp_path.glob("*.open"))
+    for end in range(28 + 1):
+        path.write_bytes(content[:end])
+        assert recover(tmp_path) == (end if end < 28 else 0)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_damage_before_acknowledged_bytes_is_named_and_nothing_is_cut(tmp_path: Path) -> None:
+    path = _left_open(tmp_path, UPLOADS[:2], UPLOADS[2:4])
+    content = path.read_bytes()
+    last = len(_left_open(tmp_path / "one", UPLOADS[:2]).read_bytes())
+    for place in range(last):
+        for bit in (0, 7):
+            damaged = bytearray(content)
+            damaged[place] ^= 1 << bit
+            path.write_bytes(damaged)
+            with pytest.raises(StorageFault, match=path.name) as fault:
+                recover(tmp_path)
+            assert fault.value.reason is Reason.DAMAGED
+            assert path.read_bytes() == damaged
+
+
+def test_every_changed_byte_and_every_cut_of_a_sealed_segment_is_refused(tmp_path: Path) -> None:
+    path = _left_open(tmp_path, UPLOADS[:2], UPLOADS[2:4]).with_suffix(".segment")
+    recover(tmp_path)
+    content = path.read_bytes()
+    ends = {len(_left_open(tmp_path / "one", UPLOADS[:2]).read_bytes()), len(content)}
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        for bad in [bytes(damaged)] + [content[:place]] * (place not in ends):
+            path.write_bytes(bad)
+            with pytest.raises(StorageFault, match=path.name):
+                read_segment(path)
+
+
+# ----------------------------------------------------------------------------
+# Kills: a process that says what is durable, and dies.
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from chaffinch.shuffling.inbox import SegmentWriter, Upload, recover
+folder, start = Path(sys.argv[1]), int(sys.argv[2])
+recover(folder)
+writer = SegmentWriter(folder, largest=400)
+for number in range(start, start + 12):
+    writer.append([Upload("5a" * 32, number, b"x" * 100)])
+    print(number, flush=True)
+writer.seal()
+"""
+
+
+def _run(folder: Path, start: int, failpoint: str) -> tuple[int, list[int]]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(folder), str(start)],
+        env={**os.environ, VARIABLE: failpoint},
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode, [int(word) for word in done.stdout.split()]
+
+
+@pytest.mark.parametrize("time", [1, 2, 3])
+@pytest.mark.parametrize(
+    "place",
+    ["inbox.created", "inbox.written", "inbox.synced", "inbox.sealing", "inbox.sealed"],
+)
+def test_what_was_told_is_there_after_a_kill(tmp_path: Path, place: str, time: int) -> None:
+    code, told = _run(tmp_path, 0, f"{place}:{time}")
+    assert code == -signal.SIGKILL
+    code, more = _run(tmp_path, 100, "")
+    assert code == 0
+    kept = [upload.round for upload in _kept(tmp_path)]
+    assert set(told + more) <= set(kept)
+    assert len(set(kept)) == len(kept)
+    assert len(kept) <= len(told) + len(more) + 1
+    assert list(tmp_path.glob("*.open")) == []
+
+
+# ----------------------------------------------------------------------------
+# Power cuts: what was written and not synced is lost, torn or kept.
+
+
+class _Disk:
+    """Remembers how long each file was when it was last synced."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, syncs: bool) -> None:
+        self.synced: dict[int, int] = {}
+        for name in ("fdatasync", "fsync"):
+            monkeypatch.setattr(os, name, self._sync if syncs else lambda _number: None)
+
+    def _sync(self, number: int) -> None:
+        found = os.fstat(number)
+        self.synced[found.st_ino] = found.st_size
+
+    def cut_power(self, folder: Path, draw: random.Random) -> None:
+        """Let every file keep what was synced, and anything or nothing of the rest."""
+        for path in folder.iterdir():
+            content = path.read_bytes()
+            sure = self.synced.get(path.stat().st_ino, 0)
+            end = draw.randint(sure, len(content))
+            torn = bytearray(content[:end])
+            for _ in range(draw.randint(0, 2) if end > sure else 0):
+                start = draw.randrange(sure, end)
+                stop = draw.randint(start, end)
+                torn[start:stop] = bytes(stop - start)
+            path.write_bytes(torn)
+
+
+def _lost_in_power_cuts(folder: Path, monkeypatch: pytest.MonkeyPatch, *, syncs: bool) -> int:
+    """Return how many acknowledged uploads are gone after 200 power cuts."""
+    lost = 0
+    for seed in range(200):
+        draw = random.Random(seed)
+        place = folder / str(seed)
+        place.mkdir()
+        with monkeypatch.context() as patch:
+            disk = _Disk(patch, syncs=syncs)
+            writer = SegmentWriter(place, largest=draw.randint(200, 2000))
+            told = _write_until_the_cut(writer, draw, patch)
+            disk.cut_power(place, draw)
+        if writer._number is not None:  # noqa: SLF001 - the process would be gone, and its lock
+            os.close(writer._number)  # noqa: SLF001
+        try:
+            recover(place)
+            kept = {upload.round for upload in _kept(place)}
+        except StorageFault:
+            kept = set()
+        lost += len(set(told) - kept)
+    return lost
+
+
+def _write_until_the_cut(
+    writer: SegmentWriter, draw: random.Random, patch: pytest.MonkeyPatch
+) -> list[int]:
+    """Write some blocks; the last one is written and no longer synced."""
+    told: list[int] = []
+    for number in range(draw.randint(0, 12)):
+        writer.append([Upload(PLAN, number, draw.randbytes(draw.randint(1, 300)))])
+        told.append(number)
+
+    def cut(_number: int) -> None:
+        raise KeyboardInterrupt
+
+    patch.setattr(os, "fdatasync", cut)
+    with pytest.raises(KeyboardInterrupt):
+        writer.append([Upload(PLAN, 1000, draw.randbytes(300))])
+    return told
+
+
+def test_nothing_acknowledged_is_lost_in_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _lost_in_power_cuts(tmp_path, monkeypatch, syncs=True) == 0
+
+
+def test_a_writer_that_does_not_sync_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _lost_in_power_cuts(tmp_path, monkeypatch, syncs=False) > 100
+
+
+# ----------------------------------------------------------------------------
+# A disk that is full, or fails.
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list: its number is how many bytes the disk still takes."""
+    room = [0]
+    write = os.writev
+
+    def writev(number: int, parts: Sequence[memoryview]) -> int:
+        content = b"".join(parts)[: min(room[0], 37)]  # short writes, too
+        if not content:
+            raise OSError(errno.ENOSPC, "")
+        room[0] -= len(content)
+        return write(number, [content])
+
+    monkeypatch.setattr(os, "writev", writev)
+    return room
+
+
+def test_a_full_disk_takes_nothing_of_a_block_and_goes_on_when_there_is_space(
+    tmp_path: Path, room: list[int]
+) -> None:
+    writer = SegmentWriter(tmp_path)
+    kept: list[Upload] = []
+    reasons = set()
+    for space in range(0, 400, 7):
+        room[0] = space
+        try:
+            writer.append(UPLOADS[:2])
+        except StorageFault as fault:
+            reasons.add(fault.reason)
+        else:
+            kept.extend(UPLOADS[:2])
+    assert 0 < len(kept) < 100
+    assert reasons == {Reason.NO_SPACE}
+    writer.seal()
+    assert _kept(tmp_path) == kept
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_failed_sync_is_not_taken_for_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = SegmentWriter(tmp_path)
+    writer.append(UPLOADS[:1])
+
+    def fail(_number: int) -> None:
+        raise OSError(errno.EIO, "")
+
+    monkeypatch.setattr(os, "fdatasync", fail)
+    with pytest.raises(StorageFault) as fault:
+        writer.append(UPLOADS[1:])
+    assert fault.value.reason is Reason.UNCERTAIN
