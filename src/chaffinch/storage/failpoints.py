@@ -23,6 +23,12 @@ PLACES: dict[str, str] = {
     "inbox.synced": "a block is on the disk, and nobody has been told",
     "inbox.sealing": "a segment is complete, and still has the name of an open one",
     "inbox.sealed": "a segment has the name of a sealed one, and its folder is not synced",
+    # The key folder of a party.
+    "keys.created": "a new key folder is complete, and does not have its name",
+    "keys.key-written": "a new key is on the disk, and the set does not name it",
+    "keys.set-written": "the set names what has changed, and nobody has been told",
+    "keys.marked-destroyed": "the set calls a key destroyed, and its file is still there",
+    "keys.file-wiped": "the file of a key is overwritten, and still has its name",
 }
 """What has just happened at each place."""
 

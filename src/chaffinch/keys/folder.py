@@ -1,0 +1,304 @@
+"""The key folder of a party, on the disk.
+
+::
+
+    identity.pem      the Ed25519 key that plans name: it signs key lists, batches and receipts
+    keyset.json       which keys there are, and how far on each is; its replacement is the one
+                      step that makes a change true
+    key-007.json      one key that opens envelopes, with the secret of its replay tags: both live
+                      and die together
+
+Folder and files are for their owner alone, and refused otherwise. A process that is killed at
+any step leaves a folder that opens; the next one removes what is left over. One process at a
+time changes a folder; any number may read it meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from chaffinch.errors import InvalidFile, InvalidInput, Reason, StorageFault
+from chaffinch.keys.keyset import KeyEntry, Keyset, KeyState, Periods
+from chaffinch.storage.failpoints import reach
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.files import atomic, read_small, sync_folder
+from chaffinch.storage.leftovers import alone_in, remove_leftovers, staging_folder
+from chaffinch.wire.envelopes import X25519, OpeningKey
+from chaffinch.wire.key_lists import KeyList
+
+_IDENTITY, _KEYSET = "identity.pem", "keyset.json"
+_FORMAT = "chaffinch/key@1"
+_LARGEST = 1 << 20
+_SECRET = 32
+_RULE = Periods()
+
+
+@dataclass(frozen=True)
+class StoredKey:
+    """A key that still opens, with the secret of its replay tags. ``repr`` shows neither."""
+
+    key: OpeningKey
+    tag_secret: bytes = field(repr=False)
+    state: KeyState
+    since: float
+
+
+class KeyFolder:
+    """The identity of a party and the keys it opens envelopes with."""
+
+    def __init__(self, path: Path, identity: Ed25519PrivateKey) -> None:
+        self.path = path
+        self.identity = identity
+        self._content: bytes | None = None
+        self._keyset = Keyset(0, ())
+        self._stored: dict[str, StoredKey] = {}
+        self.refresh()
+
+    @classmethod
+    def create(cls, path: str | Path, *, kem: int = X25519, now: float | None = None) -> KeyFolder:
+        """Make a folder with a new identity and a first active key; refuse one that exists."""
+        place = Path(os.path.abspath(path))  # noqa: PTH100 - a link stays a link
+        number = Keyset(0, ()).next_id()
+        try:
+            with staging_folder(place.parent) as staging:
+                made = staging / "keys"
+                made.mkdir(0o700)
+                identity = Ed25519PrivateKey.generate()
+                form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+                _write(made / _IDENTITY, identity.private_bytes(*form))
+                entry = _write_key(made, number, kem, KeyState.ACTIVE, _clock(now))
+                _write(made / _KEYSET, Keyset(0, ()).changed(entry).content())
+                reach("keys.created")
+                made.rename(place)  # An empty folder is replaced, any other is refused.
+                sync_folder(place.parent)
+        except OSError as error:
+            raise storage_fault(place.name, error, verb="create") from None
+        return cls.open(place)
+
+    @classmethod
+    def open(cls, path: str | Path) -> KeyFolder:
+        """Return the folder; refuse one that others may read, or that is damaged."""
+        place = Path(path).resolve()
+        _require_private(place)
+        content = _read(place / _IDENTITY)
+        try:
+            identity = load_pem_private_key(content, None)
+        except (ValueError, TypeError):
+            identity = None
+        if not isinstance(identity, Ed25519PrivateKey):
+            raise _damaged(_IDENTITY, "an Ed25519 key in PEM", "another content")
+        return cls(place, identity)
+
+    @property
+    def identity_hex(self) -> str:
+        """Return the public identity key, as it stands in plans."""
+        return self.identity.public_key().public_bytes_raw().hex()
+
+    @property
+    def serial(self) -> int:
+        """Return a number that grows with every change."""
+        return self._keyset.serial
+
+    @property
+    def entries(self) -> tuple[KeyEntry, ...]:
+        """Return what is known of every key, also of destroyed ones."""
+        return self._keyset.entries
+
+    def opening_keys(self) -> dict[int, StoredKey]:
+        """Return every key that still opens, by id; the active one first."""
+        return {one.id: self._stored[one.digest] for one in self._keyset.opening}
+
+    def key_list(self, plan_id: str) -> bytes:
+        """Return the signed list for a plan: the same bytes until a key changes."""
+        keys = tuple(one.key.sealing for one in self.opening_keys().values())
+        return KeyList(plan_id, self.serial, keys).signed(self.identity)
+
+    def refresh(self) -> bool:
+        """Read the folder again; return whether something has changed."""
+        while (content := _read(self.path / _KEYSET)) != self._content:
+            keyset = Keyset.read(content, name=_KEYSET)
+            try:
+                stored = {one.digest: self._load(one) for one in keyset.opening}
+            except (StorageFault, InvalidFile):
+                # A key may have been destroyed between the two readings.
+                if _read(self.path / _KEYSET) == content:
+                    raise
+                continue
+            self._content, self._keyset, self._stored = content, keyset, stored
+            return True
+        return False
+
+    # ------------------------------------------------------------------ changes
+
+    def rotate(
+        self,
+        *,
+        now: float | None = None,
+        periods: Periods = _RULE,
+        at_once: bool = False,
+        needed: Callable[[int], bool] | None = None,
+    ) -> tuple[KeyEntry, ...]:
+        """Let every key take the step that is due; return those that took one.
+
+        Asked again at the same time, it does nothing. ``at_once`` lets a new key take over now,
+        whatever the times. An expired key is destroyed only where ``needed`` says that nothing
+        is left to be opened with it; without ``needed`` it stays.
+        """
+        moment = _clock(now)
+        with alone_in(self.path, "keys"):
+            self._clean()
+            before = self._keyset
+            if before.wants_pending(moment, periods) or (at_once and not before.pending):
+                self._add_pending(moment)
+            self._commit(self._keyset.stepped(moment, periods, at_once=at_once))
+            for one in self._keyset.past(moment, periods):
+                if needed is not None and not needed(one.id):
+                    self._destroy(one, moment)
+        old = set(before.entries)
+        return tuple(one for one in self.entries if one not in old)
+
+    def destroy(
+        self, number: int, *, needed: Callable[[int], bool], now: float | None = None
+    ) -> None:
+        """Destroy an expired key and its tag secret; done before, it stays so.
+
+        ``needed`` says whether anything is left to be opened with it: then it is refused.
+        """
+        with alone_in(self.path, "keys"):
+            self._clean()
+            entry = self._keyset.entry(number)
+            if entry is None or entry.state in (KeyState.PENDING, KeyState.ACTIVE):
+                state = "none of that id" if entry is None else f"one that is {entry.state}"
+                hint = "`chaffinch keys rotate --at-once` lets another key take over"
+                raise InvalidInput("key to destroy", "an expired one", state, hint=hint)
+            if entry.state is KeyState.EXPIRED:
+                if needed(number):
+                    hint = "it goes when they are opened"
+                    got = "one that reports wait for"
+                    raise InvalidInput("key to destroy", "one that nothing needs", got, hint=hint)
+                self._destroy(entry, _clock(now))
+
+    def _add_pending(self, now: float) -> None:
+        number = self._keyset.next_id()
+        kem = self._keyset.active.kem
+        entry = _write_key(self.path, number, kem, KeyState.PENDING, now)
+        reach("keys.key-written")
+        self._commit(self._keyset.changed(entry))
+
+    def _destroy(self, entry: KeyEntry, now: float) -> None:
+        self._commit(self._keyset.changed(entry.moved(KeyState.DESTROYED, now)))
+        reach("keys.marked-destroyed")
+        _wipe(_key_path(self.path, entry.id))
+
+    def _commit(self, keyset: Keyset) -> None:
+        if keyset is not self._keyset:
+            _write(self.path / _KEYSET, keyset.content())
+            reach("keys.set-written")
+            self.refresh()
+
+    def _clean(self) -> None:
+        """Read the folder again, and remove key files of no living key: a killed process's."""
+        self.refresh()
+        remove_leftovers(self.path)
+        living = {_key_path(self.path, one.id) for one in self._keyset.opening}
+        for place in set(self.path.glob("key-*.json")) - living:
+            _wipe(place)
+
+    def _load(self, entry: KeyEntry) -> StoredKey:
+        place = _key_path(self.path, entry.id)
+        known = self._stored.get(entry.digest)
+        if known is not None:
+            return StoredKey(known.key, known.tag_secret, entry.state, entry.since)
+        content = _read(place)
+        if hashlib.sha256(content).hexdigest() != entry.digest:
+            raise _damaged(place.name, "as it was written", "another content")
+        found = json.loads(content)
+        key = OpeningKey(found["id"], found["kem"], bytes.fromhex(found["private"]))
+        return StoredKey(key, bytes.fromhex(found["tag_secret"]), entry.state, entry.since)
+
+
+# ----------------------------------------------------------------------------
+# Files, each for its owner alone.
+
+
+def _key_path(folder: Path, number: int) -> Path:
+    return folder / f"key-{number:03d}.json"
+
+
+def _write_key(folder: Path, number: int, kem: int, state: KeyState, now: float) -> KeyEntry:
+    key = OpeningKey.new(number, kem)
+    document = {
+        "format": _FORMAT,
+        "id": number,
+        "kem": kem,
+        "private": key.private.hex(),
+        "tag_secret": secrets.token_hex(_SECRET),
+    }
+    content = json.dumps(document, indent=2).encode() + b"\n"
+    _write(_key_path(folder, number), content)
+    return KeyEntry(number, kem, state, now, hashlib.sha256(content).hexdigest())
+
+
+def _write(place: Path, content: bytes) -> None:
+    with atomic(place, permissions=0o600) as file:
+        file.write(content)
+    sync_folder(place.parent)
+
+
+def _wipe(place: Path) -> None:
+    """Overwrite a file and remove it. A disk may still keep what was there: see the guide."""
+    try:
+        with place.open("r+b") as file:
+            file.write(bytes(place.stat().st_size))
+            file.flush()
+            os.fsync(file.fileno())
+        reach("keys.file-wiped")
+        place.unlink()
+        sync_folder(place.parent)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise storage_fault(place.name, error, verb="destroy") from None
+
+
+def _read(place: Path) -> bytes:
+    _require_private(place)
+    return read_small(place, most=_LARGEST, must_be="a file of a key folder")
+
+
+def _require_private(place: Path) -> None:
+    try:
+        mode = stat.S_IMODE(place.stat().st_mode)
+    except OSError as error:
+        raise storage_fault(place.name, error, verb="read") from None
+    if mode & 0o077:
+        kind = "folder" if place.is_dir() else "file"
+        wanted = "700" if kind == "folder" else "600"
+        raise StorageFault(
+            f"The {kind} {place.name!r} must be for its owner alone. Got permissions {mode:o}.",
+            hint=f"chmod {wanted}; if others could read it, make new keys and a new plan",
+        )
+
+
+def _damaged(name: str, rule: str, got: str) -> InvalidFile:
+    return InvalidFile(f"file {name}", rule, [got], reason=Reason.DAMAGED)
+
+
+def _clock(now: float | None) -> float:
+    return time.time() if now is None else now

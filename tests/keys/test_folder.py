@@ -1,0 +1,296 @@
+"""A key folder on a real disk: who may read it, what a killed process leaves, what is signed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
+from chaffinch.keys import KeyFolder, KeyState
+from chaffinch.storage.failpoints import VARIABLE
+from chaffinch.wire.envelopes import HYBRID, X25519, Binding
+from chaffinch.wire.key_lists import KeyList
+
+PLAN = "ab" * 32
+DAY, YEAR = 86_400.0, 365 * 86_400.0
+START = 1_800_000_000.0
+
+
+def unneeded(_: int) -> bool:
+    return False
+
+
+def needed(_: int) -> bool:
+    return True
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> KeyFolder:
+    return KeyFolder.create(tmp_path / "keys", now=START)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def states(folder: KeyFolder) -> list[str]:
+    return [str(one.state) for one in folder.entries]
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_folder_and_files_are_for_their_owner_alone(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        folder = KeyFolder.create(tmp_path / "keys", now=START)
+        folder.rotate(at_once=True, now=START + 1)
+    finally:
+        os.umask(before)
+    assert mode(folder.path) == 0o700
+    found = {one.name: mode(one) for one in folder.path.iterdir()}
+    assert found == dict.fromkeys(
+        ("identity.pem", "keyset.json", "key-001.json", "key-002.json"), 0o600
+    )
+
+
+@pytest.mark.parametrize("name", ["", "identity.pem", "keyset.json", "key-001.json"])
+@pytest.mark.parametrize("bits", [0o040, 0o004, 0o020, 0o001])
+def test_what_others_may_read_is_refused(folder: KeyFolder, name: str, bits: int) -> None:
+    place = folder.path / name
+    place.chmod(mode(place) | bits)
+    with pytest.raises(StorageFault, match="for its owner alone"):
+        KeyFolder.open(folder.path)
+
+
+def test_a_folder_that_exists_is_refused_and_stays(folder: KeyFolder) -> None:
+    before = {one.name: one.read_bytes() for one in folder.path.iterdir()}
+    with pytest.raises(StorageFault):
+        KeyFolder.create(folder.path)
+    assert {one.name: one.read_bytes() for one in folder.path.iterdir()} == before
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    assert KeyFolder.create(tmp_path / "keys").path.name == "keys"
+    assert [one.name for one in tmp_path.iterdir()] == ["keys"]
+
+
+@pytest.mark.parametrize("kem", [X25519, HYBRID])
+def test_what_is_sealed_for_the_list_opens_with_the_folder(tmp_path: Path, kem: int) -> None:
+    folder = KeyFolder.create(tmp_path / "keys", kem=kem)
+    identity = bytes.fromhex(folder.identity_hex)
+    binding = Binding(PLAN, 1, "hop1")
+    for _ in range(2):
+        listed = KeyList.read(folder.key_list(PLAN), plan_id=PLAN, identity=identity)
+        assert listed.keys[0].id == folder.entries[-1].id
+        envelope = listed.keys[0].seal(b"tea", binding)
+        stored = KeyFolder.open(folder.path).opening_keys()[envelope[0]]
+        assert stored.key.open(envelope, binding) == b"tea"
+        folder.rotate(at_once=True)
+    assert {one.kem for one in listed.keys} == {kem}
+
+
+def test_the_list_is_the_same_for_everybody_until_a_key_changes(folder: KeyFolder) -> None:
+    first = folder.key_list(PLAN)
+    assert KeyFolder.open(folder.path).key_list(PLAN) == first
+    folder.rotate(now=START + DAY)
+    assert folder.key_list(PLAN) == first
+    folder.rotate(at_once=True, now=START + DAY)
+    identity = bytes.fromhex(folder.identity_hex)
+    old, new = (
+        KeyList.read(one, plan_id=PLAN, identity=identity) for one in (first, folder.key_list(PLAN))
+    )
+    assert new.serial > old.serial
+    assert [one.id for one in new.keys] == [2, 1]
+
+
+def test_a_service_notices_a_change_by_another_process(folder: KeyFolder) -> None:
+    other = KeyFolder.open(folder.path)
+    assert not other.refresh()
+    folder.rotate(at_once=True)
+    assert other.refresh()
+    assert not other.refresh()
+    assert other.key_list(PLAN) == folder.key_list(PLAN)
+    assert list(other.opening_keys()) == [2, 1]
+
+
+def test_a_key_and_its_tag_secret_stay_the_same_over_all_states(folder: KeyFolder) -> None:
+    first = folder.opening_keys()[1]
+    folder.rotate(at_once=True)
+    later = KeyFolder.open(folder.path).opening_keys()[1]
+    assert (later.key, later.tag_secret) == (first.key, first.tag_secret)
+    assert (first.state, later.state) == (KeyState.ACTIVE, KeyState.EXPIRED)
+    assert len(first.tag_secret) == 32
+    assert folder.opening_keys()[2].tag_secret != first.tag_secret
+
+
+def test_nothing_secret_is_shown(folder: KeyFolder) -> None:
+    stored = folder.opening_keys()[1]
+    shown = f"{stored!r} {folder!r} {folder.entries!r}"
+    assert stored.tag_secret.hex() not in shown
+    assert str(stored.tag_secret) not in shown
+    assert stored.key.private.hex() not in shown
+    assert str(stored.key.private) not in shown
+
+
+# ---------------------------------------------------------------------------- destroying
+
+
+def test_age_alone_destroys_nothing(folder: KeyFolder) -> None:
+    for now in (START + 10 * YEAR, START - 10 * YEAR, START + 20 * YEAR, START + 40 * YEAR):
+        folder.rotate(now=now)
+        folder.rotate(now=now + YEAR)
+    assert states(folder).count("destroyed") == 0
+    assert set(folder.opening_keys()) == {one.id for one in folder.entries}
+
+
+def test_a_past_key_goes_when_nothing_needs_it(folder: KeyFolder) -> None:
+    folder.rotate(at_once=True, now=START)
+    folder.rotate(now=START + 3 * DAY, needed=needed)
+    assert states(folder) == ["expired", "active"]
+    folder.rotate(now=START + 3 * DAY, needed={2}.__contains__)
+    assert states(folder) == ["destroyed", "active"]
+    assert not (folder.path / "key-001.json").exists()
+    assert list(KeyFolder.open(folder.path).opening_keys()) == [2]
+
+
+def test_destroying_asks_whether_anything_needs_the_key(folder: KeyFolder) -> None:
+    folder.rotate(at_once=True)
+    with pytest.raises(InvalidInput, match="reports wait for"):
+        folder.destroy(1, needed=needed)
+    assert 1 in folder.opening_keys()
+    folder.destroy(1, needed=unneeded)
+    folder.destroy(1, needed=needed)  # once destroyed, it stays so
+    assert states(folder) == ["destroyed", "active"]
+
+
+@pytest.mark.parametrize("number", [2, 3, 200])
+def test_only_an_expired_key_is_destroyed(folder: KeyFolder, number: int) -> None:
+    folder.rotate(at_once=True, now=START)
+    folder.rotate(now=START + 7 * DAY)
+    assert states(folder) == ["expired", "active", "pending"]
+    with pytest.raises(InvalidInput, match="an expired one"):
+        folder.destroy(number, needed=unneeded)
+
+
+def test_the_bytes_of_a_destroyed_key_are_overwritten(folder: KeyFolder) -> None:
+    place = folder.path / "key-001.json"
+    content = place.read_bytes()
+    link = folder.path.parent / "same-file"
+    os.link(place, link)
+    folder.rotate(at_once=True)
+    folder.destroy(1, needed=unneeded)
+    assert link.read_bytes() == bytes(len(content))
+
+
+# ---------------------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize("name", ["identity.pem", "keyset.json", "key-001.json"])
+def test_a_missing_or_cut_file_is_refused(folder: KeyFolder, name: str) -> None:
+    place = folder.path / name
+    content = place.read_bytes()
+    for damaged in (None, b"", content[: len(content) // 2], content[:-60]):
+        place.unlink()
+        if damaged is not None:
+            place.write_bytes(damaged)
+            place.chmod(0o600)
+        with pytest.raises((StorageFault, InvalidFile)):
+            KeyFolder.open(folder.path)
+        place.write_bytes(content)
+        place.chmod(0o600)
+    assert KeyFolder.open(folder.path).serial == folder.serial
+
+
+def test_every_changed_byte_of_a_key_is_noticed(folder: KeyFolder) -> None:
+    place = folder.path / "key-001.json"
+    content = place.read_bytes()
+    for at in range(0, len(content), 3):
+        place.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        with pytest.raises(InvalidFile, match="as it was written"):
+            KeyFolder.open(folder.path)
+
+
+# ---------------------------------------------------------------------------- kills
+
+CREATE = "KeyFolder.create(path)"
+ROTATE = "KeyFolder.open(path).rotate(at_once=True)"
+DESTROY = "KeyFolder.open(path).destroy(1, needed=lambda number: False)"
+SWEEP = (
+    "KeyFolder.open(path).rotate(now=4e9, periods=Periods(0, 0, 0), needed=lambda number: False)"
+)
+
+
+def killed(action: str, path: Path, failpoint: str) -> None:
+    program = (
+        f"import sys\nfrom chaffinch.keys import KeyFolder, Periods\npath = sys.argv[1]\n{action}\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)],
+        env={**os.environ, VARIABLE: failpoint},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+@pytest.mark.parametrize("failpoint", ["keys.created"])
+def test_killed_while_it_is_made_there_is_no_folder(tmp_path: Path, failpoint: str) -> None:
+    killed(CREATE, tmp_path / "keys", failpoint)
+    with pytest.raises(ChaffinchError):
+        KeyFolder.open(tmp_path / "keys")
+    KeyFolder.create(tmp_path / "keys")
+    assert [one.name for one in tmp_path.iterdir()] == ["keys"]
+
+
+@pytest.mark.parametrize(
+    ("failpoint", "keys", "active"),
+    [("keys.key-written", 1, 1), ("keys.set-written", 2, 1), ("keys.set-written:2", 2, 2)],
+)
+def test_killed_while_keys_rotate_the_folder_is_as_before_or_after(
+    folder: KeyFolder, failpoint: str, keys: int, active: int
+) -> None:
+    killed(ROTATE, folder.path, failpoint)
+    again = KeyFolder.open(folder.path)
+    assert len(again.opening_keys()) == keys
+    assert next(iter(again.opening_keys())) == active
+    assert again.opening_keys()[1].key == folder.opening_keys()[1].key
+    again.rotate(at_once=True)
+    assert states(again).count("active") == 1
+    living = {f"key-{one:03d}.json" for one in again.opening_keys()}
+    assert {one.name for one in again.path.iterdir()} == living | {"identity.pem", "keyset.json"}
+
+
+@pytest.mark.parametrize("action", [DESTROY, SWEEP])
+@pytest.mark.parametrize(
+    "failpoint", ["keys.set-written", "keys.marked-destroyed", "keys.file-wiped"]
+)
+def test_killed_while_a_key_is_destroyed_it_is_gone_for_good(
+    folder: KeyFolder, failpoint: str, action: str
+) -> None:
+    folder.rotate(at_once=True, now=START)
+    if action == SWEEP and failpoint == "keys.set-written":
+        failpoint = "keys.set-written:3"  # a pending key and its turn come first
+    killed(action, folder.path, failpoint)
+    again = KeyFolder.open(folder.path)
+    assert again.entries[0].state is KeyState.DESTROYED
+    assert 1 not in again.opening_keys()
+    again.rotate(now=START)
+    assert not (again.path / "key-001.json").exists()
+
+
+def test_two_processes_that_rotate_at_once_make_one_key(folder: KeyFolder) -> None:
+    program = (
+        "import sys\nfrom chaffinch.keys import KeyFolder\n"
+        f"KeyFolder.open(sys.argv[1]).rotate(now={START + 7 * DAY})\n"
+    )
+    command = [sys.executable, "-c", program, str(folder.path)]
+    running = [subprocess.Popen(command) for _ in range(4)]
+    assert [one.wait() for one in running] == [0] * 4
+    assert states(KeyFolder.open(folder.path)) == ["active", "pending"]
