@@ -146,3 +146,22 @@ def test_wrong_wishes(words: list[object], code: int, cli: Callable[..., Done]) 
     assert done.code == code, done
     assert done.out == ""
     assert done.err.count("error: ") == 1
+
+
+def test_a_plan_names_its_parties(cli: Callable[..., Done], folder: Path, plan: cf.Plan) -> None:
+    example = cli("plan", "--example-parties")
+    assert example.code == 0
+    (folder / "parties.toml").write_text(example.out)
+    sealed = folder / "sealed.plan.json"
+    named = ("--parties", folder / "parties.toml")
+    done = cli("plan", "--check", folder / "members.plan.json", *named, "-o", sealed)
+    assert done.code == 0
+    found = cf.load_plan(sealed)
+    assert found.parties is not None
+    assert found.id != plan.id
+    shown = " ".join(cli("plan", "--check", sealed).out.split())
+    assert "hop 1" in shown
+    assert "University does not work together with Ministry" in shown
+    assert f"Every report is {found.layout.report_length:,} bytes" in shown
+    planned = cli("plan", folder / "survey.toml", *named, "--json")
+    assert json.loads(planned.out)["plan"]["parties"]["analyzer"]["name"] == "Ministry"

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import chaffinch as cf
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.planning.parties import Parties, Party
+from chaffinch.planning.parties_file import EXAMPLE, read_parties
 from chaffinch.planning.plan import Plan, load_plan
 
 FIRST = Party("ours", "01" * 32, "https://shuffler.example:8443/")
@@ -55,3 +56,39 @@ def test_an_address_is_one_of_http(address: str) -> None:
     with pytest.raises(InvalidInput, match="address"):
         replace(FIRST, address=address)
     assert FIRST.url("v1", "plans") == "https://shuffler.example:8443/v1/plans"
+
+
+def test_the_example_names_two_parties(tmp_path: Path) -> None:
+    (tmp_path / "parties.toml").write_text(EXAMPLE)
+    found = read_parties(tmp_path / "parties.toml")
+    assert [one.name for one in found.hops] == ["University"]
+    assert found.place_of(found.hops[0].identity) == 1
+    assert found.party(2) == found.analyzer
+    (tmp_path / "parties.toml").write_text(EXAMPLE.replace('outer_kem = "x25519"', ""))
+    assert read_parties(tmp_path / "parties.toml") == found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[analyzer]", "[analyser]", "analyser: Extra"),
+        ("[[hops]]", "[[shufflers]]", "hops: Field required"),
+        ("https://shuffler", "ftp://shuffler", "address of a party"),
+        ("3d4017", "3D4017", "64 hexadecimal"),
+        ('"Ministry"', '"University"', "one party only"),
+        ('"x25519"', '"rsa"', "outer_kem"),
+        ("[analyzer]", "[analyzer", "no TOML document"),
+    ],
+)
+def test_a_file_of_parties_that_breaks_a_rule_is_refused(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    assert old in EXAMPLE
+    (tmp_path / "parties.toml").write_text(EXAMPLE.replace(old, new, 1))
+    with pytest.raises(InvalidFile, match=said):
+        read_parties(tmp_path / "parties.toml")
+
+
+def test_a_stranger_is_no_party() -> None:
+    with pytest.raises(InvalidInput, match="a party of the plan"):
+        Parties((FIRST,), ANALYZER).place_of("ff" * 32)

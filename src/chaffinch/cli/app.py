@@ -14,6 +14,7 @@ from chaffinch.cli import (
     compare,
     demo,
     encode,
+    keys,
     ledger,
     plan,
     privacy,
@@ -61,5 +62,6 @@ for _place, (_name, _verb) in enumerate(VERBS.items()):
 # Several verbs under one name; they come last.
 app.command(reach_app)
 app.command(ledger.app)
+app.command(keys.app)
 app["--help"].group = "Options"
 app["--version"].group = "Options"

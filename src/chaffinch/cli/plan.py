@@ -78,7 +78,9 @@ def plan(  # noqa: PLR0913 - one for each option
     explain: Annotated[bool, _FLAG] = False,
     check: Path | None = None,
     certificate: Path | None = None,
+    parties: Path | None = None,
     example: Annotated[bool, _FLAG] = False,
+    example_parties: Annotated[bool, _FLAG] = False,
     anyway: Annotated[bool, _FLAG] = False,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
@@ -100,28 +102,28 @@ def plan(  # noqa: PLR0913 - one for each option
         Verify this plan file instead: recompute its guarantee from its parameters.
     certificate
         Where a proof of the promise goes that anybody can check with tools/check_certificate.py.
+    parties
+        A file that names who shuffles and who analyzes: a plan for sealed reports, to be run by
+        `chaffinch serve`; it has another id than the same plan without them.
     example
         Print a survey file with comments, to start from.
+    example_parties
+        Print such a file of parties.
     anyway
         Also make a plan that is of no use: it protects nobody, or its error is the whole crowd.
     """
     from chaffinch.errors import InvalidInput
 
-    given = [survey is not None, asked != _Asked(), check is not None, example]
+    given = [survey is not None, asked != _Asked(), check is not None, example, example_parties]
     if sum(given) != 1:
         raise InvalidInput(
             "plan",
-            "asked for in one way: a survey file, a question by options, --check or --example",
+            "asked for in one way: a survey file, a question by options, --check or an --example",
             paths.Plainly("several of them" if any(given) else "none of them"),
             hint="what a survey promises and wishes stands in its file" if survey else "",
         )
-    if example:
-        from chaffinch.planning.survey_file import EXAMPLE
-
-        if output.json:
-            output.document({"example": EXAMPLE})
-        else:
-            output.drawing(EXAMPLE.rstrip("\n"))
+    if example or example_parties:
+        _show_example(output, parties=example_parties)
         return
     if out is not None and not paths.is_pipe(out):
         paths.require_writable(out, [survey or "-", check or "-"], replaceable=Kind.PLAN)
@@ -134,6 +136,10 @@ def plan(  # noqa: PLR0913 - one for each option
         wanted = paths.open_survey(survey) if survey is not None else _single(asked)
         with output.thinking("planning") as tell:
             found = wanted.plan(tell, anyway=anyway)
+    if parties is not None:
+        from chaffinch.planning.parties_file import read_parties
+
+        found = found.run_by(read_parties(parties))
     if out is not None:
         paths.write_plan(found, out, output)
     if certificate is not None:
@@ -144,6 +150,16 @@ def plan(  # noqa: PLR0913 - one for each option
     if out is not None and paths.is_pipe(out):
         return
     _show(found, output, explain=explain, checked=check is not None)
+
+
+def _show_example(output: Output, *, parties: bool) -> None:
+    from chaffinch.planning import parties_file, survey_file
+
+    text = parties_file.EXAMPLE if parties else survey_file.EXAMPLE
+    if output.json:
+        output.document({"example": text})
+    else:
+        output.drawing(text.rstrip("\n"))
 
 
 def _single(asked: _Asked) -> SurveyFile:
@@ -249,10 +265,28 @@ def _show(found: Plan, output: Output, *, explain: bool, checked: bool) -> None:
     paragraphs = found.explain().split("\n\n")
     output.words("\n\n".join(paragraphs if explain else paragraphs[: 3 + len(found.warnings)]))
     output.words("")
+    if found.parties is not None:
+        _show_parties(found, output)
     if found.alternatives:
         _show_alternatives(found, output)
     elif checked:
         output.words("A plan file keeps no alternatives: plan again to compare protocols.")
+
+
+def _show_parties(found: Plan, output: Output) -> None:
+    """Print who runs a plan, how they prove it is them, and who must not work together."""
+    parties = found.parties
+    if parties is None:
+        return
+    roles = [f"hop {place}" for place in range(1, len(parties.hops) + 1)] + ["analyzer"]
+    rows = [
+        [role, one.name, one.address, f"{one.identity[:16]}…"]
+        for role, one in zip(roles, (*parties.hops, parties.analyzer), strict=True)
+    ]
+    output.table(["run by", "name", "address", "identity"], rows, texts=4)
+    output.words("")
+    output.words(f"{found.trust} Every report is {found.layout.report_length:,} bytes.".strip())
+    output.words("")
 
 
 # ----------------------------------------------------------------------------

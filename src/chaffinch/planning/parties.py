@@ -81,6 +81,22 @@ class Parties:
                     hint="nobody may be two parties: each must not know what the other knows",
                 )
 
+    def place_of(self, identity: str) -> int:
+        """Return which party an identity is: hops count from 1, the analyzer comes after them."""
+        known = [party.identity for party in (*self.hops, self.analyzer)]
+        if identity not in known:
+            raise InvalidInput(
+                "identity of the key folder",
+                "that of a party of the plan",
+                identity,
+                hint="use the folder whose identity the plan names, or plan with this one",
+            )
+        return known.index(identity) + 1
+
+    def party(self, place: int) -> Party:
+        """Return the party at a place; hops count from 1, the analyzer comes after them."""
+        return (*self.hops, self.analyzer)[place - 1]
+
     def layout(self, plan_id: str, slots: int) -> Layout:
         """Return how long everything is that travels for a plan of so many slots."""
         return Layout(plan_id, slots, len(self.hops), KEMS[self.outer_kem])

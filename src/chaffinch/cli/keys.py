@@ -1,0 +1,155 @@
+"""The key folder of a party: make one, look at it, let its keys rotate."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from chaffinch.cli import paths
+from chaffinch.cli.output import Output, count_of
+
+if TYPE_CHECKING:
+    from chaffinch.keys import KeyFolder
+    from chaffinch.keys.keyset import KeyEntry
+
+app = App(name="keys", help="Make, show and rotate the keys of a party.", sort_key=101)
+
+
+@app.command(sort_key=0)
+def create(
+    folder: Path,
+    *,
+    kem: Literal["x25519", "x25519-ml-kem-768"] = "x25519",
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Make a key folder: a new identity and a first key. Prints the identity, for the plan.
+
+    Parameters
+    ----------
+    folder
+        A folder that does not exist yet.
+    kem
+        What the keys are for; the second one withstands quantum computers, and is for the first
+        hop of a plan that asks for it (outer_kem).
+    """
+    from chaffinch.keys import KeyFolder
+    from chaffinch.planning.parties import KEMS
+
+    made = KeyFolder.create(paths.require_name(folder), kem=KEMS[kem])
+    output.say(f"made {folder}; keep a copy of it where only you can read it")
+    if output.json:
+        output.document({"identity": made.identity_hex})
+    else:
+        output.drawing(made.identity_hex)
+
+
+@app.command(sort_key=1)
+def show(folder: Path, *, output: Output = Output()) -> None:  # noqa: B008 - frozen
+    """Show the identity of a party and how far on each key is; no secret is shown.
+
+    Parameters
+    ----------
+    folder
+        The key folder.
+    """
+    from chaffinch.keys import KeyFolder
+
+    _show(KeyFolder.open(folder), output)
+
+
+@app.command(sort_key=2)
+def rotate(
+    folder: Path,
+    *,
+    at_once: Annotated[bool, Parameter(negative=())] = False,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Let every key take the step that is due, if one is; run it from a timer, at any rate.
+
+    A service that runs takes notice by itself. An expired key stays until its service, which
+    knows what is still to be opened, destroys it.
+
+    Parameters
+    ----------
+    folder
+        The key folder.
+    at_once
+        Let a new key take over now, whatever the times; the present one expires.
+    """
+    from chaffinch.keys import KeyFolder
+
+    opened = KeyFolder.open(folder)
+    changed = opened.rotate(at_once=at_once)
+    output.say(f"{count_of(len(changed), 'key')} changed" if changed else "nothing was due")
+    _show(opened, output)
+
+
+@app.command(name="list", sort_key=4)
+def list_keys(
+    folder: Path,
+    *,
+    plan: Path,
+    out: Path,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Write the signed key list for a plan: whoever has it can seal for this party.
+
+    By signing it the party agrees to the plan. A service hands the same bytes to everybody.
+
+    Parameters
+    ----------
+    folder
+        The key folder.
+    plan
+        The plan file, which must name this party.
+    out
+        Where the list goes.
+    """
+    from chaffinch.keys import KeyFolder
+    from chaffinch.storage.files import atomic
+
+    opened = KeyFolder.open(folder)
+    found = paths.open_plan(plan, output)
+    if found.parties is None:
+        _ = found.layout  # says what is missing
+        return
+    party = found.parties.party(found.parties.place_of(opened.identity_hex))
+    content = opened.key_list(found.id)
+    with atomic(out, overwrite=False) as file:
+        file.write(content)
+    output.say(f"wrote {out}: the keys of {party.name} for plan {found.id[:16]}")
+    if output.json:
+        output.document({"party": party.name, "plan": found.id, "serial": opened.serial})
+
+
+def _show(opened: KeyFolder, output: Output) -> None:
+    if output.json:
+        keys = [_entry(one) for one in opened.entries]
+        document = {"identity": opened.identity_hex, "serial": opened.serial, "keys": keys}
+        output.document(document)
+        return
+    output.words(f"Identity {opened.identity_hex}")
+    output.words("")
+    rows = [[str(one.id), one.state, _kem(one), _moment(one.since)] for one in opened.entries]
+    output.table(["key", "state", "kind", "since"], rows, texts=4)
+
+
+def _entry(entry: KeyEntry) -> dict[str, Any]:
+    since = _moment(entry.since)
+    return {"id": entry.id, "state": str(entry.state), "kem": _kem(entry), "since": since}
+
+
+def _kem(entry: KeyEntry) -> str:
+    from chaffinch.planning.parties import KEMS
+
+    return next(name for name, number in KEMS.items() if number == entry.kem)
+
+
+def _moment(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):  # a clock beyond all calendars
+        return f"second {seconds:.0f}"
