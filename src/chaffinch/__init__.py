@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from chaffinch.analysis.analyze import analyze
     from chaffinch.analysis.trend import trend
     from chaffinch.encoding.bulk import encode_many
+    from chaffinch.encoding.client import Client
     from chaffinch.encoding.device import encode
     from chaffinch.ledger import Ledger
     from chaffinch.planning.audiences.audience import Audience
@@ -34,6 +35,7 @@ __all__ = [
     "Audience",
     "Bit",
     "Choice",
+    "Client",
     "Cross",
     "Error",
     "Flags",
@@ -67,6 +69,7 @@ _NAMES = {
     "Audience": "planning.audiences.audience",
     "Bit": "questions",
     "Choice": "questions",
+    "Client": "encoding.client",
     "Cross": "questions",
     "Error": "planning.planner",
     "Flags": "questions",

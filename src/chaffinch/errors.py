@@ -16,6 +16,7 @@ ChaffinchError                 .code (a stable word), .hint, .details (safe to l
 ├── FilterFull                 a filter, or several together, with too few empty columns
 ├── BudgetExhausted            the charge does not fit into what is left
 ├── DataRepeated               a second release of the same data that nobody has allowed
+├── NotDelivered               a service that has not taken reports; they wait
 ├── StorageFault               a file or disk did not do what it should
 │   └── LedgerRolledBack       a ledger that has forgotten charges it once acknowledged
 ├── RandomnessUnavailable      no secure random bytes; raised instead of using weaker ones
@@ -309,6 +310,21 @@ class DataRepeated(ChaffinchError):
 
     def __init__(self, got: str, *, hint: str) -> None:
         super().__init__(f"The data of a run must be released once. Got {got}.", hint=hint)
+
+
+class NotDelivered(ChaffinchError):
+    """A service did not take reports, or gave no keys to seal them for; they wait in the outbox."""
+
+    code = "not-delivered"
+
+    def __init__(self, service: str, got: str, *, waiting: int) -> None:
+        super().__init__(
+            f"The service of {service} must take part. Got {got}.",
+            hint=f"reports that wait in the outbox: {waiting:,}; `chaffinch send --resume` sends "
+            "them as they are, and makes no new ones",
+            details={"service": service, "got": got, "waiting": waiting},
+        )
+        self.waiting = waiting
 
 
 class StorageFault(ChaffinchError):

@@ -27,7 +27,7 @@ from chaffinch.tables.people import sample_people
 from chaffinch.tables.read import Table, open_table
 from chaffinch.tables.settings import settings_from
 from chaffinch.wire.message_writer import COLUMN
-from chaffinch.wire.messages import Origin, Reports, Rows
+from chaffinch.wire.messages import EMPTY, Origin, Report, Reports, Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,6 +70,31 @@ def encode_many(
     return _one_batch(origin, batches)
 
 
+def encode_each(
+    table: Table,
+    plan: Plan,
+    *,
+    round: int | None = None,  # noqa: A002
+    columns: Mapping[str, str] | None = None,
+) -> Iterator[Report]:
+    """Yield the report of every row by itself, for whoever sends them for many people."""
+    origin, words = Origin.of(plan, round), secure_words()
+    table, columns = group_rows(plan.group, table, columns)
+    places = find_columns(plan.questions, table, columns)
+    for numbers, rows in _answers_in(table, plan, places):
+        for row in range(rows):
+            yield _one_report(plan, origin, [one[row : row + 1] for one in numbers], words)
+
+
+def _one_report(plan: Plan, origin: Origin, numbers: list[NDArray[Any]], words: Words) -> Report:
+    made = encode_numbers(plan, numbers, 1, words)
+    codes = made.messages.tolist()
+    for block in made.rows:
+        bits = np.unpackbits(block.packed[0], bitorder="little")[: block.bits]
+        codes += (np.flatnonzero(bits) + block.first).tolist()
+    return Report(origin, (*sorted(codes), *[EMPTY] * (origin.slots - len(codes))))
+
+
 def reports_of_people(
     table: Table, plan: Plan, columns: Mapping[str, str] | None, person: str | None
 ) -> Table:
@@ -105,13 +130,23 @@ def _encoded_batches(
     """Yield reports batch by batch, in bounded memory."""
     table, columns = group_rows(plan.group, table, columns)
     places = find_columns(plan.questions, table, columns)
+    for numbers, rows in _answers_in(table, plan, places, progress):
+        yield encode_numbers(plan, numbers, rows, words)
+
+
+def _answers_in(
+    table: Table,
+    plan: Plan,
+    places: Sequence[AnswerColumns],
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[tuple[list[NDArray[Any]], int]]:
+    """Yield what each part is told, and for how many rows; refuse all faulty cells at once."""
     with all_faults() as faults:
         for first, batch in answer_batches(table, places, rows=rows_per_batch(plan)):
             with faults.collecting():
                 numbers = read_answers(places, first, batch)
                 if not faults:
-                    spread = spread_answers(plan.parts, numbers)
-                    yield encode_numbers(plan, spread, batch.num_rows, words)
+                    yield spread_answers(plan.parts, numbers), batch.num_rows
             if progress is not None:
                 progress(first + batch.num_rows - 1)
 

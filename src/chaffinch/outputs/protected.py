@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from chaffinch.errors import InvalidInput
-from chaffinch.storage.databases import BATCH_RECORD, OWNER_AT, RUN_RECORD
+from chaffinch.storage.databases import BATCH_RECORD, OUTBOX, OWNER_AT, RUN_RECORD
 from chaffinch.storage.files import AnyPath
 
 
@@ -26,6 +26,7 @@ class Kind(Enum):
     MARK = "a ledger's mark"
     BATCH_RECORD = "a shuffler's record"
     RUN_RECORD = "a record of runs"
+    OUTBOX = "an outbox"
     FILTER = "a filter"
     BATCH = "one with messages"
 
@@ -35,7 +36,11 @@ _STARTS = {
     b"SQLite format 3\0": Kind.LEDGER,
     b"chaffinch/filter@": Kind.FILTER,
 }
-_RECORDS = {BATCH_RECORD: Kind.BATCH_RECORD, RUN_RECORD: Kind.RUN_RECORD}
+_RECORDS = {
+    BATCH_RECORD: Kind.BATCH_RECORD,
+    RUN_RECORD: Kind.RUN_RECORD,
+    OUTBOX: Kind.OUTBOX,
+}
 """The databases that are no ledgers, by whose they are."""
 _FORMATS = {
     "plan": Kind.PLAN,

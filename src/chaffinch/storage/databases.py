@@ -15,6 +15,7 @@ from chaffinch.storage.leftovers import staging_folder
 LEDGER = 0x43684C67
 BATCH_RECORD = 0x43685368
 RUN_RECORD = 0x43685275
+OUTBOX = 0x43684F62
 OWNER_AT = 68
 
 _PATIENCE = 60.0

@@ -52,13 +52,17 @@ class RecordKind:
                     fill(connection)
 
     @contextmanager
-    def writing(self, path: Path, *, adding: bool = False) -> Iterator[sqlite3.Connection]:
+    def writing(
+        self, path: Path, *, adding: bool = False, looked_at: bool = False
+    ) -> Iterator[sqlite3.Connection]:
         """Yield a connection that holds the only write lock; undone unless it commits itself.
 
-        Of what is being added it is not known, if that fails, how far it came.
+        Of what is being added it is not known, if that fails, how far it came. Every page is
+        read first, unless this process has ``looked_at`` them before.
         """
         with self._guarded(adding=adding), writing(path) as connection:
-            self._check_whole(connection)
+            if not looked_at:
+                self._check_whole(connection)
             yield connection
 
     @contextmanager

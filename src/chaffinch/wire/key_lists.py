@@ -37,6 +37,8 @@ _FORMAT = b"chafkey1"
 _HEAD = struct.Struct(">8s32sQB")
 _WORDS = b"chaffinch keys"
 MOST_KEYS = 255
+LONGEST_LIST = _HEAD.size + MOST_KEYS * (HEAD + max(PUBLIC_LENGTHS.values())) + SIGNATURE
+"""Bytes of a list of as many of the longest keys."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,181 @@
+"""What a device does with services: seal an answer, and send it until it has arrived."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from chaffinch.cli import paths
+from chaffinch.cli.collection import TableOptions, planned_collection
+from chaffinch.cli.output import Output, count_of
+from chaffinch.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from chaffinch.encoding.client import Client, Delivery
+    from chaffinch.planning.plan import Plan
+    from chaffinch.wire.messages import Report
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class _Limits:
+    """What this device accepts, and where it remembers what it has sent."""
+
+    epsilon: float | None = None
+    """The largest epsilon that this device accepts, whatever the plan promises."""
+    delta: float | None = None
+    """The largest delta that goes with it."""
+    ledger: Path | None = None
+    """The budget of this device, which is charged before anything leaves it."""
+    mark: Path | None = None
+    """The ledger's high-water mark."""
+    outbox: Path | None = None
+    """The folder where reports are kept until they have arrived; without one it is in the user's
+    state folder."""
+    patience: float = 60.0
+    """Seconds for which a service that does not answer is asked again."""
+
+    def client(self, plan: Plan) -> Client:
+        """Return what sends; a plan that promises less than is accepted here is refused."""
+        from chaffinch import Target
+        from chaffinch.encoding.client import Client
+        from chaffinch.storage.files import state_folder
+
+        within = None
+        if self.epsilon is not None and self.delta is not None:
+            within = Target(self.epsilon, self.delta)
+        elif (self.epsilon is None) != (self.delta is None):
+            raise InvalidInput("limits", "an epsilon and a delta", paths.Plainly("one of them"))
+        if (self.ledger is None) != (self.mark is None):
+            raise InvalidInput("ledger", "named together with its mark", paths.Plainly("alone"))
+        pays = self.ledger is not None and self.mark is not None
+        return Client(
+            plan,
+            outbox=self.outbox or state_folder() / "outbox",
+            within=within,
+            ledger=paths.open_ledger(self.ledger, self.mark) if pays else None,  # type: ignore[arg-type]
+            patience=self.patience,
+        )
+
+
+def send(
+    *,
+    plan: Path,
+    answer: Annotated[list[str] | None, Parameter(negative=())] = None,
+    data: str | None = None,
+    resume: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    round: int | None = None,  # noqa: A002
+    limits: _Limits = _Limits(),  # noqa: B008 - frozen
+    where: TableOptions = TableOptions(),  # noqa: B008 - frozen
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Seal an answer and send it to the shuffler, once, whatever fails on the way.
+
+    The plan must name its parties. It is verified first. A report is made once and kept until it
+    has arrived: the same command again, or --resume, sends the same bytes.
+
+    Parameters
+    ----------
+    plan
+        The plan file.
+    answer
+        The answer of one person; QUESTION=ANSWER for each of several questions.
+    data
+        A table with the answers of people for whom this device speaks, one report for each row.
+    resume
+        Send what waits in the outbox, and make nothing new.
+    round
+        Which round this is, for a plan of several.
+    """
+    if sum((answer is not None, data is not None, resume)) != 1:
+        raise InvalidInput(
+            "what is sent", "one of --answer, --data and --resume", paths.Plainly("another number")
+        )
+    found = paths.open_plan(plan, output)
+    client = limits.client(found)
+    output.say(f"the plan promises: {found.guarantee}")
+    if found.trust:
+        output.say(found.trust)
+    if answer is not None:
+        with output.thinking("sending"):
+            done = client.send(_answer_of(found, answer), round=round)
+    elif data is not None:
+        reports = _reports(found, data, round, where, output)
+        with output.counting("sending", "reports") as tell:
+            done = client.send_many(reports, data=_digest(data), round=round, progress=tell)
+    else:
+        with output.counting("sending", "reports") as tell:
+            done = client.resume(progress=tell)
+    _show(done, client, output)
+
+
+def _reports(
+    plan: Plan, data: str, number: int | None, where: TableOptions, output: Output
+) -> Iterator[Report]:
+    """Yield the report of each row; of people whom a column tells apart, of some rows of each."""
+    from chaffinch.encoding.bulk import encode_each
+
+    asked = planned_collection(plan)
+    named = asked.columns(where)
+    table = asked.settle(where.open(data, output), named, output)
+    whose = asked.whose(where)
+    if whose.person is not None:
+        table = asked.draw(table, named, whose, output).table
+    yield from encode_each(table, plan, round=number, columns=named or None)
+
+
+def _digest(data: str) -> bytes:
+    """Return a digest of a file: the same one is not sent twice."""
+    if paths.is_piped(data):
+        raise InvalidInput(
+            "data", "a file, so that it is known when it comes again", paths.Plainly("a pipe")
+        )
+    with paths.require_file(Path(data)).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def _answer_of(plan: Plan, given: Sequence[str]) -> object:
+    """Return an answer as it was typed."""
+    names = list(plan.asked)
+    if len(names) == 1:
+        if plan.contributions == 1 and len(given) > 1:
+            raise InvalidInput("answer", "given once", paths.Plainly("several times"))
+        return list(given) if plan.contributions > 1 else given[0]
+    if plan.contributions > 1:
+        raise InvalidInput(
+            "answers", "in a table where everybody sends several reports", paths.Plainly("typed")
+        )
+    return _pairs(names, given)
+
+
+def _pairs(names: Sequence[str], given: Sequence[str]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for one in given:
+        name, equals, text = one.partition("=")
+        if not equals or name not in names or name in found:
+            listed = ", ".join(f"{name}=…" for name in names)
+            # What was typed may be an answer: it is not shown.
+            raise InvalidInput("answer", f"{listed}, each once", paths.Plainly("something else"))
+        found[name] = text
+    return found
+
+
+def _show(done: Delivery, client: Client, output: Output) -> None:
+    if done.given_up:
+        output.say(
+            f"warning: {count_of(done.given_up, 'report')} may have arrived or not, and can not be "
+            "sent again: sealed for newer keys it could count twice"
+        )
+    if output.json:
+        output.document(
+            {"arrived": done.arrived, "given_up": done.given_up, "waiting": client.waiting}
+        )
+    elif done.arrived or done.given_up:
+        output.say(f"{count_of(done.arrived, 'report')} arrived at the shuffler")
+    else:
+        output.say("nothing was waiting: what this outbox was asked to send has arrived before")

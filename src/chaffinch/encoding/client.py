@@ -1,0 +1,333 @@
+"""The client: from an answer to a report that the first hop has, each step once.
+
+The plan is verified within the device's own limits, the report is made and kept in the outbox,
+the ledger is charged, and only then anything leaves the device. Everything after that may fail
+and be tried again: it sends the same bytes, and makes no other report.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from chaffinch.encoding.device import encode_with
+from chaffinch.encoding.outbox import Occasion, Outbox, Waiting
+from chaffinch.encoding.sealing import Sealer
+from chaffinch.errors import (
+    BudgetExhausted,
+    DataRepeated,
+    InvalidAnswer,
+    InvalidFile,
+    InvalidInput,
+    NotDelivered,
+)
+from chaffinch.ledger import Charge, Ledger
+from chaffinch.parallel import Progress
+from chaffinch.planning.parties import Parties, Party
+from chaffinch.planning.plan import Plan, require_plan
+from chaffinch.privacy import Target
+from chaffinch.sampling import secure_words
+from chaffinch.storage.files import AnyPath
+from chaffinch.wire.exchange import KEYS_TYPE, REPORTS_TYPE, Exchange, NoReply, Reply
+from chaffinch.wire.key_lists import LONGEST_LIST, KeyList
+from chaffinch.wire.messages import Origin, Report
+from chaffinch.wire.problems import Kind
+
+REPORTS_TOGETHER = 100
+BYTES_TOGETHER = 1 << 20
+"""A gateway sends so many reports in one body, and so many bytes."""
+PATIENCE = 300.0
+"""Seconds for which a service that does not answer is asked again."""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+KEYS_LAST = 6 * 3600.0
+"""Seconds after which lists of keys are asked for again: less than a key stays in use."""
+_LONGEST_REPLY = 1 << 16
+_WORDS = {kind.word for kind in Kind}
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What became of reports."""
+
+    arrived: int = 0
+    """So many are durable at the first hop."""
+    given_up: int = 0
+    """So many may have arrived, and are not sent again: they could count twice.
+
+    Their reply was lost, and by now the key that they were sealed for is not in use any more.
+    """
+
+    def __add__(self, other: Delivery) -> Delivery:
+        return Delivery(self.arrived + other.arrived, self.given_up + other.given_up)
+
+
+class Client:
+    """A device that takes part in one plan, with an outbox that survives everything but its disk.
+
+    ``within`` is the most that this device accepts, whatever the plan promises; ``ledger`` is
+    its budget. The plan must name its parties: their signed keys are fetched from each of them.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        outbox: AnyPath,
+        within: Target | None = None,
+        ledger: Ledger | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        require_plan(plan).verify(within=within)
+        self._plan = plan
+        self._parties = _parties_of(plan)
+        self._ledger = None if ledger is None else ledger.of("client")
+        self._outbox = Outbox(outbox)
+        self._patience = patience
+        self._exchange = Exchange()
+
+    def __repr__(self) -> str:
+        return f"<Client of plan {self._plan.id[:16]}>"
+
+    @property
+    def waiting(self) -> int:
+        """Return how many reports wait to be sent."""
+        return sum(self._outbox.waiting(self._plan.id).values())
+
+    def send(
+        self,
+        answer: object,
+        *,
+        round: int | None = None,  # noqa: A002
+        key: str | None = None,
+    ) -> Delivery:
+        """Make a report of an answer, once, and send it; return what arrived.
+
+        Where everybody sends several reports, ``answer`` is a list of as many answers or fewer;
+        the rest are reports without one. ``key`` names the occasion (without one it is the plan,
+        and its round where there are several). The same occasion never makes a second report: what
+        waits of the first is sent. NotDelivered says that it waits: try again, or ``resume``.
+        """
+        plan, origin = self._plan, Origin.of(self._plan, round)
+        answers = _answers_of(plan, answer)
+        occasion = key or (plan.id if plan.rounds == 1 else f"{plan.id}/{origin.round}")
+        words = secure_words()
+        self._outbox.add(
+            origin,
+            occasion,
+            # Read under the outbox's lock, and only for a new occasion.
+            (encode_with(one, plan, words, origin.round) for one in answers),
+            paid=self._ledger is None,
+        )
+        return self.resume()
+
+    def send_many(
+        self,
+        reports: Iterable[Report],
+        *,
+        data: bytes,
+        round: int | None = None,  # noqa: A002
+        progress: Progress | None = None,
+    ) -> Delivery:
+        """Send the reports of many people for whom a gateway speaks.
+
+        All of them are in the outbox before the first is sent. ``data`` is what they were made
+        of: the same data are refused in the same round, because they would count twice.
+        """
+        if self._ledger is not None:
+            raise InvalidInput("ledger", "that of one person", "one for many people")
+        origin = Origin.of(self._plan, round)
+        key = "data " + self._outbox.keyed_digest(data)
+        if not self._outbox.add(origin, key, reports, paid=True):
+            raise DataRepeated(
+                "data that this outbox has taken before, for the same round",
+                hint="`chaffinch send --resume` sends what waits of them; all else has arrived",
+            )
+        return self.resume(progress=progress)
+
+    def resume(self, *, progress: Progress | None = None) -> Delivery:
+        """Send everything that waits for this plan, as it is; return what arrived."""
+        done = Delivery()
+        with self._outbox.sending_alone(self._patience):
+            for occasion in self._outbox.unpaid(self._plan.id):
+                self._pay(occasion)
+            total = self.waiting
+            for number in self._outbox.waiting(self._plan.id):
+                origin = Origin.of(self._plan, number)
+                while self._outbox.next(origin, 1):
+                    done += self._deliver(origin)
+                    if progress is not None:
+                        progress(done.arrived + done.given_up, total)
+        return done
+
+    def _pay(self, occasion: Occasion) -> None:
+        """Charge the ledger for reports that are kept; forget them if it does not allow it.
+
+        The charge names them, so after a crash it is found and not made again.
+        """
+        if self._ledger is None:
+            raise InvalidInput(
+                "ledger", "given: reports wait that it must pay for first", None, hint="open it"
+            )
+        try:
+            self._ledger.charge(Charge.of(self._plan), occasion.key, subject=occasion.name)
+        except (BudgetExhausted, InvalidInput):
+            self._outbox.cancel(occasion)
+            raise
+        self._outbox.mark_paid(occasion)
+
+    # -------------------------------------------------------------------- one upload
+
+    def _deliver(self, origin: Origin) -> Delivery:
+        """Send the first reports that wait in one body until the first hop has them.
+
+        What waits is read from the outbox each time: what may have arrived is known there alone.
+        """
+        first = self._parties.hops[0]
+        url = first.url("v1", "plans", origin.plan_id, "rounds", origin.round, "reports")
+        pauses = _Pauses(self._patience)
+        most = min(REPORTS_TOGETHER, max(1, BYTES_TOGETHER // self._plan.layout.report_length))
+        while True:
+            group = self._sealed(self._outbox.next(origin, most))
+            reply = self._post(url, group)
+            if reply.status == 201:
+                self._outbox.forget(group)
+                return Delivery(arrived=len(group))
+            if reply.problem == "tooLarge" and most > 1:
+                most //= 2
+            elif not (_passes(reply) and pauses.wait(reply.retry_after)):
+                raise self._not_delivered(first, reply)
+            elif reply.problem == "outdatedKeys" and (lost := self._seal_again(group)):
+                return lost
+
+    def _post(self, url: str, group: Sequence[Waiting]) -> Reply:
+        """Send a body once. What may have arrived is noted before; what has not, afterwards."""
+        self._outbox.mark_on_its_way(group)
+        body = b"".join(one.sealed or b"" for one in group)
+        reply, arrived = self._ask("POST", url, body, REPORTS_TYPE, _LONGEST_REPLY)
+        # A service of ours takes a body whole or not at all, and says so itself.
+        if reply.problem is not None or not arrived:
+            self._outbox.mark_refused(group)
+        return reply
+
+    def _sealed(self, group: list[Waiting]) -> list[Waiting]:
+        """Return reports with the bytes that are sent, which are kept before they are."""
+        made = [one for one in group if one.sealed is None]
+        if not made:
+            return group
+        sealer = Sealer.of(self._plan, [self._key_list(party) for party in self._everyone])
+        sealed = dict(zip(made, sealer.seal_all(one.report for one in made), strict=True))
+        self._outbox.keep_sealed(sealed.items())
+        return [replace(one, sealed=sealed.get(one, one.sealed)) for one in group]
+
+    def _seal_again(self, group: Sequence[Waiting]) -> Delivery | None:
+        """Let reports that no copy of has arrived be sealed for newer keys; give up the others."""
+        for party in self._everyone:
+            self._fetch_keys(party)
+        lost = [one for one in group if one.on_its_way]
+        self._outbox.forget(lost)
+        self._outbox.unseal([one for one in group if not one.on_its_way])
+        return Delivery(given_up=len(lost)) if lost else None
+
+    # -------------------------------------------------------------------- keys of the parties
+
+    @property
+    def _everyone(self) -> tuple[Party, ...]:
+        return (*self._parties.hops, self._parties.analyzer)
+
+    def _key_list(self, party: Party) -> KeyList:
+        """Return the keys of a party, from the last hours."""
+        kept = self._outbox.key_list(self._plan.id, party.key)
+        if kept is not None and 0 <= time.time() - kept[1] < KEYS_LAST:
+            return KeyList.read(kept[0], plan_id=self._plan.id, identity=party.key)
+        return self._fetch_keys(party)
+
+    def _fetch_keys(self, party: Party) -> KeyList:
+        """Return the keys of a party as it gives them out now; refuse older or other ones."""
+        url = party.url("v1", "plans", self._plan.id, "keys")
+        pauses = _Pauses(self._patience)
+        while True:
+            reply, _ = self._ask("GET", url, None, KEYS_TYPE, LONGEST_LIST)
+            if reply.status == 200:
+                break
+            if not (_passes(reply) and pauses.wait(reply.retry_after)):
+                raise self._not_delivered(party, reply)
+        found = KeyList.read(reply.body, plan_id=self._plan.id, identity=party.key)
+        self._check_newer(party, found, reply.body)
+        self._outbox.keep_key_list(self._plan.id, party.key, reply.body, time.time())
+        return found
+
+    def _check_newer(self, party: Party, found: KeyList, content: bytes) -> None:
+        """Refuse a list that is older than one seen before, or another one of the same serial."""
+        kept = self._outbox.key_list(self._plan.id, party.key)
+        if kept is None or kept[0] == content:
+            return
+        before = KeyList.read(kept[0], plan_id=self._plan.id, identity=party.key)
+        if found.serial <= before.serial:
+            raise InvalidFile(
+                f"key list of {party.name}",
+                f"newer than number {before.serial}, which was seen before",
+                [f"another list with the number {found.serial}"],
+                hint="a party gives everybody the same keys; nothing was sealed for these",
+            )
+
+    # -------------------------------------------------------------------- the network
+
+    def _ask(
+        self, method: str, url: str, body: bytes | None, kind: str, most: int
+    ) -> tuple[Reply, bool]:
+        """Return a reply, and whether the request may have arrived; status 0 is no reply."""
+        header = "accept" if body is None else "content-type"
+        try:
+            return self._exchange.ask(method, url, body, headers={header: kind}, most=most), True
+        except NoReply as fault:
+            return Reply(0, str(fault).encode()), fault.arrived
+
+    def _not_delivered(self, party: Party, reply: Reply) -> NotDelivered:
+        got = f"the status {reply.status}" if reply.status else reply.body.decode()
+        if reply.problem in _WORDS:
+            got += f" ({reply.problem})"
+        return NotDelivered(party.name, got, waiting=self.waiting)
+
+
+class _Pauses:
+    """Longer and longer pauses, each of random length, until patience ends."""
+
+    def __init__(self, patience: float) -> None:
+        self._last = time.monotonic() + patience
+        self._pause = FIRST_PAUSE
+
+    def wait(self, least: float | None) -> bool:
+        """Wait before the next try; return False if there is to be none."""
+        share = secrets.randbelow(1 << 32) / (1 << 32)
+        seconds = (least or 0.0) + self._pause * share
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        if time.monotonic() + seconds > self._last:
+            return False
+        time.sleep(seconds)
+        return True
+
+
+def _passes(reply: Reply) -> bool:
+    """Return whether it may be tried again: nobody answered, not now, or not for these keys."""
+    if reply.problem is None:
+        return reply.status in {0, 429} or reply.status >= 500
+    return reply.problem in {"overloaded", "slowBody", "outdatedKeys"}
+
+
+def _parties_of(plan: Plan) -> Parties:
+    _ = plan.layout  # A plan that names nobody is refused here.
+    return cast("Parties", plan.parties)
+
+
+def _answers_of(plan: Plan, answer: object) -> list[object]:
+    """Return an answer for each report of a person."""
+    if plan.contributions == 1:
+        return [answer]
+    given = list(answer) if isinstance(answer, (list, tuple)) else None
+    if given is None or len(given) > plan.contributions:
+        raise InvalidAnswer(f"a list of at most {plan.contributions} answers, one for each report")
+    silent = None if len(plan.asked) == 1 else dict.fromkeys(plan.asked)
+    return given + [silent] * (plan.contributions - len(given))

@@ -1,0 +1,134 @@
+"""One request to a service and its reply, within limits: what comes back may be anything.
+
+Certificates are verified, nothing is redirected, compressed or tried again, and a reply has a
+largest length and a last moment. A request says nothing about whoever sends it.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import IO, Any
+
+import urllib3
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    LocationValueError,
+    SSLError,
+    TimeoutError,  # noqa: A004 - theirs, which is no other one's base
+)
+from urllib3.util import SKIP_HEADER
+
+from chaffinch.wire.problems import problem_word
+
+REPORTS_TYPE = "application/vnd.chaffinch.reports"
+BATCH_TYPE = "application/vnd.chaffinch.batch"
+KEYS_TYPE = "application/vnd.chaffinch.keys"
+
+CONNECT_SECONDS = 10.0
+REPLY_SECONDS = 60.0
+_LONGEST_WAIT = 3600.0
+_SILENT = {"user-agent": SKIP_HEADER, "accept-encoding": SKIP_HEADER}
+
+
+class NoReply(Exception):
+    """A service that gave no reply; the text says why, in words that can be shown."""
+
+    def __init__(self, why: str, *, arrived: bool) -> None:
+        super().__init__(why)
+        self.arrived = arrived
+        """Whether the request may have arrived all the same."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a service said."""
+
+    status: int
+    body: bytes
+    retry_after: float | None = None
+    """Seconds after which it wants to be asked again, if it said so."""
+
+    @cached_property
+    def problem(self) -> str | None:
+        """Return the word of the problem that a service of ours has; None for anything else."""
+        return problem_word(self.body) if self.status >= 400 else None
+
+
+class Exchange:
+    """Connections to services, kept open between requests."""
+
+    def __init__(self, *, reply_seconds: float = REPLY_SECONDS) -> None:
+        timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=reply_seconds)
+        self._seconds = reply_seconds
+        self._pool = urllib3.PoolManager(timeout=timeout, retries=False, cert_reqs="CERT_REQUIRED")
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._pool.clear()
+
+    def ask(
+        self,
+        method: str,
+        url: str,
+        body: bytes | IO[bytes] | Iterable[bytes] | None = None,
+        *,
+        headers: dict[str, str] | None = None,
+        most: int,
+    ) -> Reply:
+        """Send a request; return the reply, of at most ``most`` bytes, or raise NoReply."""
+        last = time.monotonic() + self._seconds
+        try:
+            response = self._pool.request(
+                method,
+                url,
+                body=body,
+                headers=_SILENT | (headers or {}),
+                preload_content=False,
+                decode_content=False,
+                redirect=False,
+            )
+            try:
+                content = _read(response, most, last)
+            except BaseException:
+                response.close()  # What is left of this reply is not the start of the next one.
+                raise
+            response.release_conn()
+        except LocationValueError:
+            raise NoReply("an address that leads nowhere", arrived=False) from None
+        except (HTTPError, OSError) as error:
+            raise _no_reply(error) from None
+        wait = response.headers.get("retry-after", "")
+        return Reply(response.status, content, _seconds(wait))
+
+
+def _read(response: Any, most: int, last: float) -> bytes:
+    """Return the body of a reply; refuse one that is too long, or trickles."""
+    content = bytearray()
+    while block := response.read1(most + 1):
+        content += block
+        if len(content) > most:
+            raise NoReply("a reply that is too long", arrived=True)
+        if time.monotonic() > last:
+            raise NoReply("no whole reply in time", arrived=True)
+    return bytes(content)
+
+
+def _no_reply(error: Exception) -> NoReply:
+    if isinstance(error, ConnectTimeoutError):  # Also the one of a connection that is refused.
+        return NoReply("no connection", arrived=False)
+    if isinstance(error, SSLError) and isinstance(error.args[0], ssl.SSLCertVerificationError):
+        return NoReply("a certificate that is not trusted", arrived=False)
+    if isinstance(error, TimeoutError):
+        return NoReply("no reply in time", arrived=True)
+    return NoReply("a connection that broke", arrived=True)
+
+
+def _seconds(text: str) -> float | None:
+    """Return the seconds that a header names; dates, and what is no number, are not followed."""
+    known = text.isascii() and text.isdigit() and len(text) < 10
+    return min(float(text), _LONGEST_WAIT) if known else None

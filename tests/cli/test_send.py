@@ -1,0 +1,124 @@
+"""`chaffinch send`: one answer, a table, what waits; and nothing private in what it says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from chaffinch import Ledger, Target
+from chaffinch.encoding import client as client_module
+from chaffinch.protocols import Decoys, Flips
+from chaffinch.questions import Bit, Choice
+from tests.cli.conftest import Done
+from tests.encoding.services import Services, running
+from tests.engines import plans
+
+LEAST = Fraction(1, 2**64)
+Cli = Callable[..., Done]
+
+
+@pytest.fixture
+def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[Services]:
+    monkeypatch.setattr(client_module, "FIRST_PAUSE", 0.001)
+    question = Choice(["a", "b"], missing="count")
+    with running(plans.plan_of(("value", question, Decoys(1, LEAST)), users=3)) as found:
+        yield found
+
+
+@pytest.fixture
+def words(services: Services, tmp_path: Path) -> list[object]:
+    services.plan.save(tmp_path / "plan.json")
+    return ["send", "--plan", tmp_path / "plan.json", "--outbox", tmp_path / "outbox"]
+
+
+def test_an_answer_arrives_once(services: Services, words: list[object], cli: Cli) -> None:
+    first, second = (cli(*words, "--answer", "b") for _ in range(2))
+    assert (first.code, second.code) == (0, 0)
+    assert "1 report arrived" in first.err
+    assert "arrived before" in second.err
+    assert services.counted() == [[1]]
+
+
+def test_a_table_arrives_row_by_row(
+    services: Services, words: list[object], cli: Cli, tmp_path: Path
+) -> None:
+    table = tmp_path / "answers.csv"
+    table.write_text("value\n" + "a\nb\n\nb\n" * 30)
+    done = cli(*words, "--data", table, "--json")
+    assert json.loads(done.out) == {"arrived": 120, "given_up": 0, "waiting": 0}
+    assert sorted(services.counted()) == [[0]] * 30 + [[1]] * 60 + [[2]] * 30
+    again = cli(*words, "--data", table)
+    assert again.code == 4
+    assert "taken before" in again.err
+
+
+def test_what_waits_is_sent_later(services: Services, words: list[object], cli: Cli) -> None:
+    services.script = ["drop"]
+    stopped = cli(*words, "--answer", "a", "--patience", "0")
+    assert stopped.code == 5
+    assert "--resume" in stopped.err
+    assert cli(*words, "--resume").code == 0
+    assert services.counted() == [[0]]
+    assert len(set(services.bodies)) == 1
+
+
+def test_limits_of_the_device_come_first(services: Services, words: list[object], cli: Cli) -> None:
+    done = cli(*words, "--answer", "a", "--epsilon", "1", "--delta", "1e-6")
+    assert done.code == 2
+    assert "within epsilon 1" in done.err
+    assert cli(*words, "--answer", "a", "--epsilon", "1").code == 2
+    assert services.asked == []
+
+
+def test_a_ledger_is_charged(cli: Cli, tmp_path: Path) -> None:
+    ledger = Ledger.create(
+        tmp_path / "ledger", role="client", cap=Target(1e3, 0.9), mark=tmp_path / "mark"
+    )
+    with running(plans.plan_of(("tea", Bit(), Flips(Fraction(1, 4), 1)), users=3)) as services:
+        services.plan.save(tmp_path / "plan.json")
+        start = ["send", "--plan", tmp_path / "plan.json", "--outbox", tmp_path / "outbox"]
+        start += ["--answer", "yes", "--ledger", tmp_path / "ledger"]
+        assert cli(*start).code == 2
+        assert cli(*start, "--mark", tmp_path / "mark").code == 0
+        assert len(ledger.entries()) == len(services.counted()) == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [],
+        ["--answer", "a", "--resume"],
+        ["--answer", "a", "--answer", "b"],
+        ["--answer", "secret-answer"],
+        ["--data", "-"],
+    ],
+)
+def test_wrong_words_are_refused_and_no_answer_is_shown(
+    services: Services, words: list[object], cli: Cli, bad: list[str]
+) -> None:
+    done = cli(*words, *bad)
+    assert done.code == 2
+    assert "secret-answer" not in done.err
+    assert services.bodies == []
+
+
+def test_a_survey_is_answered_by_name(cli: Cli, tmp_path: Path) -> None:
+    made = plans.plan_of(
+        ("tea", Bit(), Flips(LEAST, 1)),
+        ("value", Choice(["a", "b"], missing="count"), Decoys(1, LEAST)),
+        users=3,
+    )
+    with running(made) as services:
+        services.plan.save(tmp_path / "plan.json")
+        start = ["send", "--plan", tmp_path / "plan.json", "--outbox", tmp_path / "outbox"]
+        for bad in (["tea=yes", "tea=yes"], ["tea=yes", "other=secret-answer"], ["yes"]):
+            done = cli(*start, *(word for one in bad for word in ("--answer", one)))
+            assert done.code == 2
+            assert "secret-answer" not in done.err
+        assert cli(*start, "--answer", "tea=yes", "--answer", "value=b").code == 0
+        (codes,) = services.counted()
+        assert sorted(codes) == [0, made.offsets[1] + 1]

@@ -1,0 +1,355 @@
+"""A client: each report is made once, sent as the same bytes, and counts once whatever fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from chaffinch import Client, Ledger, Target
+from chaffinch.encoding import client as client_module
+from chaffinch.encoding.device import encode
+from chaffinch.encoding.outbox import Outbox
+from chaffinch.errors import (
+    BudgetExhausted,
+    DataRepeated,
+    InvalidAnswer,
+    InvalidFile,
+    InvalidInput,
+    NotDelivered,
+    StorageFault,
+)
+from chaffinch.planning.plan import Plan
+from chaffinch.protocols import Flips
+from chaffinch.questions import Choice
+from chaffinch.wire.key_lists import KeyList
+from chaffinch.wire.problems import Kind
+from tests.encoding.services import Services, running
+from tests.engines import plans
+
+VALUES = Choice(["a", "b", "c"], missing="count")
+
+
+def made_plan() -> Plan:
+    return plans.plan_of(("value", VALUES, Flips(Fraction(1, 4), 1, 3)), users=3)
+
+
+@pytest.fixture
+def services() -> Iterator[Services]:
+    with running(made_plan()) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(client_module, "LONGEST_PAUSE", 0.01)
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Path:
+    return tmp_path / "outbox"
+
+
+def ledger_in(folder: Path, cap: Target = Target(1000.0, 0.9)) -> Ledger:  # noqa: B008 - frozen
+    return Ledger.create(folder / "ledger", role="client", cap=cap, mark=folder / "mark")
+
+
+def test_a_report_arrives_and_is_forgotten(services: Services, box: Path) -> None:
+    client = Client(services.plan, outbox=box)
+    assert client.send("a").arrived == 1
+    (codes,) = services.counted()
+    assert len(codes) == 3
+    assert client.waiting == 0
+    content = (box / "outbox.sqlite").read_bytes()
+    assert services.taken[0] not in content
+    assert services.taken[0][40:60] not in content, "what is deleted is overwritten"
+    assert services.asked[-1] == f"0:/v1/plans/{services.plan.id}/rounds/1/reports"
+
+
+def test_the_same_occasion_makes_no_second_report(services: Services, box: Path) -> None:
+    for _ in range(3):
+        Client(services.plan, outbox=box).send("a")
+    assert len(services.bodies) == 1
+
+
+def test_a_request_says_nothing_of_its_sender(services: Services, box: Path) -> None:
+    Client(services.plan, outbox=box).send("a")
+    names = {name.lower() for name in services.headers[0]}
+    assert names == {"host", "content-type", "content-length"}
+
+
+@pytest.mark.parametrize("fault", ["lose", "drop", "long", 500, 502, 429, Kind.OVERLOADED])
+def test_a_retry_sends_the_same_bytes(services: Services, box: Path, fault: str | int) -> None:
+    services.script = [fault, fault]
+    assert Client(services.plan, outbox=box).send("b").arrived == 1
+    assert len(services.bodies) == 3
+    assert len(set(services.bodies)) == 1
+    assert len(services.counted()) == 1
+
+
+@pytest.mark.parametrize("fault", ["lose", "drop", 500, Kind.OVERLOADED])
+def test_a_restart_sends_the_same_bytes(services: Services, box: Path, fault: str | int) -> None:
+    services.script = [fault]
+    with pytest.raises(NotDelivered, match="wait in the outbox: 1"):
+        Client(services.plan, outbox=box, patience=0).send("b")
+    again = Client(services.plan, outbox=box)
+    assert again.waiting == 1
+    assert again.resume().arrived == 1
+    assert len(set(services.bodies)) == 1
+    assert again.resume().arrived == 0
+
+
+@pytest.mark.parametrize("step", [404, 301, 200, Kind.UNKNOWN_PLAN, Kind.INVALID_MESSAGE])
+def test_a_refusal_that_does_not_pass_is_told_at_once(
+    services: Services, box: Path, step: int | Kind
+) -> None:
+    services.script = [step]
+    client = Client(services.plan, outbox=box)
+    with pytest.raises(NotDelivered, match="status"):
+        client.send("a")
+    assert len(services.bodies) == 1
+    assert client.waiting == 1
+
+
+def test_nothing_is_made_twice_where_no_service_listens(box: Path) -> None:
+    with running(made_plan()) as services:
+        plan = services.plan
+    client = Client(plan, outbox=box, patience=0)
+    for _ in range(2):
+        with pytest.raises(NotDelivered, match="no connection"):
+            client.send("a")
+    assert client.waiting == 1
+
+
+# -------------------------------------------------------------------- keys
+
+
+def test_outdated_keys_are_asked_for_again_and_the_same_report_is_sealed(
+    services: Services, box: Path
+) -> None:
+    client = Client(services.plan, outbox=box, patience=0)
+    services.script = [Kind.OVERLOADED]  # which says that nothing was taken
+    with pytest.raises(NotDelivered):
+        client.send("a")
+    services.rotate(0)
+    services.script = [Kind.OUTDATED_KEYS]
+    assert Client(services.plan, outbox=box).resume().arrived == 1
+    assert services.bodies[0] == services.bodies[1] != services.bodies[2]
+    assert len(services.counted()) == 1
+
+
+def test_what_may_have_arrived_is_never_sealed_anew(services: Services, box: Path) -> None:
+    """A reply was lost; then the key went. Sealed anew, the report would count twice."""
+    services.script = ["lose", Kind.OVERLOADED, Kind.OUTDATED_KEYS]
+    done = Client(services.plan, outbox=box).send("a")
+    assert (done.arrived, done.given_up) == (0, 1)
+    assert len(set(services.bodies)) == 1
+    assert len(services.taken) == 1
+
+
+def test_that_it_may_have_arrived_survives_a_restart(services: Services, box: Path) -> None:
+    services.script = ["lose"]
+    with pytest.raises(NotDelivered):
+        Client(services.plan, outbox=box, patience=0).send("a")
+    services.rotate(0)
+    services.script = [Kind.OUTDATED_KEYS]
+    assert Client(services.plan, outbox=box).resume().given_up == 1
+    assert len(set(services.bodies)) == 1
+
+
+def test_lists_of_others_are_refused(services: Services, box: Path) -> None:
+    good = list(services.lists)
+    other = KeyList("00" * 32, 1, services.parties.key_lists[0].keys)
+    bad = [
+        services.parties.key_lists[0].signed(services.parties.identities[1]),
+        other.signed(services.parties.identities[0]),
+        good[1],
+        good[0][:-1],
+        b"",
+    ]
+    for content in bad:
+        services.lists[0] = content
+        with pytest.raises(InvalidFile, match="key list"):
+            Client(services.plan, outbox=box).send("a")
+    services.lists[0] = good[0]
+    assert Client(services.plan, outbox=box).send("a").arrived == 1
+
+
+@pytest.mark.parametrize("serial", [1, 4, 5])
+def test_a_list_older_than_one_seen_is_refused(
+    services: Services, box: Path, serial: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.rotate(1, serial=5)
+    client = Client(services.plan, outbox=box)
+    client.send("a", key="first")
+    services.rotate(1, serial=serial)
+    client.send("a", key="second")
+    monkeypatch.setattr(client_module, "KEYS_LAST", 0.0)
+    with pytest.raises(InvalidFile, match="newer than number 5"):
+        client.send("a", key="third")
+    services.rotate(1, serial=6)
+    assert client.send("a", key="third").arrived == 1
+
+
+def test_lists_are_kept_for_some_hours(
+    services: Services, box: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in "ab":
+        Client(services.plan, outbox=box).send("a", key=key)
+    assert sum(path.endswith("/keys") for path in services.asked) == 2
+    now = time.time()
+    for hours in (-1, 24 * 3650):
+        monkeypatch.setattr(time, "time", lambda jump=hours: now + 3600 * jump)
+        Client(services.plan, outbox=box).send("a", key=str(hours))
+    assert sum(path.endswith("/keys") for path in services.asked) == 6
+
+
+# -------------------------------------------------------------------- plans and budgets
+
+
+def test_a_plan_that_promises_too_little_is_refused(services: Services, box: Path) -> None:
+    with pytest.raises(InvalidInput, match="within epsilon 1 "):
+        Client(services.plan, outbox=box, within=Target(1.0, 1e-6))
+    with pytest.raises(InvalidInput, match="names the parties"):
+        Client(made_plan(), outbox=box)
+    assert not box.exists()
+
+
+def test_the_ledger_pays_once_and_before_anything_is_sent(
+    services: Services, box: Path, tmp_path: Path
+) -> None:
+    ledger = ledger_in(tmp_path)
+    services.script = ["drop"]
+    with pytest.raises(NotDelivered):
+        Client(services.plan, outbox=box, ledger=ledger, patience=0).send("a")
+    assert len(ledger.entries()) == 1
+    Client(services.plan, outbox=box, ledger=ledger).send("a")
+    assert len(ledger.entries()) == 1
+    assert len(services.counted()) == 1
+
+
+def test_an_exhausted_ledger_sends_and_keeps_nothing(
+    services: Services, box: Path, tmp_path: Path
+) -> None:
+    client = Client(services.plan, outbox=box, ledger=ledger_in(tmp_path, Target(1e-3, 1e-9)))
+    with pytest.raises(BudgetExhausted):
+        client.send("a")
+    assert client.waiting == 0
+    assert services.asked == []
+    assert Client(services.plan, outbox=box).send("a").arrived == 1
+
+
+def test_what_a_ledger_must_pay_for_waits_for_it(
+    services: Services, box: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped between the outbox and the charge, or between the charge and its note."""
+    ledger = ledger_in(tmp_path)
+    for name, entries in (("charge", 0), ("mark_paid", 1)):
+        where = ledger if name == "charge" else Outbox
+        with monkeypatch.context() as patch:
+            patch.setattr(where, name, _stop)
+            with pytest.raises(KeyboardInterrupt):
+                Client(services.plan, outbox=box, ledger=ledger).send("a")
+        assert len(ledger.entries()) == entries
+        assert services.bodies == []
+        with pytest.raises(InvalidInput, match="must pay for first"):
+            Client(services.plan, outbox=box).resume()
+    assert Client(services.plan, outbox=box, ledger=ledger).resume().arrived == 1
+    assert len(ledger.entries()) == 1
+
+
+def _stop(*_arguments: object, **_others: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_report_that_was_paid_for_elsewhere_is_no_second_one(
+    services: Services, box: Path, tmp_path: Path
+) -> None:
+    ledger = ledger_in(tmp_path)
+    encode("a", services.plan, ledger=ledger)
+    with pytest.raises(InvalidInput, match="key must be new"):
+        Client(services.plan, outbox=box, ledger=ledger).send("a")
+    assert services.bodies == []
+
+
+# -------------------------------------------------------------------- several reports
+
+
+def test_rounds_are_occasions_of_their_own(box: Path) -> None:
+    with running(replace(made_plan(), rounds=2)) as services:
+        client = Client(services.plan, outbox=box)
+        for number in (1, 2, 1, 2):
+            client.send("a", round=number)
+        paths = [path.rsplit("/", 2)[1] for path in services.asked if path.endswith("reports")]
+        assert paths == ["1", "2"]
+        with pytest.raises(InvalidInput, match="round"):
+            client.send("a")
+
+
+def test_a_person_of_several_reports_sends_all_of_them_together(box: Path) -> None:
+    with running(replace(made_plan(), contributions=3, reports=9)) as services:
+        client = Client(services.plan, outbox=box)
+        for bad in ("a", ["a"] * 4, {"value": "a"}):
+            with pytest.raises(InvalidAnswer):
+                client.send(bad)
+        assert client.send(["a", "b"]).arrived == 3
+        assert len(services.bodies) == 1
+        assert len(services.counted()) == 3
+
+
+def test_a_gateway_sends_many_in_few_bodies(services: Services, box: Path) -> None:
+    client = Client(services.plan, outbox=box)
+    reports = [encode("a", services.plan) for _ in range(230)]
+    told: list[int] = []
+    services.script = [Kind.TOO_LARGE, "lose"]
+    done = client.send_many(
+        iter(reports), data=b"answers", progress=lambda count, _total: told.append(count)
+    )
+    assert done.arrived == 230
+    assert len(services.counted()) == 230
+    assert told[-1] == 230
+    with pytest.raises(DataRepeated, match="taken before"):
+        client.send_many(iter(reports), data=b"answers")
+    assert client.send_many(iter(reports[:1]), data=b"other answers").arrived == 1
+
+
+def test_of_data_that_cannot_be_read_to_the_end_nothing_is_sent(
+    services: Services, box: Path
+) -> None:
+    client = Client(services.plan, outbox=box)
+
+    def broken() -> Iterator[object]:
+        yield encode("a", services.plan)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        client.send_many(broken(), data=b"answers")  # type: ignore[arg-type]
+    assert client.waiting == 0
+    assert client.send_many([encode("a", services.plan)], data=b"answers").arrived == 1
+
+
+# -------------------------------------------------------------------- the outbox
+
+
+def test_an_outbox_is_for_its_owner_only(services: Services, box: Path) -> None:
+    Client(services.plan, outbox=box)
+    file = box / "outbox.sqlite"
+    assert (box.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
+    for place, bad, good in ((file, 0o640, 0o600), (box, 0o755, 0o700)):
+        place.chmod(bad)
+        with pytest.raises(StorageFault, match="owner only"):
+            Client(services.plan, outbox=box)
+        place.chmod(good)
+
+
+def test_a_damaged_outbox_is_refused(services: Services, box: Path) -> None:
+    Client(services.plan, outbox=box)
+    file = box / "outbox.sqlite"
+    file.write_bytes(file.read_bytes()[:5000])
+    with pytest.raises(StorageFault, match="outbox"):
+        Client(services.plan, outbox=box)
