@@ -1,12 +1,13 @@
-"""Work on a stream of items with several threads and a short look-ahead."""
+"""Work on a stream of items with several threads or processes and a short look-ahead."""
 
 from __future__ import annotations
 
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context
 from typing import TypeVar
 
 MOST_WORKERS = 8
@@ -53,8 +54,36 @@ def mapped(
             items.close()
 
 
+class Processes:
+    """Processes for work that holds the interpreter: started once, used for many streams.
+
+    With one worker there is none, and whoever asks does the work. They are fresh processes: a
+    copy of this one would have the locks of its threads. What they work on reaches them
+    through a pipe, never by their command line or environment.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._ahead = workers + 2
+        self._pool = (
+            ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if workers > 1 else None
+        )
+
+    def mapped(
+        self, function: Callable[[_Item], _Result], items: Iterable[_Item]
+    ) -> Iterator[_Result]:
+        """Give the results of a function in the order of its items; few are taken ahead."""
+        if self._pool is None:
+            return map(function, items)
+        return _results(self._pool, function, items, self._ahead)
+
+    def close(self) -> None:
+        """End the processes; what they have not begun is left."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+
 def _results(
-    pool: ThreadPoolExecutor,
+    pool: Executor,
     function: Callable[[_Item], _Result],
     items: Iterable[_Item],
     ahead: int,

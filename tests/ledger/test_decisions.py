@@ -137,9 +137,9 @@ def test_a_mark_is_prepared_before_the_row_and_moved_after_it(
     ledger, append = made.create(tmp_path), schema.append
     waiting: list[Mark] = []
 
-    def watched(connection: Any, entry: Any) -> None:
+    def watched(connection: Any, entry: Any, content: Any) -> None:
         waiting.extend(Mark.read(path) for path in beside(tmp_path))
-        append(connection, entry)
+        append(connection, entry, content)
 
     monkeypatch.setattr(schema, "append", watched)
     entry = ledger.charge(ONE, "a")
@@ -197,7 +197,7 @@ def test_a_row_that_fails_leaves_no_mark_behind(
 ) -> None:
     ledger = made.create(tmp_path)
 
-    def fail(_connection: Any, _entry: Any) -> None:
+    def fail(_connection: Any, *_row: Any) -> None:
         raise OSError(errno.EIO, "broken")
 
     with monkeypatch.context() as patch:

@@ -84,6 +84,10 @@ def check_survivor(folder: Path) -> None:
     survivor = made.reopen(folder)
     found = made.keys(survivor)
     assert set(acknowledged) <= set(found) <= set(CHARGES)
+    # What was handed out for a charge is there whenever the charge is.
+    assert [survivor.content_of(one) for one in survivor.entries()] == [
+        key.encode() for key in found
+    ]
     if "!" not in said:
         assert len(found) <= len(acknowledged) + 1
     # It works on, and what was tried is not charged twice.

@@ -178,7 +178,7 @@ def life(folder: Path, *, keep: bool = False) -> None:
     os.write(said, b"+")
     for key in CHARGES:
         try:
-            mine.charge(ONE, key)
+            mine.charge(ONE, key, content=key.encode())
         except StorageFault:
             os.write(said, b"!")
             continue
@@ -191,11 +191,11 @@ def mark_first() -> None:
     """Break the order of writing: the mark moves before the row is committed."""
     append = schema.append
 
-    def hasty(connection: sqlite3.Connection, entry: Entry) -> None:
+    def hasty(connection: sqlite3.Connection, entry: Entry, content: bytes | None = None) -> None:
         file = connection.execute("PRAGMA database_list").fetchone()[2]
         mark = Path(file).with_name("mark")
         replace(Mark.read(mark), sequence=entry.sequence, hash=entry.hash).replace(mark)
-        append(connection, entry)
+        append(connection, entry, content)
 
     schema.append = hasty
 

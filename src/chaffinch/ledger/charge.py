@@ -92,6 +92,8 @@ class Entry:
     subject: str
     hash: str
     replayed: bool = False
+    content: str = ""
+    """The digest of what was handed out, where the ledger keeps it; otherwise nothing."""
 
 
 @lru_cache(maxsize=1024, typed=True)

@@ -90,7 +90,10 @@ class Ledger:
         place, beside = _two_paths(path, mark)
         with guarded(), connected(place) as connection:
             schema.check_pages(connection)
-            ledger = cls(place, beside, schema.read(connection).head)
+            history = schema.read(connection)
+            for entry in history.entries:
+                schema.content_of(connection, entry)
+            ledger = cls(place, beside, history.head)
         ledger._history()
         return ledger
 
@@ -135,7 +138,13 @@ class Ledger:
         return max(0.0, self.cap.epsilon - self.spent().epsilon)
 
     def charge(
-        self, charge: Charge, key: str, *, subject: str = "", by_subject: bool = False
+        self,
+        charge: Charge,
+        key: str,
+        *,
+        subject: str = "",
+        by_subject: bool = False,
+        content: bytes | None = None,
     ) -> Entry:
         """Charge durably and return the entry, or raise and hand out nothing.
 
@@ -150,6 +159,10 @@ class Ledger:
         key, with the same charge, that entry is returned. This is for what is the same to
         the last bit whenever it is handed out.
 
+        ``content`` is what is handed out. It is kept in the same transaction: after a crash
+        both are there, or neither. Whoever asks again gets what was kept then (``content_of``),
+        also if it would be made in another way by now.
+
         After a StorageFault it is not known whether the charge was written; trying again with
         the same key and subject settles it without charging twice.
         """
@@ -162,7 +175,7 @@ class Ledger:
             return same or history.find(key)
 
         with guarded(charging=True):
-            entry = self._granted(charge, key, subject, earlier)
+            entry = self._granted(charge, key, subject, earlier, content)
             if entry.replayed:
                 self._move_mark()
         return entry
@@ -179,6 +192,11 @@ class Ledger:
             with guarded():
                 self._move_mark()
         return found
+
+    def content_of(self, entry: Entry) -> bytes | None:
+        """Return what was handed out for a charge, if the ledger keeps it."""
+        with guarded(), connected(self._path) as connection:
+            return schema.content_of(connection, entry)
 
     @contextmanager
     def charging(
@@ -209,6 +227,7 @@ class Ledger:
         key: str,
         subject: str,
         earlier: Callable[[History], Entry | None],
+        content: bytes | None,
     ) -> Entry:
         """Return the durable entry for an occasion, or raise BudgetExhausted."""
         for tries_left in reversed(range(TRIES)):
@@ -223,15 +242,16 @@ class Ledger:
                 if now.mark != seen.mark and tries_left:
                     continue
                 if self._allows(seen, now, charge):
-                    return self._append(connection, now.after(charge, key, subject))
+                    entry = now.after(charge, key, subject, content)
+                    return self._append(connection, entry, content)
             break
         raise self._exhausted(now, charge)
 
-    def _append(self, connection: sqlite3.Connection, entry: Entry) -> Entry:
+    def _append(self, connection: sqlite3.Connection, entry: Entry, content: bytes | None) -> Entry:
         """Write a row, then move the mark to it: in the order that the chain's page explains."""
         ahead = Mark(self._head.ledger, entry.sequence, entry.hash)
         with ahead.prepared(self._mark) as move:
-            schema.append(connection, entry)
+            schema.append(connection, entry, content)
             self._move_mark(move)
         return entry
 

@@ -1,7 +1,13 @@
-"""The ledger's file: one SQLite database that only grows, checked whole whenever it is read."""
+"""The ledger's file: one SQLite database that only grows, checked whole whenever it is read.
+
+It is of version 1 until it keeps something that was handed out; the charge that brings the first
+such content makes it version 2, with a table more, in its own transaction. The hash of a charge
+covers the digest of its content, if there is one, so the chain of version 1 goes on as it is.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,9 +25,10 @@ from chaffinch.storage.databases import (
     owner_and_version,
     schema_of,
 )
+from chaffinch.storage.failpoints import reach
 
 ROLES = ("client", "analyzer")
-_VERSION = 1
+_VERSION, _WITH_CONTENTS = 1, 2
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 # typeof() is spelled out because SQLite stores any type anywhere unless told not to. The insert
@@ -58,6 +65,29 @@ BEGIN SELECT RAISE(ABORT, 'a ledger only grows'); END""",
     """CREATE TRIGGER charges_remain BEFORE DELETE ON charges
 BEGIN SELECT RAISE(ABORT, 'a ledger only grows'); END""",
 )
+CONTENT_STATEMENTS = (
+    """CREATE TABLE contents (
+    sequence INTEGER PRIMARY KEY REFERENCES charges (sequence),
+    digest TEXT NOT NULL CHECK (typeof(digest) = 'text' AND length(digest) = 64),
+    content BLOB NOT NULL CHECK (typeof(content) = 'blob')
+)""",
+    """CREATE TRIGGER contents_follow BEFORE INSERT ON contents
+WHEN NEW.sequence IS NOT (SELECT MAX(sequence) FROM charges)
+    OR EXISTS (SELECT 1 FROM contents WHERE sequence = NEW.sequence)
+BEGIN SELECT RAISE(ABORT, 'a content comes with its charge'); END""",
+    """CREATE TRIGGER contents_stay BEFORE UPDATE ON contents
+BEGIN SELECT RAISE(ABORT, 'a ledger only grows'); END""",
+    """CREATE TRIGGER contents_remain BEFORE DELETE ON contents
+BEGIN SELECT RAISE(ABORT, 'a ledger only grows'); END""",
+)
+_ROWS = "SELECT sequence, key, plan, mechanism, times, subject, hash, {} FROM charges {}"
+_CHARGES = {
+    _VERSION: _ROWS.format("''", "ORDER BY sequence"),
+    _WITH_CONTENTS: _ROWS.format(
+        "COALESCE(digest, '')", "LEFT JOIN contents USING (sequence) ORDER BY sequence"
+    ),
+}
+_Row = tuple[int, str, str, str, int, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -109,10 +139,11 @@ class History:
         same = (one for one in self.entries if (one.charge, one.subject) == (charge, subject))
         return next(same, None)
 
-    def after(self, charge: Charge, key: str, subject: str) -> Entry:
+    def after(self, charge: Charge, key: str, subject: str, content: bytes | None = None) -> Entry:
         """Return the entry that would follow."""
         sequence = len(self.entries) + 1
-        return _entry(self.mark.hash, (sequence, key, charge, subject))
+        kept = "" if content is None else content_digest(content)
+        return _entry(self.mark.hash, (sequence, key, charge, subject), kept)
 
 
 @contextmanager
@@ -144,11 +175,42 @@ def create(path: Path, head: Head) -> None:
         connection.execute("INSERT INTO head VALUES (?, ?, ?, ?)", head.row)
 
 
-def append(connection: sqlite3.Connection, entry: Entry) -> None:
-    """Add a row at the end and commit it: when this returns, the charge is durable."""
+def append(connection: sqlite3.Connection, entry: Entry, content: bytes | None = None) -> None:
+    """Add a row and what is handed out for it, and commit both: then the charge is durable."""
+    if content is not None:
+        _make_room(connection)
     row = _row(entry.sequence, entry.key, entry.charge, entry.subject)
     connection.execute("INSERT INTO charges VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, entry.hash))
+    if content is not None:
+        kept = (entry.sequence, entry.content, content)
+        connection.execute("INSERT INTO contents VALUES (?, ?, ?)", kept)
+    reach("ledger.written")
     connection.execute("COMMIT")
+    reach("ledger.charged")
+
+
+def _make_room(connection: sqlite3.Connection) -> None:
+    """Let a ledger of version 1 keep contents, within the transaction that needs it."""
+    if owner_and_version(connection) == (LEDGER, _VERSION):
+        for statement in CONTENT_STATEMENTS:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {_WITH_CONTENTS}")
+
+
+def content_digest(content: bytes) -> str:
+    """Return by what a content is known to its charge."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def content_of(connection: sqlite3.Connection, entry: Entry) -> bytes | None:
+    """Return what was handed out for a charge, if it is kept; refuse what was changed."""
+    if not entry.content:
+        return None
+    rows = connection.execute("SELECT content FROM contents WHERE sequence = ?", (entry.sequence,))
+    ((content,),) = rows.fetchall()
+    if content_digest(content) != entry.content:
+        raise _broken("whole", f"another content of row {entry.sequence}")
+    return bytes(content)
 
 
 def check_pages(connection: sqlite3.Connection) -> None:
@@ -159,15 +221,15 @@ def check_pages(connection: sqlite3.Connection) -> None:
 
 def read(connection: sqlite3.Connection) -> History:
     """Return all that the file holds, or raise StorageFault when anything is amiss."""
-    if owner_and_version(connection) != (LEDGER, _VERSION):
-        raise _broken(f"a chaffinch ledger of version {_VERSION}", "another file")
-    _check_schema(schema_of(connection))
+    owner, version = owner_and_version(connection)
+    if owner != LEDGER or version not in _CHARGES:
+        raise _broken("a chaffinch ledger of version 1 or 2", "another file")
+    more = CONTENT_STATEMENTS if version == _WITH_CONTENTS else ()
+    _check_schema(schema_of(connection), (*STATEMENTS, *more))
     heads = connection.execute("SELECT ledger, role, epsilon, delta FROM head").fetchall()
     if len(heads) != 1:
         raise _broken("whole", "no head")
-    rows = connection.execute(
-        "SELECT sequence, key, plan, mechanism, times, subject, hash FROM charges ORDER BY sequence"
-    ).fetchall()
+    rows = connection.execute(_CHARGES[version]).fetchall()
     try:
         head = _head(heads[0])
         return History(head, tuple(_chained(head, rows)))
@@ -175,13 +237,13 @@ def read(connection: sqlite3.Connection) -> History:
         raise _broken("whole", "a row that says nothing") from None
 
 
-def _check_schema(found: list[str]) -> None:
+def _check_schema(found: list[str], statements: tuple[str, ...]) -> None:
     """Refuse a file whose tables, columns or triggers are not the ones that were made."""
-    missing = [statement for statement in STATEMENTS if statement not in found]
+    missing = [statement for statement in statements if statement not in found]
     names = [" ".join(statement.split()[1:3]).lower() for statement in missing]
     kept = {" ".join(statement.split()[1:3]).lower() for statement in found}
     faults = [f"another {name}" if name in kept else f"no {name}" for name in names]
-    if not faults and len(found) > len(STATEMENTS):
+    if not faults and len(found) > len(statements):
         faults = ["something added"]
     if faults:
         raise _broken("as it was made", ", ".join(faults))
@@ -195,19 +257,21 @@ def _head(row: tuple[str, str, str, str]) -> Head:
     return head
 
 
-def _chained(head: Head, rows: list[tuple[int, str, str, str, int, str, str]]) -> Iterator[Entry]:
+def _chained(head: Head, rows: list[_Row]) -> Iterator[Entry]:
     previous = head.genesis
-    for place, (sequence, key, plan, mechanism, times, subject, stored) in enumerate(rows, 1):
+    for place, (sequence, key, plan, mechanism, times, *told) in enumerate(rows, 1):
+        subject, stored, kept = told
         charge = charge_from(plan, mechanism, times)
-        entry = _entry(previous, (sequence, key, charge, subject))
+        entry = _entry(previous, (sequence, key, charge, subject), kept)
         if sequence != place or entry.hash != stored:
             raise _broken("an unbroken chain", f"a break at row {place}")
         previous = stored
         yield entry
 
 
-def _entry(previous: str, content: tuple[int, str, Charge, str]) -> Entry:
-    return Entry(*content, hash=link(previous, _row(*content)))
+def _entry(previous: str, occasion: tuple[int, str, Charge, str], kept: str = "") -> Entry:
+    linked = _row(*occasion) + ([kept] if kept else [])
+    return Entry(*occasion, hash=link(previous, linked), content=kept)
 
 
 def _row(sequence: int, key: str, charge: Charge, subject: str) -> list[str | int]:

@@ -18,7 +18,6 @@ VARIABLE = "CHAFFINCH_FAILPOINT"
 
 PLACES: dict[str, str] = {
     # The collector of a first hop.
-    "collector.read": "a body has been read, and nothing of it is stored",
     "inbox.created": "a new segment has its name, and holds nothing",
     "inbox.written": "a block has been written, and is not synced",
     "inbox.synced": "a block is on the disk, and nobody has been told",
@@ -30,6 +29,18 @@ PLACES: dict[str, str] = {
     "keys.set-written": "the set names what has changed, and nobody has been told",
     "keys.marked-destroyed": "the set calls a key destroyed, and its file is still there",
     "keys.file-wiped": "the file of a key is overwritten, and still has its name",
+    # A batch that arrives at a later hop or at the analyzer.
+    "arrival.written": "a batch is complete, and is not synced",
+    "arrival.synced": "a batch is on the disk, and does not have its name",
+    "arrival.named": "a batch has its name, and its folder is not synced",
+    "arrival.stored": "a batch is durable, and its sender has not been told",
+    # The analyzer, and the ledger that pays for what it releases.
+    "analyzer.counted": "tags are taken and messages counted, and nothing is committed",
+    "analyzer.opened": "tags and tally are committed, and nothing is released",
+    "ledger.written": "a charge and what it pays for are written, and not committed",
+    "ledger.charged": "both are committed, and the mark does not know of it",
+    "analyzer.paid": "the ledger holds the release, and the analyzer does not know of it",
+    "analyzer.released": "the release is there, and the file of its batch as well",
 }
 """What has just happened at each place."""
 

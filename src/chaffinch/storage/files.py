@@ -187,6 +187,11 @@ class Draft:
             self.__exit__(None, None, None)
             raise
 
+    @property
+    def path(self) -> Path:
+        """Return where the file is until it has its name."""
+        return self._part
+
     def write(self, content: bytes) -> None:
         """Write all that the file holds, once; afterwards it is on the disk."""
         with open(self.number, "wb") as file:  # noqa: PTH123 - a handle, not a path

@@ -1,0 +1,177 @@
+"""Sealed batches opened by the analyzer: what is in them, and what of it counts.
+
+A batch is a file that its maker has signed. Every item is opened on its own, by as many
+processes as there are; whoever has the file, the plan and the key can do so, in any place.
+
+Of each batch ``items = counted + dummies + replayed + rejected``:
+
+* *replayed*: a copy of an item that was opened before. Only the copy is dropped, and the batch
+  goes on. Without that, somebody on the way repeats one person's message a thousand times and
+  reads it off the histogram; with it, a copy changes nothing. To refuse the whole batch would
+  protect nobody more, and let one device that sends an item twice stop everybody's release.
+* *rejected*: an item that does not open with the key of the batch, or holds no code of the plan;
+* *dummies*: empty slots, where a plan has fixed ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.keys import StoredKey
+from chaffinch.parallel import Processes
+from chaffinch.planning.plan import Plan
+from chaffinch.storage.faults import storage_fault
+from chaffinch.wire.arrivals import Expected
+from chaffinch.wire.batches import CodeCounts, Codes
+from chaffinch.wire.envelopes import TAG, Binding, replay_tag
+from chaffinch.wire.messages import EMPTY, Tally
+from chaffinch.wire.problems import Problem
+from chaffinch.wire.sealed_batches import BatchHead, blocks_of, check_batch
+
+_CHUNK = 500
+"""Items that a process opens before it hands them back."""
+
+
+class _Opened(NamedTuple):
+    """What a process has opened: contents and tags of the items that do open."""
+
+    contents: bytes
+    tags: bytes
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What became of the items of a batch."""
+
+    counts: CodeCounts
+    dummies: int
+    replayed: int
+    rejected: int
+
+    @property
+    def counted(self) -> int:
+        """Return how many messages are in the counts."""
+        return self.counts.total
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedBatch:
+    """A batch whose items are open; ``codes`` and ``tags`` are of those that did open."""
+
+    id: str
+    head: BatchHead
+    plan: Plan = field(repr=False)
+    codes: Codes = field(repr=False)
+    tags: bytes = field(repr=False)
+    """One behind the other."""
+
+    @property
+    def key_id(self) -> int:
+        """Return which key opened it."""
+        return self.head.route[0]
+
+    def in_order(self) -> NDArray[np.int64]:
+        """Return the places of all tags in rising order; of equal ones the first comes first."""
+        words = np.frombuffer(self.tags, ">u8").reshape(-1, TAG // 8).astype(np.uint64)
+        return np.lexsort(words.T[::-1])
+
+    def tag(self, place: int) -> bytes:
+        """Return one tag."""
+        return self.tags[place * TAG : (place + 1) * TAG]
+
+    def first_copies(self) -> NDArray[np.bool_]:
+        """Return for each item that did open whether it is the first of its kind in the batch."""
+        order = self.in_order()
+        tags = np.frombuffer(self.tags, f"V{TAG}")[order]
+        fresh = np.ones(len(order), np.bool_)
+        fresh[order[1:][tags[1:] == tags[:-1]]] = False
+        return fresh
+
+    def count(self, fresh: NDArray[np.bool_]) -> Counted:
+        """Return what became of all items; ``fresh`` says which were not opened before."""
+        codes = self.codes[fresh]
+        empty = codes == EMPTY
+        good = codes < self.plan.codes
+        counts = CodeCounts(self.plan.codes)
+        counts.add(codes[good])
+        dummies = int(empty.sum()) if fixed_slots(self.plan) else 0
+        rejected = self.head.items - len(self.codes) + len(codes) - counts.total - dummies
+        return Counted(counts, dummies, len(self.codes) - len(codes), rejected)
+
+    def tally(self) -> Tally:
+        """Return the tally of this batch by itself, for whoever keeps no record of others."""
+        return tally_of(self.id, self.head, self.count(self.first_copies()).counts)
+
+
+def tally_of(batch_id: str, head: BatchHead, counts: CodeCounts) -> Tally:
+    """Return what was counted of a batch. It has the name of the batch: half of its id."""
+    return Tally(head.plan_id, head.reports, counts.dense(), batch_id[:32], head.round)
+
+
+def fixed_slots(plan: Plan) -> int:
+    """Return how many slots of every report are filled, with dummies if need be."""
+    return sum(part.slots for part in plan.parts if not part.varies)
+
+
+def check_fresh(plan: Plan, fresh: int) -> None:
+    """Refuse a batch with fewer messages than the honest users alone send, dummies included.
+
+    With fixed slots their number is known. Where copies or junk have taken their place, the
+    crowd that hides everybody is not there, whatever number of reports the batch claims.
+    """
+    least = plan.honest_reports * fixed_slots(plan)
+    if fresh < least:
+        raise InvalidFile(
+            "batch",
+            f"one of at least {least:,} messages that were not opened before, as "
+            f"{plan.crowd:,} honest users send",
+            [f"{fresh:,} of them"],
+            hint="copies or junk stand for reports: release nothing of this batch",
+        )
+
+
+def open_batch(
+    path: Path, plan: Plan, keys: Mapping[int, StoredKey], processes: Processes | None = None
+) -> OpenedBatch:
+    """Open every item of a batch file; refuse a file that is not as its maker signed it."""
+    expected = Expected.of(plan, plan.layout.hops)
+    try:
+        with path.open("rb") as file:
+            head, found = check_batch(file, expected.maker)
+            _check_due(expected, head, keys)
+            binding, length = plan.layout.binding(expected.hop + 1, head.round), head.item_length
+            work = partial(_open_block, keys[head.route[0]], binding, length)
+            blocks = blocks_of(file, head.items * length, _CHUNK * length)
+            opened = list((processes or Processes(1)).mapped(work, blocks))
+    except OSError as error:
+        raise storage_fault(path.name, error, verb="read") from None
+    codes = np.frombuffer(b"".join(one.contents for one in opened), ">u4").astype(np.uint32)
+    return OpenedBatch(found, head, plan, codes, b"".join(one.tags for one in opened))
+
+
+def _check_due(expected: Expected, head: BatchHead, keys: Mapping[int, StoredKey]) -> None:
+    """Refuse a whole batch that is not one to be opened here, as its receiver does."""
+    try:
+        expected.check_head(head, keys)
+    except Problem as problem:
+        raise InvalidInput("batch", "one for this plan and its keys", problem.kind.word) from None
+
+
+def _open_block(stored: StoredKey, binding: Binding, length: int, block: bytes) -> _Opened:
+    key, secret, kem = stored.key, stored.tag_secret, stored.key.kem
+    contents, tags = [], []
+    for at in range(0, len(block), length):
+        item = block[at : at + length]
+        content = key.open(item, binding)
+        if content is not None:
+            contents.append(content)
+            tags.append(replay_tag(secret, item, kem))
+    return _Opened(b"".join(contents), b"".join(tags))

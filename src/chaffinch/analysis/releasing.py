@@ -1,0 +1,81 @@
+"""From an opened batch to its release: paid for and kept in one transaction, once and for ever.
+
+A release follows from the tally alone. With a ledger, the charge and the bytes of the release are
+one transaction of the ledger: whoever is killed before it has neither, and whoever is killed after
+it takes the bytes from there, also if a newer version or another level would make other ones. The
+state of the analyzer has a copy, from which it is served.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from chaffinch.analysis.analyze import analyze
+from chaffinch.analysis.opening import check_fresh
+from chaffinch.analysis.received import KnownBatch, Received
+from chaffinch.errors import BatchTooSmall, BudgetExhausted, InvalidFile
+from chaffinch.ledger import Charge, Ledger
+from chaffinch.planning.plan import Plan
+from chaffinch.release.files import json_bytes
+from chaffinch.release.surveys import Release
+from chaffinch.storage.failpoints import reach
+from chaffinch.wire.messages import Tally
+
+
+def release_batch(
+    received: Received,
+    batch: KnownBatch,
+    plan: Plan,
+    *,
+    ledger: Ledger | None = None,
+    level: float = 0.95,
+) -> KnownBatch:
+    """Release a batch that was opened, or note why not; return what is known of it then."""
+    tally = received.tally(batch.id)
+    try:
+        check_fresh(plan, batch.fresh)
+        content = json_bytes(_noted(analyze(tally, plan, level=level), batch).document())
+        if ledger is not None:
+            content = _paid(ledger, plan, tally, content)
+    except (InvalidFile, BatchTooSmall) as refusal:
+        received.decide(batch.id, "refused", why=refusal.message)
+    except BudgetExhausted as refusal:
+        received.decide(batch.id, "unpaid", why=refusal.message)
+    else:
+        reach("analyzer.paid")
+        received.decide(batch.id, "released", release=content)
+    reach("analyzer.released")
+    found = received.find(batch.id)
+    assert found is not None  # noqa: S101 - batches are never forgotten
+    return found
+
+
+def _paid(ledger: Ledger, plan: Plan, tally: Tally, content: bytes) -> bytes:
+    """Charge a release and keep it, in one transaction; return what was kept when it was paid."""
+    subject = tally.digest
+    entry = ledger.charge(
+        Charge.of(plan), subject, subject=subject, by_subject=True, content=content
+    )
+    kept = ledger.content_of(entry)
+    # A charge without content was made by a command, of the same tally.
+    return content if kept is None else kept
+
+
+def _noted(release: Release, batch: KnownBatch) -> Release:
+    """Return the release with a note of the messages that were left out.
+
+    No answer has a part in their number: honest devices send no copies and no junk.
+    """
+    left_out = [
+        f"{count:,} {what}"
+        for count, what in (
+            (batch.replayed, "that were copies of others, sent again by somebody on the way"),
+            (batch.rejected, "that did not open, or hold nothing of this plan"),
+        )
+        if count
+    ]
+    if not left_out:
+        return release
+    note = f"Of {batch.items:,} messages some were left out: {'; '.join(left_out)}."
+    answers = tuple(replace(one, notes=(*one.notes, note)) for one in release.answers)
+    return replace(release, answers=answers)

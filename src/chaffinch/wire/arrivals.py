@@ -1,0 +1,185 @@
+"""A batch that arrives from the hop before: durable under its id when its sender is told, or gone.
+
+What the head says is checked before anything else is taken; the signature, when all of it is
+there. The file is synced before it has its name, and the name before anybody is told. A batch
+that is there already is not written again: its id is the digest of its content.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Container
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from chaffinch.errors import InvalidFile, Reason, StorageFault
+from chaffinch.storage.failpoints import reach
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.files import Draft, sync_folder
+from chaffinch.wire.problems import Kind, Problem
+from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead, check_batch
+from chaffinch.wire.sealed_reports import Layout
+
+_SUFFIX = ".batch"
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class _Run(Protocol):
+    """What a receiver must know of a plan that names its parties."""
+
+    @property
+    def layout(self) -> Layout:
+        """Return how long everything is."""
+        ...
+
+    @property
+    def parties(self) -> Any:
+        """Return who runs it."""
+        ...
+
+    @property
+    def reports(self) -> int:
+        """Return how many reports a batch must have."""
+        ...
+
+    @property
+    def rounds(self) -> int:
+        """Return how often the same people are asked."""
+        ...
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a receiver knows, from the plan, of the batches that come to it."""
+
+    layout: Layout
+    hop: int
+    """Who makes them; hops count from 1."""
+    maker: bytes
+    """The identity key of that hop."""
+    least_reports: int
+    rounds: int
+
+    @classmethod
+    def of(cls, plan: _Run, hop: int) -> Expected:
+        """Return what is known of the batches that a hop makes."""
+        maker: bytes = plan.parties.hops[hop - 1].key
+        return cls(plan.layout, hop, maker, plan.reports, plan.rounds)
+
+    def check_head(self, head: BatchHead, keys: Container[int]) -> None:
+        """Refuse a batch of another plan, round or hop, of too few reports, or for another key."""
+        layout = self.layout
+        said = (head.plan_id, head.hop, head.item_length, len(head.route))
+        due = (layout.plan_id, self.hop, layout.item_length(self.hop), layout.hops + 1 - self.hop)
+        if said != due or not 1 <= head.round <= self.rounds:
+            raise Problem(Kind.INVALID_MESSAGE, "It is for another plan, round or receiver.")
+        if head.reports < self.least_reports:
+            raise Problem(Kind.BATCH_TOO_SMALL)
+        if head.items > head.reports * layout.slots:
+            raise Problem(Kind.INVALID_MESSAGE, "It has more messages than its reports can hold.")
+        if head.route[0] not in keys:
+            raise Problem(Kind.OUTDATED_KEYS)
+
+
+def batch_path(folder: Path, batch_id: str) -> Path:
+    """Return where a batch is kept; Problem for an id that is none."""
+    if not re.fullmatch(r"[0-9a-f]{64}", batch_id):
+        raise Problem(Kind.UNKNOWN_PATH)
+    return folder / f"{batch_id}{_SUFFIX}"
+
+
+def arrived_batches(folder: Path) -> list[Path]:
+    """Return all batches in a folder, by their ids: the order says nothing of when they came."""
+    return sorted(folder.glob(f"*{_SUFFIX}"))
+
+
+class Arrival:
+    """One batch on its way into a folder. Leaving the block before ``finish`` removes it."""
+
+    def __init__(
+        self, folder: Path, batch_id: str, expected: Expected, keys: Container[int]
+    ) -> None:
+        self._target = batch_path(folder, batch_id)
+        self._id = batch_id
+        self._expected, self._keys = expected, keys
+        self._start = b""
+        self._head: BatchHead | None = None
+        self._left = 0
+        try:
+            self._draft = Draft(self._target, 0o600)
+        except OSError as error:
+            raise _fault(self._target, error) from None
+
+    def write(self, block: bytes) -> None:
+        """Take the next bytes; Problem as soon as they cannot become a batch that is due."""
+        if self._head is None:
+            self._start += block
+            if len(self._start) < HEAD_LENGTH:
+                return
+            block = self._start
+            try:
+                self._head = BatchHead.unpack(block[:HEAD_LENGTH])
+            except InvalidFile:
+                raise Problem(Kind.INVALID_MESSAGE) from None
+            self._expected.check_head(self._head, self._keys)
+            self._left = self._head.file_length
+        self._left -= len(block)
+        if self._left < 0:
+            raise Problem(Kind.DAMAGED_BATCH)
+        rest = memoryview(block)
+        try:
+            while rest:
+                rest = rest[os.write(self._draft.number, rest) :]
+        except OSError as error:
+            raise _fault(self._target, error) from None
+
+    def finish(self) -> BatchHead:
+        """Check all of it and put it in its place; durable when this returns.
+
+        After a StorageFault of the reason NO_SPACE the same batch may be sent again. After one
+        of the reason UNCERTAIN nobody knows what is on the disk, and the process must end.
+        """
+        if self._head is None or self._left:
+            raise Problem(Kind.DAMAGED_BATCH)
+        try:
+            with self._draft.path.open("rb") as file:
+                _, found = check_batch(file, self._expected.maker)
+        except InvalidFile:
+            raise Problem(Kind.DAMAGED_BATCH) from None
+        if found != self._id:
+            raise Problem(Kind.DAMAGED_BATCH, "Its id is not the digest of its content.")
+        reach("arrival.written")
+        try:
+            os.fsync(self._draft.number)
+            reach("arrival.synced")
+            with suppress(FileExistsError):  # Another sender was first with the same content.
+                self._draft.put_in_place(overwrite=False)
+            reach("arrival.named")
+            sync_folder(self._target.parent)
+        except OSError as error:
+            raise _fault(self._target, error, Reason.UNCERTAIN) from None
+        reach("arrival.stored")
+        return self._head
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._draft.number)
+        self._draft.__exit__(kind, error, trace)
+
+
+def _fault(path: Path, error: OSError, reason: Reason | None = None) -> StorageFault:
+    fault = storage_fault(path.name, error, verb="write")
+    told = reason or (Reason.NO_SPACE if error.errno in _NO_ROOM else Reason.UNCERTAIN)
+    return StorageFault(fault.message, hint=fault.hint, details=fault.details, reason=told)

@@ -1,0 +1,99 @@
+"""Analyzers that a test kills: ``python -m tests.analysis.crashing careful FOLDER=PLACE …``.
+
+Each takes in all batches of ``FOLDER/sent`` whose receipt is not there yet, as a hop that tries
+again and again would send them, and works until nothing waits; it is killed at its failpoint, or
+stopped by a disk that is full at ``full:BYTES``. One process loads everything and forks them.
+How each ended is printed.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+
+from chaffinch.analysis import releasing
+from chaffinch.analysis.analyzer import Analyzer, Reception
+from chaffinch.errors import StorageFault
+from chaffinch.keys import KeyFolder
+from chaffinch.ledger import Charge, Ledger
+from chaffinch.planning.plan import Plan, load_plan
+from chaffinch.storage import failpoints
+from chaffinch.wire.messages import Tally
+
+_BLOCK = 1000
+
+
+def open_analyzer(folder: Path, *, level: float = 0.95) -> tuple[Reception, Analyzer]:
+    keys = KeyFolder.open(folder / "keys")
+    reception = Reception(folder / "data", keys, [load_plan(folder / "plan.json")])
+    ledger = None
+    if (folder / "ledger").exists():
+        ledger = Ledger.open(folder / "ledger", mark=folder / "mark")
+    return reception, Analyzer(reception, ledger=ledger, level=level)
+
+
+def send(reception: Reception, folder: Path) -> None:
+    """Send what is not acknowledged, and keep the receipts."""
+    (plan_id,) = reception.plans
+    for path in sorted((folder / "sent").iterdir()):
+        acknowledged = folder / "receipts" / path.stem
+        if acknowledged.exists():
+            continue
+        if reception.receipt(plan_id, path.stem) is None:
+            content = path.read_bytes()
+            with reception.arrival(plan_id, path.stem) as arrival:
+                for at in range(0, len(content), _BLOCK):
+                    arrival.write(content[at : at + _BLOCK])
+                arrival.finish()
+        receipt = reception.receipt(plan_id, path.stem)
+        assert receipt is not None
+        acknowledged.write_bytes(receipt)
+
+
+def main(folder: Path, level: float) -> None:
+    reception, analyzer = open_analyzer(folder, level=level)
+    send(reception, folder)
+    while analyzer.step():
+        pass
+
+
+def pay_without_keeping(ledger: Ledger, plan: Plan, tally: Tally, content: bytes) -> bytes:
+    """Plant the fault: a charge is made, and what it pays for is stored some time later."""
+    subject = tally.digest
+    ledger.charge(Charge.of(plan), subject, subject=subject, by_subject=True)
+    return content
+
+
+def fill_disk(limit: int) -> None:
+    """Let no file grow beyond a limit, as on a full disk."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+
+
+def life(folder: Path, place: str) -> int:
+    """Return how an analyzer ended that was to be killed at a place."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            if place.startswith("full:"):
+                fill_disk(int(place.removeprefix("full:")))
+            elif place:
+                failpoints._wanted = failpoints._Wanted(place)  # noqa: SLF001
+            main(folder, 0.95)
+            code = 0
+        except StorageFault:
+            code = 2
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "careless":
+        releasing._paid = pay_without_keeping  # noqa: SLF001
+    pairs = [text.split("=") for text in sys.argv[2:]]
+    sys.stdout.write(" ".join(str(life(Path(folder), place)) for folder, place in pairs))

@@ -1,0 +1,327 @@
+"""The analyzer at work: killed anywhere, cheated by a hop, out of budget, on a full disk."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaffinch.analysis.analyzer import AnalyzerCounts, Reception
+from chaffinch.analysis.received import Received
+from chaffinch.errors import InvalidInput
+from chaffinch.ledger import Ledger
+from chaffinch.privacy import Target
+from chaffinch.release.documents import read_release
+from chaffinch.wire.problems import Kind, Problem
+from chaffinch.wire.sealed_batches import is_receipt
+from tests.analysis.crashing import main, open_analyzer
+from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
+from tests.meta import repository
+
+PLENTY = Target(1000.0, 0.5)
+KILLS = (
+    "arrival.written",
+    "arrival.synced",
+    "arrival.named",
+    "arrival.stored",
+    "analyzer.counted",
+    "analyzer.opened",
+    "ledger.written",
+    "ledger.charged",
+    "analyzer.paid",
+    "analyzer.released",
+)
+
+
+@pytest.fixture
+def hop(tmp_path: Path) -> LastHop:
+    """Return a hop whose analyzer has keys and a plan."""
+    made = LastHop.of(flips(), tmp_path)
+    made.plan.save(tmp_path / "plan.json")
+    for name in ("sent", "receipts"):
+        (tmp_path / name).mkdir()
+    return made
+
+
+def sent(hop: LastHop, folder: Path, *batches: Batch) -> list[str]:
+    for batch in batches:
+        hop.put(folder / "sent", batch)
+    return [batch.id for batch in batches]
+
+
+def two_batches(hop: LastHop, folder: Path) -> list[str]:
+    """Send three reports for each person in two batches, which share thirty messages."""
+    first, second = [*hop.crowd(), *hop.crowd()], hop.crowd()
+    mixed = hop.batch([*second, *first[:30]], reports=2 * PEOPLE)
+    return sent(hop, folder, hop.batch(first, reports=2 * PEOPLE), mixed)
+
+
+def with_ledger(folder: Path, cap: Target = PLENTY) -> Ledger:
+    return Ledger.create(folder / "ledger", role="analyzer", cap=cap, mark=folder / "mark")
+
+
+def lives(*pairs: tuple[Path, str], how: str = "careful") -> list[int]:
+    """Return how analyzers ended, each in a folder and killed at a place."""
+    words = [f"{folder}={place}" for folder, place in pairs]
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "tests.analysis.crashing", how, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=repository.ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    return [int(code) for code in done.stdout.split()]
+
+
+def copies(folder: Path, count: int) -> list[Path]:
+    """Return copies of a folder."""
+    made = [folder.parent / f"{folder.name}-{number}" for number in range(count)]
+    for one in made:
+        shutil.copytree(folder, one)
+    return made
+
+
+def check_all(hop: LastHop, folder: Path, batches: list[str]) -> dict[str, bytes]:
+    """Check that everything was counted once, paid for once and released; return the releases."""
+    reception, analyzer = open_analyzer(folder)
+    counts = analyzer.counts()[hop.plan.id]
+    assert (counts.released, counts.waiting, counts.adds_up) == (len(batches), 0, True)
+    assert counts.replayed == 30
+    tallies = [reception.received.tally(one).counts.tolist() for one in batches]
+    assert list(map(sum, zip(*tallies, strict=True))) == [3] * PEOPLE
+    assert not list(reception.folder.iterdir())
+    identity = bytes.fromhex(hop.keys.identity_hex)
+    for one in batches:
+        assert is_receipt(one, (folder / "receipts" / one).read_bytes(), identity)
+    found = {one: reception.received.release(one) or b"" for one in batches}
+    for release in found.values():
+        assert read_release(release).plan_id == hop.plan.id
+    if (folder / "ledger").exists():
+        ledger = Ledger.open(folder / "ledger", mark=folder / "mark")
+        kept = [ledger.content_of(entry) for entry in ledger.entries()]
+        assert sorted(found.values()) == sorted(content or b"" for content in kept)
+    return found
+
+
+def test_killed_anywhere_everything_is_counted_paid_and_released_once(
+    hop: LastHop, tmp_path: Path
+) -> None:
+    batches = two_batches(hop, tmp_path)
+    with_ledger(tmp_path)
+    places = [f"{place}:{time}" for place in KILLS for time in (1, 2)]
+    folders = copies(tmp_path, len(places))
+    ends = lives(*zip(folders, places, strict=True))
+    assert ends == [-signal.SIGKILL] * len(places)
+    for folder in folders:
+        main(folder, 0.95)
+        found = check_all(hop, folder, batches)
+        main(folder, 0.95)
+        assert check_all(hop, folder, batches) == found
+
+
+def test_a_full_disk_loses_nothing(hop: LastHop, tmp_path: Path) -> None:
+    batches = two_batches(hop, tmp_path)
+    with_ledger(tmp_path)
+    open_analyzer(tmp_path)  # whoever cannot make its state has taken nothing
+    limits = range(0, 90_000, 11_000)
+    folders = copies(tmp_path, len(limits))
+    ends = lives(
+        *((folder, f"full:{limit}") for folder, limit in zip(folders, limits, strict=True))
+    )
+    assert set(ends) == {0, 2}
+    assert ends[0] == 2
+    for folder in folders:
+        main(folder, 0.95)
+        check_all(hop, folder, batches)
+
+
+def level_after_a_kill(hop: LastHop, folder: Path, how: str) -> float:
+    """Return the level of a release that was paid for at 95 %, and finished by a later process."""
+    (batch,) = sent(hop, folder, hop.batch(hop.crowd()))
+    with_ledger(folder)
+    assert lives((folder, "ledger.charged"), how=how) == [-signal.SIGKILL]
+    main(folder, 0.5)
+    reception, _ = open_analyzer(folder)
+    release = reception.received.release(batch)
+    assert release is not None
+    return read_release(release).level
+
+
+def test_what_was_paid_for_is_what_is_released(hop: LastHop, tmp_path: Path) -> None:
+    assert level_after_a_kill(hop, tmp_path, "careful") == 0.95
+
+
+def test_a_release_outside_the_transaction_of_its_charge_is_caught(
+    hop: LastHop, tmp_path: Path
+) -> None:
+    """The planted fault: one charge, and a release that nobody has paid for in that form."""
+    assert level_after_a_kill(hop, tmp_path, "careless") == 0.5
+
+
+def test_without_a_ledger_the_first_release_stays(hop: LastHop, tmp_path: Path) -> None:
+    batches = two_batches(hop, tmp_path)
+    main(tmp_path, 0.95)
+    found = check_all(hop, tmp_path, batches)
+    main(tmp_path, 0.5)
+    assert check_all(hop, tmp_path, batches) == found
+
+
+def test_the_same_tally_makes_the_same_bytes(hop: LastHop, tmp_path: Path) -> None:
+    batches = two_batches(hop, tmp_path)
+    main(tmp_path, 0.95)
+    shutil.move(tmp_path / "data", tmp_path / "before")
+    shutil.rmtree(tmp_path / "receipts")
+    (tmp_path / "receipts").mkdir()
+    first = Received(tmp_path / "before" / "state.sqlite")
+    main(tmp_path, 0.95)
+    second = Received(tmp_path / "data" / "state.sqlite")
+    # Which of two batches a copy counts in is decided by which is opened first, so by their ids.
+    assert [first.release(one) for one in batches] == [second.release(one) for one in batches]
+
+
+def test_messages_that_were_left_out_are_noted(hop: LastHop, tmp_path: Path) -> None:
+    two_batches(hop, tmp_path)
+    main(tmp_path, 0.95)
+    reception, _ = open_analyzer(tmp_path)
+    notes = [
+        note
+        for batch in reception.received.batches()
+        for answer in read_release(reception.received.release(batch.id) or b"").answers
+        for note in answer.notes
+    ]
+    assert sum("30 that were copies" in note for note in notes) == 1
+
+
+def test_copies_do_not_stand_for_reports(hop: LastHop, tmp_path: Path) -> None:
+    """A hop that fills a batch with old messages must not have one new report by itself."""
+    old = hop.crowd()
+    sent(hop, tmp_path, hop.batch(old))
+    main(tmp_path, 0.95)
+    alone = hop.reports([[5]])
+    (lonely,) = sent(hop, tmp_path, hop.batch([*alone, *old[len(alone) :]]))
+    main(tmp_path, 0.95)
+    reception, analyzer = open_analyzer(tmp_path)
+    known = reception.received.find(lonely)
+    assert known is not None
+    assert (known.state, known.fresh) == ("refused", len(alone))
+    assert "not opened before" in known.why
+    assert reception.received.release(lonely) is None
+    assert analyzer.counts()[hop.plan.id].adds_up
+
+
+def test_a_spent_budget_releases_nothing_and_keeps_the_batch(hop: LastHop, tmp_path: Path) -> None:
+    (batch,) = sent(hop, tmp_path, hop.batch(hop.crowd()))
+    with_ledger(tmp_path, Target(0.1, 1e-9))
+    main(tmp_path, 0.95)
+    reception, analyzer = open_analyzer(tmp_path)
+    known = reception.received.find(batch)
+    assert known is not None
+    assert known.state == "unpaid"
+    assert "epsilon" in known.why
+    assert reception.received.release(batch) is None
+    assert [path.stem for path in reception.folder.iterdir()] == [batch]
+    assert analyzer.counts()[hop.plan.id].unpaid == 1
+    # Another ledger has room: nothing has to be sent again.
+    for name in ("ledger", "mark"):
+        (tmp_path / name).unlink()
+    with_ledger(tmp_path)
+    main(tmp_path, 0.95)
+    assert reception.received.release(batch)
+
+
+def test_a_plan_of_another_analyzer_is_refused(hop: LastHop, tmp_path: Path) -> None:
+    stranger = LastHop.of(flips(), tmp_path / "stranger")
+    with pytest.raises(InvalidInput, match="analyzer"):
+        Reception(tmp_path / "data", hop.keys, [stranger.plan])
+    with pytest.raises(InvalidInput, match="parties"):
+        Reception(tmp_path / "data", hop.keys, [flips()])
+
+
+def test_a_damaged_file_waits_and_is_told(hop: LastHop, tmp_path: Path) -> None:
+    batch = hop.batch(hop.crowd())
+    reception, analyzer = open_analyzer(tmp_path)
+    content = bytearray(batch.content)
+    content[500] ^= 1
+    path = hop.put(reception.folder, Batch(batch.id, bytes(content)))
+    assert analyzer.step() == 0
+    assert analyzer.unreadable.keys() == {batch.id}
+    assert analyzer.counts()[hop.plan.id].waiting == 1
+    assert analyzer.needs_key(hop.key_id)
+    path.write_bytes(batch.content)
+    assert analyzer.step() == 2
+    assert not analyzer.unreadable
+    assert not analyzer.needs_key(hop.key_id)
+
+
+def take(reception: Reception, hop: LastHop, batch: Batch) -> None:
+    with reception.arrival(hop.plan.id, batch.id) as arrival:
+        arrival.write(batch.content)
+        arrival.finish()
+
+
+BAD: dict[str, tuple[dict[str, object], Kind]] = {
+    "another plan": ({"plan_id": "00" * 32}, Kind.INVALID_MESSAGE),
+    "another round": ({"round": 3}, Kind.INVALID_MESSAGE),
+    "another hop": ({"hop": 2}, Kind.INVALID_MESSAGE),
+    "too small": ({"reports": PEOPLE - 1}, Kind.BATCH_TOO_SMALL),
+    "another key": ({"route": b"\x63"}, Kind.OUTDATED_KEYS),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_not_due_is_refused_before_it_is_stored(
+    hop: LastHop, tmp_path: Path, name: str
+) -> None:
+    said, kind = BAD[name]
+    reception, _ = open_analyzer(tmp_path)
+    with pytest.raises(Problem) as caught:
+        take(reception, hop, hop.batch(hop.crowd(), **said))
+    assert caught.value.kind is kind
+    assert not list(reception.folder.iterdir())
+
+
+def test_what_is_not_as_it_was_signed_is_refused(hop: LastHop, tmp_path: Path) -> None:
+    reception, _ = open_analyzer(tmp_path)
+    batch = hop.batch(hop.crowd())
+    stranger = replace(hop, identity=LastHop.of(flips(), tmp_path / "stranger").identity)
+    forged = stranger.batch(hop.crowd())
+    bad = [batch.content[:place] for place in range(0, len(batch.content), 801)]
+    bad += [batch.content + b"\0", batch.content[:-1] + bytes([batch.content[-1] ^ 1])]
+    for content in bad:
+        with pytest.raises(Problem) as caught:
+            take(reception, hop, Batch(batch.id, content))
+        assert caught.value.kind in (Kind.DAMAGED_BATCH, Kind.INVALID_MESSAGE)
+    for one in (forged, Batch("ab" * 32, batch.content)):
+        with pytest.raises(Problem) as caught:
+            take(reception, hop, one)
+        assert caught.value.kind is Kind.DAMAGED_BATCH
+    with pytest.raises(Problem):
+        reception.receipt("00" * 32, batch.id)
+    assert reception.receipt(hop.plan.id, batch.id) is None
+    assert not list(reception.folder.iterdir())
+
+
+def test_a_batch_is_taken_again_and_again(hop: LastHop, tmp_path: Path) -> None:
+    reception, analyzer = open_analyzer(tmp_path)
+    batch = hop.batch(hop.crowd())
+    receipts = set()
+    for _ in range(3):
+        take(reception, hop, batch)
+        receipts.add(reception.receipt(hop.plan.id, batch.id))
+    analyzer.step()
+    take(reception, hop, batch)
+    analyzer.step()
+    receipts.add(reception.receipt(hop.plan.id, batch.id))
+    assert len(receipts) == 1
+    assert analyzer.counts() == {
+        hop.plan.id: AnalyzerCounts(
+            released=1, items=PEOPLE**2, counted=PEOPLE, dummies=PEOPLE * (PEOPLE - 1)
+        )
+    }
+    assert not list(reception.folder.iterdir())

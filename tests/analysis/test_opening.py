@@ -1,0 +1,205 @@
+"""Sealed batches at the analyzer: each message counts once, and nothing else counts."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chaffinch.analysis.opening import open_batch
+from chaffinch.analysis.received import KnownBatch, Received
+from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
+from chaffinch.parallel import Processes
+from chaffinch.wire.messages import EMPTY
+from tests.analysis.sealed import PEOPLE, Batch, LastHop, decoys, flips
+
+
+@pytest.fixture
+def hop(tmp_path: Path) -> LastHop:
+    return LastHop.of(flips(), tmp_path)
+
+
+@pytest.fixture
+def received(tmp_path: Path) -> Received:
+    return Received(tmp_path / "state.sqlite")
+
+
+def take(hop: LastHop, received: Received, batch: Batch, folder: Path) -> KnownBatch:
+    """Open a batch as the analyzer does; return what it knows of it."""
+    path = hop.put(folder / "received", batch)
+    received.add(open_batch(path, hop.plan, hop.keys.opening_keys()))
+    known = received.find(batch.id)
+    assert known is not None
+    assert known.items == known.counted + known.dummies + known.replayed + known.rejected
+    return known
+
+
+def fates(known: KnownBatch) -> tuple[int, int, int, int]:
+    return known.counted, known.dummies, known.replayed, known.rejected
+
+
+def test_every_message_is_counted_once(hop: LastHop, received: Received, tmp_path: Path) -> None:
+    batch = hop.batch(hop.crowd())
+    known = take(hop, received, batch, tmp_path)
+    assert fates(known) == (PEOPLE, PEOPLE * (hop.plan.slots - 1), 0, 0)
+    tally = received.tally(batch.id)
+    assert tally.counts.tolist() == [1] * PEOPLE
+    assert (tally.reports, tally.name, tally.round) == (PEOPLE, batch.id[:32], 1)
+    assert (
+        tally.digest
+        == open_batch(
+            tmp_path / "received" / f"{batch.id}.batch", hop.plan, hop.keys.opening_keys()
+        )
+        .tally()
+        .digest
+    )
+
+
+def test_several_processes_open_the_same(hop: LastHop, tmp_path: Path) -> None:
+    path = hop.put(tmp_path, hop.batch(hop.crowd() * 9, reports=9 * PEOPLE))
+    keys = hop.keys.opening_keys()
+    processes = Processes(2)
+    try:
+        many = open_batch(path, hop.plan, keys, processes)
+    finally:
+        processes.close()
+    one = open_batch(path, hop.plan, keys)
+    assert np.array_equal(one.codes, many.codes)
+    assert one.tags == many.tags
+    assert many.tally().counts.tolist() == [1] * PEOPLE
+
+
+def test_a_thousand_copies_of_one_message_count_once(
+    hop: LastHop, received: Received, tmp_path: Path
+) -> None:
+    """A bad hop that repeats one person's message would read it off the histogram."""
+    crowd, target = hop.crowd(), hop.item(3)
+    batch = hop.batch([*crowd, *[target] * 1000], reports=PEOPLE * 8)
+    known = take(hop, received, batch, tmp_path)
+    assert known.replayed == 999
+    assert received.tally(batch.id).counts.tolist() == [1, 1, 1, 2] + [1] * (PEOPLE - 4)
+
+
+def test_copies_in_other_batches_count_nowhere(
+    hop: LastHop, received: Received, tmp_path: Path
+) -> None:
+    first, second = hop.crowd(), hop.crowd()
+    take(hop, received, hop.batch(first), tmp_path)
+    mixed = hop.batch([*first[:30], *second], reports=2 * PEOPLE)
+    assert take(hop, received, mixed, tmp_path).replayed == 30
+    assert received.tally(mixed.id).counts.tolist() == [1] * PEOPLE
+    # The whole crowd again, in another order: another batch, in which nothing is new.
+    again = hop.batch(first)
+    known = take(hop, received, again, tmp_path)
+    assert (known.fresh, known.replayed) == (0, len(first))
+
+
+def test_copies_are_known_after_a_restart(hop: LastHop, received: Received, tmp_path: Path) -> None:
+    crowd = hop.crowd()
+    take(hop, received, hop.batch(crowd), tmp_path)
+    known = take(hop, Received(tmp_path / "state.sqlite"), hop.batch(crowd), tmp_path)
+    assert known.replayed == len(crowd)
+
+
+def test_a_batch_is_added_once(hop: LastHop, received: Received, tmp_path: Path) -> None:
+    batch = hop.batch(hop.crowd())
+    take(hop, received, batch, tmp_path)
+    with pytest.raises(StorageFault):
+        take(hop, received, batch, tmp_path)
+    assert fates(received.batches()[0])[2] == 0
+
+
+def test_what_does_not_open_or_is_no_code_is_rejected(
+    hop: LastHop, received: Received, tmp_path: Path
+) -> None:
+    good = hop.crowd()
+    length = len(good[0])
+    flipped = bytearray(hop.item(1))
+    flipped[-1] ^= 1
+    other_key = bytes([hop.key_id + 1]) + hop.item(1)[1:]
+    stranger = LastHop.of(flips(), tmp_path / "stranger")
+    bad = [
+        bytes(length),
+        bytes(flipped),
+        other_key,
+        hop.item(1, number=2),
+        stranger.item(1),
+        hop.item(hop.plan.codes),
+        hop.item(EMPTY - 1),
+    ]
+    known = take(hop, received, hop.batch([*good, *bad], reports=2 * PEOPLE), tmp_path)
+    assert known.rejected == len(bad)
+    assert received.tally(known.id).counts.tolist() == [1] * PEOPLE
+
+
+def test_dummies_are_for_fixed_slots_only(received: Received, tmp_path: Path) -> None:
+    hop = LastHop.of(decoys(), tmp_path)
+    known = take(hop, received, hop.batch(hop.items([0, 1, EMPTY])), tmp_path)
+    assert fates(known) == (2, 0, 0, 1)
+
+
+def test_no_changed_byte_and_no_cut_file_is_opened(hop: LastHop, tmp_path: Path) -> None:
+    batch = hop.batch(hop.items(range(PEOPLE)))
+    keys = hop.keys.opening_keys()
+    places = [*range(90), *range(90, len(batch.content), 41)]
+    for place in places:
+        changed = bytearray(batch.content)
+        changed[place] ^= 1 << random.Random(place).randrange(8)
+        for content in (bytes(changed), batch.content[:place]):
+            with pytest.raises(InvalidFile):
+                open_batch(hop.put(tmp_path, Batch("00" * 32, content)), hop.plan, keys)
+    with pytest.raises(InvalidFile):
+        open_batch(hop.put(tmp_path, Batch("00" * 32, batch.content + b"\0")), hop.plan, keys)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"plan_id": "00" * 32},
+        {"round": 0},
+        {"round": 3},
+        {"hop": 2},
+        {"reports": PEOPLE - 1},
+        {"route": b"\x09"},
+        {"route": b"\x01\x01"},
+    ],
+    ids=str,
+)
+def test_a_signed_batch_that_is_not_due_is_refused(
+    hop: LastHop, tmp_path: Path, said: dict[str, object]
+) -> None:
+    path = hop.put(tmp_path, hop.batch(hop.items(range(PEOPLE)), **said))
+    with pytest.raises(InvalidInput, match="batch"):
+        open_batch(path, hop.plan, hop.keys.opening_keys())
+
+
+def test_a_batch_of_more_messages_than_reports_hold_is_refused(
+    hop: LastHop, tmp_path: Path
+) -> None:
+    many = hop.items([0] * (PEOPLE * hop.plan.slots + 1))
+    with pytest.raises(InvalidInput):
+        open_batch(hop.put(tmp_path, hop.batch(many)), hop.plan, hop.keys.opening_keys())
+
+
+def test_tags_go_with_their_key(hop: LastHop, received: Received, tmp_path: Path) -> None:
+    crowd = hop.crowd()
+    take(hop, received, hop.batch(crowd), tmp_path)
+    received.keep_tags_of({hop.key_id})
+    assert take(hop, received, hop.batch(crowd), tmp_path).replayed == len(crowd)
+    received.keep_tags_of(set())
+    assert take(hop, received, hop.batch(crowd), tmp_path).replayed == 0
+
+
+def test_a_state_of_another_version_or_kind_is_refused(tmp_path: Path) -> None:
+    import sqlite3
+
+    Received(tmp_path / "state.sqlite")
+    with sqlite3.connect(tmp_path / "state.sqlite") as connection:
+        connection.execute("PRAGMA user_version = 2")
+    with pytest.raises(StorageFault, match="newer"):
+        Received(tmp_path / "state.sqlite")
+    (tmp_path / "other").write_bytes(b"no database at all" * 99)
+    with pytest.raises(ChaffinchError):
+        Received(tmp_path / "other")
