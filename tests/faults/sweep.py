@@ -129,6 +129,8 @@ def _charges(folder: Path, verb: Verb) -> int:
     if verb.pays == "record":
         records = (folder / "state" / "chaffinch" / "keys").glob("*.record")
         return sum(len(json.loads(record.read_bytes())["filters"]) for record in records)
+    if verb.pays == "handed over":
+        return len(list((folder / "state" / "chaffinch" / "handed-over").glob("*.record")))
     if verb.pays == "runs":
         record = folder / "state" / "chaffinch" / "releases.record"
         return releases_in(record) if record.exists() else 0
@@ -254,6 +256,7 @@ def warm_up(folder: Path, verbs: Sequence[str]) -> None:
     audience = reach.load_plan(folder / "reach.plan.json")
     survey.verify()
     audience.verify()
+    reach.load_plan(folder / "shuffled.plan.json").verify()
     for role, asked in (("analyzer", survey), ("analyzer", audience), ("client", audience)):
         opened = Ledger.open(folder / f"{role}.ledger", mark=folder / f"{role}.mark")
         opened.would_spend(Charge.of(asked))

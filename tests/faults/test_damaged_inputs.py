@@ -139,6 +139,10 @@ _KEY = reach.CampaignKey(bytes(range(32)))
 _KEY_RECORD = f"state/chaffinch/keys/{_KEY._name}.record"  # noqa: SLF001 - nobody else needs it
 _REACH = "reach analyze {0}/daily.filter {0}/radio.filter --plan {0}/reach.plan.json"
 _COUNT = f"{_REACH} -o {{0}}/r.json --ledger {{0}}/other --mark {{0}}/other.mark"
+_COUNT_COLUMNS = (
+    "reach analyze {0}/made.columns --plan {0}/shuffled.plan.json -o {0}/r.json "
+    "--ledger {0}/other --mark {0}/other.mark"
+)
 
 INPUTS: dict[str, Input] = {
     "plan, checked": Input(
@@ -156,6 +160,9 @@ INPUTS: dict[str, Input] = {
     "encoded stream": Input("encoded.arrow", _SHUFFLE % "encoded.arrow", messages),
     "shuffled": Input("shuffled.parquet", _ANALYZE % "shuffled.parquet", messages),
     "shuffled stream": Input("shuffled.arrow", _ANALYZE % "shuffled.arrow", messages),
+    "columns": Input(
+        "made.columns", _COUNT_COLUMNS, lambda path: reach.load_columns(path).digest, damage.JSON
+    ),
     "filter": Input("daily.filter", _COUNT, lambda path: reach.load_filter(path).digest),
     "key": Input("campaign.key", _PUBLISH % "daily", lambda path: reach.load_key(path).secret),
     # Radio has encoded with this key: no damage to the record makes it forget that.
@@ -219,6 +226,12 @@ def prepare(folder: Path) -> Path:
     for name in ("daily", "radio"):
         filtered = reach.encode(folder / "ids.csv", audience, publisher=name, key=shared)
         filtered.save(folder / f"{name}.filter")
+    between = reach.plan(
+        reach.Audience(["daily"]), sizes=[200], target=Target(2, 1e-3), shuffled=True
+    )
+    between.save(folder / "shuffled.plan.json")
+    own = reach.encode(folder / "ids.csv", between, publisher="daily", key=reach.new_key())
+    reach.shuffle([own], between, record=folder / "handed").save(folder / "made.columns")
     # Of each key one record is left: either of them forbids a second filter.
     _KEY.save(folder / "campaign.key")
     assert call(_PUBLISH % "radio", folder).code == 0

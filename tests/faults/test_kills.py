@@ -33,8 +33,10 @@ KILLS = 300
 """How often each verb is killed in the long tier: the disk is full besides."""
 GATE = {
     "surveys": ("run", "run, paid", "encode", "shuffle", "analyze, paid"),
-    "audiences": ("reach encode, paid", "reach analyze, paid", "reach key", "ledger create"),
-}
+    "audiences": (
+        "reach encode, paid", "reach shuffle", "reach analyze, paid", "reach key", "ledger create",
+    ),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

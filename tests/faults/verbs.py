@@ -45,7 +45,8 @@ class Verb:
     results: Mapping[str, Check] = field(default_factory=dict)
     """What is there when all went well, and what raises unless it is whole."""
     pays: str = ""
-    """The role of the ledger that is charged once, or the record of the key or of runs."""
+    """The role of the ledger that is charged once, or the record of the key, of runs or of what
+    was handed over."""
     kept: tuple[str, ...] = ()
     """What else may be there then, as a pattern: records."""
     finished: int = 0
@@ -109,6 +110,14 @@ def whole_ledger(path: Path) -> None:
 def for_owner_only(path: Path) -> None:
     """Check who may read a file."""
     assert not stat.S_IMODE(path.stat().st_mode) & 0o077, (path, oct(path.stat().st_mode))
+
+
+def whole_columns(path: Path) -> None:
+    """Read shuffled columns, which must be those that the shuffler has kept."""
+    columns = reach.load_columns(path)
+    (kept,) = (path.parent / "state" / "chaffinch" / "handed-over").glob("*.record")
+    assert columns.batch in kept.read_text()
+    for_owner_only(path)
 
 
 RELEASE: dict[str, Check] = {
@@ -231,6 +240,12 @@ VERBS: dict[str, Verb] = {
         kept=_RECORDS,
         finished=2,
     ),
+    "reach shuffle": Verb(
+        "reach shuffle {0}/own.filter --plan {0}/shuffled.plan.json -o {0}/made.columns",
+        {"made.columns": whole_columns},
+        pays="handed over",
+        kept=_STATE,
+    ),
     "reach analyze": Verb(_REACH_ANALYZE, REACH_RELEASE),
     "reach analyze, paid": Verb(_REACH_ANALYZE + _PAID, REACH_RELEASE, pays="analyzer"),
     "reach figures": Verb("reach figures -o {0}/out", into("out", _FIGURES), private=False),
@@ -284,6 +299,10 @@ def prepare(folder: Path) -> Path:
     reach.new_key().save(folder / "campaign.key")
     made = reach.encode(folder / "ids.csv", audience, publisher="daily", key=reach.new_key())
     made.save(folder / "made.filter")
+    between = reach.plan(audience.audience, sizes=[IDS], target=Target(2, 1e-4), shuffled=True)
+    between.save(folder / "shuffled.plan.json")
+    own = reach.encode(folder / "ids.csv", between, publisher="daily", key=reach.new_key())
+    own.save(folder / "own.filter")
     for role in ("analyzer", "client"):
         Ledger.create(
             folder / f"{role}.ledger",
@@ -295,10 +314,10 @@ def prepare(folder: Path) -> Path:
 
 
 def readable(folder: Path, before: set[str]) -> list[str]:
-    """Return every new file, hidden ones included, that can be taken for a filter or a release."""
+    """Return every new file, hidden ones included, that can be taken for a result."""
     found = []
     for path in new_files(folder, before):
-        for read in (load_filter, load_release, reach.load_release):
+        for read in (load_filter, reach.load_columns, load_release, reach.load_release):
             try:
                 read(path)
             except ChaffinchError:

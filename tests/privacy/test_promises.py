@@ -46,7 +46,7 @@ def test_numbers_are_printed_with_so_many_digits() -> None:
     # Six and three digits are short: they stand for themselves.
     short = Guarantee(0.123456, 1.23e-7, "n", "columns", "c", 2.0, "upper-bound")
     assert str(short).startswith("(0.123456, 1.23e-07)-differential privacy, proven")
-    assert "if the analyzer knows the order of the columns: 2" in str(short)
+    assert "if the order of the columns is known: 2" in str(short)
 
 
 @pytest.mark.parametrize(

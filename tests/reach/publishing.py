@@ -15,6 +15,7 @@ from chaffinch.encoding.publisher.filters import encode as publishers_encode
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.planning.audiences.id_rule import AS_IS, IdRule
 from chaffinch.planning.audiences.plan import ReachPlan
+from chaffinch.planning.audiences.shuffler import Shuffler
 from chaffinch.privacy import Target
 from chaffinch.wire.filter_files import Filter
 
@@ -32,10 +33,14 @@ def small_plan(
     flip: Fraction = Fraction(1, 4),
     ids: IdRule = AS_IS,
     title: str = "",
+    shuffled: Fraction | None = None,
 ) -> ReachPlan:
-    """Return a plan that promises little, and so holds."""
+    """Return a plan that promises little, and so holds; ``shuffled`` is what a shuffler flips."""
     audience = Audience(publishers, frequencies=frequencies)
-    epsilon = 1.01 * audience.rows * hashes * float(np.log(float((1 - flip) / flip)))
+
+    def local(chance: Fraction) -> float:
+        return 1.01 * audience.rows * hashes * float(np.log(float((1 - chance) / chance)))
+
     return ReachPlan(
         title=title,
         audience=audience,
@@ -43,9 +48,10 @@ def small_plan(
         bits=bits,
         hashes=hashes,
         flip_probability=flip,
-        epsilon=epsilon,
+        epsilon=local(flip if shuffled is None else shuffled),
         delta=1e-6,
         ids=ids,
+        shuffler=None if shuffled is None else Shuffler(shuffled, local(flip), 1e-6),
     )
 
 

@@ -132,7 +132,7 @@ def faults(seen: Seen, plan: ReachPlan, publishers: Publishers) -> list[str]:
         publishers.crowd,
         bits=plan.bits,
         hashes=plan.hashes,
-        flip=float(plan.flip_probability),
+        flip=float(plan.all_flips),
     )
     predicted = np.array([expected.estimate(group)[1] for group in seen.groups])
     spread = seen.estimates.std(axis=0, ddof=1)
@@ -159,7 +159,7 @@ def faults(seen: Seen, plan: ReachPlan, publishers: Publishers) -> list[str]:
 
 
 def _columns(plan: ReachPlan, shares: Floats) -> Columns:
-    return Columns(plan.audience, plan.bits, plan.hashes, float(plan.flip_probability), shares)
+    return Columns(plan.audience, plan.bits, plan.hashes, float(plan.all_flips), shares)
 
 
 def off_by(plan: ReachPlan, factor: float) -> ReachPlan:
@@ -252,7 +252,7 @@ def test_what_is_estimated_is_what_is_released() -> None:
 def test_predictions_for_no_overlap_hold_the_true_error_from_above() -> None:
     for kind, count in SMALL + LARGE:
         plan, publishers = planned(kind, count, IDS), publishers_of(kind, count, IDS)
-        flip = float(plan.flip_probability)
+        flip = float(plan.all_flips)
         crowd, sizes = publishers.crowd, (plan.bits, plan.hashes)
         columns = prediction.expected(
             plan.audience, crowd, bits=sizes[0], hashes=sizes[1], flip=flip

@@ -227,11 +227,14 @@ _RELEASED_AGAIN = replace(
 )
 
 
+_SHUFFLED = replace(reach_releases.release(), shuffler_guarantee=reach_releases.GUARANTEE)
+
+
 @pytest.mark.parametrize(
     ("schema", "release"),
     [
         (release_schema(), _RELEASED_AGAIN),
-        (reach_release_schema(), reach_releases.release()),
+        (reach_release_schema(), _SHUFFLED),
     ],
 )
 def test_the_schema_names_every_field(schema: dict[str, Any], release: Publication) -> None:

@@ -28,6 +28,7 @@ class Kind(Enum):
     RUN_RECORD = "a record of runs"
     OUTBOX = "an outbox"
     FILTER = "a filter"
+    COLUMNS = "a file of shuffled columns"
     BATCH = "one with messages"
 
 
@@ -47,6 +48,8 @@ _FORMATS = {
     "reach-plan": Kind.PLAN,
     "key-record": Kind.KEY_RECORD,
     "ledger-mark": Kind.MARK,
+    "columns": Kind.COLUMNS,
+    "handed-over": Kind.BATCH_RECORD,
 }
 """The documents among them, by what stands in ``"format": "chaffinch/…@1"``."""
 _FORMAT = re.compile(rb'"format"\s*:\s*"chaffinch/([a-z-]+)@')

@@ -21,7 +21,7 @@ _DIGITS = 10
 """Of an end, unless a format asks for another number."""
 
 _TOGETHER = "if shuffler and analyzer collude"
-_UNHIDDEN = {"columns": "if the analyzer knows the order of the columns"}
+_UNHIDDEN = {"columns": "if the order of the columns is known"}
 """When only the local guarantee is left, for views that another secret protects."""
 
 

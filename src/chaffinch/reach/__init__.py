@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     from chaffinch.planning.audiences.id_rule import IdRule
     from chaffinch.planning.audiences.plan import ReachPlan, load_plan
     from chaffinch.planning.audiences.planner import plan
+    from chaffinch.planning.audiences.shuffler import Shuffler
     from chaffinch.release.audiences import ReachRelease
     from chaffinch.release.documents import load_reach_release as load_release
+    from chaffinch.shuffling.filters import shuffle
+    from chaffinch.wire.column_files import ShuffledColumns, load_columns
     from chaffinch.wire.filter_files import Filter, load_filter
 
 __all__ = [
@@ -40,15 +43,19 @@ __all__ = [
     "IdRule",
     "ReachPlan",
     "ReachRelease",
+    "ShuffledColumns",
+    "Shuffler",
     "analyze",
     "encode",
     "hand_out",
+    "load_columns",
     "load_filter",
     "load_key",
     "load_plan",
     "load_release",
     "new_key",
     "plan",
+    "shuffle",
 ]
 
 _NAMES = {
@@ -59,15 +66,19 @@ _NAMES = {
     "IdRule": "planning.audiences.id_rule",
     "ReachPlan": "planning.audiences.plan",
     "ReachRelease": "release.audiences",
+    "ShuffledColumns": "wire.column_files",
+    "Shuffler": "planning.audiences.shuffler",
     "analyze": "analysis.audiences.analyze",
     "encode": "encoding.publisher.filters",
     "hand_out": "encoding.publisher.charging",
+    "load_columns": "wire.column_files",
     "load_filter": "wire.filter_files",
     "load_key": "encoding.publisher.campaign_key",
     "load_plan": "planning.audiences.plan",
     "load_release": "release.documents",
     "new_key": "encoding.publisher.campaign_key",
     "plan": "planning.audiences.planner",
+    "shuffle": "shuffling.filters",
 }
 # Where surveys have a function of the same name beside it.
 _OWN_NAMES = {"load_release": "load_reach_release"}

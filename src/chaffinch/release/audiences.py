@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.audiences.audience import Audience, Group, usual_groups
-from chaffinch.planning.audiences.explanation import GUESS, protected_ids
+from chaffinch.planning.audiences.explanation import GUESS, HARDLY_ANY, left_words, protected_ids
 from chaffinch.privacy import Guarantee
 from chaffinch.release.files import TableColumns
 from chaffinch.release.publication import Publication, finite_or_word, guarantee_document
@@ -28,8 +28,6 @@ from chaffinch.rounding import decimal_places, percent_text, promise_text
 
 FORMAT = "chaffinch/reach-release@1"
 
-_HARDLY_ANY = 10.0
-"""Above this epsilon all but one in twenty thousand guesses may be right."""
 _UNIT = "ids"
 _WARNING = "Warning: "
 
@@ -78,7 +76,8 @@ class ReachRelease(Publication):
     title: str
     guarantee: Guarantee
     colluding_epsilon: float
-    """What is left of it against a publisher who helps the analyzer."""
+    """What is left of it against a publisher who helps the analyzer, or the shuffler if there is
+    one."""
     key: str
     """The fingerprint of the campaign key."""
     batch: str
@@ -92,6 +91,8 @@ class ReachRelease(Publication):
     version: str
     rows: tuple[ReachRow, ...]
     notes: tuple[str, ...] = ()
+    shuffler_guarantee: Guarantee | None = None
+    """What is promised against the shuffler, where one stands between publishers and analyzer."""
 
     @property
     def reach(self) -> ReachRow:
@@ -123,6 +124,7 @@ class ReachRelease(Publication):
             "version": self.version,
             "guarantee": guarantee_document(self.guarantee),
             "colluding_epsilon": finite_or_word(self.colluding_epsilon),
+            **_shuffler_part(self.shuffler_guarantee),
             "key": self.key,
             "batch": self.batch,
             "publishers": list(self.publishers),
@@ -142,6 +144,10 @@ class ReachRelease(Publication):
         return _release_statement(self)
 
 
+def _shuffler_part(promise: Guarantee | None) -> dict[str, Any]:
+    return {} if promise is None else {"shuffler_guarantee": guarantee_document(promise)}
+
+
 # ---------------------------------------------------------------------- what a release says
 
 
@@ -152,7 +158,7 @@ def _release_statement(release: ReachRelease) -> Statement:
     return Statement(
         title=release.title or f"Reach of plan {release.plan_id[:16]}",
         warnings=(*promise_warnings(release.guarantee, guess=GUESS), *surprises),
-        promise=promise_sentence(release.guarantee, unit=unit, guess=GUESS, seen="all filters"),
+        promise=promise_sentence(release.guarantee, unit=unit, guess=GUESS, seen=_seen(release)),
         trust=_trust_sentence(release),
         guarantee=str(release.guarantee),
         terms=(
@@ -186,8 +192,16 @@ def _unit_tail(release: ReachRelease) -> str:
     return columns + (", however often it was seen" if release.frequencies > 1 else "")
 
 
+def _seen(release: ReachRelease) -> str:
+    if release.shuffler_guarantee is None:
+        return "all filters"
+    return "all that the shuffler handed over, also with the help of other publishers"
+
+
 def _trust_sentence(release: ReachRelease) -> str:
     """Return what the promise counts on, and what is left without it."""
+    if release.shuffler_guarantee is not None:
+        return _shuffler_sentence(release, release.shuffler_guarantee)
     if len(release.publishers) == 1:
         left = _left_clause(release.guarantee.local_epsilon, "an id")
         return (
@@ -201,21 +215,46 @@ def _trust_sentence(release: ReachRelease) -> str:
     )
 
 
+def _shuffler_sentence(release: ReachRelease, promise: Guarantee) -> str:
+    """Return what the shuffler is trusted for, and what is left if it helps others."""
+    alone = (
+        "It counts on the shuffler, who flips every bit itself and hands over no order, and not on "
+        "any publisher. Against the shuffler itself the publishers' own flips promise epsilon "
+        f"{promise_text(promise.epsilon, 6)} and delta {promise_text(promise.delta, 3)}"
+    )
+    if len(release.publishers) == 1:
+        return f"{alone}; if it has the campaign key, {left_words(promise.local_epsilon)}."
+    left = left_words(release.colluding_epsilon)
+    return f"{alone}; if a publisher helps it, an id at the other publishers has {left}."
+
+
 def _left_clause(epsilon: float, protected: str) -> str:
     if math.isinf(epsilon):
         return f"nothing would protect {protected}"
-    weak = ", which is as good as nothing" if epsilon > _HARDLY_ANY else ""
+    weak = ", which is as good as nothing" if epsilon > HARDLY_ANY else ""
     left = promise_text(epsilon, 4)
     return f"only the flips would protect {protected}, with an epsilon of {left}{weak}"
 
 
 def _colluding_terms(release: ReachRelease) -> Iterator[Pair]:
-    left = _epsilon_term(release.guarantee.local_epsilon)
-    yield "Against the key", f"{left} for an id at all publishers, if the analyzer has the key"
-    if len(release.publishers) > 1:
-        left = _epsilon_term(release.colluding_epsilon)
-        said = f"{left} for an id at the other publishers, if one helps the analyzer"
-        yield "Against a colluder", said
+    local = _epsilon_term(release.guarantee.local_epsilon)
+    left = _epsilon_term(release.colluding_epsilon)
+    promise, several = release.shuffler_guarantee, len(release.publishers) > 1
+    if promise is None:
+        yield "Against the key", f"{local} for an id at all publishers, if the analyzer has the key"
+        if several:
+            said = f"{left} for an id at the other publishers, if one helps the analyzer"
+            yield "Against a colluder", said
+        return
+    yield (
+        "Against analyzer and publishers",
+        "the epsilon and delta above, for an id at the others, by the shuffler's flips alone",
+    )
+    alone = f"epsilon {promise_text(promise.epsilon, 6)} and delta {promise_text(promise.delta, 3)}"
+    by = f"by the publishers' own flips ({promise.method}), with or without the analyzer"
+    yield "Against the shuffler", f"{alone}, {by}"
+    helped = f"{left} for an id at the other publishers" if several else f"{local} for an id"
+    yield "Against shuffler and key", f"{helped}, if a publisher tells it the campaign key"
 
 
 def _epsilon_term(value: float) -> str:
@@ -230,10 +269,11 @@ def _filter_count(release: ReachRelease) -> str:
 
 def _reading_advice(release: ReachRelease) -> list[str]:
     level = percent_text(release.level)
+    again = "" if release.shuffler_guarantee is None else " and again by the shuffler"
     lines = [
         (
             "Every number is an estimate of how many ids there are. Bits were flipped by chance at "
-            "each publisher, and ids share columns; nobody knows the exact numbers."
+            f"each publisher{again}, and ids share columns; nobody knows the exact numbers."
         ),
         (
             "An id is what the publishers agreed to count: a device, an account or an address is "

@@ -308,6 +308,7 @@ class ReachReleaseModel(Strict):
     version: _Text
     guarantee: GuaranteeModel
     colluding_epsilon: _Amount | Literal["infinite"]
+    shuffler_guarantee: GuaranteeModel | None = None
     key: _Hexadecimal
     batch: _Hexadecimal
     publishers: Annotated[list[_Text], Field(min_length=1)]
@@ -334,6 +335,9 @@ class ReachReleaseModel(Strict):
             version=self.version,
             rows=tuple(ReachRow(**dict(one)) for one in self.groups),
             notes=tuple(self.notes),
+            shuffler_guarantee=(
+                None if self.shuffler_guarantee is None else self.shuffler_guarantee.build()
+            ),
         )
 
 

@@ -43,7 +43,7 @@ def draw_logos(plan: ReachPlan, publishers: Publishers, *, seed: int = 0, run: i
     before = thrown(
         plan.audience, publishers.crowd, bits=plan.bits, hashes=plan.hashes, draws=draws
     )
-    counts = flipped_logos(before, float(plan.flip_probability), draws)
+    counts = flipped_logos(before, float(plan.all_flips), draws)
     names = [
         hashlib.sha256(f"simulated/{seed}/{run}/{place}".encode()).hexdigest()[:32]
         for place in range(len(plan.audience.publishers) + 1)

@@ -40,10 +40,10 @@ Exact = Annotated[str, Field(pattern=_EXACT, max_length=80)]
 """A decimal text, exact to the last digit."""
 RealNumber = Annotated[str, Field(pattern=r"^-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?$", max_length=40)]
 RealText = Annotated[str, Field(pattern=_REAL, max_length=40)]
-_VERSION = "a plan of another version needs the chaffinch that wrote it"
 _KINDS = {
     "chaffinch/plan": "this is the plan of a survey, for chaffinch encode, shuffle and analyze",
     "chaffinch/reach-plan": "this is a plan for audiences, for chaffinch reach",
+    "chaffinch/columns": "these are shuffled columns, for chaffinch reach analyze",
 }
 _Document = TypeVar("_Document", bound=BaseModel)
 _Made = TypeVar("_Made")
@@ -56,21 +56,22 @@ class Strict(BaseModel):
 
 
 def read_document(
-    text: str | bytes, model: type[_Document], form: str, *, name: str
+    text: str | bytes, model: type[_Document], form: str, *, name: str, kind: Kind = Kind.PLAN
 ) -> tuple[_Document, dict[str, Any]]:
     """Return a document of that form and its body; refuse one that was changed or is another's."""
-    rule = f"a plan in the format {form}"
+    rule = f"{kind.value} in the format {form}"
     try:
         document = json.loads(text, object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as fault:
         raise InvalidFile(f"file {name}", rule, [f"no JSON document ({fault})"]) from None
     found = document.get("format") if isinstance(document, dict) else None
     if found != form:
-        kind = str(found).partition("@")[0]
-        hint = _VERSION if form.startswith(f"{kind}@") else _KINDS.get(kind, "")
+        other = str(found).partition("@")[0]
+        version = f"{kind.value} of another version needs the chaffinch that wrote it"
+        hint = version if form.startswith(f"{other}@") else _KINDS.get(other, "")
         raise InvalidFile(f"file {name}", rule, [f"format {found!r:.80}"], hint=hint)
     content = text.encode(errors="replace") if isinstance(text, str) else text
-    if document_kind(content) is not Kind.PLAN:  # then nothing would keep it from being replaced
+    if document_kind(content) is not kind:  # then nothing would keep it from being replaced
         raise InvalidFile(
             f"file {name}", rule, ["one that is written in another way"], hint="write it in UTF-8"
         )
@@ -154,6 +155,12 @@ def digest(form: str, body: dict[str, Any]) -> str:
 def identified(form: str, body: dict[str, Any]) -> dict[str, Any]:
     """Return a document with its format and its id."""
     return {"format": form, "id": digest(form, body), **body}
+
+
+def one_line(form: str, body: dict[str, Any]) -> bytes:
+    """Return a document with its id as it is written, in one line: for programs alone."""
+    text = json.dumps(identified(form, body), separators=(",", ":"), ensure_ascii=False)
+    return text.encode() + b"\n"
 
 
 def save_document(path: str | Path, form: str, body: dict[str, Any]) -> None:

@@ -11,10 +11,17 @@ from scipy import special
 import chaffinch
 from chaffinch import checks
 from chaffinch.analysis import adjust
-from chaffinch.analysis.audiences.logos import Logos, count_logos
+from chaffinch.analysis.audiences.logos import (
+    Logos,
+    count_logos,
+    not_filters,
+    not_shuffled,
+    read_columns,
+)
 from chaffinch.analysis.audiences.notes import reach_notes
 from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch
 from chaffinch.ledger import Charge, Entry, Ledger
+from chaffinch.outputs.protected import Kind, kind_of
 from chaffinch.parallel import Progress
 from chaffinch.planning.audiences.audience import Group, usual_groups
 from chaffinch.planning.audiences.estimator import Columns
@@ -22,15 +29,16 @@ from chaffinch.planning.audiences.plan import ReachPlan, require_plan
 from chaffinch.protocols.noise import Floats
 from chaffinch.release.audiences import ReachRelease, ReachRow
 from chaffinch.storage.files import AnyPath
+from chaffinch.wire.column_files import ShuffledColumns, load_columns
 from chaffinch.wire.filter_files import Filter, load_filter
 
 _ADJUSTMENTS = ("none", "non-negative")
 _MOST_GROUPS = 1000
-_Source = Filter | AnyPath
+_Source = Filter | ShuffledColumns | AnyPath
 
 
 def analyze(
-    filters: Sequence[_Source] | Logos,
+    filters: Sequence[_Source] | ShuffledColumns | Logos,
     plan: ReachPlan,
     *,
     groups: Sequence[Group] = (),
@@ -41,8 +49,9 @@ def analyze(
 ) -> ReachRelease:
     """Return how many ids are reached: by all, by each, by several, and how often.
 
-    ``filters`` are those of all publishers of the plan, or files of them. ``groups`` are asked
-    for besides the usual ones. Intervals hold with probability ``level`` for large counts (the
+    ``filters`` are those of all publishers of the plan, or files of them; under a plan with a
+    shuffler, what it has handed over, or the file of that. ``groups`` are asked for besides the
+    usual ones. Intervals hold with probability ``level`` for large counts (the
     delta method): each by itself, and, as the second pair, all rows together. ``adjustment``
     may move estimates to what is possible (``non-negative``), which biases them and is said in
     the release. With a ``ledger`` the release is charged before it is handed out, under the
@@ -59,7 +68,7 @@ def analyze(
     logos = (
         _check_logos(filters, plan)
         if isinstance(filters, Logos)
-        else _count_filters(filters, plan, progress)
+        else _count_sources(filters, plan, progress)
     )
     release = _release(logos, plan, asked, level=share, adjustment=adjustment)
     if ledger is not None:
@@ -84,11 +93,33 @@ def charge_release(ledger: Ledger, plan: ReachPlan, release: ReachRelease) -> En
         return paid
 
 
-def _count_filters(filters: Sequence[_Source], plan: ReachPlan, progress: Progress | None) -> Logos:
-    if isinstance(filters, (str, bytes, os.PathLike, Filter)):
-        raise InvalidInput("filters", "a list, one for each publisher", type(filters).__name__)
-    opened = [one if isinstance(one, Filter) else load_filter(one) for one in filters]
-    return count_logos(opened, plan, progress=progress)
+def _count_sources(
+    sources: Sequence[_Source] | ShuffledColumns, plan: ReachPlan, progress: Progress | None
+) -> Logos:
+    if isinstance(sources, ShuffledColumns):
+        return read_columns(sources, plan)
+    if isinstance(sources, (str, bytes, os.PathLike, Filter)):
+        raise InvalidInput("filters", "a list, one for each publisher", type(sources).__name__)
+    opened = [_opened(one, plan) for one in sources]
+    filters = [one for one in opened if isinstance(one, Filter)]
+    columns = [one for one in opened if isinstance(one, ShuffledColumns)]
+    if plan.shuffler is None:
+        if columns:
+            raise not_filters()
+        return count_logos(filters, plan, progress=progress)
+    if filters:
+        raise not_shuffled()
+    if len(columns) != 1:
+        raise InvalidInput("number of files of shuffled columns", "1", len(columns))
+    return read_columns(columns[0], plan)
+
+
+def _opened(source: _Source, plan: ReachPlan) -> Filter | ShuffledColumns:
+    if isinstance(source, (Filter, ShuffledColumns)):
+        return source
+    kind = kind_of(source)
+    shuffled = kind is Kind.COLUMNS or (kind is not Kind.FILTER and plan.shuffler is not None)
+    return load_columns(source) if shuffled else load_filter(source)
 
 
 def _check_logos(logos: Logos, plan: ReachPlan) -> Logos:
@@ -133,7 +164,7 @@ def _release(
     adjustment: str,
 ) -> ReachRelease:
     audience = plan.audience
-    flip = float(plan.flip_probability)
+    flip = float(plan.all_flips)
     columns = Columns(audience, plan.bits, plan.hashes, flip, logos.counts / plan.bits)
     for group, _ in groups:
         if not columns.countable(group):
@@ -159,6 +190,7 @@ def _release(
         title=plan.title,
         guarantee=plan.guarantee,
         colluding_epsilon=plan.colluding_epsilon,
+        shuffler_guarantee=plan.shuffler_guarantee,
         key=logos.key,
         batch=logos.digest[:32],
         publishers=audience.publishers,

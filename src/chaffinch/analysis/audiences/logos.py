@@ -1,7 +1,6 @@
-"""Filters that belong together, stacked, and how many columns have each logo.
+"""How many columns have each logo: counted in the filters of publishers, or by a shuffler.
 
-Whatever would make the sum of the filters a number without meaning is refused here: another
-plan, key or size, a publisher that is missing or there twice, and a row that is full.
+A row that is full is refused here, and one that was never flipped: its numbers would mean nothing.
 """
 
 from __future__ import annotations
@@ -9,8 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,13 +17,11 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.errors import FilterFull, InvalidInput, PlanMismatch
 from chaffinch.parallel import MOST_WORKERS, Progress, cores, mapped
+from chaffinch.planning.audiences.alignment import aligned_filters, column_chunks
 from chaffinch.planning.audiences.plan import FULL_BELOW, ReachPlan, require_plan
 from chaffinch.sampling import logo_counts
+from chaffinch.wire.column_files import ShuffledColumns
 from chaffinch.wire.filter_files import Filter
-
-_WORDS = 1 << 16
-"""Words of each row that are counted at once: half a mebibyte, and four million columns."""
-_ENCODE = "encode again with the plan and the key that all publishers share"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +29,8 @@ class Logos:
     """How many columns have each logo, from the filters of all publishers of a plan.
 
     Bit r of a logo is the column's bit in row r, in the order of ``Audience.row``. ``key`` is
-    the fingerprint of the campaign key; ``batches`` stand in the order of the publishers.
+    the fingerprint of the campaign key; ``batches`` stand in the order of the publishers, or are
+    the one batch of a shuffler.
     """
 
     plan_id: str
@@ -69,11 +66,13 @@ def count_logos(
     """
     threads = cores() if workers is None else workers
     checks.whole("number of workers", threads, least=1, most=MOST_WORKERS)
-    ordered = _aligned(filters, require_plan(plan))
+    if require_plan(plan).shuffler is not None:
+        raise not_shuffled()
+    ordered = aligned_filters(filters, plan)
     rows = [row for one in ordered for row in one.rows]
     counts = np.zeros(1 << len(rows), np.int64)
     done = 0
-    with mapped(lambda chunk: _counted(rows, *chunk), _chunks(plan.bits), threads) as found:
+    with mapped(lambda chunk: _counted(rows, *chunk), column_chunks(plan.bits), threads) as found:
         for bits, part in found:
             counts += part
             done += bits
@@ -85,66 +84,33 @@ def count_logos(
     return Logos(plan.id, ordered[0].key, batches, counts, digests)
 
 
-def _aligned(filters: Sequence[Filter], plan: ReachPlan) -> list[Filter]:
-    """Return the filters in the order of the plan's publishers, if they belong together."""
-    given: Sequence[object] = filters
-    if not all(isinstance(one, Filter) for one in given):
-        raise InvalidInput("filters", "a list of Filter", type(filters).__name__)
-    for one in filters:
-        if one.plan_id != plan.id:
-            thing = f"filter of {one.publisher!r}"
-            raise PlanMismatch(thing, expected=plan.id, found=one.plan_id)
-    _all_there(filters, plan)
-    by_name = {one.publisher: one for one in filters}
-    ordered = [by_name[name] for name in plan.audience.publishers]
-    first = ordered[0]
-    for one in ordered:
-        if one.key != first.key:
-            raise InvalidInput(
-                "filters",
-                "made with one campaign key",
-                f"another key at {one.publisher!r} than at {first.publisher!r}",
-                hint=_ENCODE,
-            )
-        _same(one, "bits", one.bits, plan.bits)
-        _same(one, "rows", one.frequencies, plan.audience.frequencies)
-    return ordered
+def read_columns(columns: ShuffledColumns, plan: ReachPlan) -> Logos:
+    """Return the logos that the shuffler of a plan has counted and handed over."""
+    if columns.plan_id != require_plan(plan).id:
+        raise PlanMismatch("shuffled columns", expected=plan.id, found=columns.plan_id)
+    if plan.shuffler is None:
+        raise not_filters()
+    if (columns.bits, columns.rows) != (plan.bits, plan.audience.rows):
+        rule = f"{plan.bits} of {plan.audience.rows} rows, as in the plan"
+        raise InvalidInput("shuffled columns", rule, f"{columns.bits} of {columns.rows} rows")
+    _possible(columns.counts, plan)
+    return Logos(plan.id, columns.key, (columns.batch,), columns.counts, (columns.digest,))
 
 
-def _all_there(filters: Sequence[Filter], plan: ReachPlan) -> None:
-    """Refuse what is not exactly one filter from each publisher."""
-    names = [one.publisher for one in filters]
-    if not names:
-        raise InvalidInput("number of filters", f"{len(plan.audience.publishers)}", 0)
-    for name in names:
-        plan.audience.place(name)
-    name, times = Counter(names).most_common(1)[0]
-    if times > 1:
-        raise InvalidInput("filters", "one for each publisher", f"{times} of {name!r}")
-    batch, times = Counter(one.batch for one in filters).most_common(1)[0]
-    if times > 1:
-        both = [one.publisher for one in filters if one.batch == batch]
-        raise InvalidInput("filters", "all different", f"the same batch from {both}")
-    absent = [name for name in plan.audience.publishers if name not in names]
-    if absent:
-        raise InvalidInput(
-            "filters",
-            "one for each publisher",
-            f"none of {', '.join(map(repr, absent))}",
-            hint="wait for the missing ones, or plan again without them",
-        )
+def not_shuffled() -> InvalidInput:
+    """Return what is wrong with publishers' filters under a plan with a shuffler."""
+    return InvalidInput(
+        "filters",
+        "shuffled columns, for a plan with a shuffler",
+        "filters of publishers",
+        hint="they are for the shuffler alone: `chaffinch reach shuffle` makes columns of them",
+    )
 
 
-def _same(one: Filter, what: str, found: int, expected: int) -> None:
-    if found != expected:
-        thing = f"number of {what} of the filter of {one.publisher!r}"
-        raise InvalidInput(thing, f"{expected}, as in the plan", found, hint=_ENCODE)
-
-
-def _chunks(bits: int) -> Iterator[tuple[int, int]]:
-    """Yield where a chunk of columns starts, and how many it has."""
-    for start in range(0, bits, 64 * _WORDS):
-        yield start, min(64 * _WORDS, bits - start)
+def not_filters() -> InvalidInput:
+    """Return what is wrong with shuffled columns under a plan without a shuffler."""
+    rule = "filters of publishers, for a plan without a shuffler"
+    return InvalidInput("filters", rule, "shuffled columns")
 
 
 def _counted(
@@ -162,7 +128,7 @@ def _possible(counts: NDArray[np.int64], plan: ReachPlan) -> None:
     the reach has no limit. A share far above 1 has fewer ones than flips alone make; an honest
     row of no ids at all would be refused with a chance below 1e-6.
     """
-    wrong = float(plan.flip_probability)
+    wrong = float(plan.all_flips)
     right = 1.0 - wrong
     error = math.sqrt(right * wrong / plan.bits) / (right - wrong)
     for row in range(plan.audience.rows):

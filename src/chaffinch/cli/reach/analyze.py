@@ -73,7 +73,8 @@ def analyze(
     Parameters
     ----------
     filters
-        One filter file from each publisher of the plan, in any order.
+        One filter file from each publisher of the plan, in any order; under a plan with a
+        shuffler, the one file that `reach shuffle` made of them.
     plan
         The plan file.
     out

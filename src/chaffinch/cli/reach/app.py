@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 from cyclopts import App
 
-from chaffinch.cli.reach import analyze, compare, demo, encode, figures, key, plan
+from chaffinch.cli.reach import analyze, compare, demo, encode, figures, key, plan, shuffle
 
 VERBS: dict[str, Callable[..., int | None]] = {
     "demo": demo.demo,
     "plan": plan.plan,
     "key": key.key,
     "encode": encode.encode,
+    "shuffle": shuffle.shuffle,
     "analyze": analyze.analyze,
     "compare": compare.compare,
     "figures": figures.figures,

@@ -127,7 +127,10 @@ def _ids(mechanism: FlippedAudiences, plan: ReachPlan | None, delta: float) -> l
 
     proven = mechanism.epsilon(delta).upper
     rows = [row("proven bound", proven, mechanism.method, guarantee=True)]
-    local = mechanism.local_epsilon
+    local = mechanism.local_epsilon if plan is None else plan.own_mechanism.local_epsilon
+    if plan is not None and plan.shuffler is not None:
+        alone = plan.own_mechanism.epsilon(delta).upper
+        rows.append(row("to the shuffler", alone, mechanism.method, guarantee=True))
     rows.append(row("to whoever has the key", local, "exact", guarantee=True))
     if plan is not None and len(plan.sizes) > 1:
         left = plan.colluding_epsilon

@@ -1,4 +1,4 @@
-"""A publisher's step: its ids become a filter for the analyzer."""
+"""A publisher's step: its ids become a filter for the analyzer, or for the shuffler."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def encode(
     terms: _Terms = _Terms(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
-    """Turn one publisher's ids into a filter for the analyzer.
+    """Turn one publisher's ids into a filter for the analyzer, or the shuffler of the plan.
 
     The plan is verified first, and ids are spelled by its rule. What comes out holds no id and
     does not say how many there are.
@@ -135,9 +135,9 @@ def _show(
         paid = {} if charge is None else {"charge": charge.document()}
         output.document(_facts(made, target) | paid)
         return
-    output.say(
-        f"wrote {target}, a filter of {bytes_for_people(plan.filter_bytes)} for the analyzer"
-    )
+    reader = "analyzer" if plan.shuffler is None else "shuffler"
+    size = bytes_for_people(plan.filter_bytes)
+    output.say(f"wrote {target}, a filter of {size} for the {reader} alone")
     if charge is not None:
         charge.show(output)
 

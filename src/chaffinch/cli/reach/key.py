@@ -13,8 +13,8 @@ from chaffinch.cli.output import Output
 _ABOUT_KEYS = (
     "Give it to the publishers of one collection and to nobody else: in mail sealed to each of "
     "them (HPKE), or through a secret manager; never beside a filter. The analyzer must not have "
-    "it: with the key, an id's columns can be looked up. It is for one collection; the next one "
-    "needs a new key."
+    "it, nor a shuffler: with the key, an id's columns can be looked up. It is for one collection; "
+    "the next one needs a new key."
 )
 
 

@@ -13,6 +13,7 @@ from chaffinch.cli.output import Output
 from chaffinch.outputs.protected import Kind
 
 if TYPE_CHECKING:
+    from chaffinch import Target
     from chaffinch.planning.audiences.plan import Option, ReachPlan
 
 _FLAG = Parameter(negative=(), show_default=False)
@@ -48,6 +49,15 @@ class _Asked:
     trunk: str | None = None
     """The digits in front of such numbers that are left out, or none: 0 in most of Europe, 1 in
     North America, none in Italy."""
+    shuffled: Annotated[bool, _FLAG] = False
+    """Let a shuffler stand between publishers and analyzer: it flips again, and the promise holds
+    also if publishers help the analyzer."""
+    shuffler_epsilon: float | None = None
+    """Promise this epsilon against the shuffler itself [default: --epsilon]."""
+    shuffler_delta: float | None = None
+    """The delta that goes with it [default: --delta]."""
+    local_epsilon: float | None = None
+    """Leave at most this epsilon to an id at the other publishers if one helps the shuffler."""
     title: Annotated[str, Parameter(show_default=False)] = ""
     """A title for people to read."""
 
@@ -98,7 +108,8 @@ def _warn(found: ReachPlan, output: Output) -> None:
     """Say of a weak promise that publishers have to agree to it."""
     from chaffinch.encoding.publisher.filters import WITHIN
 
-    if found.epsilon > WITHIN.epsilon or found.delta > WITHIN.delta:
+    promises = [one for one in (found.guarantee, found.shuffler_guarantee) if one is not None]
+    if any(one.epsilon > WITHIN.epsilon or one.delta > WITHIN.delta for one in promises):
         output.say(
             f"warning: a promise beyond epsilon {WITHIN.epsilon:g} or delta {WITHIN.delta:g} is "
             "refused by publishers who do not allow it (--max-epsilon, --max-delta)"
@@ -124,10 +135,25 @@ def _planned(asked: _Asked, output: Output, *, anyway: bool) -> ReachPlan:
             hashes=asked.hashes,
             max_bits=MAX_BITS if asked.max_bits is None else asked.max_bits,
             ids=rule,
+            shuffled=asked.shuffled,
+            shuffler_target=_shuffler_target(asked, Target(asked.epsilon, asked.delta)),
+            local_epsilon=asked.local_epsilon,
             anyway=anyway,
             title=asked.title,
             progress=tell,
         )
+
+
+def _shuffler_target(asked: _Asked, target: Target) -> Target | None:
+    """Return what is asked for against the shuffler, where it is not the target itself."""
+    from chaffinch import Target
+
+    epsilon, delta = asked.shuffler_epsilon, asked.shuffler_delta
+    if epsilon is None and delta is None:
+        return None
+    return Target(
+        target.epsilon if epsilon is None else epsilon, target.delta if delta is None else delta
+    )
 
 
 def _sizes(words: tuple[str, ...]) -> dict[str, int]:
@@ -191,6 +217,8 @@ def _document(found: ReachPlan, *, explain: bool, checked: bool) -> dict[str, An
         "assumed_epsilon": found.assumed_epsilon,
         "options": [_option(found, one) for one in found.options],
     }
+    if found.shuffler is not None:
+        document["shuffler_epsilon"] = found.shuffler.epsilon
     if explain:
         document["explanation"] = found.explain()
     if checked:
@@ -201,10 +229,11 @@ def _document(found: ReachPlan, *, explain: bool, checked: bool) -> dict[str, An
 def _option(found: ReachPlan, option: Option) -> dict[str, Any]:
     from fractions import Fraction
 
-    from chaffinch.planning.audiences.plan import colluding_epsilon, filter_bytes
+    from chaffinch.planning.audiences.plan import filter_bytes
+    from chaffinch.planning.audiences.shuffler import colluding_epsilon
 
     chosen = (option.hashes, option.bits) == (found.hashes, found.bits)
-    flip = found.flip_probability if chosen else Fraction(option.flip)
+    flip = found.flip_probability if chosen else Fraction(option.own)
     return {
         "chosen": chosen,
         "guessed": not chosen,
@@ -223,6 +252,7 @@ def _show_options(found: ReachPlan, output: Output) -> None:
     from chaffinch.planning.audiences.planner import CLOSE, ENOUGH
     from chaffinch.rounding import bytes_for_people, error_text, promise_text
 
+    helped = "the analyzer" if found.shuffler is None else "the shuffler"
     narrow = output.width < _NARROW
     heads = ["", "hashes", "bits", "size", "flips", "error", "unflipped", "colluder"]
     rows = []
@@ -251,7 +281,7 @@ def _show_options(found: ReachPlan, output: Output) -> None:
         + ("." if narrow else "; size: what each publisher sends.")
         + " error: standard error of the reach of all, if no two publishers share an id"
         + ("." if narrow else "; unflipped: what would be left of it without any flips.")
-        + " colluder: epsilon left to an id at the other publishers if one of them helps the "
-        f"analyzer. Chosen are the fewest hashes whose error is within {CLOSE - 1:.0%} of the "
+        + f" colluder: epsilon left to an id at the other publishers if one of them helps {helped}."
+        f" Chosen are the fewest hashes whose error is within {CLOSE - 1:.0%} of the "
         f"least, or at most {ENOUGH:.1%} of the reach; --hashes 1 leaves most against a colluder."
     )

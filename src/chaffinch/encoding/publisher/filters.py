@@ -152,7 +152,7 @@ def make_filter(  # noqa: PLR0913
 def _count_ids(row: _Row, plan: ReachPlan, publisher: str) -> int:
     """Return about how many ids are in a row before its flips; refuse one that is too full."""
     empty = plan.bits - int(np.bitwise_count(row).sum(dtype=np.int64))
-    wrong = float(plan.flip_probability)
+    wrong = float(plan.all_flips)
     noise = math.sqrt(wrong * (1.0 - wrong) / plan.bits) / (1.0 - 2.0 * wrong)
     if not empty / plan.bits > FULL_BELOW * noise:
         # The analyzer could not tell it from a filter of ones; the key is not used up here.

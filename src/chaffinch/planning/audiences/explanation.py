@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from chaffinch.planning.explanation import factor, right_guesses, useless_promise
 from chaffinch.privacy.guarantee import promised
-from chaffinch.rounding import bytes_for_people, rounded_up
+from chaffinch.rounding import bytes_for_people, promise_text, rounded_up
 
 if TYPE_CHECKING:
     from chaffinch.planning.audiences.plan import ReachPlan
+    from chaffinch.privacy import Guarantee
 
 
 def protected_ids(publishers: int) -> str:
@@ -20,6 +21,20 @@ def protected_ids(publishers: int) -> str:
     """
     where = {1: "", 2: ", at both publishers together"}
     return "one id" + where.get(publishers, f", at all {publishers} publishers together")
+
+
+HARDLY_ANY = 10.0
+"""Above this epsilon all but one in twenty thousand guesses may be right."""
+
+
+def left_words(epsilon: float) -> str:
+    """Return what is left of a protection, and whether that is anything.
+
+    >>> left_words(4.8), left_words(22.81)
+    ('epsilon 4.8', 'epsilon 22.81, which is as good as nothing')
+    """
+    weak = ", which is as good as nothing" if epsilon > HARDLY_ANY else ""
+    return f"epsilon {promise_text(epsilon, 4)}{weak}"
 
 
 GUESS = "whether an id is in these audiences or in none of them"
@@ -39,24 +54,28 @@ def explain(plan: ReachPlan) -> str:
 
 
 def _promise(plan: ReachPlan) -> str:
+    helped = "" if plan.shuffler is None else ", with the help of any other publishers,"
     return (
         f"The promise covers {protected_ids(len(plan.sizes))}: "
         f"adding or removing it (neighbours: {plan.guarantee.neighbours}) changes the chance of "
-        f"anything the analyzer can see by a factor of at most {factor(plan.epsilon)}, plus "
-        f"{promised(plan.delta, 3)} at most. "
+        f"anything the analyzer{helped} can see by a factor of at most {factor(plan.epsilon)}, "
+        f"plus {promised(plan.delta, 3)} at most. "
         f"Method: {plan.guarantee.method}, proven for all audiences."
     )
 
 
 def _odds(plan: ReachPlan) -> str:
     right = right_guesses(plan.epsilon, plan.delta)
+    seen = "all filters" if plan.shuffler is None else "all that the shuffler hands over"
     return (
         f"In odds: of 100 people who guess {GUESS}, 50 are right by tossing a coin, and at most "
-        f"{right} after seeing all filters."
+        f"{right} after seeing {seen}."
     )
 
 
 def _trust(plan: ReachPlan) -> str:
+    if plan.shuffler_guarantee is not None:
+        return _shuffler_trust(plan, plan.shuffler_guarantee)
     alone = f"epsilon {rounded_up(plan.guarantee.local_epsilon):g}"
     other = (
         f"A publisher who helps the analyzer brings that key: an id at the other publishers then "
@@ -68,6 +87,24 @@ def _trust(plan: ReachPlan) -> str:
         "This counts on every publisher flipping its bits, and on the analyzer not having the "
         f"campaign key. Whoever has it sees which columns are whose, and only the flips are left: "
         f"{alone} for an id{' at all publishers' if other else ''}. {other}".strip()
+    )
+
+
+def _shuffler_trust(plan: ReachPlan, promise: Guarantee) -> str:
+    """Return against whom what holds where a shuffler flips again."""
+    several = len(plan.sizes) > 1
+    return (
+        "This counts on the shuffler alone, who is no publisher and never has the campaign key: "
+        "whatever publishers do, it flips every bit itself, and hands over how many columns look "
+        "alike, in no order. Against the shuffler itself, also if it works with the analyzer, the "
+        f"publishers' own flips promise epsilon {promised(promise.epsilon, 6)} and delta "
+        f"{promised(promise.delta, 3)} ({promise.method}, proven for all audiences). "
+        + (
+            "A publisher who helps the shuffler brings the key, and only the own flips are left to "
+            f"an id at the other publishers: {left_words(plan.colluding_epsilon)}."
+            if several
+            else f"With the key, only the own flips are left: {left_words(promise.local_epsilon)}."
+        )
     )
 
 
@@ -93,9 +130,20 @@ def _doing(plan: ReachPlan) -> str:
         f"{plan.ids.sentence}. Every publisher fills {rows}: each id sets {each}, chosen by a hash "
         "with the campaign key. Then every bit is flipped with a chance of "
         f"{float(plan.flip_probability):.3%}, and the filter "
-        f"({bytes_for_people(plan.filter_bytes)}) is sent to the analyzer alone: whoever has the "
-        "key can read it. The key is for one collection only: with the same key a second one "
-        "would show the same columns again."
+        f"({bytes_for_people(plan.filter_bytes)}) is sent to the "
+        f"{'analyzer' if plan.shuffler is None else 'shuffler'} alone: whoever has the "
+        f"key can read it.{_shuffling(plan)} The key is for one collection only: with the same key "
+        "a second one would show the same columns again."
+    )
+
+
+def _shuffling(plan: ReachPlan) -> str:
+    if plan.shuffler is None:
+        return ""
+    return (
+        " The shuffler flips every bit of every filter again, with a chance of "
+        f"{float(plan.shuffler.flip_probability):.3%}, once and never again, and hands over how "
+        f"many columns are alike; {float(plan.all_flips):.3%} of all bits are others in the end."
     )
 
 

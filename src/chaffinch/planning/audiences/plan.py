@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,9 +17,15 @@ from chaffinch.planning.audiences import prediction
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.planning.audiences.explanation import explain, reach_warnings
 from chaffinch.planning.audiences.id_rule import AS_IS, IdRule, RuleName
+from chaffinch.planning.audiences.shuffler import (
+    MOST_DELTA,
+    MOST_EPSILON,
+    Shuffler,
+    both_flips,
+    colluding_epsilon,
+)
 from chaffinch.planning.documents import GuaranteeModel, guarantee_document
 from chaffinch.privacy import FlippedAudiences, Guarantee, Target
-from chaffinch.privacy.numerics.precision import log_of_power
 from chaffinch.protocols.base import GRAIN
 from chaffinch.questions import label
 from chaffinch.storage.files import read_small
@@ -39,8 +45,6 @@ from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 FORMAT = "chaffinch/reach-plan@1"
 _LARGEST_FILE = 1 << 20
 _RULE = f"a plan in the format {FORMAT}"
-MOST_EPSILON, MOST_DELTA = 100.0, 0.01
-"""More than this is no promise, and a plan that makes it is a mistake or a trap."""
 MOST_IDS = 10**12
 FULL_BELOW = 5.0
 """A row with fewer empty columns than so many standard errors of the flips is full."""
@@ -56,6 +60,8 @@ class Option:
     standard_error: float
     limit: float
     """The error that filters of this size would have without any flips."""
+    own: float
+    """What each publisher flips: all of ``flip``, unless a shuffler flips again."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,9 @@ class ReachPlan:
     """How several publishers count their reach together.
 
     ``sizes`` are the expected audiences, which decide nothing but the error that is foretold.
-    ``epsilon`` and ``delta`` protect one id at all publishers, in one collection.
+    ``flip_probability`` is what each publisher flips. ``epsilon`` and ``delta`` protect one id at
+    all publishers, in one collection, from the analyzer: who must not have the key, or, where a
+    ``shuffler`` stands in between and flips again, who may have it and any publisher's help.
     """
 
     title: str
@@ -76,6 +84,8 @@ class ReachPlan:
     delta: float
     ids: IdRule = AS_IS
     """How every publisher spells its ids."""
+    shuffler: Shuffler | None = None
+    """Who flips again and hides the order; None where the key alone does."""
     options: tuple[Option, ...] = field(default=(), compare=False, repr=False)
     """What was weighed; not part of the document."""
 
@@ -84,6 +94,9 @@ class ReachPlan:
         audience: object = self.audience
         if not isinstance(audience, Audience):
             raise InvalidInput("audience", "an Audience", audience)
+        between: object = self.shuffler
+        if not (between is None or isinstance(between, Shuffler)):
+            raise InvalidInput("shuffler", "a Shuffler", type(between).__name__)
         if not isinstance(self.ids, IdRule):
             raise InvalidInput("rule for ids", "an IdRule", type(self.ids).__name__)
         if len(self.sizes) != len(self.audience.publishers):
@@ -95,16 +108,23 @@ class ReachPlan:
         checks.real("delta", self.delta, least=1e-300, most=MOST_DELTA)
         if (self.flip_probability * GRAIN).denominator != 1:
             raise InvalidInput("flip probability", "a multiple of 1/2⁶⁴", self.flip_probability)
-        _ = self.mechanism
+        _ = self.mechanism, self.own_mechanism
 
     @cached_property
     def mechanism(self) -> FlippedAudiences:
-        """Return what is seen of one id in all filters."""
+        """Return what the analyzer sees of one id: by the shuffler's flips, if there is one."""
+        if self.shuffler is None:
+            return self.own_mechanism
+        return self._seen_with(self.shuffler.flip_probability)
+
+    @cached_property
+    def own_mechanism(self) -> FlippedAudiences:
+        """Return what is seen of one id in the filters as publishers hand them out."""
+        return self._seen_with(self.flip_probability)
+
+    def _seen_with(self, flip: Fraction) -> FlippedAudiences:
         return FlippedAudiences(
-            filters=self.audience.rows,
-            bits=self.bits,
-            hashes=self.hashes,
-            flip_probability=self.flip_probability,
+            filters=self.audience.rows, bits=self.bits, hashes=self.hashes, flip_probability=flip
         )
 
     def round_mechanism(self) -> FlippedAudiences:
@@ -113,22 +133,45 @@ class ReachPlan:
 
     @property
     def numerator(self) -> int:
-        """Return the flip probability in units of 2⁻⁶⁴."""
+        """Return what each publisher flips in units of 2⁻⁶⁴."""
         return int(self.flip_probability * GRAIN)
+
+    @property
+    def all_flips(self) -> Fraction:
+        """Return the chance that a bit is another one when the analyzer sees it."""
+        if self.shuffler is None:
+            return self.flip_probability
+        return both_flips(self.flip_probability, self.shuffler.flip_probability)
 
     # -------------------------------------------------------------------- what is promised
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """Return the promise for one id, at all publishers and in all its columns."""
-        mechanism = self.mechanism
+        by = "" if self.shuffler is None else "; flipped by the shuffler"
+        return self._promised(self.mechanism, self.epsilon, self.delta, by)
+
+    @cached_property
+    def shuffler_guarantee(self) -> Guarantee | None:
+        """Return what is promised against a shuffler without the key, or None without one."""
+        if self.shuffler is None:
+            return None
+        told = self.shuffler
+        return self._promised(
+            self.own_mechanism, told.epsilon, told.delta, "; flipped by the publishers"
+        )
+
+    def _promised(
+        self, mechanism: FlippedAudiences, epsilon: float, delta: float, by: str
+    ) -> Guarantee:
         return Guarantee(
-            epsilon=self.epsilon,
-            delta=self.delta,
+            epsilon=epsilon,
+            delta=delta,
             neighbours=mechanism.neighbours,
             view=mechanism.view,
-            crowd=mechanism.crowd_words,
-            local_epsilon=mechanism.local_epsilon,
+            crowd=mechanism.crowd_words + by,
+            # Whoever has the key and the filters as they left the publishers has this much.
+            local_epsilon=self.own_mechanism.local_epsilon,
             method=mechanism.method,
         )
 
@@ -152,9 +195,10 @@ class ReachPlan:
 
     @property
     def colluding_epsilon(self) -> float:
-        """Return what protects an id at the other publishers from one who helps the analyzer.
+        """Return what protects an id at the other publishers from one who helps the reader.
 
-        Such a publisher has the key and knows everybody's columns: only the flips are left.
+        That is the analyzer, or the shuffler where there is one. Such a publisher has the key and
+        knows everybody's columns: only the publishers' own flips are left.
         """
         return colluding_epsilon(self.audience, self.hashes, self.flip_probability)
 
@@ -166,23 +210,14 @@ class ReachPlan:
         limit: object = within
         if not (limit is None or isinstance(limit, Target)):
             raise InvalidInput("within", "a Target(epsilon=…, delta=…)", limit)
-        if within and not (self.epsilon <= within.epsilon and self.delta <= within.delta):
-            raise InvalidInput(
-                "promise of a plan",
-                f"within epsilon {within.epsilon:.12g} and delta {within.delta:.12g}",
-                f"epsilon {self.epsilon:.12g} and delta {self.delta:.12g}",
-            )
-        if not self._reached <= self.delta:
-            raise GuaranteeNotProven(
-                f"delta of this plan at epsilon {self.epsilon:g}",
-                upper=self._reached,
-                most=self.delta,
-                hint="the plan promises more than its parameters give: do not use it",
-            )
+        for promise, mechanism in self._promises():
+            _verify(promise, mechanism, within)
 
-    @cached_property
-    def _reached(self) -> float:
-        return self.mechanism.delta_bound(self.epsilon)
+    def _promises(self) -> list[tuple[Guarantee, FlippedAudiences]]:
+        """Return all that is promised, each with what it follows from."""
+        others = self.shuffler_guarantee
+        more = [] if others is None else [(others, self.own_mechanism)]
+        return [(self.guarantee, self.mechanism), *more]
 
     # -------------------------------------------------------------------- what to expect
 
@@ -190,7 +225,7 @@ class ReachPlan:
     def standard_error(self) -> float:
         """Return the foretold standard error of the reach of all, if no two share an id."""
         return prediction.apart(
-            self.sizes, bits=self.bits, hashes=self.hashes, flip=float(self.flip_probability)
+            self.sizes, bits=self.bits, hashes=self.hashes, flip=float(self.all_flips)
         )
 
     @property
@@ -257,10 +292,27 @@ def filter_bytes(audience: Audience, bits: int) -> int:
     return audience.frequencies * bits // 8
 
 
-def colluding_epsilon(audience: Audience, hashes: int, flip: Fraction) -> float:
-    """Return what the flips alone leave to an id at all publishers but one."""
-    others = audience.rows - audience.frequencies
-    return log_of_power((1 - flip) / flip, others * hashes) if others else 0.0
+def _verify(promise: Guarantee, mechanism: FlippedAudiences, within: Target | None) -> None:
+    """Raise unless a promise follows from a mechanism, and is within what is accepted."""
+    if within and not (promise.epsilon <= within.epsilon and promise.delta <= within.delta):
+        raise InvalidInput(
+            "promise of a plan",
+            f"within epsilon {within.epsilon:.12g} and delta {within.delta:.12g}",
+            f"epsilon {promise.epsilon:.12g} and delta {promise.delta:.12g}",
+        )
+    reached = _reached(mechanism, promise.epsilon)
+    if not reached <= promise.delta:
+        raise GuaranteeNotProven(
+            f"delta of this plan at epsilon {promise.epsilon:g}",
+            upper=reached,
+            most=promise.delta,
+            hint="the plan promises more than its parameters give: do not use it",
+        )
+
+
+@lru_cache(maxsize=64)
+def _reached(mechanism: FlippedAudiences, epsilon: float) -> float:
+    return mechanism.delta_bound(epsilon)
 
 
 def require_plan(plan: object) -> ReachPlan:
@@ -304,8 +356,22 @@ class IdsModel(Strict):
         return IdRule(self.rule, country_code=self.country_code, trunk=self.trunk)
 
 
+class ShufflerModel(Strict):
+    """What the shuffler flips, and what the publishers' flips promise against it."""
+
+    flip_probability: Exact
+    guarantee: GuaranteeModel
+
+    def build(self) -> Shuffler:
+        """Return the shuffler."""
+        promise = self.guarantee
+        return Shuffler(
+            Fraction(self.flip_probability), float(promise.epsilon), float(promise.delta)
+        )
+
+
 class ReachPlanModel(Strict):
-    """A reach plan file."""
+    """A reach plan file; with a shuffler, ``guarantee`` stands on what the shuffler flips."""
 
     format: Literal["chaffinch/reach-plan@1"]
     id: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -313,6 +379,7 @@ class ReachPlanModel(Strict):
     publishers: Annotated[list[PublisherModel], Field(min_length=1)]
     ids: IdsModel | None = None
     filters: FilterModel
+    shuffler: ShufflerModel | None = None
     guarantee: GuaranteeModel
 
 
@@ -345,6 +412,7 @@ def _plan_body(plan: ReachPlan) -> dict[str, Any]:
             "flip_probability": exact_text(plan.flip_probability),
             "hash": "siphash-2-4",
         },
+        **_shuffler_part(plan),
         "guarantee": guarantee_document(plan.guarantee),
     }
 
@@ -360,6 +428,18 @@ def _ids_part(rule: IdRule) -> dict[str, Any]:
     return {"ids": {name: fact for name, fact in facts.items() if fact is not None}}
 
 
+def _shuffler_part(plan: ReachPlan) -> dict[str, Any]:
+    """Return what a plan file says of a shuffler: nothing where there is none."""
+    if plan.shuffler is None or plan.shuffler_guarantee is None:
+        return {}
+    return {
+        "shuffler": {
+            "flip_probability": exact_text(plan.shuffler.flip_probability),
+            "guarantee": guarantee_document(plan.shuffler_guarantee),
+        }
+    }
+
+
 def _built_plan(model: ReachPlanModel) -> ReachPlan:
     names = [one.name for one in model.publishers]
     return ReachPlan(
@@ -372,4 +452,5 @@ def _built_plan(model: ReachPlanModel) -> ReachPlan:
         epsilon=float(model.guarantee.epsilon),
         delta=float(model.guarantee.delta),
         ids=AS_IS if model.ids is None else model.ids.build(),
+        shuffler=None if model.shuffler is None else model.shuffler.build(),
     )

@@ -21,13 +21,13 @@ from chaffinch.planning.audiences import prediction
 from chaffinch.planning.audiences.audience import Audience, Group
 from chaffinch.planning.audiences.explanation import reach_warnings
 from chaffinch.planning.audiences.id_rule import AS_IS, IdRule, id_rule
-from chaffinch.planning.audiences.plan import (
+from chaffinch.planning.audiences.plan import MOST_IDS, Option, ReachPlan, check_bits
+from chaffinch.planning.audiences.shuffler import (
     MOST_DELTA,
     MOST_EPSILON,
-    MOST_IDS,
-    Option,
-    ReachPlan,
-    check_bits,
+    Shuffler,
+    both_flips,
+    local_flip,
 )
 from chaffinch.privacy import Target
 from chaffinch.privacy.mechanisms.audiences import (
@@ -55,10 +55,41 @@ _LARGEST_LOAD, _SMALLEST_LOAD = 6.0, 1e-4
 
 
 @dataclass(frozen=True)
+class _OwnWish:
+    """What publishers' own flips are to keep from a shuffler."""
+
+    target: Target
+    """Without the key."""
+    local_epsilon: float | None
+    """With the key, which a publisher told it; None if that may be anything."""
+
+
+@dataclass(frozen=True)
 class _Task:
     audience: Audience
     sizes: tuple[int, ...]
     target: Target
+    own: _OwnWish | None
+    """None where no shuffler flips again."""
+
+
+@dataclass(frozen=True)
+class _Flips:
+    """What publishers flip, and what a shuffler does."""
+
+    own: Fraction
+    shuffled: Fraction | None
+
+    @property
+    def both(self) -> float:
+        """Return what is flipped in the end."""
+        return float(self.own if self.shuffled is None else both_flips(self.own, self.shuffled))
+
+    def shuffler(self, wish: _OwnWish | None) -> Shuffler | None:
+        """Return what a plan says of the shuffler, if there is one."""
+        if wish is None or self.shuffled is None:
+            return None
+        return Shuffler(self.shuffled, wish.target.epsilon, wish.target.delta)
 
 
 def plan(  # noqa: PLR0913
@@ -70,6 +101,9 @@ def plan(  # noqa: PLR0913
     hashes: int | None = None,
     max_bits: int = MAX_BITS,
     ids: IdRule | str = AS_IS,
+    shuffled: bool = False,
+    shuffler_target: Target | None = None,
+    local_epsilon: float | None = None,
     anyway: bool = False,
     title: str = "",
     progress: Callable[[str], None] | None = None,
@@ -81,6 +115,11 @@ def plan(  # noqa: PLR0913
     ``max_bits`` is the largest filter that anybody wants to send. ``ids`` is the rule by which
     every publisher spells its ids: ``"as-is"``, ``"lower-case"``, ``"e-mail"``, ``"phone"`` or an
     ``IdRule``. A promise that protects nobody is refused unless it is wanted ``anyway``.
+
+    With ``shuffled`` a shuffler stands between publishers and analyzer, and the target holds
+    against the analyzer together with publishers. What publishers flip themselves then protects
+    from the shuffler: by ``shuffler_target`` as long as it has no key (the target again, if it is
+    not given), and by a ``local_epsilon`` at most, if one is given, where a publisher helps it.
 
     >>> two = Audience(["daily", "radio"])
     >>> found = plan(two, sizes=[200_000, 50_000], target=Target(epsilon=1, delta=1e-8))
@@ -96,7 +135,8 @@ def plan(  # noqa: PLR0913
         raise InvalidInput("target", "a Target(epsilon=…, delta=…)", wish)
     checks.real("epsilon", target.epsilon, least=1e-9, most=MOST_EPSILON)
     checks.real("delta", target.delta, least=_LEAST_DELTA, most=MOST_DELTA)
-    task = _Task(audience, _ordered_sizes(audience, sizes), target)
+    own = _own_wish(target, shuffler_target, local_epsilon, shuffled=shuffled)
+    task = _Task(audience, _ordered_sizes(audience, sizes), target, own)
     rule = id_rule(ids)
     warnings = reach_warnings(target.epsilon, target.delta)
     if warnings and not anyway:
@@ -108,17 +148,18 @@ def plan(  # noqa: PLR0913
     hopeful = [one for one in options if one.standard_error <= good][:_TRIES]
     # Far beyond use by a guess that errs on the hopeful side: not worth a calibration.
     _useful(task, hopeful[0], 2 * _MOST_ERROR)
-    calibrated: list[tuple[Option, Option, Fraction]] = []
+    calibrated: list[tuple[Option, Option, _Flips]] = []
     for option in hopeful:
         tell("calibrating the flips")
-        flip = _calibrated(task, option)
+        flips = _calibrated(task, option)
         error = prediction.apart(
-            task.sizes, bits=option.bits, hashes=option.hashes, flip=float(flip)
+            task.sizes, bits=option.bits, hashes=option.hashes, flip=flips.both
         )
-        calibrated.append((option, replace(option, flip=float(flip), standard_error=error), flip))
+        made = replace(option, flip=flips.both, own=float(flips.own), standard_error=error)
+        calibrated.append((option, made, flips))
         if error <= good:
             break
-    guess, true, flip = min(calibrated, key=lambda one: one[1].standard_error)
+    guess, true, flips = min(calibrated, key=lambda one: one[1].standard_error)
     _useful(task, true, _MOST_ERROR)
     _countable(task, true)
     return ReachPlan(
@@ -127,20 +168,57 @@ def plan(  # noqa: PLR0913
         sizes=task.sizes,
         bits=true.bits,
         hashes=true.hashes,
-        flip_probability=flip,
+        flip_probability=flips.own,
         epsilon=target.epsilon,
         delta=target.delta,
         ids=rule,
+        shuffler=flips.shuffler(task.own),
         options=tuple(true if one is guess else one for one in options),
     )
 
 
-def _calibrated(task: _Task, option: Option) -> Fraction:
-    """Return the flips that the guarantee needs, proven."""
+def _own_wish(
+    target: Target, wanted: Target | None, local_epsilon: float | None, *, shuffled: bool
+) -> _OwnWish | None:
+    """Return what own flips are to keep from a shuffler, or None where there is none."""
+    if not shuffled:
+        if wanted is not None or local_epsilon is not None:
+            raise InvalidInput(
+                "promise against the shuffler",
+                "asked of a plan with a shuffler",
+                "one without",
+                hint="plan with --shuffled (shuffled=True)",
+            )
+        return None
+    wish: object = wanted
+    if not (wish is None or isinstance(wish, Target)):
+        raise InvalidInput("target of the shuffler", "a Target(epsilon=…, delta=…)", wish)
+    if local_epsilon is not None:
+        checks.real("local epsilon", local_epsilon, least=0.01, most=MOST_EPSILON)
+    if wanted is None:
+        return _OwnWish(target, local_epsilon)
+    checks.real("epsilon against the shuffler", wanted.epsilon, least=1e-9, most=MOST_EPSILON)
+    checks.real("delta against the shuffler", wanted.delta, least=_LEAST_DELTA, most=MOST_DELTA)
+    return _OwnWish(wanted, local_epsilon)
+
+
+def _calibrated(task: _Task, option: Option) -> _Flips:
+    """Return the flips that the guarantees need, proven."""
+    first = _proven_flip(task, option, task.target)
+    wish = task.own
+    if wish is None:
+        return _Flips(first, None)
+    own = first if wish.target == task.target else _proven_flip(task, option, wish.target)
+    if wish.local_epsilon is not None:
+        own = max(own, local_flip(task.audience, option.hashes, wish.local_epsilon))
+    return _Flips(own, first)
+
+
+def _proven_flip(task: _Task, option: Option, target: Target) -> Fraction:
     try:
         return audience_flip_probability(
-            epsilon=task.target.epsilon,
-            delta=task.target.delta,
+            epsilon=target.epsilon,
+            delta=target.delta,
             filters=task.audience.rows,
             bits=option.bits,
             hashes=option.hashes,
@@ -193,10 +271,25 @@ def _filter_sizes(balls: int, most: int) -> list[int]:
 
 
 def _option(task: _Task, bits: int, hashes: int) -> Option:
-    flip = _guessed_flip(task.target, task.audience.rows, bits, hashes)
-    error = prediction.apart(task.sizes, bits=bits, hashes=hashes, flip=flip)
+    flips = _guessed_flips(task, bits, hashes)
+    error = prediction.apart(task.sizes, bits=bits, hashes=hashes, flip=flips.both)
     limit = prediction.without_noise(task.sizes, bits=bits, hashes=hashes)
-    return Option(hashes, bits, flip, error, limit)
+    return Option(hashes, bits, flips.both, error, limit, float(flips.own))
+
+
+def _guessed_flips(task: _Task, bits: int, hashes: int) -> _Flips:
+    """Return about the flips that calibration will find, for whoever flips."""
+
+    def guessed(target: Target) -> Fraction:
+        return Fraction(_guessed_flip(target, task.audience.rows, bits, hashes))
+
+    first, wish = guessed(task.target), task.own
+    if wish is None:
+        return _Flips(first, None)
+    own = guessed(wish.target)
+    if wish.local_epsilon is not None:
+        own = max(own, local_flip(task.audience, hashes, wish.local_epsilon))
+    return _Flips(own, first)
 
 
 def _good(options: Sequence[Option], total: int) -> float:
