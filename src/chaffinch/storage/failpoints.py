@@ -18,6 +18,7 @@ VARIABLE = "CHAFFINCH_FAILPOINT"
 
 PLACES: dict[str, str] = {
     # The collector of a first hop.
+    "collector.read": "a body has been read, and nothing of it is stored",
     "inbox.created": "a new segment has its name, and holds nothing",
     "inbox.written": "a block has been written, and is not synced",
     "inbox.synced": "a block is on the disk, and nobody has been told",

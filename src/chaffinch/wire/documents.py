@@ -173,9 +173,13 @@ def save_document(path: str | Path, form: str, body: dict[str, Any]) -> None:
             hint="a plan is saved for programs; explain() says it in words",
         )
     refuse_all_but(Kind.PLAN, path)
-    text = json.dumps(identified(form, body), indent=2, ensure_ascii=False)
     with atomic(path) as file:
-        file.write(text.encode() + b"\n")
+        file.write(document_bytes(identified(form, body)))
+
+
+def document_bytes(document: dict[str, Any]) -> bytes:
+    """Return a document as it stands in its file."""
+    return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
 def exact_text(value: Fraction) -> str:

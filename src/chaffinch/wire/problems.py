@@ -32,6 +32,8 @@ class Kind(Enum):
         422,
         "The batch is not as its maker signed it.",
     )
+    LONG_HEAD = ("longHead", 431, "The head of the request is longer than this service takes.")
+    FAILED = ("failed", 500, "This service has failed; nothing was acknowledged.")
     OVERLOADED = ("overloaded", 503, "This service takes nothing just now.")
 
     def __init__(self, word: str, status: int, title: str) -> None:

@@ -1,0 +1,1 @@
+"""What runs for days: the front of each party on HTTP, and the work behind it."""

@@ -1,0 +1,102 @@
+"""The front of a hop: takes sealed reports, and answers 201 when they are on the disk.
+
+Everything is refused that can be refused without opening it: a plan or round that is not run
+here, another length, a key that is not in use. Nothing about the sender is stored or logged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaffinch.keys.folder import KeyFolder
+from chaffinch.planning.plan import Plan
+from chaffinch.services.front import Front, Hosted
+from chaffinch.services.group_commit import USUAL_INBOX, GroupCommit, InboxLimits
+from chaffinch.services.http import Application, Handler, Request, Response
+from chaffinch.shuffling.inbox import Upload
+from chaffinch.storage.failpoints import reach
+from chaffinch.wire import media_types
+from chaffinch.wire.envelopes import HEAD
+from chaffinch.wire.problems import Kind, Problem
+
+_REPORTS = media_types.REPORTS.encode()
+_CREATED = Response(201)
+
+
+@dataclass(frozen=True)
+class CollectorLimits:
+    """What one request may bring."""
+
+    body_bytes: int = 4 << 20
+    reports: int = 4096
+    inbox: InboxLimits = USUAL_INBOX
+
+
+USUAL_COLLECTOR = CollectorLimits()
+
+
+class Collector:
+    """The collector of a hop, over its data folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plans: Sequence[Plan],
+        keys: KeyFolder,
+        *,
+        limits: CollectorLimits = USUAL_COLLECTOR,
+    ) -> None:
+        self.front = Front(plans, keys)
+        self._limits = limits
+        self._inbox = GroupCommit(folder / "inbox", limits.inbox)
+        self.counts: Counter[str] = Counter()
+        self.application = Application(self._routes)
+
+    @property
+    def _routes(self) -> dict[str, Mapping[str, Handler]]:
+        return {
+            "/v1/plans/{plan}/rounds/{round}/reports": {"POST": self._take_reports},
+            **self.front.routes,
+        }
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Do what is done beside answering."""
+        async with self._inbox, self.front.following_keys():
+            yield
+
+    async def _take_reports(self, request: Request) -> Response:
+        hosted = self.front.find(request)
+        number = int(request.parameters["round"])
+        if hosted.place != 1 or number > hosted.plan.rounds:
+            raise Problem(Kind.UNKNOWN_PLAN)
+        request.require_type(_REPORTS)
+        body = await request.body(most=self._limits.body_bytes)
+        reach("collector.read")
+        count = self._check(hosted, body)
+        await self._inbox.put(Upload(hosted.plan.id, number, body))
+        self.counts["durable"] += count
+        return _CREATED
+
+    def _check(self, hosted: Hosted, body: bytes) -> int:
+        """Return how many reports a body has; refuse one that has something else in it."""
+        length = hosted.report_length
+        count, rest = divmod(len(body), length)
+        if rest or not count:
+            raise Problem(Kind.INVALID_MESSAGE, f"A report of this plan has {length} bytes.")
+        if count > self._limits.reports:
+            raise Problem(Kind.TOO_LARGE, f"It must be at most {self._limits.reports} reports.")
+        heads = hosted.heads
+        starts = range(0, len(body), length)
+        if not all(body[start : start + HEAD] in heads for start in starts):
+            places = [
+                place
+                for place, start in enumerate(starts)
+                if body[start : start + HEAD] not in heads
+            ]
+            raise Problem(Kind.OUTDATED_KEYS, places=tuple(places))
+        return count

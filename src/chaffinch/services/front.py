@@ -1,0 +1,154 @@
+"""What the front of every party answers: the plans it runs, and its keys for each.
+
+A party finds its place in a plan by its identity: a hop of the shuffler, or the analyzer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sys
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from chaffinch.errors import ChaffinchError, InvalidInput
+from chaffinch.keys.folder import KeyFolder
+from chaffinch.planning.plan import Plan
+from chaffinch.services.http import Handler, Request, Response
+from chaffinch.wire import media_types
+from chaffinch.wire.documents import document_bytes
+from chaffinch.wire.envelopes import X25519
+from chaffinch.wire.problems import Kind, Problem
+
+_FOREVER = ("cache-control", "public, max-age=31536000, immutable")
+_AN_HOUR = ("cache-control", "public, max-age=3600")
+"""As long as a new key waits before it is used: nobody who holds the list before has it not."""
+
+_PAUSE = 1.0
+
+
+@dataclass
+class Hosted:
+    """A plan that this party runs, with its keys for it."""
+
+    plan: Plan
+    place: int
+    """The number of the hop that this party is; one more than the hops for the analyzer."""
+    heads: frozenset[bytes] = frozenset()
+    """How the envelopes start that this party can open."""
+    key_ids: frozenset[int] = frozenset()
+    key_list: bytes = field(default=b"", repr=False)
+
+    @cached_property
+    def report_length(self) -> int:
+        """Return the one length of a sealed report."""
+        return self.plan.layout.report_length
+
+    @property
+    def kem(self) -> int:
+        """Return the KEM of the envelopes that come to this party."""
+        return self.plan.layout.outer_kem if self.place == 1 else X25519
+
+    def use(self, keys: KeyFolder) -> None:
+        """Take over the keys that open now."""
+        opening = [one.key for one in keys.opening_keys().values() if one.key.kem == self.kem]
+        if not opening:
+            raise InvalidInput(
+                "keys for a plan", "of the kind that its envelopes are sealed for", "others"
+            )
+        self.heads = frozenset(key.head for key in opening)
+        self.key_ids = frozenset(key.id for key in opening)
+        self.key_list = keys.key_list(self.plan.id)
+
+
+class Front:
+    """The plans of one party."""
+
+    def __init__(self, plans: Iterable[Plan], keys: KeyFolder) -> None:
+        self.keys = keys
+        self.hosted = {plan.id: Hosted(plan, _place(plan, keys.identity_hex)) for plan in plans}
+        self._use_keys()
+
+    @asynccontextmanager
+    async def following_keys(self) -> AsyncIterator[None]:
+        """Take over keys that change on the disk meanwhile."""
+        task = asyncio.create_task(self._follow_keys())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    async def _follow_keys(self) -> None:
+        told = ""
+        while True:
+            await asyncio.sleep(_PAUSE)
+            try:
+                self.refresh()
+            except ChaffinchError as fault:
+                # The keys from before still open what comes; people are told once.
+                if str(fault) != told:
+                    sys.stderr.write(f"The keys are as they were before. {fault}\n")
+                told = str(fault)
+
+    def refresh(self) -> None:
+        """Take over keys that have changed on the disk."""
+        if self.keys.refresh():
+            self._use_keys()
+
+    def _use_keys(self) -> None:
+        for one in self.hosted.values():
+            one.use(self.keys)
+
+    def find(self, request: Request) -> Hosted:
+        """Return the plan that an address names; refuse one that is not run here."""
+        found = self.hosted.get(request.parameters["plan"])
+        if found is None:
+            raise Problem(Kind.UNKNOWN_PLAN)
+        return found
+
+    @property
+    def routes(self) -> dict[str, Mapping[str, Handler]]:
+        """Return what every party answers."""
+        return {
+            "/v1/plans/{plan}": {"GET": self._show_plan},
+            "/v1/plans/{plan}/keys": {"GET": self._show_keys},
+        }
+
+    async def _show_plan(self, request: Request) -> Response:
+        plan = self.find(request).plan
+        content = document_bytes(plan.document())
+        return _tagged(request, content, "application/json", plan.id, _FOREVER)
+
+    async def _show_keys(self, request: Request) -> Response:
+        content = self.find(request).key_list
+        tag = hashlib.sha256(content).hexdigest()
+        return _tagged(request, content, media_types.KEYS, tag, _AN_HOUR)
+
+
+def _tagged(
+    request: Request, content: bytes, media_type: str, tag: str, cached: tuple[str, str]
+) -> Response:
+    """Return a document, or that the asker has it already."""
+    headers = (("etag", f'"{tag}"'), cached)
+    if f'"{tag}"'.encode() in request.header(b"if-none-match"):
+        return Response.of(304, b"", media_type, *headers)
+    return Response.of(200, content, media_type, *headers)
+
+
+def _place(plan: Plan, identity: str) -> int:
+    """Return which party of a plan has an identity."""
+    if plan.parties is None:
+        _ = plan.layout  # says that the plan names no parties
+    else:
+        everyone = (*plan.parties.hops, plan.parties.analyzer)
+        for number, party in enumerate(everyone, start=1):
+            if party.identity == identity:
+                return number
+    raise InvalidInput(
+        "plan to run",
+        "one that names this party",
+        f"plan {plan.id[:16]}, which does not",
+        hint="`chaffinch keys show` prints the identity that the plan must name",
+    )

@@ -1,0 +1,226 @@
+"""From the event loop to the disk: all uploads that wait are written at once.
+
+While one block is being synced the next uploads gather; they are the next block. A thread of
+its own does everything that waits for the disk. Nothing is told to be there before it is: a
+sync that fails ends the process, as nobody can know what is on the disk then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import Self
+
+from chaffinch.errors import ChaffinchError, Reason, StorageFault
+from chaffinch.shuffling.inbox import (
+    LARGEST_SEGMENT,
+    SegmentWriter,
+    Upload,
+    read_segment,
+    recover,
+    sealed_segments,
+)
+from chaffinch.wire.problems import Kind, Problem
+
+_FAILED = 5
+"""The exit code of a process whose disk has failed."""
+_PAUSE = 0.25
+
+
+@dataclass(frozen=True)
+class InboxLimits:
+    """How much may wait, and where."""
+
+    pending_bytes: int = 32 << 20
+    """In memory, on its way to the disk."""
+    plan_bytes: int = 1 << 30
+    """On the disk for one plan, not yet opened."""
+    free_bytes: int = 512 << 20
+    """What must be free on the disk: shuffling needs room, too."""
+    segment_bytes: int = LARGEST_SEGMENT
+    segment_seconds: float = 1.0
+    """A segment that is so long or so old is sealed, and can be opened."""
+
+
+USUAL_INBOX = InboxLimits()
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What a look at the disk has shown."""
+
+    full: bool
+    unopened: Counter[str]
+    """Bytes for each plan."""
+
+
+class GroupCommit:
+    """The way into an inbox; to be entered in the event loop that uses it."""
+
+    def __init__(self, folder: Path, limits: InboxLimits = USUAL_INBOX) -> None:
+        self._limits = limits
+        self._disk = _Disk(folder, limits)
+        self._jobs: SimpleQueue[list[Upload] | None] = SimpleQueue()
+        self._waiting: list[Upload] = []
+        self._waiting_done: asyncio.Future[bool] | None = None
+        self._pending = 0
+        self._busy = False
+        self._full = False
+        self._unopened: Counter[str] = Counter()
+        self.groups = 0
+        """How many blocks were written."""
+
+    async def __aenter__(self) -> Self:
+        """Seal what a dead process left, and start."""
+        self._loop = asyncio.get_running_loop()
+        self._disk.start()
+        self._show(self._disk.look())
+        self._thread = Thread(target=self._work, name="inbox", daemon=True)
+        self._thread.start()
+        self._looking = self._loop.call_later(_PAUSE, self._ask_to_look)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Write what waits, and seal it."""
+        self._looking.cancel()
+        self._jobs.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    async def put(self, upload: Upload) -> None:
+        """Return when an upload is on the disk; Problem if there is no room for it."""
+        size = len(upload.reports)
+        limits = self._limits
+        if (
+            self._full
+            or self._pending + size > limits.pending_bytes
+            or self._unopened[upload.plan_id] + size > limits.plan_bytes
+        ):
+            raise Problem(Kind.OVERLOADED, retry_after=1)
+        done = self._waiting_done
+        if done is None:
+            done = self._waiting_done = self._loop.create_future()
+            if not self._busy:
+                # Not at once: what else has arrived by now comes into the same block.
+                self._loop.call_soon(self._hand_over)
+        self._waiting.append(upload)
+        self._pending += size
+        self._unopened[upload.plan_id] += size
+        if not await done:
+            raise Problem(Kind.OVERLOADED, retry_after=1)
+
+    def _hand_over(self) -> None:
+        if self._busy or self._waiting_done is None:
+            return
+        self._busy = True
+        self._writing_done, self._waiting_done = self._waiting_done, None
+        group, self._waiting = self._waiting, []
+        self._jobs.put(group)
+
+    def _finish(self, size: int, written: bool) -> None:  # noqa: FBT001 - a callback
+        """Tell everybody whose upload was in a block."""
+        self._busy = False
+        self._pending -= size
+        self.groups += 1
+        self._full = self._full or not written
+        if not self._writing_done.done():
+            self._writing_done.set_result(written)
+        self._hand_over()
+
+    def _ask_to_look(self) -> None:
+        self._jobs.put([])
+        self._looking = self._loop.call_later(_PAUSE, self._ask_to_look)
+
+    def _show(self, look: _Look) -> None:
+        self._full = look.full
+        self._unopened = look.unopened
+
+    def _work(self) -> None:
+        """Do what waits for the disk, one job after the other, until there is an end."""
+        try:
+            while (group := self._jobs.get()) is not None:
+                if group:
+                    written = self._disk.write(group)
+                    self._tell(self._finish, sum(len(one.reports) for one in group), written)
+                else:
+                    self._tell(self._show, self._disk.look())
+            self._disk.stop()
+        except BaseException as fault:  # noqa: BLE001 - a process without this thread is of no use
+            _end(fault)
+
+    def _tell(self, news: Callable[..., object], *facts: object) -> None:
+        with suppress(RuntimeError):  # The loop is closed: nobody waits for news.
+            self._loop.call_soon_threadsafe(news, *facts)
+
+
+class _Disk:
+    """The folder of an inbox; one thread at a time uses it."""
+
+    def __init__(self, folder: Path, limits: InboxLimits) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._writer = SegmentWriter(folder, largest=limits.segment_bytes)
+        self._opened = 0.0
+        self._bytes: dict[str, Counter[str]] = {}
+        """For every segment that may still be there: its bytes for each plan."""
+
+    def start(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cut = recover(self._folder)
+        if cut:
+            sys.stderr.write(
+                f"The inbox had {cut} bytes at its end that were acknowledged to nobody; "
+                "they are cut off.\n"
+            )
+        for path in sealed_segments(self._folder):
+            with suppress(StorageFault):  # whoever opens it tells of it
+                self._count(path.stem, read_segment(path))
+
+    def write(self, group: list[Upload]) -> bool:
+        """Return whether a group is on the disk, or whether there was no room."""
+        if not self._writer.length:
+            self._opened = time.monotonic()
+        try:
+            self._writer.append(group)
+        except StorageFault as fault:
+            if fault.reason is not Reason.NO_SPACE:
+                raise
+            return False
+        self._count(self._writer.name, group)
+        return True
+
+    def look(self) -> _Look:
+        """Seal a segment that is old enough; return how much room there is."""
+        age = time.monotonic() - self._opened
+        if self._writer.length and age >= self._limits.segment_seconds:
+            self._writer.seal()
+        there = {entry.name.partition(".")[0] for entry in os.scandir(self._folder)}
+        self._bytes = {name: found for name, found in self._bytes.items() if name in there}
+        free = shutil.disk_usage(self._folder).free
+        unopened: Counter[str] = sum(self._bytes.values(), Counter())
+        return _Look(free < self._limits.free_bytes, unopened)
+
+    def stop(self) -> None:
+        self._writer.seal()
+
+    def _count(self, name: str, uploads: Iterable[Upload]) -> None:
+        found = self._bytes.setdefault(name, Counter())
+        for upload in uploads:
+            found[upload.plan_id] += len(upload.reports)
+
+
+def _end(fault: BaseException) -> None:
+    """End the process at once: what is not acknowledged by now never is."""
+    said = str(fault) if isinstance(fault, ChaffinchError) else type(fault).__name__
+    sys.stderr.write(f"The inbox has failed, and this process ends. {said}\n")
+    sys.stderr.flush()
+    os._exit(_FAILED)

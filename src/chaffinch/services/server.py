@@ -1,0 +1,302 @@
+"""The server: sockets, limits for whoever talks to them, and a stop that loses nothing.
+
+uvicorn with uvloop and httptools. What uvicorn does not limit is limited here: how long the
+head of a request is, how long a head and a body may take, how long a connection may say
+nothing. One look a second at all connections does that, and costs no request anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from chaffinch.errors import InvalidFile, InvalidInput, MissingExtra
+from chaffinch.services.http import Application, refusal, refuse_all
+from chaffinch.storage.faults import storage_fault
+from chaffinch.wire.problems import Kind, Problem
+
+try:
+    import uvicorn
+    import uvloop
+    from uvicorn.protocols.http.httptools_impl import (
+        STATUS_LINE,
+        HttpToolsProtocol,
+        RequestResponseCycle,
+    )
+except ImportError:
+    raise MissingExtra("services", "services") from None
+
+_MOST_PIECES, _SMALLEST_PIECE = 1024, 256
+"""Beyond so many pieces, those of a body must have so many bytes on average."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one sender may use."""
+
+    head_bytes: int = 8 << 10
+    connections: int = 512
+    patience_seconds: float = 10.0
+    """How long a head may take, and a body."""
+    slowest_rate: int = 64 << 10
+    """A long body has a second more for so many bytes that have come."""
+    idle_seconds: float = 30.0
+    stop_seconds: float = 10.0
+    """How long requests are waited for that are under way when the service is to stop."""
+
+
+USUAL_LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Where an application listens; port 0 is any free one."""
+
+    application: Application
+    host: str = "127.0.0.1"
+    port: int = 0
+    certificate: Path | None = None
+    """A certificate chain in PEM: then it speaks TLS."""
+    private_key: Path | None = None
+
+
+def run(
+    listeners: Sequence[Listener],
+    *,
+    limits: Limits = USUAL_LIMITS,
+    background: Sequence[AbstractAsyncContextManager[object]] = (),
+    announce: Callable[[list[str]], object] = lambda _: None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; what was begun before is answered.
+
+    ``background`` is entered before the first request and left after the last one.
+    ``announce`` is told the addresses, in the order of the listeners.
+    """
+    sockets = [_bind(listener) for listener in listeners]
+    addresses = [
+        _address(listener, bound) for listener, bound in zip(listeners, sockets, strict=True)
+    ]
+    servers = [_Server(_settings(listener, limits)) for listener in listeners]
+
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, _stop, servers)
+        async with AsyncExitStack() as stack:
+            for one in background:
+                await stack.enter_async_context(one)
+            announce(addresses)
+            pairs = zip(servers, sockets, strict=True)
+            await asyncio.gather(*(server.serve([bound]) for server, bound in pairs))
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve())
+
+
+def _stop(servers: Sequence[uvicorn.Server]) -> None:
+    for server in servers:
+        server.should_exit = True
+
+
+def _bind(listener: Listener) -> socket.socket:
+    """Return a bound socket. Several processes may listen on one port: the system shares out."""
+    address = f"{listener.host}:{listener.port}"
+    try:
+        found = socket.getaddrinfo(
+            listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, kind, protocol, _, place = found[0]
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(place)
+        bound.listen(1024)
+    except (OSError, OverflowError) as error:
+        got = os.strerror(error.errno or 0) if isinstance(error, OSError) else "no port"
+        rule = "free, and one of this machine"
+        raise InvalidInput("address to listen on", rule, f"{address}: {got}") from None
+    return bound
+
+
+def _address(listener: Listener, bound: socket.socket) -> str:
+    scheme = "https" if listener.certificate else "http"
+    host = f"[{listener.host}]" if ":" in listener.host else listener.host
+    return f"{scheme}://{host}:{bound.getsockname()[1]}"
+
+
+def _settings(listener: Listener, limits: Limits) -> _Settings:
+    if listener.certificate:
+        _check_certificate(listener.certificate, listener.private_key)
+    settings = _Settings(
+        listener.application,
+        http=_Connection,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=3600,  # an idle connection is closed by the look a second
+        timeout_graceful_shutdown=int(limits.stop_seconds),
+        ssl_certfile=listener.certificate,
+        ssl_keyfile=listener.private_key,
+    )
+    settings.limits = limits
+    return settings
+
+
+def _check_certificate(certificate: Path, private_key: Path | None) -> None:
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+            certificate, private_key, password=lambda: b""
+        )
+    except ssl.SSLError:
+        rule = "one in PEM with the private key that belongs to it, which has no password"
+        raise InvalidFile("certificate", rule, ["another"]) from None
+    except OSError as error:
+        raise storage_fault(certificate.name, error, verb="read") from None
+
+
+class _Settings(uvicorn.Config):
+    """The settings of uvicorn, and our limits."""
+
+    limits = USUAL_LIMITS
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to ``run``, and looks at its connections once a second."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                assert isinstance(connection, _Connection)  # noqa: S101 - for the type checker
+                connection.look(now)
+        return await super().on_tick(counter)
+
+
+class _Phase(Enum):
+    """How far a request has come."""
+
+    IDLE = "nothing of it is there"
+    HEAD = "its head is not complete"
+    BODY = "its body is not complete"
+    ANSWER = "it is complete, and not answered"
+
+
+class _Connection(HttpToolsProtocol):
+    """A connection whose sender has limits."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.client = None  # Nobody asks who it is, so nobody can tell it by mistake.
+        assert isinstance(self.config, _Settings)  # noqa: S101 - for the type checker
+        self._limits = self.config.limits
+        self._refused = False
+        self._enter(_Phase.IDLE)
+        if len(self.connections) > 2 * self._limits.connections:
+            transport.abort()
+
+    def _enter(self, phase: _Phase) -> None:
+        self._phase = phase
+        self._since = self.loop.time()
+        self._bytes = self._pieces = 0
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._enter(_Phase.HEAD)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._phase is _Phase.HEAD:
+            self._bytes += len(data)
+            if self._bytes > self._limits.head_bytes:
+                self._refuse(Kind.LONG_HEAD)
+
+    def on_headers_complete(self) -> None:
+        length = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        self._enter(_Phase.BODY)
+        if length > self._limits.head_bytes:
+            self._refuse(Kind.LONG_HEAD)
+            return
+        busy = len(self.connections) > self._limits.connections
+        self.app = refuse_all if busy else self.config.loaded_app
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._bytes += len(body)
+        self._pieces += 1
+        if self._pieces > _MOST_PIECES and self._pieces * _SMALLEST_PIECE > self._bytes:
+            self._refuse(Kind.SLOW_BODY)
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self._refused:
+            super().on_message_complete()
+            self._enter(_Phase.IDLE if self.cycle.response_complete else _Phase.ANSWER)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._phase is _Phase.ANSWER:
+            self._enter(_Phase.IDLE)
+
+    def look(self, now: float) -> None:
+        """Refuse a request that takes too long; close a connection that says nothing."""
+        waited, limits = now - self._since, self._limits
+        if self._phase is _Phase.IDLE and waited > limits.idle_seconds:
+            self.transport.close()
+        elif self._phase is _Phase.HEAD and waited > limits.patience_seconds:
+            self._refuse(Kind.SLOW_BODY)
+        elif self._phase is _Phase.BODY:
+            # What comes behind a refusal is read and dropped, so that the sender sees it.
+            useful = 0 if self.cycle.response_complete else self._bytes
+            if waited > limits.patience_seconds + useful / limits.slowest_rate:
+                self._refuse(Kind.SLOW_BODY)
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - what is wrong with the HTTP
+        self._refuse(Kind.INVALID_MESSAGE)
+
+    def _refuse(self, kind: Kind) -> None:
+        """Answer, unless another answer is under way, and hang up."""
+        if self._refused or self.transport.is_closing():
+            return
+        self._refused = True
+        cycle: RequestResponseCycle | None = self.cycle
+        if (
+            cycle is None
+            or cycle.response_complete
+            or not (cycle.response_started or self.pipeline)
+        ):
+            response = refusal(Problem(kind))
+            parts = [STATUS_LINE[response.status]]
+            for name, value in (*response.headers, _length(response.body), _CLOSE):
+                parts += [name, b": ", value, b"\r\n"]
+            self.transport.write(b"".join([*parts, b"\r\n", response.body]))
+        if cycle is not None:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.transport.close()
+
+
+_CLOSE = (b"connection", b"close")
+
+
+def _length(body: bytes) -> tuple[bytes, bytes]:
+    return b"content-length", b"%d" % len(body)

@@ -1,0 +1,7 @@
+"""The content types of what travels between the parties."""
+
+from __future__ import annotations
+
+REPORTS = "application/vnd.chaffinch.reports"
+BATCH = "application/vnd.chaffinch.batch"
+KEYS = "application/vnd.chaffinch.keys"

@@ -1,0 +1,78 @@
+"""The collector as a real process: 201 means durable, and whatever is wrong is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from chaffinch.wire import media_types
+from chaffinch.wire.key_lists import KeyList
+from chaffinch.wire.problems import TYPE, problem_word
+from tests.services.servers import Site, collecting, make_site
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return make_site(tmp_path)
+
+
+def test_reports_that_were_acknowledged_are_in_the_inbox(site: Site) -> None:
+    with collecting(site) as service:
+        assert service.post(site.path(), site.reports(1)) == 201
+        assert service.post(site.path(), site.reports(100, first=1)) == 201
+        code, _, err = service.stop()
+    assert (code, err) == (0, "")
+    assert sorted(site.numbers()) == list(range(101))
+
+
+def test_plan_and_keys_are_the_same_for_everybody(site: Site) -> None:
+    with collecting(site) as service:
+        plan = service.ask("GET", f"/v1/plans/{site.plan.id}")
+        assert plan.content == (site.folder / "plan.json").read_bytes()
+        assert plan.headers["etag"] == f'"{site.plan.id}"'
+        keys = [service.ask("GET", f"/v1/plans/{site.plan.id}/keys") for _ in range(2)]
+        assert keys[0].content == keys[1].content
+        assert keys[0].headers["content-type"] == media_types.KEYS
+        tag = {"if-none-match": keys[0].headers["etag"]}
+        again = service.ask("GET", f"/v1/plans/{site.plan.id}/keys", headers=tag)
+        assert (again.status, again.content) == (304, b"")
+        head = service.ask("HEAD", f"/v1/plans/{site.plan.id}/keys")
+        assert (head.status, head.content) == (200, b"")
+    identity = bytes.fromhex(site.keys["hop1"].identity_hex)
+    assert KeyList.read(keys[0].content, plan_id=site.plan.id, identity=identity).keys
+
+
+def test_what_is_wrong_is_refused_in_one_form(site: Site) -> None:
+    good, other = site.reports(2), "00" * 32
+    unknown = bytes([good[0] ^ 1]) + good[1:]
+    second = good[: len(good) // 2] + unknown[: len(good) // 2]
+    path = site.path()
+    cases = [
+        ("POST", path, b"", 400, "invalidMessage"),
+        ("POST", path, good[:-1], 400, "invalidMessage"),
+        ("POST", path, good + b"x", 400, "invalidMessage"),
+        ("POST", path, unknown, 422, "outdatedKeys"),
+        ("POST", path, second, 422, "outdatedKeys"),
+        ("POST", site.path(number=2), good, 404, "unrecognizedPlan"),
+        ("POST", path.replace(site.plan.id, other), good, 404, "unrecognizedPlan"),
+        ("POST", path.replace("/rounds/1", "/rounds/0"), good, 404, "unknownPath"),
+        ("POST", path + "/", good, 404, "unknownPath"),
+        ("POST", "/", good, 404, "unknownPath"),
+        ("GET", path, None, 405, "unknownMethod"),
+        ("DELETE", f"/v1/plans/{site.plan.id}", None, 405, "unknownMethod"),
+        ("POST", path, site.reports(4097), 413, "tooLarge"),
+        ("POST", path, bytes((4 << 20) + 1), 413, "tooLarge"),
+    ]
+    with collecting(site) as service:
+        for method, place, body, status, word in cases:
+            reply = service.ask(method, place, body, {"content-type": media_types.REPORTS})
+            assert (reply.status, problem_word(reply.content)) == (status, word), place
+            assert reply.headers["content-type"] == TYPE
+        wrong = service.ask("POST", path, good, {"content-type": "text/plain"})
+        assert (wrong.status, problem_word(wrong.content)) == (415, "wrongType")
+        places = service.ask("POST", path, second, {"content-type": media_types.REPORTS})
+        assert json.loads(places.content)["reports"] == [1]
+        service.stop()
+    assert site.numbers() == []
