@@ -46,6 +46,14 @@ def test_rotating_is_for_a_timer(cli: Callable[..., Done], keys: Path) -> None:
     assert [one["state"] for one in found["keys"]] == ["expired", "active"]
 
 
+def test_a_key_that_is_to_be_destroyed_is_closed(cli: Callable[..., Done], keys: Path) -> None:
+    assert cli("keys", "destroy", keys, 1).code == 2  # it is active
+    cli("keys", "rotate", keys, "--at-once")
+    assert cli("keys", "destroy", keys, 1).code == 0
+    found = json.loads(cli("keys", "show", keys, "--json").out)
+    assert [one["state"] for one in found["keys"]] == ["closed", "active"]
+
+
 def test_nothing_secret_is_printed(cli: Callable[..., Done], keys: Path) -> None:
     cli("keys", "rotate", keys, "--at-once")
     secrets = [

@@ -141,7 +141,7 @@ def test_nothing_secret_is_shown(folder: KeyFolder) -> None:
 # ---------------------------------------------------------------------------- destroying
 
 
-def test_age_alone_destroys_nothing(folder: KeyFolder) -> None:
+def test_no_age_destroys_a_key(folder: KeyFolder) -> None:
     for now in (START + 10 * YEAR, START - 10 * YEAR, START + 20 * YEAR, START + 40 * YEAR):
         folder.rotate(now=now)
         folder.rotate(now=now + YEAR)
@@ -149,42 +149,66 @@ def test_age_alone_destroys_nothing(folder: KeyFolder) -> None:
     assert set(folder.opening_keys()) == {one.id for one in folder.entries}
 
 
-def test_a_past_key_goes_when_nothing_needs_it(folder: KeyFolder) -> None:
+@pytest.fixture
+def closed(folder: KeyFolder) -> KeyFolder:
+    """A folder whose first key is closed."""
     folder.rotate(at_once=True, now=START)
-    folder.rotate(now=START + 3 * DAY, needed=needed)
-    assert states(folder) == ["expired", "active"]
-    folder.rotate(now=START + 3 * DAY, needed={2}.__contains__)
-    assert states(folder) == ["destroyed", "active"]
-    assert not (folder.path / "key-001.json").exists()
-    assert list(KeyFolder.open(folder.path).opening_keys()) == [2]
+    folder.rotate(now=START + 2 * DAY)
+    assert states(folder) == ["closed", "active"]
+    return folder
 
 
-def test_destroying_asks_whether_anything_needs_the_key(folder: KeyFolder) -> None:
+def test_a_closed_key_is_taken_for_no_more_and_still_opens(closed: KeyFolder) -> None:
+    assert list(closed.accepted_keys()) == [2]
+    assert list(closed.opening_keys()) == [2, 1]
+    identity = bytes.fromhex(closed.identity_hex)
+    listed = KeyList.read(closed.key_list(PLAN), plan_id=PLAN, identity=identity)
+    assert [one.id for one in listed.keys] == [2]
+
+
+def test_a_closed_key_goes_when_nothing_needs_it(closed: KeyFolder) -> None:
+    assert closed.destroy_closed(needed, grace_seconds=0) == ()
+    assert closed.destroy_closed(unneeded) == ()  # whoever takes envelopes may not know yet
+    assert 1 in closed.opening_keys()
+    assert closed.destroy_closed({2}.__contains__, grace_seconds=0) == (1,)
+    assert closed.destroy_closed(unneeded, grace_seconds=0) == ()
+    assert states(closed) == ["destroyed", "active"]
+    assert not (closed.path / "key-001.json").exists()
+    assert list(KeyFolder.open(closed.path).opening_keys()) == [2]
+
+
+def test_the_clock_of_the_wall_does_not_shorten_the_wait(
+    closed: KeyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.time", lambda: START + 10 * YEAR)
+    assert KeyFolder.open(closed.path).destroy_closed(unneeded) == ()
+
+
+def test_an_expired_key_can_be_closed_by_hand(folder: KeyFolder) -> None:
     folder.rotate(at_once=True)
-    with pytest.raises(InvalidInput, match="reports wait for"):
-        folder.destroy(1, needed=needed)
-    assert 1 in folder.opening_keys()
-    folder.destroy(1, needed=unneeded)
-    folder.destroy(1, needed=needed)  # once destroyed, it stays so
+    folder.close(1)
+    folder.close(1)  # done before, it stays so
+    assert states(folder) == ["closed", "active"]
+    folder.destroy_closed(unneeded, grace_seconds=0)
+    folder.close(1)
     assert states(folder) == ["destroyed", "active"]
 
 
 @pytest.mark.parametrize("number", [2, 3, 200])
-def test_only_an_expired_key_is_destroyed(folder: KeyFolder, number: int) -> None:
+def test_only_an_expired_key_can_be_closed(folder: KeyFolder, number: int) -> None:
     folder.rotate(at_once=True, now=START)
-    folder.rotate(now=START + 7 * DAY)
-    assert states(folder) == ["expired", "active", "pending"]
+    folder.rotate(now=START + 7 * DAY - 3600)
+    assert states(folder) == ["closed", "active", "pending"]
     with pytest.raises(InvalidInput, match="an expired one"):
-        folder.destroy(number, needed=unneeded)
+        folder.close(number)
 
 
-def test_the_bytes_of_a_destroyed_key_are_overwritten(folder: KeyFolder) -> None:
-    place = folder.path / "key-001.json"
+def test_the_bytes_of_a_destroyed_key_are_overwritten(closed: KeyFolder) -> None:
+    place = closed.path / "key-001.json"
     content = place.read_bytes()
-    link = folder.path.parent / "same-file"
+    link = closed.path.parent / "same-file"
     os.link(place, link)
-    folder.rotate(at_once=True)
-    folder.destroy(1, needed=unneeded)
+    closed.destroy_closed(unneeded, grace_seconds=0)
     assert link.read_bytes() == bytes(len(content))
 
 
@@ -220,16 +244,11 @@ def test_every_changed_byte_of_a_key_is_noticed(folder: KeyFolder) -> None:
 
 CREATE = "KeyFolder.create(path)"
 ROTATE = "KeyFolder.open(path).rotate(at_once=True)"
-DESTROY = "KeyFolder.open(path).destroy(1, needed=lambda number: False)"
-SWEEP = (
-    "KeyFolder.open(path).rotate(now=4e9, periods=Periods(0, 0, 0), needed=lambda number: False)"
-)
+DESTROY = "KeyFolder.open(path).destroy_closed(lambda number: False, grace_seconds=0)"
 
 
 def killed(action: str, path: Path, failpoint: str) -> None:
-    program = (
-        f"import sys\nfrom chaffinch.keys import KeyFolder, Periods\npath = sys.argv[1]\n{action}\n"
-    )
+    program = f"import sys\nfrom chaffinch.keys import KeyFolder\npath = sys.argv[1]\n{action}\n"
     done = subprocess.run(
         [sys.executable, "-c", program, str(path)],
         env={**os.environ, VARIABLE: failpoint},
@@ -267,19 +286,15 @@ def test_killed_while_keys_rotate_the_folder_is_as_before_or_after(
     assert {one.name for one in again.path.iterdir()} == living | {"identity.pem", "keyset.json"}
 
 
-@pytest.mark.parametrize("action", [DESTROY, SWEEP])
 @pytest.mark.parametrize(
     "failpoint", ["keys.set-written", "keys.marked-destroyed", "keys.file-wiped"]
 )
 def test_killed_while_a_key_is_destroyed_it_is_gone_for_good(
-    folder: KeyFolder, failpoint: str, action: str
+    closed: KeyFolder, failpoint: str
 ) -> None:
-    folder.rotate(at_once=True, now=START)
-    if action == SWEEP and failpoint == "keys.set-written":
-        failpoint = "keys.set-written:3"  # a pending key and its turn come first
-    killed(action, folder.path, failpoint)
-    again = KeyFolder.open(folder.path)
-    assert again.entries[0].state is KeyState.DESTROYED
+    killed(DESTROY, closed.path, failpoint)
+    again = KeyFolder.open(closed.path)
+    assert states(again) == ["destroyed", "active"]
     assert 1 not in again.opening_keys()
     again.rotate(now=START)
     assert not (again.path / "key-001.json").exists()

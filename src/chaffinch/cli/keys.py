@@ -65,12 +65,15 @@ def rotate(
     folder: Path,
     *,
     at_once: Annotated[bool, Parameter(negative=())] = False,
+    pending_hours: float = 1.0,
+    active_days: float = 7.0,
+    expired_days: float = 2.0,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Let every key take the step that is due, if one is; run it from a timer, at any rate.
 
-    A service that runs takes notice by itself. An expired key stays until its service, which
-    knows what is still to be opened, destroys it.
+    A service that runs takes notice by itself, and destroys a closed key when nothing is left to
+    be opened with it.
 
     Parameters
     ----------
@@ -78,12 +81,45 @@ def rotate(
         The key folder.
     at_once
         Let a new key take over now, whatever the times; the present one expires.
+    pending_hours
+        How long a new key is known before devices seal for it.
+    active_days
+        How long they do. Reports of one round that name different keys of the same party wait
+        for a crowd each: a key of a later hop or of the analyzer should last for a whole round.
+    expired_days
+        How long reports are still taken for it.
+    """
+    from chaffinch.keys import KeyFolder, Periods
+
+    periods = Periods(pending_hours * 3600, active_days * 86_400, expired_days * 86_400)
+    opened = KeyFolder.open(folder)
+    changed = opened.rotate(at_once=at_once, periods=periods)
+    output.say(f"{count_of(len(changed), 'key')} changed" if changed else "nothing was due")
+    _show(opened, output)
+
+
+@app.command(sort_key=3)
+def destroy(
+    folder: Path,
+    number: Annotated[int, Parameter(name="ID")],
+    *,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Take nothing more for an expired key; its service destroys it when nothing needs it.
+
+    That takes a minute or more: what was acknowledged is opened first.
+
+    Parameters
+    ----------
+    folder
+        The key folder.
+    number
+        The id of the key, as `keys show` tells it.
     """
     from chaffinch.keys import KeyFolder
 
     opened = KeyFolder.open(folder)
-    changed = opened.rotate(at_once=at_once)
-    output.say(f"{count_of(len(changed), 'key')} changed" if changed else "nothing was due")
+    opened.close(number)
     _show(opened, output)
 
 

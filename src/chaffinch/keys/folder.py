@@ -47,6 +47,8 @@ _FORMAT = "chaffinch/key@1"
 _LARGEST = 1 << 20
 _SECRET = 32
 _RULE = Periods()
+GRACE = 60.0
+"""Seconds between the last moment at which a key is taken for and its end."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class KeyFolder:
         self._content: bytes | None = None
         self._keyset = Keyset(0, ())
         self._stored: dict[str, StoredKey] = {}
+        self._closed: dict[str, float] = {}
         self.refresh()
 
     @classmethod
@@ -120,13 +123,17 @@ class KeyFolder:
         """Return what is known of every key, also of destroyed ones."""
         return self._keyset.entries
 
+    def accepted_keys(self) -> dict[int, StoredKey]:
+        """Return every key for which envelopes are taken, by id; the active one first."""
+        return {one.id: self._stored[one.digest] for one in self._keyset.accepted}
+
     def opening_keys(self) -> dict[int, StoredKey]:
         """Return every key that still opens, by id; the active one first."""
         return {one.id: self._stored[one.digest] for one in self._keyset.opening}
 
     def key_list(self, plan_id: str) -> bytes:
         """Return the signed list for a plan: the same bytes until a key changes."""
-        keys = tuple(one.key.sealing for one in self.opening_keys().values())
+        keys = tuple(one.key.sealing for one in self.accepted_keys().values())
         return KeyList(plan_id, self.serial, keys).signed(self.identity)
 
     def refresh(self) -> bool:
@@ -141,24 +148,20 @@ class KeyFolder:
                     raise
                 continue
             self._content, self._keyset, self._stored = content, keyset, stored
+            closed = (one.digest for one in keyset.opening if one.state is KeyState.CLOSED)
+            self._closed = {one: self._closed.get(one, time.monotonic()) for one in closed}
             return True
         return False
 
     # ------------------------------------------------------------------ changes
 
     def rotate(
-        self,
-        *,
-        now: float | None = None,
-        periods: Periods = _RULE,
-        at_once: bool = False,
-        needed: Callable[[int], bool] | None = None,
+        self, *, now: float | None = None, periods: Periods = _RULE, at_once: bool = False
     ) -> tuple[KeyEntry, ...]:
         """Let every key take the step that is due; return those that took one.
 
         Asked again at the same time, it does nothing. ``at_once`` lets a new key take over now,
-        whatever the times. An expired key is destroyed only where ``needed`` says that nothing
-        is left to be opened with it; without ``needed`` it stays.
+        whatever the times. No key is destroyed: that is for the service that opens with it.
         """
         moment = _clock(now)
         with alone_in(self.path, "keys"):
@@ -167,19 +170,11 @@ class KeyFolder:
             if before.wants_pending(moment, periods) or (at_once and not before.pending):
                 self._add_pending(moment)
             self._commit(self._keyset.stepped(moment, periods, at_once=at_once))
-            for one in self._keyset.past(moment, periods):
-                if needed is not None and not needed(one.id):
-                    self._destroy(one, moment)
         old = set(before.entries)
         return tuple(one for one in self.entries if one not in old)
 
-    def destroy(
-        self, number: int, *, needed: Callable[[int], bool], now: float | None = None
-    ) -> None:
-        """Destroy an expired key and its tag secret; done before, it stays so.
-
-        ``needed`` says whether anything is left to be opened with it: then it is refused.
-        """
+    def close(self, number: int, *, now: float | None = None) -> None:
+        """Take nothing more for an expired key; its service destroys it when nothing needs it."""
         with alone_in(self.path, "keys"):
             self._clean()
             entry = self._keyset.entry(number)
@@ -188,11 +183,26 @@ class KeyFolder:
                 hint = "`chaffinch keys rotate --at-once` lets another key take over"
                 raise InvalidInput("key to destroy", "an expired one", state, hint=hint)
             if entry.state is KeyState.EXPIRED:
-                if needed(number):
-                    hint = "it goes when they are opened"
-                    got = "one that reports wait for"
-                    raise InvalidInput("key to destroy", "one that nothing needs", got, hint=hint)
-                self._destroy(entry, _clock(now))
+                self._commit(self._keyset.changed(entry.moved(KeyState.CLOSED, _clock(now))))
+
+    def destroy_closed(
+        self, needed: Callable[[int], bool], *, grace_seconds: float = GRACE
+    ) -> tuple[int, ...]:
+        """Destroy closed keys, each with its tag secret; return their ids.
+
+        For the service that opens with them: ``needed`` says whether anything is left to be
+        opened with a key. It is asked only when the key has been seen closed for so long by the
+        monotonic clock that whoever takes envelopes has surely seen it, too.
+        """
+        seen = time.monotonic() - grace_seconds
+        gone = []
+        for digest in [one for one, since in self._closed.items() if since <= seen]:
+            entry = next(one for one in self.entries if one.digest == digest)
+            if not needed(entry.id):
+                with alone_in(self.path, "keys"):
+                    self._destroy(entry, _clock(None))
+                gone.append(entry.id)
+        return tuple(gone)
 
     def _add_pending(self, now: float) -> None:
         number = self._keyset.next_id()
@@ -202,6 +212,7 @@ class KeyFolder:
         self._commit(self._keyset.changed(entry))
 
     def _destroy(self, entry: KeyEntry, now: float) -> None:
+        self._clean()
         self._commit(self._keyset.changed(entry.moved(KeyState.DESTROYED, now)))
         reach("keys.marked-destroyed")
         _wipe(_key_path(self.path, entry.id))

@@ -1,10 +1,10 @@
 """Which keys a party has, and by which rule each of them comes and goes.
 
 A key is *pending* while devices learn of it, *active* while they seal for it, *expired* while
-what was sealed for it is still opened, and *destroyed* in the end. There is one active key at
-any time. The times are those of the wall clock, which may jump: a key takes at most one step
-at a time, stays in each state for a whole period of the clock as it is then, and is never
-destroyed by age alone.
+what was sealed for it is still taken, *closed* while what was taken is still opened, and
+*destroyed* in the end. There is one active key at any time. The times are those of the wall
+clock, which may jump: a key takes at most one step at a time, stays in each state for a whole
+period of the clock as it is then, and is never destroyed by age.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class KeyState(StrEnum):
     PENDING = "pending"
     ACTIVE = "active"
     EXPIRED = "expired"
+    CLOSED = "closed"
     DESTROYED = "destroyed"
 
 
@@ -85,10 +86,16 @@ class Keyset:
         return next((one for one in self.entries if one.state is KeyState.PENDING), None)
 
     @property
-    def opening(self) -> tuple[KeyEntry, ...]:
-        """Return the keys that still open, the active one first."""
+    def accepted(self) -> tuple[KeyEntry, ...]:
+        """Return the keys for which envelopes are taken, the active one first."""
         others = (KeyState.PENDING, KeyState.EXPIRED)
         return (self.active, *(one for one in self.entries if one.state in others))
+
+    @property
+    def opening(self) -> tuple[KeyEntry, ...]:
+        """Return the keys that still open, the active one first."""
+        closed = (one for one in self.entries if one.state is KeyState.CLOSED)
+        return (*self.accepted, *closed)
 
     def entry(self, number: int) -> KeyEntry | None:
         """Return what is known of the key with that id."""
@@ -113,10 +120,19 @@ class Keyset:
         return self.pending is None and now - self.active.since >= periods.active - periods.pending
 
     def stepped(self, now: float, periods: Periods, *, at_once: bool = False) -> Keyset:
-        """Return the set a step further on: the pending key takes over when both are due."""
+        """Return the set a step further on.
+
+        The pending key takes over when it is known and the active one has had its time; a key
+        that was expired before is closed when it has had its.
+        """
         # A time to come is one of before the clock was put back: its period starts again.
         told = self.changed(*(replace(one, since=min(one.since, now)) for one in self.entries))
-        active, pending = told.active, told.pending
+        past = [
+            one.moved(KeyState.CLOSED, now)
+            for one in told.entries
+            if one.state is KeyState.EXPIRED and now - one.since >= periods.expired
+        ]
+        told, active, pending = told.changed(*past), told.active, told.pending
         if pending is None:
             return told
         waited = now - pending.since >= periods.pending and now - active.since >= periods.active
@@ -125,11 +141,6 @@ class Keyset:
         return told.changed(
             active.moved(KeyState.EXPIRED, now), pending.moved(KeyState.ACTIVE, now)
         )
-
-    def past(self, now: float, periods: Periods) -> tuple[KeyEntry, ...]:
-        """Return the keys that have been expired for long enough."""
-        expired = (one for one in self.entries if one.state is KeyState.EXPIRED)
-        return tuple(one for one in expired if now - one.since >= periods.expired)
 
     def changed(self, *entries: KeyEntry) -> Keyset:
         """Return the set with other entries in place of those of the same id, or with new ones.
@@ -183,7 +194,7 @@ class Keyset:
 class _EntryModel(Strict):
     id: Annotated[int, Field(ge=0, lt=IDS)]
     kem: int
-    state: Literal["pending", "active", "expired", "destroyed"]
+    state: Literal["pending", "active", "expired", "closed", "destroyed"]
     since: Annotated[float, Field(allow_inf_nan=False)]
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
