@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,20 @@ def test_plan_and_keys_are_the_same_for_everybody(site: Site) -> None:
         assert (head.status, head.content) == (200, b"")
     identity = bytes.fromhex(site.keys["hop1"].identity_hex)
     assert KeyList.read(keys[0].content, plan_id=site.plan.id, identity=identity).keys
+
+
+def test_a_key_that_is_closed_is_taken_for_no_more(site: Site) -> None:
+    keys, old = site.keys["hop1"], site.reports(1)
+    with collecting(site) as service:
+        keys.rotate(at_once=True)
+        assert service.post(site.path(), old) == 201
+        keys.close(1)
+        deadline = time.monotonic() + 20
+        while (status := service.post(site.path(), old)) == 201:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert status == 422
+        assert service.post(site.path(), site.reports(1)) == 201
 
 
 def test_what_is_wrong_is_refused_in_one_form(site: Site) -> None:

@@ -37,7 +37,7 @@ class Hosted:
     place: int
     """The number of the hop that this party is; one more than the hops for the analyzer."""
     heads: frozenset[bytes] = frozenset()
-    """How the envelopes start that this party can open."""
+    """How the envelopes start that this party takes."""
     key_ids: frozenset[int] = frozenset()
     key_list: bytes = field(default=b"", repr=False)
 
@@ -52,14 +52,14 @@ class Hosted:
         return self.plan.layout.outer_kem if self.place == 1 else X25519
 
     def use(self, keys: KeyFolder) -> None:
-        """Take over the keys that open now."""
-        opening = [one.key for one in keys.opening_keys().values() if one.key.kem == self.kem]
-        if not opening:
+        """Take over the keys for which envelopes are taken now."""
+        taken = [one.key for one in keys.accepted_keys().values() if one.key.kem == self.kem]
+        if not taken:
             raise InvalidInput(
                 "keys for a plan", "of the kind that its envelopes are sealed for", "others"
             )
-        self.heads = frozenset(key.head for key in opening)
-        self.key_ids = frozenset(key.id for key in opening)
+        self.heads = frozenset(key.head for key in taken)
+        self.key_ids = frozenset(key.id for key in taken)
         self.key_list = keys.key_list(self.plan.id)
 
 
