@@ -1,0 +1,116 @@
+"""A second implementation of docs/reference/wire.md, from its words alone.
+
+It imports nothing of chaffinch: HPKE is that of pyhpke, Ed25519 that of pyca.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey
+
+SUITE = CipherSuite.new(KEMId.DHKEM_X25519_HKDF_SHA256, KDFId.HKDF_SHA256, AEADId.AES128_GCM)
+DUMMY = 0xFFFF_FFFF
+LENGTHS = {0x0020: 32, 0x647A: 1216}
+
+
+def info(layer: str, plan: str, number: int, head: bytes) -> bytes:
+    words = f"application/vnd.chaffinch;layer={layer};plan={plan};round={number} request"
+    return words.encode("ascii") + b"\0" + head
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a client needs to know of a plan to seal for it."""
+
+    id: str
+    round: int
+    slots: int
+    layers: tuple[str, ...]
+    """hop1, …, analyzer."""
+
+    def seal(self, layer: str, key: tuple[int, bytes], content: bytes) -> bytes:
+        number, public = key
+        head = struct.pack(">BHHH", number, 0x0020, 0x0001, 0x0001)
+        loaded = KEMKey.from_pyca_cryptography_key(X25519PublicKey.from_public_bytes(public))
+        enc, context = SUITE.create_sender_context(
+            loaded, info=info(layer, self.id, self.round, head)
+        )
+        return head + enc + context.seal(content)
+
+    def open(self, layer: str, private: bytes, envelope: bytes) -> bytes:
+        head, enc, sealed = envelope[:7], envelope[7:39], envelope[39:]
+        own = KEMKey.from_pyca_cryptography_key(X25519PrivateKey.from_private_bytes(private))
+        context = SUITE.create_recipient_context(
+            enc, own, info=info(layer, self.id, self.round, head)
+        )
+        return context.open(sealed)
+
+    def seal_report(self, keys: list[tuple[int, bytes]], codes: list[int]) -> bytes:
+        """Return a report; ``keys`` are those of the layers, dummies are among the codes."""
+        items = []
+        for code in codes:
+            item = struct.pack(">I", code)
+            for layer, key in reversed(list(zip(self.layers, keys, strict=True))[1:]):
+                item = self.seal(layer, key, item)
+            items.append(item)
+        route = bytes(number for number, _ in keys[1:])
+        payload = b"\1" + route + struct.pack(">I", len(items)) + b"".join(items)
+        length = 4 + 55 * (len(self.layers) - 1)
+        payload += bytes(length * (self.slots - len(items)))
+        return self.seal(self.layers[0], keys[0], payload)
+
+    def open_report(self, privates: list[bytes], sealed: bytes) -> list[int]:
+        payload = self.open(self.layers[0], privates[0], sealed)
+        start = 1 + len(self.layers) - 1 + 4
+        (count,) = struct.unpack_from(">I", payload, start - 4)
+        length = 4 + 55 * (len(self.layers) - 1)
+        codes = []
+        for place in range(count):
+            item = payload[start + place * length :][:length]
+            for layer, private in list(zip(self.layers, privates, strict=True))[1:]:
+                item = self.open(layer, private, item)
+            codes.append(struct.unpack(">I", item)[0])
+        return codes
+
+
+def check_signature(identity: bytes, words: bytes, content: bytes, signature: bytes) -> None:
+    key = Ed25519PublicKey.from_public_bytes(identity)
+    key.verify(signature, words + b"\0" + content)
+
+
+def read_keys(content: bytes, plan: str, identity: bytes) -> tuple[int, list[tuple[int, bytes]]]:
+    """Return the serial and the keys of a list; the first is the one to seal for."""
+    body, signature = content[:-64], content[-64:]
+    check_signature(identity, b"chaffinch keys", body, signature)
+    form, of_plan, serial, count = struct.unpack_from(">8s32sQB", body)
+    if form != b"chafkey1" or of_plan.hex() != plan:
+        raise ValueError("another list")
+    place, keys = 49, []
+    for _ in range(count):
+        number, kem, kdf, aead = struct.unpack_from(">BHHH", body, place)
+        if (kdf, aead) != (1, 1):
+            raise ValueError("another suite")
+        keys.append((number, body[place + 7 : place + 7 + LENGTHS[kem]]))
+        place += 7 + LENGTHS[kem]
+    if place != len(body):
+        raise ValueError("another length")
+    return serial, keys
+
+
+def read_batch(content: bytes, identity: bytes) -> tuple[str, tuple[int, bytes, int], list[bytes]]:
+    """Return the id, then round, route and reports, then the items of a batch."""
+    signed, signature = content[:-64], content[-64:]
+    name = hashlib.sha256(signed).digest()
+    check_signature(identity, b"chaffinch batch", name, signature)
+    form, _, number, _, ids, route, reports, count, length = struct.unpack_from(
+        ">8s32sIBB8sQQI", signed
+    )
+    if form != b"chafbat1" or len(signed) != 74 + count * length:
+        raise ValueError("another batch")
+    items = [signed[74 + place * length :][:length] for place in range(count)]
+    return name.hex(), (number, route[:ids], reports), items
