@@ -72,6 +72,32 @@ def test_near_one_half_the_ridge_answers_without_a_search_over_crowds() -> None:
     assert not any(words.startswith("crowds: ") for words in told)
 
 
+def told_steps(search: Callable[[], object]) -> dict[str, int]:
+    """Return how many steps of each kind a search has told of."""
+    steps: dict[str, int] = {}
+
+    def tell(words: str) -> None:
+        kind, _, count = words.rpartition(": ")
+        steps[kind] = int(count.replace(",", ""))
+
+    with chaffinch.show_progress(tell, pause_seconds=0):
+        search()
+    return steps
+
+
+def test_an_error_that_any_noise_keeps_is_not_searched_for() -> None:
+    """Half of a thousandth of a million allows an epsilon below 0.1: the plan is made for that."""
+    error = chaffinch.Error(0.0005)
+    steps = told_steps(lambda: chaffinch.plan(chaffinch.Bit(), users=10**6, error=error))
+    assert steps["points of a curve"] < 1000
+
+
+def test_several_numbers_of_a_person_are_planned_without_every_run_of_crowds() -> None:
+    number = chaffinch.Number(0, 100, quantiles=True, missing=0)
+    steps = told_steps(lambda: chaffinch.plan(number, users=10**6, target=TARGET, contributions=3))
+    assert "runs of crowds" not in steps
+
+
 def test_nobody_is_told_outside_of_the_block_or_too_often() -> None:
     told: list[str] = []
     with chaffinch.show_progress(told.append, pause_seconds=3600):

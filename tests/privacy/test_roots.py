@@ -320,3 +320,16 @@ def test_whoever_waits_is_told_of_every_question(search: Callable[[Curve], objec
         search(falling)
     assert len(asked) > 3
     assert told == [f"points of a curve: {count}" for count in range(1, len(asked) + 1)]
+
+
+@pytest.mark.parametrize("height", [0.4, 1e-3])
+def test_what_never_falls_is_left_after_a_few_steps(height: float) -> None:
+    """A slope that was promised says how far to go; where nothing falls, that is far too little."""
+    tried: list[float] = []
+
+    def excess(place: float) -> float:
+        tried.append(place)
+        return height
+
+    assert find_largest(excess, 1.0, least=1e-3, most=1e9, slope=20.0) is None
+    assert len(tried) < 12

@@ -256,12 +256,14 @@ def for_error(
         parts = parts_at(1.0 / inverse, 1.0)
         return max(part.standard_error(task.reports) for part in parts) / needed - 1.0
 
-    inverse = find_largest(
-        shortfall, 1.0, least=1.0 / _MOST_MU, most=1.0 / _LEAST_MU, tolerance=1e-6
-    )
-    if inverse is None:
-        return None
-    mu = max(1.0 / inverse, gaussian_mu(_LEAST_EPSILON, delta) / task.growth)
+    mu = gaussian_mu(_LEAST_EPSILON, delta) / task.growth
+    if not _LEAST_MU <= mu <= _MOST_MU or shortfall(1.0 / mu) > 0:
+        inverse = find_largest(
+            shortfall, 1.0, least=1.0 / _MOST_MU, most=1.0 / _LEAST_MU, tolerance=1e-6
+        )
+        if inverse is None:
+            return None
+        mu = max(1.0 / inverse, mu)
     guess = gaussian_epsilon(mu * task.growth, delta)
     parts = parts_at(mu, 1.5 * guess)
     epsilon = smallest_epsilon(task.total(parts), delta, guess)

@@ -249,7 +249,7 @@ def _cover_profile(unit: Mechanism, epsilons: Floats, excess: float) -> tuple[li
 
     def reached(run: Run, places: Floats) -> Floats:
         others = common_law(crowds, run, tail, mirrored=False)
-        return knots_of_sum(others, target, crowds.steepest).deltas(places)[1]
+        return knots_of_sum(others, target, crowds.steepest).upper_deltas(places)
 
     def ratio(run: Run) -> float:
         return float((reached(run, probes) / allowed).max())

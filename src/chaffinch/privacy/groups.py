@@ -148,7 +148,7 @@ class Grouped(Mechanism):
 
     @cached_property
     def _quick_lines(self) -> tuple[Floats, Floats]:
-        nodes = self._quick_inner.nodes()
+        nodes = self._quick_inner.quick_nodes()
         few = nodes[np.unique(np.linspace(0, len(nodes) - 1, _FEW_NODES).astype(np.int64))]
         upper = self._quick_inner.profile_bound(few)
         return _chained_lines((few, upper), self.inner.local_epsilon, self.records)

@@ -115,6 +115,10 @@ class Mechanism(ABC):
         last = min(last, _LARGEST_NODE)
         return last * np.linspace(0.0, 1.0, self.profile_nodes) ** 2
 
+    def quick_nodes(self) -> Floats:
+        """Return epsilons for ``profile_bound``: to about where the profile ends is far enough."""
+        return self.nodes()
+
     def profile_end(self) -> float:
         """Return about the epsilon where delta falls below the profile's floor."""
         return self.epsilon(min(self.profile_floor, 1.0)).upper

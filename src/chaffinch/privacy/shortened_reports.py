@@ -94,6 +94,10 @@ class Shortened(Mechanism):
         """Return the epsilons that describe the inner profile: cutting bends it nowhere else."""
         return self.inner.nodes()
 
+    def quick_nodes(self) -> Floats:
+        """Return the quick nodes of the inner profile."""
+        return self.inner.quick_nodes()
+
     def profile(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Return both ends of delta at many epsilons."""
         ends = [self.delta(float(epsilon)) for epsilon in epsilons]

@@ -409,7 +409,7 @@ class SumMechanism(Mechanism):
         for first, end in runs:
             count_step("runs of crowds")
             knots = self.bit_crowds.knots(first, end - 1, mirrored=mirrored, tail=1e-24)
-            worst = np.maximum(worst, knots.deltas(epsilons)[1])
+            worst = np.maximum(worst, knots.upper_deltas(epsilons))
         return worst
 
     def instance(self) -> tuple[Floats, Floats]:

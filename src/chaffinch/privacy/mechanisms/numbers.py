@@ -101,6 +101,10 @@ class EncodedNumbers(Mechanism):
         """Return upper ends of delta at many epsilons, quickly."""
         return self.inner.profile_bound(epsilons)
 
+    def quick_nodes(self) -> Floats:
+        """Return the epsilons that describe the inner profile."""
+        return self.inner.quick_nodes()
+
     def instance(self) -> tuple[Floats, Floats] | None:
         """Return the laws for one crowd, where there is one sum."""
         return self.inner.instance()

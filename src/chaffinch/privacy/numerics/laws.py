@@ -96,9 +96,10 @@ def binomial(count: int, chance: Fraction, tail: Any) -> Law:
     mode = int((count + 1) * chance)
     low, high = max(0, mode - reach), min(count, mode + reach)
     rising = np.arange(mode, high, dtype=Wide)
-    upper = np.cumprod((count - rising) / (rising + 1) * wide(chance / (1 - chance)))
+    odds, inverse = _odds(chance)
+    upper = np.cumprod((count - rising) / (rising + 1) * odds)
     falling = np.arange(mode, low, -1, dtype=Wide)
-    lower = np.cumprod(falling / (count + 1 - falling) * wide((1 - chance) / chance))
+    lower = np.cumprod(falling / (count + 1 - falling) * inverse)
     # Weights fall away from the mode, so those that may have underflowed are at the ends.
     keep_low = int(np.searchsorted(-lower, -TINIEST, side="right"))
     keep_high = int(np.searchsorted(-upper, -TINIEST, side="right"))
@@ -111,6 +112,12 @@ def binomial(count: int, chance: Fraction, tail: Any) -> Law:
     steps = max(keep_low, keep_high)
     relative = gamma(5.0 * steps) + gamma(5.0 * steps + len(weights) + 1.0) + 2 * missing
     return Law(mode - keep_low, weights / weights.sum(), relative, missing)
+
+
+@lru_cache(maxsize=64)
+def _odds(chance: Fraction) -> tuple[Any, Any]:
+    """Return chance / (1 − chance) and its inverse: a search asks for thousands of crowds."""
+    return wide(chance / (1 - chance)), wide((1 - chance) / chance)
 
 
 def convolve(first: Law, second: Law, *, most_products: int = DIRECT_PRODUCTS) -> Law:

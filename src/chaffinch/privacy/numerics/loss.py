@@ -48,6 +48,27 @@ _NORMAL_QUANTILE_ERROR = 1e-13
 """Allowance for scipy's normal quantile z, in units of 1 + |z|: five times what a test measures."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Doubles:
+    """Knots in double precision, rounded to no side: what rounding costs is in ``wider``."""
+
+    gain: Floats
+    level: Floats
+    gain_noise: float
+    level_noise: float
+    missing: float
+    wider: float
+
+    def noise(self, ratio: Floats) -> Floats:
+        """Return how far gain − ratio·level is off beside its share of both."""
+        return self.gain_noise + ratio * self.level_noise
+
+    def blocks(self, count: int) -> list[slice]:
+        """Return parts of so many rows that fit into a cache."""
+        block = max(1, 30_000 // max(1, len(self.gain)))
+        return [slice(begin, begin + block) for begin in range(0, count, block)]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Knots:
     """The best tests between two laws, with the proven error of their level and gain.
@@ -76,7 +97,8 @@ class Knots:
         """Return both ends of delta for this pair, in this direction.
 
         With ``spread`` the upper end is for the sum of this pair and further independent
-        bits of unknown kind whose variances add up to ``spread`` (see `_highest_spread`).
+        bits of unknown kind whose variances add up to ``spread`` (see `_highest_spread`). That
+        is a box of crowds, of which nobody needs a lower end: it is 0.
         """
         if epsilon >= self.steepest:
             return 0.0, 0.0
@@ -87,15 +109,17 @@ class Knots:
             return self._first_test(epsilon)
         wider = self.relative + 6.0 * ROUNDOFF
         high = self._highest_values(ratio)
-        # The lower end takes the gain as small and the level as large as their errors allow.
-        low = ((1 - wider) * self.gain - ((1 + wider) * ratio) * self.level) - (
-            ratio * self.missing + self.gain_noise + ratio * self.level_noise
-        )
         # Behind a cut the values fall, because there the ratio is below e^epsilon.
         outside = self.missing if self.beyond == -math.inf else max(self.missing, high[-1])
         above = max(up(_highest_spread(high, spread, outside)), up(self.missing))
         if self.beyond > epsilon:
             above = 1.0
+        if spread:
+            return 0.0, min(above, 1.0)
+        # The lower end takes the gain as small and the level as large as their errors allow.
+        low = ((1 - wider) * self.gain - ((1 + wider) * ratio) * self.level) - (
+            ratio * self.missing + self.gain_noise + ratio * self.level_noise
+        )
         return min(down(low.max()), 1.0), min(above, 1.0)
 
     def _only_first(self, ratio: Any) -> bool:
@@ -126,35 +150,58 @@ class Knots:
         return np.asarray(values + (self.missing + self.gain_noise + ratio * self.level_noise))
 
     def deltas(self, epsilons: Floats, *, spread: float = 0.0) -> tuple[Floats, Floats]:
-        """Return both ends of delta at many epsilons, in double precision blocks."""
+        """Return both ends of delta at many epsilons, in double precision.
+
+        With ``spread`` the lower end is 0, as that of ``delta`` is.
+        """
+        high = self.upper_deltas(epsilons, spread=spread)
+        if spread:
+            return np.zeros_like(high), high
+        plain = self._doubles
+        ratios = np.expm1(np.minimum(epsilons, _LARGEST_DOUBLE))
+        low = np.empty(len(epsilons))
+        for part in plain.blocks(len(epsilons)):
+            ratio = ratios[part, None]
+            weighted = (1 + plain.wider) * (ratio * plain.level)
+            low[part] = ((1 - plain.wider) * plain.gain - weighted - plain.noise(ratio)).max(axis=1)
+        low = low * (1 - 2.0**-50) - ratios * plain.missing
+        gone = (epsilons > _LARGEST_DOUBLE) | (epsilons >= self.steepest)
+        return np.where(gone, 0.0, np.clip(low, 0, 1)), high
+
+    def upper_deltas(self, epsilons: Floats, *, spread: float = 0.0) -> Floats:
+        """Return upper ends of delta at many epsilons, in double precision."""
+        plain = self._doubles
+        ratios = np.expm1(np.minimum(epsilons, _LARGEST_DOUBLE))
+        high = np.empty(len(epsilons))
+        for part in plain.blocks(len(epsilons)):
+            ratio = ratios[part, None]
+            weighted = (1 - plain.wider) * (ratio * plain.level)
+            values = (1 + plain.wider) * plain.gain - weighted + plain.noise(ratio)
+            high[part] = _highest_spread_rows(values, spread, np.maximum(values[:, -1], 0.0))
+        high = np.maximum(high * (1 + 2.0**-50) + plain.missing, plain.missing)
+        return np.where(epsilons >= self.steepest, 0.0, np.clip(high, 0, 1))
+
+    @property
+    def _doubles(self) -> _Doubles:
         # Behind the largest gain the level only rises: no test there is better at any epsilon.
         stop = int(self.gain.argmax()) + 1
-        gain = self.gain[:stop].astype(np.float64)
-        level = self.level[:stop].astype(np.float64)
-        gain_noise = float(np.max(self.gain_noise))
-        level_noise = float(np.max(self.level_noise))
-        missing = float(self.missing) * (1 + 2.0**-50) + 5e-324
-        ratios = np.expm1(np.minimum(epsilons, _LARGEST_DOUBLE))
-        # Every product and difference below rounds relative to gain or to ratio·level.
-        wider = float(self.relative) + 2.0**-49
-        low, high = np.empty(len(epsilons)), np.empty(len(epsilons))
-        block = max(1, 400_000 // max(1, len(gain)))
-        for begin in range(0, len(epsilons), block):
-            part = slice(begin, begin + block)
-            ratio = ratios[part, None]
-            weighted = ratio * level
-            noise = gain_noise + ratio * level_noise
-            values = (1 + wider) * gain - (1 - wider) * weighted + noise
-            high[part] = _highest_spread_rows(values, spread, np.maximum(values[:, -1], 0.0))
-            low[part] = ((1 - wider) * gain - (1 + wider) * weighted - noise).max(axis=1)
-        high = np.maximum(high * (1 + 2.0**-50) + missing, missing)
-        low = low * (1 - 2.0**-50) - ratios * missing
-        low = np.where(epsilons > _LARGEST_DOUBLE, 0.0, low)
-        gone = epsilons >= self.steepest
-        return np.where(gone, 0.0, np.clip(low, 0, 1)), np.where(gone, 0.0, np.clip(high, 0, 1))
+        return _Doubles(
+            gain=self.gain[:stop].astype(np.float64),
+            level=self.level[:stop].astype(np.float64),
+            gain_noise=float(np.max(self.gain_noise)),
+            level_noise=float(np.max(self.level_noise)),
+            missing=float(self.missing) * (1 + 2.0**-50) + 5e-324,
+            # Every product and difference rounds relative to gain or to ratio·level.
+            wider=float(self.relative) + 2.0**-49,
+        )
 
     def epsilon(self, delta: float, *, spread: float = 0.0) -> tuple[float, float]:
-        """Return both ends of the smallest epsilon that holds with ``delta``."""
+        """Return both ends of the smallest epsilon that holds with ``delta``.
+
+        With ``spread`` the lower one is 0, as that of ``delta`` is.
+        """
+        if spread:
+            return 0.0, self._highest_epsilon(delta, spread)
         wider = self.relative + 6.0 * ROUNDOFF
         target = Wide(delta)
         surest = (1 - wider) * self.gain - self.gain_noise - target

@@ -75,6 +75,7 @@ def wide(value: Fraction | int) -> Any:
     return np.ldexp(total, 40 - shift)
 
 
+@lru_cache(maxsize=256)
 def exp_minus_one(epsilon: float) -> Any:
     """Return e^epsilon − 1 in the working float, off by at most three roundoffs.
 

@@ -303,7 +303,12 @@ def _decimal(value: Any) -> decimal.Decimal:
 
 def _polar(modulus: Any, argument: Any) -> Any:
     """Return exp(modulus + i·argument), from the real functions that are relied on anyway."""
-    return np.exp(modulus) * (np.cos(argument) + 1j * np.sin(argument))
+    size = np.exp(modulus)
+    real, imaginary = size * np.cos(argument), size * np.sin(argument)
+    # Side by side: products of complex numbers would take as long again.
+    found = np.empty(real.shape, dtype=np.result_type(real, np.complex64))
+    found.real, found.imag = real, imaginary
+    return found
 
 
 def _wide(value: decimal.Decimal) -> Any:

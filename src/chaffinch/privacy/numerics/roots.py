@@ -252,7 +252,10 @@ def find_largest(
         if low is None and place <= floor:
             return None
         place = min(max(_next(low, high, slope, tolerance, count), floor), ceiling)
-        reached = value(place)
+        before, reached = reached, value(place)
+        if before == reached > 0:
+            # It does not fall at all here, whatever was thought of its slope.
+            slope = None
     return None if low is None else math.exp(low[0])
 
 
