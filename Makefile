@@ -66,6 +66,7 @@ bench: $(READY) $(BENCH_READY)  ## accuracy and speed against other accountants,
 	PYTHONPATH=src $(BENCH) -m benchmarks.privacy
 	PYTHONPATH=src $(BENCH) -m benchmarks.pipeline
 	PYTHONPATH=src $(BENCH) -m benchmarks.reach
+	$(PYTHON) -m benchmarks.services
 
 lock:  ## choose versions anew and write requirements/*.txt (needs uv)
 	uv pip compile pyproject.toml --extra dev --output-file requirements/dev.txt $(LOCK_OPTIONS)

@@ -65,7 +65,7 @@ class Site:
         ]
 
 
-def make_site(folder: Path, *, hops: int = 1, users: int = 3) -> Site:
+def make_site(folder: Path, *, hops: int = 1, users: int = 3, slots: int = 3) -> Site:
     """Return new parties and a plan that names them."""
     names = [f"hop{number}" for number in range(1, hops + 1)] + ["analyzer"]
     keys = {}
@@ -73,7 +73,8 @@ def make_site(folder: Path, *, hops: int = 1, users: int = 3) -> Site:
         (folder / name / "data").mkdir(parents=True)
         keys[name] = KeyFolder.create(folder / name / "keys")
     parties = [Party(name, keys[name].identity_hex, ANYWHERE) for name in names]
-    question = ("value", Choice(["a", "b", "c"]), Flips(Fraction(1, 4), 1, 3))
+    values = [f"value {place}" for place in range(slots)]
+    question = ("value", Choice(values), Flips(Fraction(1, 4), 1, slots))
     plan = plans.plan_of(question, users=users).run_by(Parties(tuple(parties[:-1]), parties[-1]))
     plan.save(folder / "plan.json")
     return Site(folder, plan, keys)
