@@ -14,6 +14,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.cli import main
+from tests.planned_once import plans_are_made_once  # noqa: F401 - a fixture of all tests here
 
 USERS = 2000
 YES = 1300
