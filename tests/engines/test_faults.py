@@ -45,7 +45,7 @@ from tests.engines import plans
 USERS = 1000
 PLAN = plans.clear(USERS, 5)
 CODES = plans.answers(USERS, 5)
-ENGINE = Local(workers=2, memory=100)
+ENGINE = Local(workers=2, memory=1000)
 FULL = Path("/dev/full")
 
 
