@@ -60,7 +60,7 @@ def test_a_plan_with_a_shuffler_shows_all_three_promises(
     assert done.code == 0, done
     text = " ".join(done.out.split())
     for words in (
-        "anything the analyzer, with the help of any other publishers, can see",
+        "If publishers help the analyzer, the same holds for an id at the others",
         "the publishers' own flips promise epsilon 3 and delta 1e-06",
         "A publisher who helps the shuffler brings the key",
         "if one of them helps the shuffler. Chosen",

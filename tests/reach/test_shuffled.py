@@ -206,7 +206,7 @@ def test_a_release_says_all_three_and_is_read_again(
     assert "by the publishers' own flips" in terms["Against the shuffler"]
     assert "at the other publishers" in terms["Against shuffler and key"]
     assert "not on any publisher" in statement.trust
-    assert "also with the help of other publishers" in statement.promise
+    assert "also if other publishers help" in statement.promise
     assert all(words in release.page() for words in ("Against the shuffler", "again by the"))
 
 

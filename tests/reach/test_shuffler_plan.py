@@ -168,7 +168,7 @@ def test_the_least_local_flip(epsilon: float, hashes: int) -> None:
 def test_the_explanation_names_all_three() -> None:
     words = shuffled(shuffler_target=Target(3, 1e-6)).explain()
     for part in (
-        "anything the analyzer, with the help of any other publishers, can see",
+        "If publishers help the analyzer, the same holds for an id at the others",
         "no publisher and never has the campaign key",
         "the publishers' own flips promise epsilon 3 and delta 1e-06",
         "only the own flips are left to an id at the other publishers",

@@ -195,7 +195,7 @@ def _unit_tail(release: ReachRelease) -> str:
 def _seen(release: ReachRelease) -> str:
     if release.shuffler_guarantee is None:
         return "all filters"
-    return "all that the shuffler handed over, also with the help of other publishers"
+    return "all that the shuffler handed over, also if other publishers help"
 
 
 def _trust_sentence(release: ReachRelease) -> str:
@@ -219,8 +219,9 @@ def _shuffler_sentence(release: ReachRelease, promise: Guarantee) -> str:
     """Return what the shuffler is trusted for, and what is left if it helps others."""
     alone = (
         "It counts on the shuffler, who flips every bit itself and hands over no order, and not on "
-        "any publisher. Against the shuffler itself the publishers' own flips promise epsilon "
-        f"{promise_text(promise.epsilon, 6)} and delta {promise_text(promise.delta, 3)}"
+        "any publisher. Against the shuffler itself, without the key, the publishers' own flips "
+        f"promise epsilon {promise_text(promise.epsilon, 6)} and delta "
+        f"{promise_text(promise.delta, 3)}"
     )
     if len(release.publishers) == 1:
         return f"{alone}; if it has the campaign key, {left_words(promise.local_epsilon)}."

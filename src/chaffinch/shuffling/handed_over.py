@@ -61,8 +61,11 @@ class HandedOver:
 
     def find(self) -> ShuffledColumns | None:
         """Return what was handed over of these filters; refuse others with their key."""
-        if not self.path.exists():
-            return None
+        try:
+            if not self.path.exists():
+                return None
+        except OSError as error:
+            raise storage_fault(self._folder.name, error, verb="read") from None
         kept = self._read()
         if kept.filters != self._filters:
             raise BatchRepeated(

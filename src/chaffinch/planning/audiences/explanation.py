@@ -54,13 +54,17 @@ def explain(plan: ReachPlan) -> str:
 
 
 def _promise(plan: ReachPlan) -> str:
-    helped = "" if plan.shuffler is None else ", with the help of any other publishers,"
+    helped = (
+        ""
+        if plan.shuffler is None
+        else " If publishers help the analyzer, the same holds for an id at the others."
+    )
     return (
         f"The promise covers {protected_ids(len(plan.sizes))}: "
         f"adding or removing it (neighbours: {plan.guarantee.neighbours}) changes the chance of "
-        f"anything the analyzer{helped} can see by a factor of at most {factor(plan.epsilon)}, "
-        f"plus {promised(plan.delta, 3)} at most. "
-        f"Method: {plan.guarantee.method}, proven for all audiences."
+        f"anything the analyzer can see by a factor of at most {factor(plan.epsilon)}, plus "
+        f"{promised(plan.delta, 3)} at most. "
+        f"Method: {plan.guarantee.method}, proven for all audiences.{helped}"
     )
 
 
@@ -98,7 +102,8 @@ def _shuffler_trust(plan: ReachPlan, promise: Guarantee) -> str:
         "whatever publishers do, it flips every bit itself, and hands over how many columns look "
         "alike, in no order. Against the shuffler itself, also if it works with the analyzer, the "
         f"publishers' own flips promise epsilon {promised(promise.epsilon, 6)} and delta "
-        f"{promised(promise.delta, 3)} ({promise.method}, proven for all audiences). "
+        f"{promised(promise.delta, 3)} as long as it does not have the key ({promise.method}, "
+        "proven for all audiences). "
         + (
             "A publisher who helps the shuffler brings the key, and only the own flips are left to "
             f"an id at the other publishers: {left_words(plan.colluding_epsilon)}."
