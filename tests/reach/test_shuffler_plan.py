@@ -22,6 +22,7 @@ from tests.reach.publishing import small_plan
 from tests.reach.test_estimates import audience
 
 TARGET = Target(epsilon=1, delta=1e-9)
+KEYED_ID = "6c8f680be53d02c92822d96c435b271e482e810bbb5f82fc8ea0869dfc5cef44"
 WISHES: list[dict[str, Any]] = [
     {},
     {"shuffler_target": Target(3, 1e-6)},
@@ -194,6 +195,15 @@ def test_a_plan_file_holds_all_of_it() -> None:
 def test_a_plan_without_a_shuffler_says_nothing_of_one() -> None:
     assert "shuffler" not in keyed().document()
     assert keyed().shuffler_guarantee is None
+
+
+def test_ids_stay_what_they_are() -> None:
+    """Made by the first version that had shufflers; a plan without one is from before."""
+    one = small_plan(title="Autumn", shuffled=Fraction(1, 8))
+    assert one.shuffler is not None
+    told = replace(one, epsilon=1.5, shuffler=replace(one.shuffler, epsilon=2.5))
+    assert told.id == "8b91000df19e51cda338f66ba1792e5946db1ce32739a26afbd335377c7bcc51"
+    assert replace(told, shuffler=None).id == KEYED_ID
 
 
 def test_the_shape_is_part_of_the_id() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import stat
 from pathlib import Path
@@ -39,6 +40,15 @@ def test_a_file_is_read_back_and_belongs_to_its_owner(tmp_path: Path) -> None:
     assert not found.counts.flags.writeable
     assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
     assert kind_of(path) is Kind.COLUMNS
+
+
+def test_the_bytes_stay_what_they_are() -> None:
+    """Another encoder of the same counts must come to the same id: canonical JSON, SHA-256."""
+    assert COLUMNS.digest == "7b85e0408c06a6880defcab1fa16791f8b71b3c5c639060ad5deb5612253c70f"
+    document = json.loads(COLUMNS.content())
+    del document["id"]
+    plain = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+    assert hashlib.sha256(plain).hexdigest() == COLUMNS.digest
 
 
 def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
