@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from typing import TypeVar
 
 MOST_WORKERS = 8
@@ -65,7 +68,11 @@ class Processes:
     def __init__(self, workers: int) -> None:
         self._ahead = workers + 2
         self._pool = (
-            ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if workers > 1 else None
+            ProcessPoolExecutor(
+                workers, mp_context=get_context("spawn"), initializer=_live_with_parent
+            )
+            if workers > 1
+            else None
         )
 
     def mapped(
@@ -80,6 +87,22 @@ class Processes:
         """End the processes; what they have not begun is left."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _live_with_parent() -> None:
+    """End this process with the one that started it, however that ends, and not by Ctrl-C.
+
+    A killed parent cannot tell its processes to end, and they hold what it gave them.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
 
 
 def _results(

@@ -29,7 +29,9 @@ FALSE_ALARM = 1e-7
 
 def one_order(folder: Path, codes: NDArray[np.uint32], memory: int) -> tuple[int, ...]:
     space = int(codes.max()) + 1
-    with Buckets(space, secure_words(), folder=folder, memory=memory, workers=1) as buckets:
+    with Buckets(
+        np.min_scalar_type(space - 1), secure_words(), folder=folder, memory=memory, workers=1
+    ) as buckets:
         buckets.fill([codes])
         return tuple(np.concatenate(list(buckets.ordered())).tolist())
 
@@ -118,7 +120,9 @@ def test_places_say_nothing_about_messages(
 def test_buckets_hold_the_smallest_type_and_every_message(tmp_path: Path) -> None:
     for space, kind in ((1, "u1"), (256, "u1"), (257, "u2"), (65_537, "u4"), (2**32, "u4")):
         codes = np.array([0, space - 1, space // 2] * 30, np.uint32)
-        with Buckets(space, secure_words(), folder=tmp_path, memory=50, workers=2) as buckets:
+        with Buckets(
+            np.min_scalar_type(space - 1), secure_words(), folder=tmp_path, memory=50, workers=2
+        ) as buckets:
             buckets.fill([codes[:10], codes[10:10], codes[10:]])
             assert buckets.kind == np.dtype(kind)
             assert len(buckets) == 90
@@ -139,7 +143,13 @@ def test_no_message_is_lost_or_made(
     with (
         pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryDirectory() as name,
-        Buckets(300, secure_words(), folder=Path(name), memory=memory, workers=workers) as buckets,
+        Buckets(
+            np.min_scalar_type(299),
+            secure_words(),
+            folder=Path(name),
+            memory=memory,
+            workers=workers,
+        ) as buckets,
     ):
         patch.setattr(on_disk, "BUCKETS", 8)
         patch.setattr(on_disk, "BLOCK", block)
@@ -150,6 +160,8 @@ def test_no_message_is_lost_or_made(
 
 
 def test_nothing_is_an_order_too(tmp_path: Path) -> None:
-    with Buckets(5, secure_words(), folder=tmp_path, memory=50, workers=2) as buckets:
+    with Buckets(
+        np.min_scalar_type(4), secure_words(), folder=tmp_path, memory=50, workers=2
+    ) as buckets:
         buckets.fill([])
         assert len(np.concatenate(list(buckets.ordered()))) == 0

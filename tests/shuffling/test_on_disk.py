@@ -51,7 +51,9 @@ class Failing:
 
 
 def shuffled(folder: Path) -> list[int]:
-    with Buckets(100, secure_words(), folder=folder, memory=50, workers=1) as buckets:
+    with Buckets(
+        np.min_scalar_type(99), secure_words(), folder=folder, memory=50, workers=1
+    ) as buckets:
         buckets.fill([CODES, CODES])
         return sorted(code for piece in buckets.ordered() for code in piece.tolist())
 
@@ -91,7 +93,7 @@ class Watched(Buckets):
     """Buckets that keep how many messages came to them at once."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(100, secure_words(), **options)
+        super().__init__(np.min_scalar_type(99), secure_words(), **options)
         self.blocks: list[int] = []
         self.spills: list[int] = []
 
@@ -109,7 +111,9 @@ class Watched(Buckets):
     [(1, "u1"), (256, "u1"), (257, "u2"), (65_536, "u2"), (65_537, "u4"), (2**32, "u4")],
 )
 def test_messages_are_held_in_the_smallest_type(tmp_path: Path, space: int, kind: str) -> None:
-    with Buckets(space, secure_words(), folder=tmp_path, memory=50, workers=1) as buckets:
+    with Buckets(
+        np.min_scalar_type(space - 1), secure_words(), folder=tmp_path, memory=50, workers=1
+    ) as buckets:
         assert buckets.kind == np.dtype(kind)
 
 

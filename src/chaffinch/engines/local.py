@@ -123,7 +123,7 @@ class Local:
         kept = usual_record(plan.id) if record is None else record
         _check_apart([*sources, kept], target)
         with Buckets(
-            plan.codes,
+            np.min_scalar_type(plan.codes - 1),
             secure_words(),
             folder=_spill_folder(target),
             memory=self.memory,

@@ -31,13 +31,14 @@ from chaffinch.storage.faults import storage_fault
 
 BUCKETS = 256
 BLOCK = 1 << 20
-"""Messages that are sent to their buckets together."""
-_BYTES_PER_ORDER = 40
-"""What putting one message into order takes: keys, places, sorted keys and the message twice."""
+"""Messages that are sent to their buckets together; fewer where they are long."""
+_BYTES_PER_ORDER = 24
+"""What putting one message into order takes: keys, places, sorted keys; the message twice more."""
+_WORD = 8
 _TITLE = "temporary file of the shuffle"
 
 _Compact = NDArray[Any]
-"""Messages in the smallest type that holds every code of the plan."""
+"""Messages of one length: codes in the smallest type that holds all of the plan, or sealed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,13 +61,14 @@ class Buckets:
     """
 
     def __init__(
-        self, space: int, words: Words, *, folder: Path, memory: int, workers: int
+        self, kind: np.dtype[Any], words: Words, *, folder: Path, memory: int, workers: int
     ) -> None:
-        self.kind = np.min_scalar_type(space - 1)
+        self.kind = kind
         self.sizes = np.zeros(BUCKETS, np.int64)
-        self._space, self._words, self._folder = space, words, folder
+        self._words, self._folder = words, folder
         self._memory, self._workers = memory, workers
-        self._largest = max(1, memory // (_BYTES_PER_ORDER * workers))
+        width = max(_WORD, kind.itemsize)
+        self._largest = max(1, memory // ((_BYTES_PER_ORDER + 2 * width) * workers))
         self._held: list[_Run] = []
         self._bytes = 0
         self._spilled: list[_Run] = []
@@ -116,7 +118,7 @@ class Buckets:
                 yield np.concatenate([np.empty(0, self.kind), *parts])
                 continue
             with Buckets(
-                self._space,
+                self.kind,
                 self._words,
                 folder=self._folder,
                 memory=self._memory,
@@ -127,11 +129,11 @@ class Buckets:
 
     def _blocks(self, batches: Iterable[_Compact]) -> Iterator[_Compact]:
         waiting: list[_Compact] = []
-        have = 0
+        have, most = 0, BLOCK * _WORD // max(_WORD, self.kind.itemsize)
         for batch in batches:
             waiting.append(batch.astype(self.kind, copy=False))
             have += len(batch)
-            if have >= BLOCK:
+            if have >= most:
                 yield np.concatenate(waiting)
                 waiting, have = [], 0
         if waiting:

@@ -24,6 +24,26 @@ PLACES: dict[str, str] = {
     "inbox.synced": "a block is on the disk, and nobody has been told",
     "inbox.sealing": "a segment is complete, and still has the name of an open one",
     "inbox.sealed": "a segment has the name of a sealed one, and its folder is not synced",
+    # The shuffler: opening segments, and batches of the hop before.
+    "opening.opened": "the reports of a segment are opened, and nothing is written",
+    "opening.taken": "a segment is taken over, and not committed",
+    "opening.committed": "a segment is taken over, and its file is still there",
+    "opening.removed": "the file of a segment is gone, and the state still knows its name",
+    "opening.forgotten": "the tags of a destroyed key are deleted, and not committed",
+    "relaying.claimed": "the tags of a batch of the hop before are taken, and not committed",
+    "relaying.written": "the next batch is in the outbox, and nothing is committed",
+    "relaying.committed": "the next batch is known, and the one before is still there",
+    # The shuffler: batches of its own.
+    "outbox.ordering": "the items of a batch are read, and have no order yet",
+    "outbox.written": "a batch is written, and is not synced",
+    "outbox.named": "a batch has its name, and its folder is not synced",
+    "releasing.written": "batches are in the outbox, and the state does not know of them",
+    "releasing.taken": "batches are known and their reports gone, and nothing is committed",
+    "releasing.committed": "batches are known and their reports gone, and nothing is sent",
+    # The shuffler: handing over.
+    "forwarding.replied": "the next party has answered, and its receipt is not kept",
+    "forwarding.acknowledged": "the receipt is kept, and the batch is still there",
+    "forwarding.removed": "the batch is gone, and the state does not know that",
     # The key folder of a party.
     "keys.created": "a new key folder is complete, and does not have its name",
     "keys.key-written": "a new key is on the disk, and the set does not name it",
@@ -50,6 +70,12 @@ def reach(place: str) -> None:
     """Kill this process if a test wants it killed here."""
     if _wanted is not None:
         _wanted.pass_by(place)
+
+
+def want(text: str) -> None:
+    """Let this process be killed at a place from now on, as the variable does from its start."""
+    global _wanted  # noqa: PLW0603 - one place for a process
+    _wanted = _Wanted(text)
 
 
 class _Wanted:

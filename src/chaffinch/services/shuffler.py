@@ -1,0 +1,233 @@
+"""The shuffler of a hop: one process that owns the state, and others that open envelopes.
+
+It takes sealed segments from the inbox, or batches of the hop before; at every tick it releases
+what has its crowd; it hands over what is in the outbox. A stop leaves everything where it is:
+nothing is released because somebody stops it.
+
+    data/inbox/*.segment     what the collector has acknowledged
+    data/received/*.batch    what the hop before has handed over
+    data/state.sqlite        which of it is where
+    data/outbox/*.batch      what is to be handed over
+
+Ticks follow the monotonic clock. The wall clock decides nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from chaffinch.errors import InvalidInput, Reason, StorageFault
+from chaffinch.keys import KeyFolder, KeyState
+from chaffinch.parallel import Processes, cores
+from chaffinch.planning.parties import Party
+from chaffinch.planning.plan import Plan
+from chaffinch.sampling import secure_words
+from chaffinch.shuffling.forwarding import Forwarder, Patience
+from chaffinch.shuffling.inbox import sealed_segments
+from chaffinch.shuffling.opening import HopKey, HopKeys, SegmentOpener
+from chaffinch.shuffling.outbox import MEMORY, Outbox
+from chaffinch.shuffling.relaying import Relay
+from chaffinch.shuffling.releasing import Releaser, ReleaseRule
+from chaffinch.shuffling.state import Counts, State
+from chaffinch.storage.failpoints import reach
+from chaffinch.storage.faults import storage_fault
+from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
+
+INBOX, RECEIVED, OUTBOX, STATE = "inbox", "received", "outbox", "state.sqlite"
+_FULL_DISK_PAUSE = 5.0
+
+
+@dataclass(frozen=True)
+class ShufflerSettings:
+    """How a hop works, whatever the plan."""
+
+    interval_seconds: float = 300.0
+    """Between two ticks."""
+    rule: ReleaseRule = field(default_factory=ReleaseRule)
+    openers: int = field(default_factory=cores)
+    memory_bytes: int = MEMORY
+    look_seconds: float = 0.2
+    """Between two looks at the inbox."""
+    patience: Patience = field(default_factory=Patience)
+    trusted: Path | None = None
+    """A file of TLS roots for the next party; those of the system where there is none."""
+
+
+@dataclass(frozen=True)
+class ShufflerStatus:
+    """What a hop has done, as of the last tick: nothing here tells of a moment."""
+
+    plans: dict[str, Counts]
+    batches: dict[str, int]
+    """How many there are, by state."""
+    segments: int
+    """Acknowledged and not opened."""
+    attempts: dict[str, int]
+    """How often batches were offered to the next party, by what came of it."""
+
+    @property
+    def adds_up(self) -> bool:
+        """Return whether everything that was taken is somewhere, once."""
+        return all(counts.adds_up for counts in self.plans.values())
+
+
+def hop_of(plan: Plan, identity: str) -> int:
+    """Return which hop of a plan has this identity, from 1; refuse one that is none."""
+    hops = () if plan.parties is None else plan.parties.hops
+    for number, party in enumerate(hops, 1):
+        if party.identity == identity:
+            return number
+    raise InvalidInput(
+        f"plan {plan.id[:16]}",
+        "one that names this party as a hop",
+        "one that does not",
+        hint="`chaffinch keys show` prints the identity of a key folder",
+    )
+
+
+class Shuffler:
+    """One hop at work on its data directory."""
+
+    def __init__(
+        self,
+        folder: Path,
+        keys: KeyFolder,
+        plans: Iterable[Plan],
+        settings: ShufflerSettings | None = None,
+    ) -> None:
+        self._settings = settings or ShufflerSettings()
+        self._folder, self._keys = folder, keys
+        self._plans = {plan.id: plan for plan in plans}
+        self._hops = {name: hop_of(plan, keys.identity_hex) for name, plan in self._plans.items()}
+        for name in (INBOX, RECEIVED, OUTBOX):
+            (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._state = State.open(folder / STATE)
+        words = secure_words()
+        self._outbox = Outbox(
+            folder / OUTBOX, keys.identity, words, memory=self._settings.memory_bytes
+        )
+        kept = (*self._state.batches("sealed"), *self._state.batches("acknowledged"))
+        self._outbox.remove_orphans({batch.id for batch in kept})
+        self._processes = Processes(self._settings.openers)
+        first = {name: plan for name, plan in self._plans.items() if self._hops[name] == 1}
+        layouts = {name: plan.layout for name, plan in first.items()}
+        self._opener = SegmentOpener(self._state, layouts, self._processes)
+        self._relays = {
+            name: Relay(self._state, self._plans[name], hop, self._outbox, self._processes)
+            for name, hop in self._hops.items()
+            if hop > 1
+        }
+        self._releaser = Releaser(self._state, first, self._outbox, words, self._settings.rule)
+        self._forwarder = Forwarder(
+            self._state,
+            self._outbox,
+            self._receiver,
+            patience=self._settings.patience,
+            trusted=self._settings.trusted,
+        )
+        self._refresh(changed=True)
+        self.status = self._look()
+        """What was done, as of the last tick; another thread may read it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop everything; what is not done is done by the next one."""
+        self._forwarder.close()
+        self._processes.close()
+        self._state.close()
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until told to stop.
+
+        A full disk is waited for: everything was undone, and nothing is lost. After any other
+        fault of the disk nobody knows what is on it, and the process must end.
+        """
+        due = time.monotonic() + self._settings.interval_seconds
+        while not stop.is_set():
+            try:
+                self.take()
+                if time.monotonic() >= due:
+                    due = time.monotonic() + self._settings.interval_seconds
+                    self.tick()
+                self._forwarder.step()
+            except StorageFault as fault:
+                if fault.reason is not Reason.NO_SPACE:
+                    raise
+                stop.wait(_FULL_DISK_PAUSE)
+            stop.wait(self._settings.look_seconds)
+
+    def take(self) -> None:
+        """Take over what has arrived since the last time."""
+        self._refresh(changed=self._keys.refresh())
+        for path in sealed_segments(self._folder / INBOX):
+            self._opener.open_segment(path, self._opening)
+        for path in sorted((self._folder / RECEIVED).glob("*.batch")):
+            self._take_batch(path)
+
+    def tick(self) -> None:
+        """Release what has its crowd, and count."""
+        self._releaser.tick()
+        self.status = self._look()
+
+    def forward(self) -> None:
+        """Offer to the next party what is due, and keep the receipts that have come."""
+        self._forwarder.step()
+
+    def _take_batch(self, path: Path) -> None:
+        """Take over a batch of the hop before; one of a plan that is not known here waits."""
+        try:
+            with path.open("rb") as file:
+                plan_id = BatchHead.unpack(file.read(HEAD_LENGTH)).plan_id
+        except OSError as error:
+            raise storage_fault(path.name, error, verb="read") from None
+        relay = self._relays.get(plan_id)
+        if relay is not None:
+            relay.take(path, self._opening)
+
+    def _refresh(self, *, changed: bool) -> None:
+        """Take note of keys that have come or gone; the tags of a key go with it."""
+        if not changed:
+            return
+        stored = self._keys.opening_keys()
+        opening = {
+            number: HopKey(number, one.key.kem, one.key.private, one.tag_secret)
+            for number, one in stored.items()
+        }
+        gone = {one.id for one in self._keys.entries if one.state is KeyState.DESTROYED}
+        self._opening = HopKeys(opening, gone)
+        with self._state.changing() as change:
+            change.forget_tags(gone)
+            reach("opening.forgotten")
+        self._opener.open_held(self._opening)
+
+    def _receiver(self, plan_id: str) -> Party | None:
+        """Return who comes after this hop; None for a plan that is not known here."""
+        plan = self._plans.get(plan_id)
+        if plan is None or plan.parties is None:
+            return None
+        return (*plan.parties.hops, plan.parties.analyzer)[self._hops[plan_id]]
+
+    def _look(self) -> ShufflerStatus:
+        states = ("sealed", "acknowledged", "purged")
+        return ShufflerStatus(
+            self._state.counts(),
+            {name: len(self._state.batches(name)) for name in states},
+            len(sealed_segments(self._folder / INBOX)),
+            dict(self._forwarder.attempts),
+        )

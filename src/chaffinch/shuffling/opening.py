@@ -1,0 +1,264 @@
+"""Opening: sealed segments of the inbox become reports that wait for their crowd.
+
+Processes open envelopes, chunk by chunk, and give back what was inside with its replay tags.
+The owner of the state then takes a whole segment over in one transaction: tags, the reports
+whose tags were new, counters, and that the segment is done. A crash before that leaves the
+segment as it was; after it the segment is never opened again, and its file goes. So a copy is
+a copy wherever it stands: in one upload, in two segments, or long after its report was passed on.
+
+A report whose plan or key is not known here was acknowledged, so it waits in the state until it
+is known: a service that was started with another folder of keys loses nothing. A key that was
+destroyed opens nothing any more: what comes for it is rejected, and counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from chaffinch.parallel import Processes
+from chaffinch.shuffling.inbox import Upload, read_segment
+from chaffinch.shuffling.state import Change, Partition, State
+from chaffinch.storage.failpoints import reach
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.files import sync_folder
+from chaffinch.wire.envelopes import Binding, OpeningKey, replay_tag
+from chaffinch.wire.sealed_reports import Layout
+
+_CHUNK = 500
+"""Envelopes that a process opens before it hands them back."""
+
+
+@dataclass(frozen=True)
+class HopKey:
+    """A key of this hop with the secret of its replay tags. ``repr`` shows neither."""
+
+    id: int
+    kem: int
+    private: bytes = field(repr=False)
+    tag_secret: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class HopKeys:
+    """The keys that open here, and the ids of those that were destroyed."""
+
+    opening: Mapping[int, HopKey]
+    destroyed: Container[int] = ()
+
+
+class Found(NamedTuple):
+    """What was in an envelope that did open."""
+
+    key: int
+    tag: bytes
+    content: bytes
+
+
+class Chunk(NamedTuple):
+    """Envelopes of one length and purpose, one behind the other; keys travel with them."""
+
+    keys: tuple[HopKey, ...]
+    binding: Binding
+    length: int
+    envelopes: bytes
+
+
+def open_chunk(chunk: Chunk) -> list[Found | None]:
+    """Return what is in each envelope; None for one that does not open. Runs in any process."""
+    keys = {key.id: (_loaded(key), key.tag_secret) for key in chunk.keys}
+    length, binding, envelopes = chunk.length, chunk.binding, chunk.envelopes
+    found: list[Found | None] = []
+    for at in range(0, len(envelopes), length):
+        envelope = envelopes[at : at + length]
+        known = keys.get(envelope[0])
+        content = known and known[0].open(envelope, binding)
+        if known is None or content is None:
+            found.append(None)
+        else:
+            key, secret = known
+            found.append(Found(key.id, replay_tag(secret, envelope, key.kem), content))
+    return found
+
+
+@lru_cache(maxsize=8)
+def _loaded(key: HopKey) -> OpeningKey:
+    return OpeningKey(key.id, key.kem, key.private)
+
+
+def chunks_of(
+    envelopes: bytes, length: int, binding: Binding, keys: Iterable[HopKey]
+) -> Iterator[Chunk]:
+    """Yield envelopes in chunks, each with the keys that open them."""
+    given = tuple(keys)
+    for at in range(0, len(envelopes), _CHUNK * length):
+        yield Chunk(given, binding, length, envelopes[at : at + _CHUNK * length])
+
+
+# ----------------------------------------------------------------------------
+# Segments of a first hop.
+
+
+class SegmentOpener:
+    """Takes segments over into the state; it knows the plans of which this is the first hop."""
+
+    def __init__(self, state: State, layouts: Mapping[str, Layout], processes: Processes) -> None:
+        self._state = state
+        self._layouts = layouts
+        self._processes = processes
+
+    def open_segment(self, path: Path, keys: HopKeys) -> None:
+        """Take over all reports of a sealed segment, and remove it."""
+        if path.stem not in self._state.opened_segments():
+            groups = self._sorted(read_segment(path), keys)
+            reach("opening.opened")
+            with self._state.changing() as change:
+                self._take(change, groups)
+                change.finish_segment(path.stem)
+                reach("opening.taken")
+            reach("opening.committed")
+        remove_file(path)
+        reach("opening.removed")
+        with self._state.changing() as change:
+            change.forget_segments([path.stem])
+
+    def open_held(self, keys: HopKeys) -> None:
+        """Take over what waited for its plan or key, as far as these are known now."""
+        for held in self._state.held():
+            groups = self._sorted([Upload(held.plan_id, held.round, held.reports)], keys)
+            if all(group.waiting and not group.known for group in groups):
+                continue
+            with self._state.changing() as change:
+                change.unhold(held.id)
+                change.count(held.plan_id, {"durable": -held.counted})
+                self._take(change, groups)
+
+    def _sorted(self, uploads: Sequence[Upload], keys: HopKeys) -> list[_Group]:
+        """Sort reports by what can be done about them, and open those that can be opened."""
+        together: dict[tuple[str, int], list[bytes]] = {}
+        for upload in uploads:
+            together.setdefault((upload.plan_id, upload.round), []).append(upload.reports)
+        groups = []
+        for (plan_id, number), reports in together.items():
+            layout = self._layouts.get(plan_id)
+            if layout is None:
+                groups.append(_Group(plan_id, number, waiting=b"".join(reports)))
+                continue
+            group = _Group(plan_id, number, layout)
+            group.sort(b"".join(reports), keys)
+            chunks = chunks_of(
+                group.due, layout.report_length, layout.binding(1, number), keys.opening.values()
+            )
+            for found in self._processes.mapped(open_chunk, chunks):
+                group.found += found
+            groups.append(group)
+        return groups
+
+    def _take(self, change: Change, groups: Sequence[_Group]) -> None:
+        for group in groups:
+            counted = Counter(group.rejected)
+            if group.waiting:
+                change.hold(group.plan_id, group.round, group.held, group.waiting)
+            if group.layout is None:
+                continue
+            payloads = group.payloads(group.layout, counted)
+            fresh = claimed(change, [found for found, _, _ in payloads])
+            counted["duplicate"] += fresh.count(False)
+            counted["opened"] += fresh.count(True)
+            counted["durable"] = group.known + group.held
+            kept = [one[1:] for one, new in zip(payloads, fresh, strict=True) if new]
+            for route, items in _by_route(kept).items():
+                length = group.layout.item_length(1)
+                sizes = np.array([len(each) // length for each in items], "<u4").tobytes()
+                partition = Partition(group.plan_id, group.round, route)
+                change.add_to_pool(partition, len(items), sizes, b"".join(items))
+            change.count(group.plan_id, counted)
+
+
+@dataclass
+class _Group:
+    """Reports of one plan and round, sorted by what can be done about them."""
+
+    plan_id: str
+    round: int
+    layout: Layout | None = None
+    due: bytes = b""
+    waiting: bytes = b""
+    rejected: Counter[str] = field(default_factory=Counter)
+    found: list[Found | None] = field(default_factory=list)
+
+    def sort(self, reports: bytes, keys: HopKeys) -> None:
+        assert self.layout is not None  # noqa: S101 - for the type checker
+        length = self.layout.report_length
+        ids = reports[::length]  # An envelope starts with the id of its key.
+        if set(ids) <= keys.opening.keys():
+            self.due = reports
+            return
+        due, waiting = [], []
+        for place, key in enumerate(ids):
+            report = reports[place * length : (place + 1) * length]
+            if key in keys.opening:
+                due.append(report)
+            elif key in keys.destroyed:
+                self.rejected["destroyed_key"] += 1
+            else:
+                waiting.append(report)
+        self.due, self.waiting = b"".join(due), b"".join(waiting)
+
+    @property
+    def held(self) -> int:
+        """Return how many reports wait; none are counted where their length is not known."""
+        return 0 if self.layout is None else len(self.waiting) // self.layout.report_length
+
+    @property
+    def known(self) -> int:
+        """Return of how many reports something becomes now."""
+        return self.rejected["destroyed_key"] + len(self.found)
+
+    def payloads(self, layout: Layout, counted: Counter[str]) -> list[tuple[Found, bytes, bytes]]:
+        """Return what was opened with its route and items; count what cannot be used."""
+        usable = []
+        for found in self.found:
+            unpacked = found and layout.unpack(found.content)
+            if found is None:
+                counted["undecryptable"] += 1
+            elif unpacked is None:
+                counted["malformed"] += 1
+            else:
+                usable.append((found, *unpacked))
+        return usable
+
+
+def claimed(change: Change, found: Sequence[Found]) -> list[bool]:
+    """Return which of these are here for the first time, and remember all of them."""
+    fresh = [False] * len(found)
+    places: dict[int, list[int]] = {}
+    for place, one in enumerate(found):
+        places.setdefault(one.key, []).append(place)
+    for key, of_key in places.items():
+        new = change.claim(key, [found[place].tag for place in of_key])
+        for place, is_new in zip(of_key, new, strict=True):
+            fresh[place] = is_new
+    return fresh
+
+
+def _by_route(kept: Iterable[tuple[bytes, bytes]]) -> dict[bytes, list[bytes]]:
+    routes: dict[bytes, list[bytes]] = {}
+    for route, items in kept:
+        routes.setdefault(route, []).append(items)
+    return routes
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file that is done with, durably; one that is gone already is fine."""
+    try:
+        path.unlink(missing_ok=True)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise storage_fault(path.name, error, verb="remove") from None

@@ -1,0 +1,129 @@
+"""A later hop: one batch of the hop before becomes one batch of this hop.
+
+Every item is opened, copies of items that were here before are dropped, and what is left is put
+into a new uniform order. Tags, the new batch and that the old one is done are one transaction.
+
+The crowd is that of the batch: the hop before says how many reports are in it. Where a plan has
+fixed slots, the items of the honest users alone have a known number. A batch with fewer that
+open and are new has copies or junk in place of people: nothing of it goes on.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from chaffinch.parallel import Processes
+from chaffinch.planning.plan import Plan
+from chaffinch.shuffling.opening import (
+    Found,
+    HopKey,
+    HopKeys,
+    chunks_of,
+    claimed,
+    open_chunk,
+    remove_file,
+)
+from chaffinch.shuffling.outbox import Items, Outbox, items_of
+from chaffinch.shuffling.state import Change, Sealed, State
+from chaffinch.storage.failpoints import reach
+from chaffinch.storage.faults import storage_fault
+from chaffinch.wire.sealed_batches import BatchHead, blocks_of, check_batch
+
+_BLOCK = 4000
+"""Items that are read and claimed together."""
+_IN_MEMORY = 64 << 20
+"""Bytes of opened items that are held before they go to a file without a name."""
+
+
+class Relay:
+    """Takes batches of the hop before; ``hop`` is the place of this one, from 2."""
+
+    def __init__(
+        self, state: State, plan: Plan, hop: int, outbox: Outbox, processes: Processes
+    ) -> None:
+        assert plan.parties is not None  # noqa: S101 - or there would be no hops
+        self._state = state
+        self._plan = plan
+        self._hop = hop
+        self._maker = plan.parties.hops[hop - 2].key
+        self._outbox = outbox
+        self._processes = processes
+        self._fixed = sum(part.slots for part in plan.parts if not part.varies)
+
+    def take(self, path: Path, keys: HopKeys) -> None:
+        """Take over a received batch, and remove it; one whose key is not known waits."""
+        if not self._state.is_relayed(path.stem) and not self._open(path, keys):
+            return
+        remove_file(path)
+
+    def _open(self, path: Path, keys: HopKeys) -> bool:
+        try:
+            with path.open("rb") as file:
+                head, batch_id = check_batch(file, self._maker)
+                key = keys.opening.get(head.route[0])
+                if key is None and head.route[0] not in keys.destroyed:
+                    return False
+                with self._state.changing() as change:
+                    counted = Counter({"durable": head.items})
+                    if key is None:
+                        counted["destroyed_key"] = head.items
+                    else:
+                        self._relay(change, file, head, key, counted)
+                    change.count(head.plan_id, counted)
+                    change.finish_relay(batch_id)
+                reach("relaying.committed")
+        except OSError as error:
+            raise storage_fault(path.name, error, verb="read") from None
+        return True
+
+    def _relay(
+        self,
+        change: Change,
+        file: IO[bytes],
+        head: BatchHead,
+        key: HopKey,
+        counted: Counter[str],
+    ) -> None:
+        length = self._plan.layout.item_length(self._hop)
+        with tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self._outbox.folder)) as kept:
+            for found in self._opened(file, head, key):
+                opened = [one for one in found if one is not None]
+                fresh = claimed(change, opened)
+                new = [one.content for one, is_new in zip(opened, fresh, strict=True) if is_new]
+                kept.write(b"".join(new))
+                counted["opened"] += len(new)
+                counted["duplicate"] += len(opened) - len(new)
+                counted["undecryptable"] += len(found) - len(opened)
+            reach("relaying.claimed")
+            items = counted["opened"]
+            if items < max(1, self._plan.honest_reports * self._fixed):
+                counted["refused"] = counted.pop("opened")
+                return
+            kept.seek(0)
+            said = (head.plan_id, head.round, self._hop, head.route[1:], head.reports)
+            made = BatchHead(*said, items, length)
+            batch_id = self._outbox.write(made, _blocks(kept, items, length))
+        reach("relaying.written")
+        change.add_batch(Sealed(batch_id, head.plan_id, head.round, head.reports, items))
+        counted["batched"] = items
+
+    def _opened(
+        self, file: IO[bytes], head: BatchHead, key: HopKey
+    ) -> Iterator[list[Found | None]]:
+        length = head.item_length
+        binding = self._plan.layout.binding(self._hop, head.round)
+        chunks = (
+            chunk
+            for block in blocks_of(file, head.items * length, _BLOCK * length)
+            for chunk in chunks_of(block, length, binding, [key])
+        )
+        return self._processes.mapped(open_chunk, chunks)
+
+
+def _blocks(file: IO[bytes], items: int, length: int) -> Iterator[Items]:
+    for block in blocks_of(file, items * length, _BLOCK * length):
+        yield items_of(block, length)

@@ -1,0 +1,129 @@
+"""The release rule: reports leave when their crowd is there, and never before.
+
+Reports are released by partition: those of one plan, one round and one way to the analyzer. At
+every tick a partition goes if it has as many different reports as the plan counts on; otherwise
+all of it waits for the next one. Nothing else releases reports: no stop, no key that is
+destroyed, no command.
+
+More reports than the largest batch has are split at random into parts of nearly one size. As
+the largest batch is at least twice the crowd, each part has its crowd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch import checks
+from chaffinch.planning.plan import Plan
+from chaffinch.sampling import Words, permutation
+from chaffinch.shuffling.outbox import Items, Outbox, items_of
+from chaffinch.shuffling.state import Partition, Sealed, State
+from chaffinch.storage.failpoints import reach
+from chaffinch.wire.messages import Origin
+from chaffinch.wire.sealed_batches import BatchHead
+
+LARGEST_BATCH = 1_000_000
+"""Reports of a batch, unless a plan counts on more."""
+
+
+@dataclass(frozen=True)
+class ReleaseRule:
+    """When reports leave, and how many at most together."""
+
+    largest_batch: int = LARGEST_BATCH
+    most_ticks: int | None = None
+    """Ticks after which a report that found no crowd is dropped, and counted; None: never."""
+
+    def __post_init__(self) -> None:
+        checks.whole("largest batch", self.largest_batch, least=1)
+        if self.most_ticks is not None:
+            checks.whole("ticks that a report may wait", self.most_ticks, least=1)
+
+    def parts(self, reports: int, crowd: int) -> int:
+        """Return into how many batches so many reports are split; none if the crowd is missing."""
+        largest = max(self.largest_batch, 2 * crowd)
+        return -(-reports // largest) if reports >= crowd else 0
+
+
+class Releaser:
+    """Makes batches of the pool at every tick."""
+
+    def __init__(
+        self,
+        state: State,
+        plans: Mapping[str, Plan],
+        outbox: Outbox,
+        words: Words,
+        rule: ReleaseRule,
+    ) -> None:
+        self._state = state
+        self._plans = plans
+        self._outbox = outbox
+        self._words = words
+        self._rule = rule
+
+    def tick(self) -> list[str]:
+        """Release what has its crowd, drop what is too old; return the ids of new batches."""
+        made = []
+        for partition, reports in self._state.partitions().items():
+            plan = self._plans.get(partition.plan_id)
+            if plan is not None and self._rule.parts(reports, plan.reports):
+                made += self._release(partition, plan)
+        if self._state.partitions():
+            with self._state.changing() as change:
+                change.pass_tick()
+                if self._rule.most_ticks is not None:
+                    change.expire(self._rule.most_ticks)
+        return made
+
+    def _release(self, partition: Partition, plan: Plan) -> list[str]:
+        sizes = np.frombuffer(b"".join(self._state.sizes(partition)), "<u4").astype(np.int64)
+        parts = self._rule.parts(len(sizes), plan.reports)
+        chosen = split(self._words, len(sizes), parts)
+        batches = [
+            self._write(partition, plan, sizes[chosen == part], chosen == part)
+            for part in range(parts)
+        ]
+        reach("releasing.written")
+        with self._state.changing() as change:
+            for batch in batches:
+                change.add_batch(batch)
+            change.take_from_pool(partition, len(sizes))
+            change.count(partition.plan_id, {"batched": len(sizes)})
+            reach("releasing.taken")
+        reach("releasing.committed")
+        return [batch.id for batch in batches]
+
+    def _write(
+        self,
+        partition: Partition,
+        plan: Plan,
+        sizes: NDArray[np.int64],
+        chosen: NDArray[np.bool_],
+    ) -> Sealed:
+        reports, items = len(sizes), int(sizes.sum())
+        Origin.of(plan, partition.round).check_crowd(reports, items)
+        length = plan.layout.item_length(1)
+        head = BatchHead(*partition[:2], 1, partition.route, reports, items, length)
+        batch_id = self._outbox.write(head, self._items(partition, length, chosen))
+        return Sealed(batch_id, *partition[:2], reports, items)
+
+    def _items(
+        self, partition: Partition, length: int, chosen: NDArray[np.bool_]
+    ) -> Iterator[Items]:
+        """Yield the items of some of the reports of a partition."""
+        first = 0
+        for pooled in self._state.pooled(partition):
+            sizes = np.frombuffer(pooled.sizes, "<u4")
+            mine = chosen[first : first + len(sizes)]
+            first += len(sizes)
+            yield items_of(pooled.items, length)[np.repeat(mine, sizes)]
+
+
+def split(words: Words, reports: int, parts: int) -> NDArray[np.int64]:
+    """Return to which part each report goes: any split into parts of nearly one size alike."""
+    return permutation(words, reports) * parts // max(1, reports)

@@ -1,0 +1,327 @@
+"""What a hop knows: which reports it has had, which wait for their crowd, which it passed on.
+
+A report moves from one state to the next in exactly one transaction: durable → opened, a copy,
+or rejected; pooled → in a batch, or expired. A batch: sealed → acknowledged → purged. At any
+time ::
+
+    durable = opened + duplicate + rejected + waiting
+    opened = pooled + batched + expired
+
+Each term is counted where it happens, none is worked out of the others. A first hop counts
+reports; a later hop counts items, which it does not pool.
+
+Replay tags go with the key they belong to. Nothing here tells who sent a report, nor when: the
+age of a report is the number of ticks that have passed in this store since it was opened.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from chaffinch.errors import StorageFault
+from chaffinch.storage.databases import SHUFFLER_STATE
+from chaffinch.storage.stores import Store, StoreKind
+
+_FIRST = (
+    """CREATE TABLE counters (
+    plan_id TEXT NOT NULL, name TEXT NOT NULL, value INTEGER NOT NULL,
+    PRIMARY KEY (plan_id, name)
+) WITHOUT ROWID""",
+    # Segments that are opened, and may still be in the inbox.
+    "CREATE TABLE segments (name TEXT PRIMARY KEY) WITHOUT ROWID",
+    """CREATE TABLE tags (
+    key INTEGER NOT NULL, tag BLOB NOT NULL, PRIMARY KEY (key, tag)
+) WITHOUT ROWID""",
+    # Acknowledged reports whose plan or key is not known here; counted: how many of them are
+    # counted as durable, none where the plan does not tell how long one is.
+    """CREATE TABLE waiting (
+    id INTEGER PRIMARY KEY, plan_id TEXT NOT NULL, round INTEGER NOT NULL,
+    counted INTEGER NOT NULL, reports BLOB NOT NULL
+)""",
+    # The items of the reports of one partition that were opened together, one behind the
+    # other; sizes: how many items each report has, as unsigned numbers of 4 bytes.
+    """CREATE TABLE pool (
+    id INTEGER PRIMARY KEY, plan_id TEXT NOT NULL, round INTEGER NOT NULL,
+    route BLOB NOT NULL, tick INTEGER NOT NULL, reports INTEGER NOT NULL,
+    sizes BLOB NOT NULL, items BLOB NOT NULL
+)""",
+    "CREATE INDEX pool_partitions ON pool (plan_id, round, route)",
+    """CREATE TABLE batches (
+    id TEXT PRIMARY KEY, plan_id TEXT NOT NULL, round INTEGER NOT NULL,
+    reports INTEGER NOT NULL, items INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('sealed', 'acknowledged', 'purged')),
+    receipt BLOB, CHECK ((receipt IS NULL) = (state = 'sealed'))
+) WITHOUT ROWID""",
+    # Batches of the hop before that are opened: they are never opened again.
+    "CREATE TABLE relayed (id TEXT PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE clock (tick INTEGER NOT NULL)",
+    "INSERT INTO clock VALUES (0)",
+)
+STATE = StoreKind(
+    "state of the shuffler",
+    SHUFFLER_STATE,
+    steps=(_FIRST,),
+    hint="nothing was lost by this: reports stay where they are; if the file is damaged, restore "
+    "it from a copy, as without it nobody knows which reports were passed on already",
+)
+
+
+class Partition(NamedTuple):
+    """Reports that may go into one batch: of one plan, one round, and the same way from here."""
+
+    plan_id: str
+    round: int
+    route: bytes
+
+
+class Pooled(NamedTuple):
+    """Reports that wait for their crowd, as they were opened together."""
+
+    sizes: bytes
+    items: bytes
+
+
+class Held(NamedTuple):
+    """Acknowledged reports whose plan or key is not known here."""
+
+    id: int
+    plan_id: str
+    round: int
+    counted: int
+    """How many of them are counted as durable: none where the plan is not known."""
+    reports: bytes
+
+
+class Sealed(NamedTuple):
+    """A batch that was made here."""
+
+    id: str
+    plan_id: str
+    round: int
+    reports: int
+    items: int
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What became of everything that was taken for one plan."""
+
+    durable: int = 0
+    opened: int = 0
+    duplicate: int = 0
+    undecryptable: int = 0
+    malformed: int = 0
+    destroyed_key: int = 0
+    refused: int = 0
+    waiting: int = 0
+    pooled: int = 0
+    batched: int = 0
+    expired: int = 0
+
+    @property
+    def rejected(self) -> int:
+        """Return how many were rejected, for whatever reason."""
+        return self.undecryptable + self.malformed + self.destroyed_key + self.refused
+
+    @property
+    def adds_up(self) -> bool:
+        """Return whether everything that was taken is somewhere, once."""
+        arrived = self.opened + self.duplicate + self.rejected + self.waiting
+        return self.durable == arrived and self.opened == self.pooled + self.batched + self.expired
+
+
+class State:
+    """The store of a hop; one thread of one process works with it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @classmethod
+    def open(cls, path: Path) -> State:
+        """Return the state of a hop for its one owner; it is made where there is none."""
+        return cls(STATE.open(path))
+
+    def close(self) -> None:
+        """Let another process be the owner."""
+        self._store.close()
+
+    @contextmanager
+    def changing(self) -> Iterator[Change]:
+        """Yield what can be changed; all of the block is done when it has ended, or nothing."""
+        with self._store.changing() as connection:
+            yield Change(connection)
+
+    # ------------------------------------------------------------------ what is there
+
+    def opened_segments(self) -> set[str]:
+        """Return the names of segments that are opened and may still be in the inbox."""
+        return {str(name) for (name,) in self._store.rows("SELECT name FROM segments")}
+
+    def is_relayed(self, batch_id: str) -> bool:
+        """Return whether a batch of the hop before is opened."""
+        return bool(self._store.rows("SELECT 1 FROM relayed WHERE id = ?", (batch_id,)))
+
+    def partitions(self) -> dict[Partition, int]:
+        """Return how many reports wait in each partition."""
+        query = "SELECT plan_id, round, route, SUM(reports) FROM pool GROUP BY 1, 2, 3"
+        return {Partition(*row[:3]): int(row[3]) for row in self._store.rows(query)}
+
+    def sizes(self, partition: Partition) -> list[bytes]:
+        """Return how many items each report of a partition has, in the order of ``pooled``."""
+        query = "SELECT sizes FROM pool WHERE plan_id = ? AND round = ? AND route = ? ORDER BY id"
+        return [sizes for (sizes,) in self._store.rows(query, partition)]
+
+    def pooled(self, partition: Partition) -> Iterator[Pooled]:
+        """Yield the reports of a partition, those first that were opened first."""
+        query = (
+            "SELECT sizes, items FROM pool"
+            " WHERE plan_id = ? AND round = ? AND route = ? ORDER BY id"
+        )
+        return (Pooled(*row) for row in self._store.each(query, partition))
+
+    def held(self) -> list[Held]:
+        """Return what waits for its plan or key to be known."""
+        return [Held(*row) for row in self._store.rows("SELECT * FROM waiting ORDER BY id")]
+
+    def batches(self, state: str) -> list[Sealed]:
+        """Return the batches in a state."""
+        query = "SELECT id, plan_id, round, reports, items FROM batches WHERE state = ? ORDER BY id"
+        return [Sealed(*row) for row in self._store.rows(query, (state,))]
+
+    def receipt(self, batch_id: str) -> bytes | None:
+        """Return the receipt for a batch, if there is one."""
+        found = self._store.rows("SELECT receipt FROM batches WHERE id = ?", (batch_id,))
+        return found[0][0] if found else None
+
+    def tick(self) -> int:
+        """Return how many ticks have passed in this store."""
+        ((tick,),) = self._store.rows("SELECT tick FROM clock")
+        return int(tick)
+
+    def counts(self) -> dict[str, Counts]:
+        """Return what became of everything, by plan."""
+        found: dict[str, Counter[str]] = {}
+        for plan_id, name, value in self._store.rows(
+            "SELECT * FROM counters"
+            " UNION ALL SELECT plan_id, 'pooled', SUM(reports) FROM pool GROUP BY plan_id"
+            " UNION ALL SELECT plan_id, 'waiting', SUM(counted) FROM waiting GROUP BY plan_id"
+        ):
+            found.setdefault(plan_id, Counter())[name] += value
+        return {plan_id: Counts(**counted) for plan_id, counted in found.items()}
+
+
+class Change:
+    """What can be done inside a transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def claim(self, key: int, tags: Sequence[bytes]) -> list[bool]:
+        """Return which envelopes are here for the first time, and remember them all.
+
+        Inserting is the test: of two who have a copy of one envelope, only one can insert.
+        """
+        fresh = [False] * len(tags)
+        insert = self._connection.execute
+        # In the order of the table, which touches each of its pages once.
+        for place in sorted(range(len(tags)), key=tags.__getitem__):
+            done = insert("INSERT OR IGNORE INTO tags VALUES (?, ?)", (key, tags[place]))
+            fresh[place] = done.rowcount == 1
+        return fresh
+
+    def forget_tags(self, keys: Iterable[int]) -> None:
+        """Remove the tags of keys that were destroyed: what they were for opens no more."""
+        self._connection.executemany("DELETE FROM tags WHERE key = ?", [(key,) for key in keys])
+
+    def add_to_pool(self, partition: Partition, reports: int, sizes: bytes, items: bytes) -> None:
+        """Let opened reports wait for their crowd."""
+        self._connection.execute(
+            "INSERT INTO pool SELECT NULL, ?, ?, ?, tick, ?, ?, ? FROM clock",
+            (*partition, reports, sizes, items),
+        )
+
+    def take_from_pool(self, partition: Partition, reports: int) -> None:
+        """Remove the reports of a partition; refuse if they are not so many as are batched."""
+        ((found,),) = self._connection.execute(
+            "SELECT COALESCE(SUM(reports), 0) FROM pool"
+            " WHERE plan_id = ? AND round = ? AND route = ?",
+            partition,
+        ).fetchall()
+        if found != reports:
+            raise StorageFault(f"The pool must hold {reports:,} reports. Got {found:,}.")
+        self._connection.execute(
+            "DELETE FROM pool WHERE plan_id = ? AND round = ? AND route = ?", partition
+        )
+
+    def expire(self, most_ticks: int) -> None:
+        """Remove and count the reports that have waited for more than so many ticks."""
+        ((last,),) = self._connection.execute("SELECT tick - ? FROM clock", (most_ticks,))
+        found = self._connection.execute(
+            "SELECT plan_id, SUM(reports) FROM pool WHERE tick < ? GROUP BY plan_id", (last,)
+        ).fetchall()
+        for plan_id, reports in found:
+            self.count(plan_id, {"expired": reports})
+        self._connection.execute("DELETE FROM pool WHERE tick < ?", (last,))
+
+    def pass_tick(self) -> None:
+        """Let all that waits grow older by one tick."""
+        self._connection.execute("UPDATE clock SET tick = tick + 1")
+
+    def count(self, plan_id: str, counted: Mapping[str, int]) -> None:
+        """Add to the counters of a plan."""
+        self._connection.executemany(
+            "INSERT INTO counters VALUES (?, ?, ?)"
+            " ON CONFLICT (plan_id, name) DO UPDATE SET value = value + excluded.value",
+            [(plan_id, name, value) for name, value in counted.items() if value],
+        )
+
+    def finish_segment(self, name: str) -> None:
+        """Note that a segment is opened."""
+        self._connection.execute("INSERT INTO segments VALUES (?)", (name,))
+
+    def forget_segments(self, names: Sequence[str]) -> None:
+        """Forget segments that are surely gone from the inbox."""
+        self._connection.executemany(
+            "DELETE FROM segments WHERE name = ?", [(name,) for name in names]
+        )
+
+    def hold(self, plan_id: str, number: int, counted: int, reports: bytes) -> None:
+        """Keep reports whose plan or key is not known here."""
+        self._connection.execute(
+            "INSERT INTO waiting VALUES (NULL, ?, ?, ?, ?)", (plan_id, number, counted, reports)
+        )
+
+    def unhold(self, held: int) -> None:
+        """Stop keeping reports of which something became."""
+        self._connection.execute("DELETE FROM waiting WHERE id = ?", (held,))
+
+    def add_batch(self, batch: Sealed) -> None:
+        """Note a batch whose file is in the outbox."""
+        self._connection.execute(
+            "INSERT INTO batches VALUES (?, ?, ?, ?, ?, 'sealed', NULL)", batch
+        )
+
+    def finish_relay(self, batch_id: str) -> None:
+        """Note that a batch of the hop before is opened."""
+        self._connection.execute("INSERT INTO relayed VALUES (?)", (batch_id,))
+
+    def acknowledge(self, batch_id: str, receipt: bytes) -> None:
+        """Keep the receipt for a batch."""
+        self._connection.execute(
+            "UPDATE batches SET state = 'acknowledged', receipt = ?"
+            " WHERE id = ? AND state = 'sealed'",
+            (receipt, batch_id),
+        )
+
+    def mark_purged(self, batch_id: str) -> None:
+        """Note that the file of an acknowledged batch is gone."""
+        self._connection.execute(
+            "UPDATE batches SET state = 'purged' WHERE id = ? AND state = 'acknowledged'",
+            (batch_id,),
+        )

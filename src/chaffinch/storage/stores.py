@@ -1,0 +1,196 @@
+"""Stores: databases that one process owns for as long as a service runs.
+
+A store has a format version. An older one is brought up to date when it is opened, all steps in
+one transaction; a newer one, or a file that is none, is refused and left as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from chaffinch.errors import Reason, StorageFault
+from chaffinch.storage.databases import creating, owner_and_version, schema_of
+from chaffinch.storage.locks import lock_file
+
+_PATIENCE = 60.0
+"""Seconds to wait for somebody who only reads."""
+_OWNER_PATIENCE = 5.0
+"""Seconds to wait for the owner before, who may be on its way out."""
+_DURABLE = (
+    # EXTRA also syncs the folder after a journal is removed; see databases.connected.
+    "PRAGMA synchronous = EXTRA",
+    "PRAGMA fullfsync = ON",
+    "PRAGMA trusted_schema = OFF",
+    # What is deleted is overwritten: a purged report must not be left in a free page.
+    "PRAGMA secure_delete = ON",
+)
+
+
+@dataclass(frozen=True)
+class StoreKind:
+    """What all stores of one kind have in common."""
+
+    name: str
+    owner: int
+    steps: tuple[tuple[str, ...], ...]
+    """What makes each version of the one before; the first step makes version 1 of nothing."""
+    hint: str
+    """What can be done about a store that is damaged or out of reach."""
+
+    @property
+    def version(self) -> int:
+        """Return the newest version, which is the only one that is worked with."""
+        return len(self.steps)
+
+    def open(self, path: Path) -> Store:
+        """Return the store for its one owner; it is made where there is none."""
+        with self.guarded():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = _locked(path.with_suffix(".lock"))
+            try:
+                if not path.exists():
+                    made = tuple(statement for step in self.steps for statement in step)
+                    with creating(path, self.owner, self.version, made):
+                        pass
+                connection = _connected(path, "rw")
+                try:
+                    for pragma in _DURABLE:
+                        connection.execute(pragma)
+                    self._bring_up_to_date(connection)
+                except BaseException:
+                    connection.close()
+                    raise
+            except BaseException:
+                os.close(lock)
+                raise
+        return Store(self, connection, lock)
+
+    @contextmanager
+    def looked_at(self, path: Path) -> Iterator[sqlite3.Connection]:
+        """Yield a connection for somebody who only reads, beside the owner."""
+        with self.guarded(), closing(_connected(path, "ro")) as connection:
+            if self._version_of(connection) < self.version:
+                raise sqlite3.DatabaseError("one of an older format, which its owner brings up")
+            yield connection
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Turn what the disk or SQLite complain about into StorageFault."""
+        try:
+            yield
+        except (sqlite3.Error, OSError, UnicodeError) as error:
+            # What SQLite says of a damaged schema can hold bytes that are no text.
+            got = "a damaged file" if isinstance(error, UnicodeError) else error
+            full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            raise StorageFault(
+                f"The {self.name} must be whole and within reach. Got: {got}.",
+                hint=self.hint,
+                reason=Reason.NO_SPACE if full else Reason.UNCERTAIN,
+            ) from None
+
+    def _bring_up_to_date(self, connection: sqlite3.Connection) -> None:
+        version = self._version_of(connection)
+        if version < self.version:
+            with _transaction(connection):
+                for step in self.steps[version:]:
+                    for statement in step:
+                        connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {self.version}")
+        if sorted(schema_of(connection)) != self._schema():
+            raise sqlite3.DatabaseError("a file with other tables")
+
+    def _schema(self) -> list[str]:
+        with closing(sqlite3.connect(":memory:")) as connection:
+            for step in self.steps:
+                for statement in step:
+                    connection.execute(statement)
+            return sorted(schema_of(connection))
+
+    def _version_of(self, connection: sqlite3.Connection) -> int:
+        owner, version = owner_and_version(connection)
+        if owner != self.owner or version < 1:
+            raise sqlite3.DatabaseError("another file")
+        if version > self.version:
+            raise sqlite3.DatabaseError(f"one of the newer format version {version}")
+        return version
+
+
+class Store:
+    """An open store; one thread of the owner uses it."""
+
+    def __init__(self, kind: StoreKind, connection: sqlite3.Connection, lock: int) -> None:
+        self._kind, self._connection, self._lock = kind, connection, lock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let another process be the owner."""
+        self._connection.close()
+        os.close(self._lock)
+
+    @contextmanager
+    def changing(self) -> Iterator[sqlite3.Connection]:
+        """Do all of a block or nothing; it is on the disk when the block has ended."""
+        try:
+            with _transaction(self._connection):
+                yield self._connection
+        except sqlite3.Error:
+            with self._kind.guarded():
+                raise
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        with self._kind.guarded():
+            return self._connection.execute(query, values).fetchall()
+
+    def each(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query, one after the other."""
+        with self._kind.guarded():
+            rows = self._connection.execute(query, values)
+        while True:
+            with self._kind.guarded():
+                row = rows.fetchone()
+            if row is None:
+                return
+            yield row
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            # On a full disk SQLite may have rolled back already.
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    address = f"{path.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
+
+
+def _locked(path: Path) -> int:
+    try:
+        return lock_file(path, patience=_OWNER_PATIENCE)
+    except BlockingIOError:
+        raise sqlite3.OperationalError("one that another process owns") from None

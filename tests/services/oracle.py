@@ -1,0 +1,272 @@
+"""The oracle of all fault tests: every report has a number of its own, and nothing is randomized.
+
+What comes out of a collection is then a histogram of zeros and ones. A two is a report that was
+counted twice, a zero one that was lost, and a batch of too few reports betrays somebody.
+"""
+
+from __future__ import annotations
+
+import http.server
+import io
+import os
+import signal
+import socket
+import threading
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from chaffinch.encoding.sealing import Sealer
+from chaffinch.keys import KeyFolder
+from chaffinch.planning.parties import KEMS, Parties, Party
+from chaffinch.planning.plan import Plan
+from chaffinch.protocols import Flips
+from chaffinch.questions import Choice
+from chaffinch.sampling import secure_words
+from chaffinch.shuffling.inbox import SegmentWriter, Upload
+from chaffinch.storage import failpoints
+from chaffinch.wire.envelopes import X25519
+from chaffinch.wire.key_lists import KeyList
+from chaffinch.wire.messages import EMPTY, Origin, Report
+from chaffinch.wire.sealed_batches import BatchHead, blocks_of, check_batch, sign_receipt
+from tests.engines.plans import plan_of
+
+SLOTS = 2
+"""Of every report: its number, and a dummy."""
+
+
+def plan_of_numbers(crowd: int, numbers: int) -> Plan:
+    """Return a plan under which a report can hold any of so many numbers."""
+    question = Choice([f"v{number}" for number in range(numbers - 1)], missing="count")
+    return plan_of(("answer", question, Flips(Fraction(1, 4), 1, SLOTS)), users=crowd)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A plan with all its parties, whose keys are in folders of their own."""
+
+    plan: Plan
+    hops: tuple[KeyFolder, ...]
+    analyzer: KeyFolder
+
+    @classmethod
+    def make(
+        cls,
+        root: Path,
+        *,
+        crowd: int = 4,
+        numbers: int = 200,
+        hops: int = 1,
+        kem: str = "x25519",
+        addresses: Sequence[str] = (),
+        rounds: int = 1,
+    ) -> Collection:
+        """Make the parties' keys below a folder, and a plan that names them."""
+        root.mkdir(parents=True, exist_ok=True)
+        names = [*(f"hop{number}" for number in range(1, hops + 1)), "analyzer"]
+        kems = [KEMS[kem], *[X25519] * hops]
+        folders = [
+            KeyFolder.create(root / f"{name}-keys", kem=one)
+            for name, one in zip(names, kems, strict=True)
+        ]
+        places = addresses or [f"http://127.0.0.1:{free_port()}" for _ in names]
+        parties = [
+            Party(name, folder.identity_hex, address)
+            for name, folder, address in zip(names, folders, places, strict=True)
+        ]
+        plan = plan_of_numbers(crowd, numbers)
+        if rounds > 1:
+            plan = plan_of_numbers(crowd, numbers).__class__(
+                plan.title, plan.parts, crowd, crowd, crowd, rounds, plan.epsilon, plan.delta
+            )
+        run = plan.run_by(Parties(tuple(parties[:-1]), parties[-1], kem))
+        return cls(run, tuple(folders[:-1]), folders[-1])
+
+    @property
+    def sealer(self) -> Sealer:
+        """Return a device that seals for the keys that are in use now."""
+        parties = self.plan.parties
+        assert parties is not None
+        lists = [
+            KeyList.read(folder.key_list(self.plan.id), plan_id=self.plan.id, identity=party.key)
+            for folder, party in zip(
+                (*self.hops, self.analyzer), (*parties.hops, parties.analyzer), strict=True
+            )
+        ]
+        return Sealer.of(self.plan, lists)
+
+    def seal(self, numbers: Iterable[int], round: int = 1) -> list[bytes]:  # noqa: A002
+        """Return a sealed report for each number."""
+        origin = Origin.of(self.plan, round if self.plan.rounds > 1 else None)
+        sealer = self.sealer
+        rest = (EMPTY,) * (SLOTS - 1)
+        return [sealer.seal(Report(origin, (number, *rest)), secure_words()) for number in numbers]
+
+    def write_segment(self, data: Path, reports: Iterable[bytes], round: int = 1) -> Path:  # noqa: A002
+        """Put reports into a sealed segment of the inbox, as one upload."""
+        return write_segment(data, [Upload(self.plan.id, round, b"".join(reports))])
+
+    def numbers_in(self, content: bytes) -> Counter[int]:
+        """Return which numbers are in a batch for the analyzer; it must be whole, and a crowd."""
+        parties = self.plan.parties
+        assert parties is not None
+        file = io.BytesIO(content)
+        head, _ = check_batch(file, parties.hops[-1].key)
+        return self._opened(head, b"".join(blocks_of(file, head.items * head.item_length)))
+
+    def _opened(self, head: BatchHead, items: bytes) -> Counter[int]:
+        layout = self.plan.layout
+        assert head.reports >= self.plan.reports, "a batch below its crowd"
+        assert (head.plan_id, head.hop) == (self.plan.id, layout.hops)
+        (key_id,) = head.route
+        key = self.analyzer.opening_keys()[key_id].key
+        found: Counter[int] = Counter()
+        for at in range(0, len(items), head.item_length):
+            item = items[at : at + head.item_length]
+            code = key.open(item, layout.binding(layout.hops + 1, head.round))
+            assert code is not None
+            found[int.from_bytes(code, "big")] += 1
+        dummies = found.pop(EMPTY, 0)
+        assert dummies == sum(found.values()), "a dummy for every number"
+        return found
+
+    def histogram(self, batches: Iterable[bytes]) -> Counter[int]:
+        """Return how often each number is in all batches together."""
+        return sum(map(self.numbers_in, batches), Counter())
+
+
+def write_segment(data: Path, uploads: Sequence[Upload]) -> Path:
+    """Put uploads into a sealed segment of the inbox."""
+    (data / "inbox").mkdir(parents=True, exist_ok=True)
+    writer = SegmentWriter(data / "inbox")
+    writer.append(uploads)
+    path = writer.seal()
+    assert path is not None
+    return path
+
+
+def free_port() -> int:
+    """Return a port of this machine at which nobody listens."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def port_of(plan: Plan, name: str) -> int:
+    """Return the port at which a party of a plan listens."""
+    assert plan.parties is not None
+    (address,) = [
+        party.address for party in (*plan.parties.hops, plan.parties.analyzer) if party.name == name
+    ]
+    port = urlsplit(address).port
+    assert port is not None
+    return port
+
+
+def dies_at(place: str, work: Callable[[], object]) -> bool:
+    """Do something in a copy of this process; return whether it was killed at a failpoint."""
+    child = os.fork()
+    if child == 0:
+        try:
+            failpoints.want(place)
+            work()
+        except BaseException:  # noqa: BLE001 - nothing of the test goes on in the copy
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return True
+    assert os.waitstatus_to_exitcode(status) == 0, "it failed in another way"
+    return False
+
+
+# ----------------------------------------------------------------------------
+# A party that takes batches, as faulty as a test wants it.
+
+
+@dataclass
+class Receiver:
+    """Keeps the batches it gets, and signs for them; ``faults`` are used up one a request.
+
+    A fault is one of ``drop-request`` (nothing is read), ``drop-reply`` (the batch is kept and
+    nobody told), ``busy`` (503), ``forged`` (somebody else's receipt), ``long`` (an endless
+    reply).
+    """
+
+    collection: Collection
+    party: KeyFolder
+    faults: list[str] = field(default_factory=list)
+    batches: dict[str, bytes] = field(default_factory=dict)
+    requests: list[str] = field(default_factory=list)
+
+    @cached_property
+    def histogram(self) -> Counter[int]:
+        """Return how often each number has come."""
+        return self.collection.histogram(self.batches.values())
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    def __init__(self, receiver: Receiver, port: int) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.receiver = receiver
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self._answer(self._next_fault(), None)
+
+    def do_PUT(self) -> None:
+        fault = self._next_fault()
+        if fault != "drop-request":
+            content = self.rfile.read(int(self.headers["content-length"]))
+        self._answer(fault, None if fault in ("busy", "drop-request") else content)
+
+    def _next_fault(self) -> str:
+        receiver = self.server.receiver
+        receiver.requests.append(self.command)
+        return receiver.faults.pop(0) if receiver.faults else ""
+
+    def _answer(self, fault: str, content: bytes | None) -> None:
+        receiver = self.server.receiver
+        batch_id = self.path.rsplit("/", 1)[1]
+        if content is not None:
+            receiver.batches[batch_id] = content
+        if fault.startswith("drop"):
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        signer = receiver.collection.hops[0] if fault == "forged" else receiver.party
+        body = sign_receipt(batch_id, signer.identity) * (10_000 if fault == "long" else 1)
+        status = 201 if batch_id in receiver.batches else 404
+        self.send_response(503 if fault == "busy" else status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def receiving(receiver: Receiver, port: int) -> Iterator[None]:
+    """Let a receiver listen at a port of this machine."""
+    server = _Server(receiver, port)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

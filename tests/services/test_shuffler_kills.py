@@ -1,0 +1,135 @@
+"""The shuffler is killed at every place where it changes something, and goes on as if nothing was.
+
+Each time: the same reports come out, each once, and no batch is below its crowd.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from chaffinch.services.shuffler import Shuffler
+from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
+from tests.services.test_shuffler import ones, sealed, shuffler
+
+CROWD = 4
+FIRST_HOP = [
+    "opening.opened",
+    "opening.taken",
+    "opening.committed",
+    "opening.removed",
+    "outbox.ordering",
+    "outbox.written",
+    "outbox.named",
+    "releasing.written",
+    "releasing.taken",
+    "releasing.committed",
+]
+LATER_HOP = [
+    "relaying.claimed",
+    "relaying.written",
+    "relaying.committed",
+    "outbox.ordering",
+    "outbox.written",
+    "outbox.named",
+]
+HANDING_OVER = ["forwarding.replied", "forwarding.acknowledged", "forwarding.removed"]
+
+
+def work(collection: Collection, data: Path, hop: int = 1) -> None:
+    with shuffler(collection, data, hop) as one:
+        one.take()
+        one.tick()
+        assert one.status.adds_up
+
+
+def forwarded(hop: Shuffler, data: Path) -> None:
+    while sealed(data):
+        hop.forward()
+
+
+@pytest.mark.parametrize("place", FIRST_HOP)
+def test_a_first_hop_that_is_killed_goes_on(tmp_path: Path, place: str) -> None:
+    collection = Collection.make(tmp_path / "keys", crowd=CROWD)
+    data = tmp_path / "data"
+    reports = collection.seal(range(6))
+    # Copies in one upload, in two segments, and of a report that is alone in its segment.
+    collection.write_segment(data, [*reports[:4], reports[1]])
+    collection.write_segment(data, [*reports[3:], reports[0]])
+    collection.write_segment(data, reports[:1])
+    for time in (1, 2, 3):
+        dead = dies_at(f"{place}:{time}", lambda: work(collection, data))
+        assert dead or time > 1, "the first time it comes by"
+    work(collection, data)
+    assert collection.histogram(sealed(data)) == ones(*range(6))
+    with shuffler(collection, data) as hop:
+        # What was passed on is known when it comes again.
+        collection.write_segment(data, reports)
+        hop.take()
+        hop.tick()
+        counts = hop.status.plans[collection.plan.id]
+        assert (counts.durable, counts.opened, counts.duplicate) == (16, 6, 10)
+        assert counts.batched == 6
+    assert collection.histogram(sealed(data)) == ones(*range(6))
+
+
+@pytest.mark.parametrize("place", LATER_HOP)
+def test_a_later_hop_that_is_killed_goes_on(tmp_path: Path, place: str) -> None:
+    collection = Collection.make(tmp_path / "keys", crowd=CROWD, hops=2)
+    before, after = tmp_path / "first", tmp_path / "second"
+    collection.write_segment(before, collection.seal(range(5)))
+    work(collection, before)
+    ((name, content),) = [(path.name, path.read_bytes()) for path in (before / "outbox").iterdir()]
+    (after / "received").mkdir(parents=True)
+    (after / "received" / name).write_bytes(content)
+    assert dies_at(place, lambda: work(collection, after, 2))
+    work(collection, after, 2)
+    assert collection.histogram(sealed(after)) == ones(*range(5))
+    (after / "received" / name).write_bytes(content)
+    work(collection, after, 2)
+    assert collection.histogram(sealed(after)) == ones(*range(5))
+
+
+@pytest.mark.parametrize("place", HANDING_OVER)
+def test_a_hand_over_that_is_killed_goes_on(tmp_path: Path, place: str) -> None:
+    collection = Collection.make(tmp_path / "keys", crowd=CROWD)
+    data = tmp_path / "data"
+    collection.write_segment(data, collection.seal(range(5)))
+    work(collection, data)
+    receiver = Receiver(collection, collection.analyzer)
+
+    def hand_over() -> None:
+        with shuffler(collection, data) as hop:
+            forwarded(hop, data)
+            hop.forward()
+
+    with receiving(receiver, port_of(collection.plan, "analyzer")):
+        assert dies_at(place, hand_over)
+        with shuffler(collection, data) as hop:
+            forwarded(hop, data)
+            hop.forward()
+            hop.tick()
+            assert hop.status.batches == {"sealed": 0, "acknowledged": 0, "purged": 1}
+    assert receiver.histogram == ones(*range(5))
+    assert Counter(receiver.requests)["PUT"] == 1, "it is asked first whether it has the batch"
+
+
+def test_tags_go_with_their_key_or_stay(tmp_path: Path) -> None:
+    collection = Collection.make(tmp_path / "keys", crowd=CROWD)
+    data = tmp_path / "data"
+    reports = collection.seal(range(3))
+    collection.write_segment(data, reports)
+    work(collection, data)
+    keys = collection.hops[0]
+    (old,) = keys.opening_keys()
+    keys.rotate(at_once=True)
+    keys.destroy(old, needed=lambda _: False)
+    assert dies_at("opening.forgotten", lambda: work(collection, data))
+    collection.write_segment(data, [*reports, *collection.seal(range(3, 4))])
+    work(collection, data)
+    with shuffler(collection, data) as hop:
+        counts = hop.status.plans[collection.plan.id]
+    assert (counts.destroyed_key, counts.opened, counts.batched) == (3, 4, 4)
+    assert collection.histogram(sealed(data)) == ones(*range(4))
