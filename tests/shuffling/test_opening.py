@@ -1,0 +1,198 @@
+"""Opening: a report counts once, junk is counted, and what is not known yet waits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from chaffinch.keys import KeyFolder
+from chaffinch.parallel import Processes
+from chaffinch.shuffling.inbox import Upload, sealed_segments
+from chaffinch.shuffling.opening import HopKey, HopKeys, SegmentOpener
+from chaffinch.shuffling.state import Counts, Partition, State
+from tests.services.oracle import Collection, write_segment
+
+
+def hop_keys(folder: KeyFolder) -> HopKeys:
+    return HopKeys(
+        {
+            number: HopKey(number, one.key.kem, one.key.private, one.tag_secret)
+            for number, one in folder.opening_keys().items()
+        }
+    )
+
+
+class Bench:
+    """A first hop's opener on a folder."""
+
+    def __init__(self, collection: Collection, data: Path, processes: Processes) -> None:
+        self.collection, self.data, self._processes = collection, data, processes
+        self.state = State.open(data / "state.sqlite")
+        self.keys = hop_keys(collection.hops[0])
+        self.opener = self.opener_for({collection.plan.id})
+
+    def opener_for(self, plans: set[str]) -> SegmentOpener:
+        layouts = dict.fromkeys(plans, self.collection.plan.layout)
+        return SegmentOpener(self.state, layouts, self._processes)
+
+    def take(self, *reports: bytes) -> Counts:
+        self.collection.write_segment(self.data, reports)
+        return self.open_all()
+
+    def open_all(self) -> Counts:
+        for path in sealed_segments(self.data / "inbox"):
+            self.opener.open_segment(path, self.keys)
+        return self.counts()
+
+    def counts(self) -> Counts:
+        counts = self.state.counts().get(self.collection.plan.id, Counts())
+        assert counts.adds_up
+        return counts
+
+
+@pytest.fixture(name="collection", scope="module")
+def _collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    return Collection.make(tmp_path_factory.mktemp("parties"))
+
+
+@pytest.fixture(name="bench")
+def _bench(collection: Collection, tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(collection, tmp_path, Processes(1))
+    yield bench
+    bench.state.close()
+
+
+def test_a_copy_is_a_copy_wherever_it_stands(bench: Bench) -> None:
+    one, two = bench.collection.seal([1, 2])
+    assert bench.take(one, two, one).duplicate == 1, "in one upload"
+    assert bench.take(one).duplicate == 2, "in another segment"
+    uploads = [Upload(bench.collection.plan.id, 1, report) for report in (two, two, one)]
+    write_segment(bench.data, uploads)
+    assert bench.open_all().duplicate == 5, "in two uploads of one segment"
+    assert bench.counts().opened == 2
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_segments_may_be_opened_in_any_order(bench: Bench, order: tuple[int, ...]) -> None:
+    reports = bench.collection.seal(range(6))
+    parts = [reports[:4], reports[2:], [reports[5], reports[0]]]
+    paths = [bench.collection.write_segment(bench.data, part) for part in parts]
+    for place in order:
+        bench.opener.open_segment(paths[place], bench.keys)
+    counts = bench.counts()
+    assert (counts.durable, counts.opened, counts.duplicate) == (10, 6, 4)
+
+
+def test_no_byte_of_a_report_can_be_changed(bench: Bench) -> None:
+    (report,) = bench.collection.seal([7])
+    changed = []
+    for place in range(len(report)):
+        bad = bytearray(report)
+        bad[place] ^= 1
+        changed.append(bytes(bad))
+    counts = bench.take(*changed)
+    # Another key id is that of a key that may become known; everything else is junk.
+    assert (counts.durable, counts.waiting) == (len(report), 1)
+    assert (counts.undecryptable, counts.opened) == (len(report) - 1, 0)
+    assert bench.take(report).opened == 1, "junk does not stand in the way of the report"
+
+
+def test_a_report_of_another_round_or_plan_does_not_open(bench: Bench) -> None:
+    (report,) = bench.collection.seal([7])
+    write_segment(bench.data, [Upload(bench.collection.plan.id, 2, report)])
+    assert bench.open_all().undecryptable == 1
+
+
+def test_a_payload_that_breaks_a_rule_is_counted(bench: Bench) -> None:
+    layout = bench.collection.plan.layout
+    key = bench.collection.hops[0].opening_keys()
+    sealing = next(iter(key.values())).key.sealing
+    junk = sealing.seal(bytes(layout.payload_length), layout.binding(1, 1))
+    counts = bench.take(junk, junk)
+    assert (counts.malformed, counts.opened) == (2, 0)
+
+
+def test_a_report_whose_key_is_not_known_waits_for_it(bench: Bench) -> None:
+    one, two = bench.collection.seal([1, 2])
+    known, bench.keys = bench.keys, HopKeys({})
+    counts = bench.take(one, two, one)
+    assert (counts.durable, counts.waiting, counts.opened) == (3, 3, 0)
+    bench.opener.open_held(bench.keys)
+    assert bench.counts().waiting == 3
+    bench.opener.open_held(known)
+    counts = bench.counts()
+    assert (counts.durable, counts.waiting, counts.opened, counts.duplicate) == (3, 0, 2, 1)
+    assert not bench.state.held()
+
+
+def test_a_report_whose_key_is_destroyed_is_rejected_and_counted(bench: Bench) -> None:
+    reports = bench.collection.seal([1, 2])
+    bench.keys = HopKeys({})
+    assert bench.take(reports[0]).waiting == 1
+    bench.keys = HopKeys({}, {reports[0][0]})
+    assert bench.take(reports[1]).destroyed_key == 1
+    bench.opener.open_held(bench.keys)
+    counts = bench.counts()
+    assert (counts.durable, counts.waiting, counts.destroyed_key) == (2, 0, 2)
+
+
+def test_a_report_of_a_plan_that_is_not_known_waits_for_it(bench: Bench) -> None:
+    reports = bench.collection.seal([1, 2, 1])
+    known, bench.opener = bench.opener, bench.opener_for(set())
+    assert bench.take(*reports, reports[0]) == Counts()
+    bench.opener.open_held(bench.keys)
+    assert bench.state.held()
+    known.open_held(bench.keys)
+    counts = bench.counts()
+    assert (counts.durable, counts.opened, counts.duplicate) == (4, 3, 1)
+
+
+def test_a_segment_that_is_done_is_not_opened_again(bench: Bench) -> None:
+    """It may come back after a power cut: its name was removed, and the folder not synced."""
+    path = bench.collection.write_segment(bench.data, bench.collection.seal([1]))
+    content = path.read_bytes()
+    with bench.state.changing() as change:
+        change.finish_segment(path.stem)
+    bench.opener.open_segment(path, bench.keys)
+    assert bench.counts() == Counts()
+    path.write_bytes(content)
+    bench.opener.open_segment(path, bench.keys)
+    assert bench.counts().opened == 1, "a name that is forgotten is one that was surely gone"
+
+
+def test_reports_are_kept_apart_by_their_way(bench: Bench) -> None:
+    layout = bench.collection.plan.layout
+    sealing = next(iter(bench.collection.hops[0].opening_keys().values())).key.sealing
+    item = bytes(layout.item_length(1))
+    ways = [b"\1", b"\2", b"\1"]
+    reports = [sealing.seal(layout.pack(way, [item]), layout.binding(1, 1)) for way in ways]
+    bench.take(*reports)
+    found = bench.state.partitions()
+    plan_id = bench.collection.plan.id
+    assert found == {Partition(plan_id, 1, b"\1"): 2, Partition(plan_id, 1, b"\2"): 1}
+
+
+def test_processes_open_and_hold_no_key_where_others_could_read_it(
+    collection: Collection, tmp_path: Path
+) -> None:
+    processes = Processes(2)
+    bench = Bench(collection, tmp_path, processes)
+    try:
+        counts = bench.take(*collection.seal(range(120)) * 9)
+        assert (counts.opened, counts.duplicate) == (120, 960)
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        assert len(children) >= 2
+        (key,) = bench.keys.opening.values()
+        for child in children:
+            for name in ("cmdline", "environ"):
+                shown = Path(f"/proc/{child}/{name}").read_bytes()
+                for secret in (key.private, key.tag_secret):
+                    assert secret not in shown
+                    assert secret.hex().encode() not in shown
+    finally:
+        bench.state.close()
+        processes.close()

@@ -1,0 +1,227 @@
+"""The release rule: never below the crowd, every split alike, every order of items alike."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from math import factorial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from chaffinch.errors import BatchTooSmall, InvalidInput, StorageFault
+from chaffinch.sampling import SecureWords, secure_words
+from chaffinch.shuffling import outbox as outbox_module
+from chaffinch.shuffling.outbox import Outbox, items_of
+from chaffinch.shuffling.releasing import Releaser, ReleaseRule, split
+from chaffinch.shuffling.state import Partition, State
+from chaffinch.wire.sealed_batches import BatchHead, blocks_of, check_batch
+from tests.services.oracle import Collection
+
+CROWD = 4
+IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(32))
+PUBLIC = IDENTITY.public_key().public_bytes_raw()
+FALSE_ALARM = 1e-6
+
+
+@pytest.fixture(name="plan_and_state")
+def _plan_and_state(tmp_path: Path) -> Iterator[tuple[Collection, State]]:
+    (tmp_path / "outbox").mkdir()
+    state = State.open(tmp_path / "state.sqlite")
+    yield Collection.make(tmp_path / "keys", crowd=CROWD, rounds=2), state
+    state.close()
+
+
+def add(state: State, partition: Partition, sizes: list[int], length: int) -> None:
+    packed = np.array(sizes, "<u4").tobytes()
+    with state.changing() as change:
+        change.add_to_pool(partition, len(sizes), packed, bytes(sum(sizes) * length))
+        change.count(partition.plan_id, {"durable": len(sizes), "opened": len(sizes)})
+
+
+def releaser(collection: Collection, state: State, folder: Path, rule: ReleaseRule) -> Releaser:
+    words = secure_words()
+    plans = {collection.plan.id: collection.plan}
+    return Releaser(state, plans, Outbox(folder / "outbox", IDENTITY, words), words, rule)
+
+
+def test_partitions_never_help_one_another_to_a_crowd(
+    plan_and_state: tuple[Collection, State], tmp_path: Path
+) -> None:
+    collection, state = plan_and_state
+    name, length = collection.plan.id, collection.plan.layout.item_length(1)
+    rule = releaser(collection, state, tmp_path, ReleaseRule())
+    for number, route in ((1, b"\1"), (2, b"\1"), (1, b"\2")):
+        add(state, Partition(name, number, route), [2] * (CROWD - 1), length)
+    assert rule.tick() == []
+    add(state, Partition(name, 2, b"\1"), [1], length)
+    (made,) = rule.tick()
+    with (tmp_path / "outbox" / f"{made}.batch").open("rb") as file:
+        head, found = check_batch(file, PUBLIC)
+    assert found == made
+    assert (head.round, head.route, head.reports) == (2, b"\1", CROWD)
+    assert head.items == 2 * (CROWD - 1) + 1
+    assert sum(state.partitions().values()) == 2 * (CROWD - 1)
+    assert state.counts()[name].adds_up
+
+
+def test_what_finds_no_crowd_is_dropped_in_the_end_and_counted(
+    plan_and_state: tuple[Collection, State], tmp_path: Path
+) -> None:
+    collection, state = plan_and_state
+    name, length = collection.plan.id, collection.plan.layout.item_length(1)
+    rule = releaser(collection, state, tmp_path, ReleaseRule(most_ticks=2))
+    add(state, Partition(name, 1, b"\1"), [1] * (CROWD - 1), length)
+    for _ in range(2):
+        assert rule.tick() == []
+        assert state.counts()[name].pooled == CROWD - 1
+    add(state, Partition(name, 1, b"\1"), [1] * (CROWD - 2), length)
+    (made,) = rule.tick()
+    assert made, "with their crowd they go, however old"
+    add(state, Partition(name, 1, b"\1"), [1], length)
+    for _ in range(3):
+        assert rule.tick() == []
+    counts = state.counts()[name]
+    assert (counts.pooled, counts.expired) == (0, 1)
+    assert counts.adds_up
+
+
+def test_a_rule_that_lets_too_few_go_is_stopped_by_the_crowd_itself(
+    plan_and_state: tuple[Collection, State], tmp_path: Path
+) -> None:
+    collection, state = plan_and_state
+
+    class Careless(ReleaseRule):
+        def parts(self, reports: int, crowd: int) -> int:
+            return max(1, super().parts(reports, crowd))
+
+    partition = Partition(collection.plan.id, 1, b"\1")
+    add(state, partition, [1] * (CROWD - 1), collection.plan.layout.item_length(1))
+    with pytest.raises(BatchTooSmall):
+        releaser(collection, state, tmp_path, Careless()).tick()
+    assert state.partitions() == {partition: CROWD - 1}
+
+
+def test_the_pool_must_hold_what_is_taken(plan_and_state: tuple[Collection, State]) -> None:
+    collection, state = plan_and_state
+    partition = Partition(collection.plan.id, 1, b"\1")
+    add(state, partition, [1] * CROWD, 5)
+    with pytest.raises(StorageFault), state.changing() as change:
+        change.take_from_pool(partition, CROWD + 1)
+    assert state.partitions() == {partition: CROWD}
+
+
+@pytest.mark.parametrize("crowd", [1, 2, 3, 10])
+def test_every_part_has_its_crowd(crowd: int) -> None:
+    rule = ReleaseRule(largest_batch=2 * crowd)
+    for reports in range(9 * crowd):
+        parts = rule.parts(reports, crowd)
+        sizes = np.bincount(split(secure_words(), reports, parts), minlength=parts)
+        assert sum(sizes) == (reports if parts else 0) or not parts
+        assert all(crowd <= size <= rule.largest_batch for size in sizes[:parts])
+        assert bool(parts) == (reports >= crowd)
+
+
+def test_a_largest_batch_below_two_crowds_gives_way() -> None:
+    assert ReleaseRule(largest_batch=1).parts(7, 4) == 1
+    assert ReleaseRule(largest_batch=1).parts(9, 4) == 2
+    for bad in ({"largest_batch": 0}, {"most_ticks": 0}):
+        with pytest.raises(InvalidInput):
+            ReleaseRule(**bad)
+
+
+def test_any_split_is_as_likely_as_any_other() -> None:
+    trials, words = 6000, secure_words()
+    found = Counter(tuple(split(words, 4, 2).tolist()) for _ in range(trials))
+    assert len(found) == 6
+    assert is_uniform(found.values(), 6, trials)
+
+
+# ----------------------------------------------------------------------------
+# The order of the items.
+
+ITEMS = 5
+Order = Callable[[Path, int], tuple[int, ...]]
+
+
+def is_uniform(counts: object, kinds: int, trials: int) -> bool:
+    """Return whether counts may be those of so many kinds, each as likely as any other."""
+    seen = np.array(list(counts), float)  # type: ignore[call-overload]
+    expected = trials / kinds
+    statistic = ((seen - expected) ** 2).sum() / expected + (kinds - len(seen)) * expected
+    return bool(chi2.sf(statistic, kinds - 1) > FALSE_ALARM)
+
+
+def order_of(folder: Path, memory: int) -> tuple[int, ...]:
+    """Return in which order five items leave, as two blocks of them come in."""
+    box = Outbox(folder, IDENTITY, secure_words(), memory=memory)
+    head = BatchHead("5a" * 32, 1, 1, b"\1", reports=3, items=ITEMS, item_length=9)
+    items = b"".join(bytes([number]) * 9 for number in range(ITEMS))
+    path = box.path(box.write(head, [items_of(items[:18], 9), items_of(items[18:], 9)]))
+    content = path.read_bytes()
+    path.unlink()
+    file = io.BytesIO(content)
+    check_batch(file, PUBLIC)
+    return tuple(b"".join(blocks_of(file, ITEMS * 9))[::9])
+
+
+@pytest.mark.parametrize(("memory", "trials"), [(1 << 20, 2400), (60, 1200)])
+def test_every_order_of_the_items_is_as_likely_as_any_other(
+    tmp_path: Path, memory: int, trials: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In memory, and through buckets on the disk."""
+    monkeypatch.setattr(outbox_module.os, "fsync", lambda _: None)
+    found = Counter(order_of(tmp_path, memory) for _ in range(trials))
+    assert set(found) <= set(permutations(range(ITEMS)))
+    assert is_uniform(found.values(), factorial(ITEMS), trials)
+
+
+def test_an_order_that_is_not_uniform_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each item changes places with any other: 3125 equally likely ways to 120 orders."""
+
+    def careless(words: SecureWords, count: int) -> NDArray[np.int64]:
+        order = np.arange(count)
+        for place in range(count):
+            other = int(words.take(1)[0] % count)
+            order[[place, other]] = order[[other, place]]
+        return order
+
+    monkeypatch.setattr(outbox_module.os, "fsync", lambda _: None)
+    monkeypatch.setattr(outbox_module, "permutation", careless)
+    found = Counter(order_of(tmp_path, 1 << 20) for _ in range(2400))
+    assert not is_uniform(found.values(), factorial(ITEMS), 2400)
+
+
+def test_more_items_than_fit_into_memory_all_leave(tmp_path: Path) -> None:
+    length, items = 59, 30_000
+    content = np.random.default_rng(5).bytes(items * length)
+    box = Outbox(tmp_path, IDENTITY, secure_words(), memory=200_000)
+    head = BatchHead("5a" * 32, 1, 1, b"\1", reports=3, items=items, item_length=length)
+    blocks = (
+        items_of(content[at : at + 1000 * length], length)
+        for at in range(0, len(content), 1000 * length)
+    )
+    batch_id = box.write(head, blocks)
+    with box.path(batch_id).open("rb") as file:
+        assert check_batch(file, PUBLIC) == (head, batch_id)
+        found = b"".join(blocks_of(file, len(content)))
+    assert found != content
+    assert np.array_equal(np.sort(items_of(found, length)), np.sort(items_of(content, length)))
+
+
+def test_what_the_state_does_not_know_is_removed(tmp_path: Path) -> None:
+    box = Outbox(tmp_path, IDENTITY, secure_words())
+    head = BatchHead("5a" * 32, 1, 1, b"\1", reports=3, items=1, item_length=9)
+    kept, gone = (box.write(head, [items_of(bytes([number]) * 9, 9)]) for number in (1, 2))
+    (tmp_path / ".new.0123456789abcdef.part").write_bytes(b"unfinished")
+    box.remove_orphans({kept})
+    assert [path.stem for path in tmp_path.iterdir()] == [kept]
+    assert gone != kept
