@@ -116,7 +116,7 @@ def test_a_hand_over_that_is_killed_goes_on(tmp_path: Path, place: str) -> None:
     assert Counter(receiver.requests)["PUT"] == 1, "it is asked first whether it has the batch"
 
 
-def test_tags_go_with_their_key_or_stay(tmp_path: Path) -> None:
+def test_tags_go_with_their_key_and_it_waits_for_what_was_taken(tmp_path: Path) -> None:
     collection = Collection.make(tmp_path / "keys", crowd=CROWD)
     data = tmp_path / "data"
     reports = collection.seal(range(3))
@@ -124,12 +124,29 @@ def test_tags_go_with_their_key_or_stay(tmp_path: Path) -> None:
     work(collection, data)
     keys = collection.hops[0]
     (old,) = keys.opening_keys()
+    late = collection.seal([7])
     keys.rotate(at_once=True)
-    keys.destroy(old, needed=lambda _: False)
-    assert dies_at("opening.forgotten", lambda: work(collection, data))
-    collection.write_segment(data, [*reports, *collection.seal(range(3, 4))])
-    work(collection, data)
+    keys.close(old)
+    unfinished = data / "inbox" / "0.open"
+    unfinished.touch()
+    with shuffler(collection, data, key_grace_seconds=0.0) as hop:
+        hop.tick()
+        assert old in keys.opening_keys(), "a segment that is not sealed may need it"
+        collection.write_segment(data, late)
+        unfinished.unlink()
+        hop.take()
+
+    def destroy() -> None:
+        with shuffler(collection, data, key_grace_seconds=0.0) as hop:
+            hop.tick()
+
+    assert dies_at("opening.forgotten:2", destroy)
+    keys.refresh()
+    assert old not in keys.opening_keys()
+    collection.write_segment(data, [*reports, *collection.seal([8])])
     with shuffler(collection, data) as hop:
+        hop.take()
+        hop.tick()
         counts = hop.status.plans[collection.plan.id]
-    assert (counts.destroyed_key, counts.opened, counts.batched) == (3, 4, 4)
-    assert collection.histogram(sealed(data)) == ones(*range(4))
+    assert (counts.destroyed_key, counts.opened, counts.batched) == (3, 5, 4)
+    assert collection.histogram(sealed(data)) == ones(0, 1, 2, 7)

@@ -24,6 +24,7 @@ from typing import Self
 
 from chaffinch.errors import InvalidInput, Reason, StorageFault
 from chaffinch.keys import KeyFolder, KeyState
+from chaffinch.keys.folder import GRACE
 from chaffinch.parallel import Processes, cores
 from chaffinch.planning.parties import Party
 from chaffinch.planning.plan import Plan
@@ -34,7 +35,7 @@ from chaffinch.shuffling.opening import HopKey, HopKeys, SegmentOpener
 from chaffinch.shuffling.outbox import MEMORY, Outbox
 from chaffinch.shuffling.relaying import Relay
 from chaffinch.shuffling.releasing import Releaser, ReleaseRule
-from chaffinch.shuffling.state import Counts, State
+from chaffinch.shuffling.state import Counts, Held, State
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.faults import storage_fault
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
@@ -57,6 +58,8 @@ class ShufflerSettings:
     patience: Patience = field(default_factory=Patience)
     trusted: Path | None = None
     """A file of TLS roots for the next party; those of the system where there is none."""
+    key_grace_seconds: float = GRACE
+    """How long a key is seen closed before it may be destroyed."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,8 @@ class Shuffler:
             patience=self._settings.patience,
             trusted=self._settings.trusted,
         )
-        self._refresh(changed=True)
+        self._taken_before: dict[int, set[str]] = {}
+        self._refresh()
         self.status = self._look()
         """What was done, as of the last tick; another thread may read it."""
 
@@ -174,15 +178,18 @@ class Shuffler:
 
     def take(self) -> None:
         """Take over what has arrived since the last time."""
-        self._refresh(changed=self._keys.refresh())
+        if self._keys.refresh():
+            self._refresh()
         for path in sealed_segments(self._folder / INBOX):
             self._opener.open_segment(path, self._opening)
         for path in sorted((self._folder / RECEIVED).glob("*.batch")):
             self._take_batch(path)
 
     def tick(self) -> None:
-        """Release what has its crowd, and count."""
+        """Release what has its crowd, let keys go that nothing needs, and count."""
         self._releaser.tick()
+        if self._keys.destroy_closed(self._needs, grace_seconds=self._settings.key_grace_seconds):
+            self._refresh()
         self.status = self._look()
 
     def forward(self) -> None:
@@ -200,10 +207,27 @@ class Shuffler:
         if relay is not None:
             relay.take(path, self._opening)
 
-    def _refresh(self, *, changed: bool) -> None:
+    def _needs(self, key: int) -> bool:
+        """Return whether something that was acknowledged may have to be opened with a key.
+
+        Nothing is taken for the key any more. So what was taken for it stood in the inbox or
+        among the received batches when this was asked first, finished or not, or waits.
+        """
+        before = self._taken_before.setdefault(key, self._arrived())
+        before &= self._arrived()
+        return bool(before) or any(key in self._keys_of(held) for held in self._state.held())
+
+    def _keys_of(self, held: Held) -> bytes:
+        """Return the key ids of reports that wait; any byte may be one if the plan is unknown."""
+        plan = self._plans.get(held.plan_id)
+        return held.reports if plan is None else held.reports[:: plan.layout.report_length]
+
+    def _arrived(self) -> set[str]:
+        places = (self._folder / INBOX, self._folder / RECEIVED)
+        return {path.name for place in places for path in place.iterdir()}
+
+    def _refresh(self) -> None:
         """Take note of keys that have come or gone; the tags of a key go with it."""
-        if not changed:
-            return
         stored = self._keys.opening_keys()
         opening = {
             number: HopKey(number, one.key.kem, one.key.private, one.tag_secret)
