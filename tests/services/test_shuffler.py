@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import io
+import os
+import threading
+import time
 from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling.forwarding import Patience
+from chaffinch.shuffling.opening import HopKeys
 from chaffinch.shuffling.releasing import ReleaseRule
-from tests.services.oracle import Collection, Receiver, port_of, receiving
+from chaffinch.shuffling.state import is_relayed, overview_of
+from chaffinch.wire.sealed_batches import blocks_of, check_batch, write_batch
+from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
 
 QUICK = Patience(connect=2.0, reply=2.0, first_pause=0.01, longest_pause=0.02)
 
@@ -121,3 +131,144 @@ def test_more_than_the_largest_batch_is_split_at_random(
     found = [collection.numbers_in(content) for content in sealed(data)]
     assert [sum(one.values()) for one in found] == [7, 7, 7]
     assert sum(found, Counter()) == ones(*range(21))
+
+
+def test_it_runs_until_it_is_stopped_and_stopping_releases_nothing(
+    collection: Collection, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    receiver = Receiver(collection, collection.analyzer)
+    stop, ticks = threading.Event(), []
+    collection.write_segment(data, collection.seal(range(5)))
+    with (
+        receiving(receiver, port_of(collection.plan, "analyzer")),
+        shuffler(collection, data, interval_seconds=0.05, look_seconds=0.01) as hop,
+    ):
+
+        def ticked() -> None:
+            ticks.append(hop.status)
+            if hop.status.batches["purged"] == 1 and len(ticks) % 5 == 0:
+                # Now three of four come, and it is stopped when they are there.
+                if hop.status.plans[collection.plan.id].pooled:
+                    stop.set()
+                elif not hop.status.segments:
+                    collection.write_segment(data, collection.seal(range(5, 8)))
+
+        hop.run(stop, ticked)
+    assert receiver.histogram == ones(*range(5))
+    assert not sealed(data)
+    overview = overview_of(data / "state.sqlite")
+    assert overview.counts[collection.plan.id].pooled == 3
+    assert overview.batches == {collection.plan.id: {"purged": 1}}
+    assert all(status.adds_up for status in ticks)
+
+
+def test_a_batch_that_is_not_as_it_was_signed_stops_the_hop(tmp_path: Path) -> None:
+    """The collector has checked it, so the disk has damaged it: nobody guesses what it was."""
+    collection = Collection.make(tmp_path / "keys", hops=2)
+    first, second = tmp_path / "first", tmp_path / "second"
+    path = handed_over(collection, first, second, range(5))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with shuffler(collection, second, 2) as hop:
+        with pytest.raises(StorageFault, match=path.stem):
+            hop.take()
+        assert not sealed(second)
+        assert hop.overview().counts == {}
+
+
+def handed_over(collection: Collection, first: Path, second: Path, numbers: Iterable[int]) -> Path:
+    """Return a batch of the first hop in the folder of the second."""
+    with shuffler(collection, first) as hop:
+        collection.write_segment(first, collection.seal(numbers))
+        hop.take()
+        hop.tick()
+    (path,) = (first / "outbox").iterdir()
+    (second / "received").mkdir(parents=True, exist_ok=True)
+    return path.rename(second / "received" / path.name)
+
+
+def remade(collection: Collection, path: Path, items: Callable[[list[bytes]], list[bytes]]) -> None:
+    """Put another batch beside one, as a bad first hop makes it of the items of that one."""
+    with path.open("rb") as file:
+        head, _ = check_batch(file, collection.hops[0].identity.public_key().public_bytes_raw())
+        content = b"".join(blocks_of(file, head.items * head.item_length))
+    length = head.item_length
+    made = items([content[at : at + length] for at in range(0, len(content), length)])
+    other = io.BytesIO()
+    name = write_batch(other, replace(head, items=len(made)), made, collection.hops[0].identity)
+    path.with_name(f"{name}.batch").write_bytes(other.getvalue())
+
+
+def test_a_hop_before_that_repeats_items_gains_nothing(tmp_path: Path) -> None:
+    collection = Collection.make(tmp_path / "keys", hops=2)
+    second = tmp_path / "second"
+    path = handed_over(collection, tmp_path / "first", second, range(5))
+    with shuffler(collection, second, 2) as hop:
+        # Of its ten items one twice, then one of them alone many times, then junk for people.
+        remade(collection, path, lambda items: [*items, items[0]])
+        path.unlink()
+        hop.take()
+        assert collection.histogram(sealed(second)) == ones(*range(5))
+        (mixed,) = hop.overview().counts.values()
+        assert (mixed.opened, mixed.duplicate, mixed.batched) == (10, 1, 10)
+        again = handed_over(collection, tmp_path / "again", second, range(5, 10))
+        remade(collection, again, lambda items: [items[0]] * 10)
+        remade(collection, again, lambda items: [items[1], *(bytes([9]) + i[1:] for i in items)])
+        again.unlink()
+        hop.take()
+        (counts,) = hop.overview().counts.values()
+        assert (counts.refused, counts.undecryptable, counts.duplicate) == (2, 10, 10)
+        assert counts.adds_up
+        assert len(sealed(second)) == 1
+        assert not list((second / "received").iterdir())
+
+
+def test_a_batch_for_a_key_that_is_not_known_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = Collection.make(tmp_path / "keys", hops=2)
+    second = tmp_path / "second"
+    path = handed_over(collection, tmp_path / "first", second, range(5))
+    (old,) = collection.hops[1].opening_keys()
+    with shuffler(collection, second, 2) as hop:
+        monkeypatch.setattr(hop, "_opening", HopKeys({}))
+        hop.take()
+        assert path.exists()
+        assert hop.needs_key(old)
+        monkeypatch.setattr(hop, "_opening", HopKeys({}, {old}))
+        content = path.read_bytes()
+        hop.take()
+        (counts,) = hop.overview().counts.values()
+        assert (counts.destroyed_key, counts.opened) == (10, 0)
+        assert counts.adds_up
+        path.write_bytes(content)
+        monkeypatch.undo()
+        hop.take()
+        assert not path.exists(), "what was taken once is not taken again"
+        assert not sealed(second)
+        assert is_relayed(second / "state.sqlite", path.stem)
+        assert not is_relayed(second / "state.sqlite", "00" * 32)
+
+
+def test_openers_end_with_a_shuffler_that_is_killed(collection: Collection, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    collection.write_segment(data, collection.seal(range(4)))
+    reading, writing = os.pipe()
+
+    def work() -> None:
+        keys = KeyFolder.open(collection.hops[0].path)
+        with Shuffler(data, keys, [collection.plan], ShufflerSettings(openers=2)) as hop:
+            hop.take()
+            found = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
+            os.write(writing, found.encode())
+            hop.tick()
+
+    assert dies_at("releasing.committed", work)
+    children = os.read(reading, 1000).split()
+    assert len(children) >= 2
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{int(child)}").exists() for child in children):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -140,7 +140,8 @@ def test_tags_go_with_their_key_and_it_waits_for_what_was_taken(tmp_path: Path) 
         with shuffler(collection, data, key_grace_seconds=0.0) as hop:
             hop.tick()
 
-    assert dies_at("opening.forgotten:2", destroy)
+    place = "opening.forgotten"
+    assert dies_at(f"{place}:2", destroy), "the first time is at its start"
     keys.refresh()
     assert old not in keys.opening_keys()
     collection.write_segment(data, [*reports, *collection.seal([8])])

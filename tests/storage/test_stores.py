@@ -10,7 +10,9 @@ import pytest
 
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.storage import stores
+from chaffinch.storage.failpoints import reach
 from chaffinch.storage.stores import StoreKind
+from tests.services.oracle import dies_at
 
 _FIRST = ("CREATE TABLE words (word TEXT PRIMARY KEY) WITHOUT ROWID",)
 _SECOND = (
@@ -74,6 +76,21 @@ def test_an_old_store_is_not_changed_by_who_only_looks(path: Path) -> None:
         assert connection.execute("SELECT word FROM words").fetchall() == [("tea",)]
         with pytest.raises(sqlite3.OperationalError, match="readonly"):
             connection.execute("DELETE FROM words")
+
+
+def test_who_only_looks_sees_nothing_of_what_a_killed_owner_had_not_committed(path: Path) -> None:
+    def half() -> None:
+        with OLD.open(path) as store, store.changing() as connection:
+            connection.execute("PRAGMA cache_size = 1")
+            connection.executemany(
+                "INSERT INTO words VALUES (?)", [(f"{number:0900}",) for number in range(99)]
+            )
+            reach("inbox.written")
+
+    assert dies_at("inbox.written", half)
+    assert path.with_name("state.sqlite-journal").exists()
+    with OLD.looked_at(path) as connection:
+        assert connection.execute("SELECT word FROM words").fetchall() == [("tea",)]
 
 
 def test_there_is_one_owner(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from chaffinch.errors import InvalidInput, Reason, StorageFault
+from chaffinch.errors import InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.keys.folder import GRACE
 from chaffinch.parallel import Processes, cores
@@ -35,7 +35,7 @@ from chaffinch.shuffling.opening import HopKey, HopKeys, SegmentOpener
 from chaffinch.shuffling.outbox import MEMORY, Outbox
 from chaffinch.shuffling.relaying import Relay
 from chaffinch.shuffling.releasing import Releaser, ReleaseRule
-from chaffinch.shuffling.state import Counts, Held, State
+from chaffinch.shuffling.state import Counts, Held, Overview, State
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.faults import storage_fault
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
@@ -156,8 +156,8 @@ class Shuffler:
         self._processes.close()
         self._state.close()
 
-    def run(self, stop: threading.Event) -> None:
-        """Work until told to stop.
+    def run(self, stop: threading.Event, ticked: Callable[[], object] = lambda: None) -> None:
+        """Work until told to stop; ``ticked`` is called after every tick.
 
         A full disk is waited for: everything was undone, and nothing is lost. After any other
         fault of the disk nobody knows what is on it, and the process must end.
@@ -169,6 +169,7 @@ class Shuffler:
                 if time.monotonic() >= due:
                     due = time.monotonic() + self._settings.interval_seconds
                     self.tick()
+                    ticked()
                 self._forwarder.step()
             except StorageFault as fault:
                 if fault.reason is not Reason.NO_SPACE:
@@ -188,7 +189,9 @@ class Shuffler:
     def tick(self) -> None:
         """Release what has its crowd, let keys go that nothing needs, and count."""
         self._releaser.tick()
-        if self._keys.destroy_closed(self._needs, grace_seconds=self._settings.key_grace_seconds):
+        if self._keys.destroy_closed(
+            self.needs_key, grace_seconds=self._settings.key_grace_seconds
+        ):
             self._refresh()
         self.status = self._look()
 
@@ -196,18 +199,11 @@ class Shuffler:
         """Offer to the next party what is due, and keep the receipts that have come."""
         self._forwarder.step()
 
-    def _take_batch(self, path: Path) -> None:
-        """Take over a batch of the hop before; one of a plan that is not known here waits."""
-        try:
-            with path.open("rb") as file:
-                plan_id = BatchHead.unpack(file.read(HEAD_LENGTH)).plan_id
-        except OSError as error:
-            raise storage_fault(path.name, error, verb="read") from None
-        relay = self._relays.get(plan_id)
-        if relay is not None:
-            relay.take(path, self._opening)
+    def overview(self) -> Overview:
+        """Return what became of everything."""
+        return self._state.overview()
 
-    def _needs(self, key: int) -> bool:
+    def needs_key(self, key: int) -> bool:
         """Return whether something that was acknowledged may have to be opened with a key.
 
         Nothing is taken for the key any more. So what was taken for it stood in the inbox or
@@ -221,6 +217,24 @@ class Shuffler:
         """Return the key ids of reports that wait; any byte may be one if the plan is unknown."""
         plan = self._plans.get(held.plan_id)
         return held.reports if plan is None else held.reports[:: plan.layout.report_length]
+
+    def _take_batch(self, path: Path) -> None:
+        """Take over a batch of the hop before; one of a plan that is not known here waits."""
+        try:
+            with path.open("rb") as file:
+                plan_id = BatchHead.unpack(file.read(HEAD_LENGTH)).plan_id
+            relay = self._relays.get(plan_id)
+            if relay is not None:
+                relay.take(path, self._opening)
+        except OSError as error:
+            raise storage_fault(path.name, error, verb="read") from None
+        except InvalidFile:
+            raise StorageFault(
+                f"The batch {path.name!r} must be whole, as it was taken. Got a damaged one.",
+                hint="it is kept as it is: restore it from a copy, or move it out of the folder, "
+                "which loses the reports in it",
+                reason=Reason.DAMAGED,
+            ) from None
 
     def _arrived(self) -> set[str]:
         places = (self._folder / INBOX, self._folder / RECEIVED)

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chaffinch.errors import StorageFault
 from chaffinch.storage.databases import SHUFFLER_STATE
@@ -206,14 +206,52 @@ class State:
 
     def counts(self) -> dict[str, Counts]:
         """Return what became of everything, by plan."""
-        found: dict[str, Counter[str]] = {}
-        for plan_id, name, value in self._store.rows(
-            "SELECT * FROM counters"
-            " UNION ALL SELECT plan_id, 'pooled', SUM(reports) FROM pool GROUP BY plan_id"
-            " UNION ALL SELECT plan_id, 'waiting', SUM(counted) FROM waiting GROUP BY plan_id"
-        ):
-            found.setdefault(plan_id, Counter())[name] += value
-        return {plan_id: Counts(**counted) for plan_id, counted in found.items()}
+        return self.overview().counts
+
+    def overview(self) -> Overview:
+        """Return what became of everything."""
+        return _overview(self._store.rows)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What became of all reports and batches, by plan."""
+
+    counts: dict[str, Counts]
+    batches: dict[str, Counter[str]]
+    """How many are in each state."""
+
+
+def overview_of(path: Path) -> Overview:
+    """Return what became of everything, for somebody who is not the owner."""
+    with STATE.looked_at(path) as connection:
+        connection.execute("BEGIN")  # All queries see one moment.
+        return _overview(lambda query: connection.execute(query).fetchall())
+
+
+def is_relayed(path: Path, batch_id: str) -> bool:
+    """Return whether a batch of the hop before was taken, for somebody who is not the owner."""
+    if not path.exists():
+        return False
+    with STATE.looked_at(path) as connection:
+        query = "SELECT 1 FROM relayed WHERE id = ?"
+        return connection.execute(query, (batch_id,)).fetchone() is not None
+
+
+def _overview(rows: Callable[[str], list[tuple[Any, ...]]]) -> Overview:
+    found: dict[str, Counter[str]] = {}
+    for plan_id, name, value in rows(
+        "SELECT * FROM counters"
+        " UNION ALL SELECT plan_id, 'pooled', SUM(reports) FROM pool GROUP BY plan_id"
+        " UNION ALL SELECT plan_id, 'waiting', SUM(counted) FROM waiting GROUP BY plan_id"
+    ):
+        found.setdefault(plan_id, Counter())[name] += value
+    batches: dict[str, Counter[str]] = {}
+    for plan_id, state, number in rows(
+        "SELECT plan_id, state, COUNT(*) FROM batches GROUP BY plan_id, state"
+    ):
+        batches.setdefault(plan_id, Counter())[state] = number
+    return Overview({plan_id: Counts(**one) for plan_id, one in found.items()}, batches)
 
 
 class Change:

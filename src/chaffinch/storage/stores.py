@@ -59,7 +59,7 @@ class StoreKind:
                     made = tuple(statement for step in self.steps for statement in step)
                     with creating(path, self.owner, self.version, made):
                         pass
-                connection = _connected(path, "rw")
+                connection = _connected(path)
                 try:
                     for pragma in _DURABLE:
                         connection.execute(pragma)
@@ -74,25 +74,33 @@ class StoreKind:
 
     @contextmanager
     def looked_at(self, path: Path) -> Iterator[sqlite3.Connection]:
-        """Yield a connection for somebody who only reads, beside the owner."""
-        with self.guarded(), closing(_connected(path, "ro")) as connection:
+        """Yield a connection for somebody who only reads, beside the owner.
+
+        It may write in one case: what a killed owner had not committed is undone by SQLite.
+        """
+        with self.guarded(changing=False), closing(_connected(path)) as connection:
+            connection.execute("PRAGMA query_only = ON")
             if self._version_of(connection) < self.version:
                 raise sqlite3.DatabaseError("one of an older format, which its owner brings up")
             yield connection
 
     @contextmanager
-    def guarded(self) -> Iterator[None]:
-        """Turn what the disk or SQLite complain about into StorageFault."""
+    def guarded(self, *, changing: bool = True) -> Iterator[None]:
+        """Turn what the disk or SQLite complain about into StorageFault.
+
+        After a change that failed nobody knows what is on the disk, but for a full one.
+        """
         try:
             yield
         except (sqlite3.Error, OSError, UnicodeError) as error:
             # What SQLite says of a damaged schema can hold bytes that are no text.
             got = "a damaged file" if isinstance(error, UnicodeError) else error
             full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            uncertain = Reason.UNCERTAIN if changing else None
             raise StorageFault(
                 f"The {self.name} must be whole and within reach. Got: {got}.",
                 hint=self.hint,
-                reason=Reason.NO_SPACE if full else Reason.UNCERTAIN,
+                reason=Reason.NO_SPACE if full else uncertain,
             ) from None
 
     def _bring_up_to_date(self, connection: sqlite3.Connection) -> None:
@@ -184,8 +192,8 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
                 connection.execute("ROLLBACK")
 
 
-def _connected(path: Path, mode: str) -> sqlite3.Connection:
-    address = f"{path.absolute().as_uri()}?mode={mode}"
+def _connected(path: Path) -> sqlite3.Connection:
+    address = f"{path.absolute().as_uri()}?mode=rw"
     return sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
 
 
