@@ -38,6 +38,8 @@ except ImportError:
 
 _MOST_PIECES, _SMALLEST_PIECE = 1024, 256
 """Beyond so many pieces, those of a body must have so many bytes on average."""
+_MOST_DROPPED = 8 << 20
+"""A body that is refused is read to its end, so that its sender sees that, or to here."""
 
 
 @dataclass(frozen=True)
@@ -244,6 +246,8 @@ class _Connection(HttpToolsProtocol):
         self._pieces += 1
         if self._pieces > _MOST_PIECES and self._pieces * _SMALLEST_PIECE > self._bytes:
             self._refuse(Kind.SLOW_BODY)
+        if self._bytes > _MOST_DROPPED and self.cycle.response_complete:
+            self.transport.close()
         if not self._refused:
             super().on_body(body)
 
@@ -265,7 +269,7 @@ class _Connection(HttpToolsProtocol):
         elif self._phase is _Phase.HEAD and waited > limits.patience_seconds:
             self._refuse(Kind.SLOW_BODY)
         elif self._phase is _Phase.BODY:
-            # What comes behind a refusal is read and dropped, so that the sender sees it.
+            # What comes behind a refusal earns no time.
             useful = 0 if self.cycle.response_complete else self._bytes
             if waited > limits.patience_seconds + useful / limits.slowest_rate:
                 self._refuse(Kind.SLOW_BODY)
@@ -279,11 +283,13 @@ class _Connection(HttpToolsProtocol):
             return
         self._refused = True
         cycle: RequestResponseCycle | None = self.cycle
-        if (
-            cycle is None
-            or cycle.response_complete
-            or not (cycle.response_started or self.pipeline)
-        ):
+        pending = cycle is not None and not cycle.response_complete
+        if cycle is not None and pending and not cycle.more_body:
+            # The request before is complete: it is answered first, and that is the last answer.
+            cycle.keep_alive = False
+            self.flow.pause_reading()
+            return
+        if cycle is None or not pending or not (cycle.response_started or self.pipeline):
             response = refusal(Problem(kind))
             parts = [STATUS_LINE[response.status]]
             for name, value in (*response.headers, _length(response.body), _CLOSE):

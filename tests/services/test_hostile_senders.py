@@ -1,0 +1,181 @@
+"""Senders who are slow, lie, or send too much: refused within limits, and others are served."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from chaffinch.wire import media_types
+from chaffinch.wire.problems import problem_word
+from tests.services.servers import Running, Site, collecting, make_site, read_all
+
+SHORT = {"server": {"patience_seconds": 1.0, "idle_seconds": 2.0, "connections": 8}}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return make_site(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="module")
+def service(site: Site) -> Iterator[Running]:
+    with collecting(site, SHORT) as running:
+        yield running
+        code, _, err = running.stop()
+        assert (code, err) == (0, "")
+
+
+@pytest.fixture(autouse=True)
+def _others_are_served(site: Site, service: Running) -> Iterator[None]:
+    yield
+    assert service.post(site.path(), site.reports(1)) == 201
+
+
+def _head(site: Site, *lines: str) -> bytes:
+    first = f"POST {site.path()} HTTP/1.1"
+    given = ("host: x", f"content-type: {media_types.REPORTS}", *lines)
+    return "\r\n".join([first, *given, "", ""]).encode()
+
+
+def _reply(content: bytes) -> tuple[int, str | None]:
+    head, _, body = content.partition(b"\r\n\r\n")
+    return int(head.split(b" ")[1]), problem_word(body)
+
+
+def test_every_prefix_of_a_body_is_refused(site: Site, service: Running) -> None:
+    body = site.reports(2)
+    connection = service.connect()
+    whole = {len(body) // 2, len(body)}
+    for end in range(len(body) + 1):
+        headers = {"content-type": media_types.REPORTS}
+        connection.request("POST", site.path(), body[:end], headers)
+        reply = connection.getresponse()
+        reply.read()
+        assert reply.status == (201 if end in whole else 400)
+    connection.close()
+
+
+def test_a_body_that_ends_before_its_length_is_never_stored(site: Site, service: Running) -> None:
+    body = site.reports(1, first=7777)
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.sendall(_head(site, f"content-length: {len(body) * 2}") + body)
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.sendall(_head(site, f"content-length: {len(body) * 2}") + body)
+        started = time.monotonic()
+        assert _reply(read_all(connection)) == (408, "slowBody")
+        assert time.monotonic() - started < 6
+    assert 7777 not in _stored(site)
+
+
+def test_what_follows_a_body_is_another_request(site: Site, service: Running) -> None:
+    body = site.reports(1)
+    content = _head(site, f"content-length: {len(body)}") + body + b"more than was said"
+    found = service.raw(content)
+    assert found.startswith(b"HTTP/1.1 201")
+    assert b"connection: close" in found
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("content-length: x",),
+        ("content-length: -1",),
+        ("content-length: 1", "content-length: 2"),
+        ("content-length: 5", "transfer-encoding: chunked"),
+        ("transfer-encoding: gzip",),
+    ],
+)
+def test_lengths_that_mean_two_things_are_refused(
+    site: Site, service: Running, lines: tuple[str, ...]
+) -> None:
+    assert _reply(service.raw(_head(site, *lines) + site.reports(1)))[0] in (400, 408, 422)
+
+
+def test_a_length_beyond_the_limit_is_refused_before_the_body(site: Site, service: Running) -> None:
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.sendall(_head(site, f"content-length: {10**18}"))
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 413")
+        # What comes behind is dropped, and that ends, too.
+        assert len(read_all(connection)) < 1000
+
+
+def test_a_body_without_a_length_ends_at_the_limit(site: Site, service: Running) -> None:
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.sendall(_head(site, "transfer-encoding: chunked"))
+        block = b"%x\r\n%s\r\n" % (1 << 20, bytes(1 << 20))
+        with pytest.raises(OSError, match=r"reset|pipe"):  # noqa: PT012 - somewhere in between
+            for _ in range(200):
+                connection.sendall(block)
+
+
+def test_a_trickle_is_cut(site: Site, service: Running) -> None:
+    with socket.create_connection(("127.0.0.1", service.port)) as connection:
+        connection.sendall(_head(site, "transfer-encoding: chunked"))
+        found = b""
+        connection.setblocking(False)  # noqa: FBT003 - the name of the method says it
+        for _ in range(100):
+            try:
+                connection.sendall(b"1\r\nx\r\n")
+                found = connection.recv(1 << 16)
+                break
+            except BlockingIOError:
+                time.sleep(0.05)
+        assert _reply(found) == (408, "slowBody")
+
+
+def test_many_tiny_chunks_are_cut_however_fast_they_come(site: Site, service: Running) -> None:
+    found = service.raw(_head(site, "transfer-encoding: chunked") + b"1\r\nx\r\n" * 2000)
+    assert _reply(found) == (408, "slowBody")
+
+
+def test_a_body_in_chunks_is_taken(site: Site, service: Running) -> None:
+    body = site.reports(2, first=8000)
+    chunks = [body[start : start + 100] for start in range(0, len(body), 100)]
+    content = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
+    head = _head(site, "transfer-encoding: chunked", "connection: close")
+    assert service.raw(head + content).startswith(b"HTTP/1.1 201")
+    assert {8000, 8001} <= set(_stored(site))
+
+
+@pytest.mark.parametrize("pieces", [1, 40])
+def test_a_long_head_is_refused(service: Running, pieces: int) -> None:
+    content = b"GET / HTTP/1.1\r\n" + b"".join(
+        b"x%d: %s\r\n" % (place, b"y" * (12_000 // pieces)) for place in range(pieces)
+    )
+    assert _reply(service.raw(content + b"\r\n")) == (431, "longHead")
+    assert _reply(service.raw(b"GET /" + b"a" * 12_000)) == (431, "longHead")
+
+
+def test_a_slow_head_and_a_silent_connection_are_closed(service: Running) -> None:
+    assert _reply(service.raw(b"GET / HT")) == (408, "slowBody")
+    assert service.raw(b"") == b""
+
+
+@pytest.mark.parametrize("content", [b"\x16\x03\x01\x02\x00\x01", b"\0" * 100, b"GET\r\n\r\n"])
+def test_what_is_no_http_is_refused(service: Running, content: bytes) -> None:
+    assert _reply(service.raw(content)) == (400, "invalidMessage")
+
+
+def test_an_upgrade_is_not_made(site: Site, service: Running) -> None:
+    lines = ("connection: upgrade, close", "upgrade: websocket", "content-length: 0")
+    assert b" 101 " not in service.raw(_head(site, *lines))
+
+
+def test_too_many_connections_are_told_so(site: Site, service: Running) -> None:
+    held = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(12)]
+    time.sleep(0.3)
+    reply = service.ask("GET", f"/v1/plans/{site.plan.id}")
+    assert (reply.status, problem_word(reply.content)) == (503, "overloaded")
+    assert reply.headers["retry-after"] == "5"
+    for one in held:
+        one.close()
+    time.sleep(0.3)
+
+
+def _stored(site: Site) -> list[int]:
+    """Return the numbers of what is in the inbox by now, when open segments are sealed."""
+    time.sleep(1.0)
+    return site.numbers()
