@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import threading
+import time
 from http.client import HTTPException
 from pathlib import Path
 
 import pytest
 
+from chaffinch.shuffling.inbox import read_segment, sealed_segments
 from chaffinch.storage.failpoints import VARIABLE
+from chaffinch.wire import media_types
 from tests.services.servers import COLLECTOR, Running, Site, collecting, make_site
+
+REPORTS = {"content-type": media_types.REPORTS}
 
 
 @pytest.fixture
@@ -45,9 +51,9 @@ def _send(service: Running, site: Site, numbers: range) -> list[int]:
 def test_what_was_told_is_there_after_two_kills(site: Site, place: str) -> None:
     small = {"inbox": {"free_bytes": 0, "segment_bytes": 500}}
     told = []
-    for time in (1, 2):
-        with collecting(site, small, environment={VARIABLE: f"{place}:{time}"}) as service:
-            told += _send(service, site, range(100 * time, 100 * time + 20))
+    for visit in (1, 2):
+        with collecting(site, small, environment={VARIABLE: f"{place}:{visit}"}) as service:
+            told += _send(service, site, range(100 * visit, 100 * visit + 20))
             assert service.process.wait(20) == -signal.SIGKILL
     with collecting(site, small) as service:
         more = _send(service, site, range(5))
@@ -93,3 +99,155 @@ def test_eight_senders_of_the_same_bytes_are_all_told_the_truth(site: Site) -> N
         service.stop()
     assert statuses == [201] * 40
     assert sorted(site.numbers()) == sorted([0, 1, 2] * 40)
+
+
+# ----------------------------------------------------------------------------
+# A disk that is full, or fails.
+
+FAILING = """
+import errno, os
+sync, left = os.fdatasync, [3]
+
+def fail(number):
+    left[0] -= 1
+    if left[0] == 0:
+        raise OSError(errno.EIO, "")
+    sync(number)
+
+os.fdatasync = fail
+"""
+
+
+def test_a_failed_sync_ends_the_process_and_is_never_told_to_be_done(site: Site) -> None:
+    with collecting(site, program=FAILING + COLLECTOR) as service:
+        told = _send(service, site, range(20))
+        assert service.process.wait(20) == 5
+        _, err = service.process.communicate()
+    assert told == [0, 1]
+    assert "an error of the disk" in err
+    assert {0, 1} <= set(site.numbers())
+
+
+def _fill(service: Running, site: Site, first: int) -> tuple[list[int], list[int]]:
+    """Send reports until one is refused; return what was acknowledged, and all statuses."""
+    told: list[int] = []
+    statuses: list[int] = []
+    for start in range(first, first + 100_000, 50):
+        statuses.append(service.post(site.path(), site.reports(50, first=start)))
+        if statuses[-1] != 201:
+            break
+        told += range(start, start + 50)
+    return told, statuses
+
+
+def test_a_full_disk_is_told_and_takes_again_when_there_is_space(site: Site) -> None:
+    data = site.folder / "hop1" / "data"
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(data)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("nobody may mount a disk here: the test below has a limit on files instead")
+    try:
+        chosen = {"inbox": {"free_bytes": 0, "segment_bytes": 50_000}}
+        with collecting(site, chosen) as service:
+            told, statuses = _fill(service, site, 0)
+            assert statuses[-1] == 503
+            assert len(told) > 1000
+            for path in sealed_segments(data / "inbox")[:5]:
+                gone = {_number(site, path, place) for place in range(_count(site, path))}
+                told = [number for number in told if number not in gone]
+                path.unlink()
+            time.sleep(1.0)
+            more, statuses = _fill(service, site, 1_000_000)
+            assert statuses[0] == 201
+            assert statuses[-1] == 503
+            assert service.stop()[0] == 0
+        assert set(told + more) <= set(site.numbers())
+    finally:
+        subprocess.run(["umount", data], check=True)  # noqa: S607 - where the system has it
+
+
+def test_a_write_that_fails_half_way_leaves_nothing_of_it(site: Site) -> None:
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (70_000, 70_000))\n"
+    chosen = {"inbox": {"free_bytes": 0, "segment_seconds": 0.3}}
+    with collecting(site, chosen, program=limit + COLLECTOR) as service:
+        told, statuses = _fill(service, site, 0)
+        assert statuses[-1] == 503
+        time.sleep(1.0)  # The segment is sealed by its age, and the next one has room.
+        more, statuses = _fill(service, site, 1_000_000)
+        assert statuses[0] == 201
+        assert service.stop()[0] == 0
+    assert sorted(site.numbers()) == told + more
+
+
+def test_little_free_space_is_left_to_others(site: Site) -> None:
+    with collecting(site, {"inbox": {"free_bytes": 1 << 60}}) as service:
+        reply = service.ask("POST", site.path(), site.reports(1), REPORTS)
+        assert (reply.status, reply.headers["retry-after"]) == (503, "1")
+        service.stop()
+
+
+def test_a_plan_has_a_quota_until_its_reports_are_opened(site: Site) -> None:
+    chosen = {"inbox": {"free_bytes": 0, "plan_bytes": 100_000, "segment_seconds": 0.1}}
+    with collecting(site, chosen) as service:
+        told, statuses = _fill(service, site, 0)
+        assert statuses[-1] == 503
+        assert 50_000 < len(told) * site.plan.layout.report_length <= 100_000
+        service.stop()
+    with collecting(site, chosen) as service:
+        assert service.post(site.path(), site.reports(50)) == 503
+        for path in sealed_segments(site.folder / "hop1" / "data" / "inbox"):
+            path.unlink()
+        time.sleep(1.0)
+        assert service.post(site.path(), site.reports(50)) == 201
+        service.stop()
+
+
+SLOW = """
+import os, time
+sync = os.fdatasync
+os.fdatasync = lambda number: (time.sleep(1.0), sync(number))
+"""
+
+
+def test_what_waits_in_memory_has_an_end(site: Site) -> None:
+    statuses: list[int] = []
+    chosen = {"inbox": {"free_bytes": 0, "pending_bytes": 25_000}}
+    with collecting(site, chosen, program=SLOW + COLLECTOR) as service:
+
+        def send(place: int) -> None:
+            body = site.reports(20, first=20 * place)
+            statuses.append(service.post(site.path(), body))
+
+        senders = [threading.Thread(target=send, args=(place,)) for place in range(12)]
+        for one in senders:
+            one.start()
+        for one in senders:
+            one.join()
+        service.stop()
+    assert set(statuses) == {201, 503}
+    assert len(site.numbers()) == 20 * statuses.count(201)
+
+
+def test_a_stop_answers_what_is_under_way(site: Site) -> None:
+    statuses: list[int] = []
+    with collecting(site, program=SLOW + COLLECTOR) as service:
+        sender = threading.Thread(
+            target=lambda: statuses.append(service.post(site.path(), site.reports(1)))
+        )
+        sender.start()
+        time.sleep(0.5)
+        code, _, err = service.stop()
+        sender.join()
+    assert (statuses, code, err) == ([201], 0, "")
+    assert site.numbers() == [0]
+    assert not list((site.folder / "hop1" / "data" / "inbox").glob("*.open"))
+
+
+def _count(site: Site, path: Path) -> int:
+    length = site.plan.layout.report_length
+    return sum(len(upload.reports) for upload in read_segment(path)) // length
+
+
+def _number(site: Site, path: Path, place: int) -> int:
+    content = b"".join(upload.reports for upload in read_segment(path))
+    start = place * site.plan.layout.report_length
+    return int.from_bytes(content[start + 7 : start + 15], "big")

@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -181,6 +183,76 @@ def test_what_was_told_is_there_after_a_kill(tmp_path: Path, place: str, time: i
     assert list(tmp_path.glob("*.open")) == []
 
 
+# Kills at every call of the system: before it, and in the middle of a write.
+
+CALLS = ("open", "writev", "fdatasync", "fsync", "rename", "close", "ftruncate")
+
+
+def _die_at(folder: Path, sizes: Sequence[int], step: int, *, torn: bool) -> list[int] | None:
+    """Write uploads in a fork that is killed at a step; return what it told, None if it lived."""
+    inside, outside = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _arm(step, torn=torn)
+        writer = SegmentWriter(folder, largest=700)
+        number = 0
+        for size in sizes:
+            group = [Upload(PLAN, number + place, b"x" * 50) for place in range(size)]
+            writer.append(group)
+            number += size
+            _WRITE(outside, bytes(range(number - size, number)))
+        writer.seal()
+        os._exit(0)
+    os.close(outside)
+    with open(inside, "rb") as told:  # noqa: PTH123 - a handle, not a path
+        numbers = list(told.read())
+    _, status = os.waitpid(child, 0)
+    return numbers if os.WIFSIGNALED(status) else None
+
+
+_WRITE = os.write
+
+
+def _arm(step: int, *, torn: bool) -> None:
+    """Let this process die at a step."""
+    left = [step]
+
+    def dying(real: Any) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
+            left[0] -= 1
+            if left[0] == 0:
+                if torn and real is writev:
+                    content = b"".join(given[1])
+                    _WRITE(given[0], content[: len(content) // 2])
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*given, **named)
+
+        return call
+
+    writev = os.writev
+    for name in CALLS:
+        setattr(os, name, dying(getattr(os, name)))
+
+
+def test_nothing_told_is_lost_whichever_call_is_the_last(tmp_path: Path) -> None:
+    kills = 0
+    for sizes in ([1] * 12, [3, 1, 7, 2, 5], [20, 1, 1]):
+        for torn in (False, True):
+            for step in count(1):
+                folder = tmp_path / f"{len(sizes)}-{torn}-{step}"
+                folder.mkdir()
+                told = _die_at(folder, sizes, step, torn=torn)
+                if told is None:
+                    break
+                kills += 1
+                recover(folder)
+                kept = sorted(upload.round for upload in _kept(folder))
+                assert kept == list(range(len(kept)))
+                assert set(told) <= set(kept)
+                assert list(folder.glob("*.open")) == []
+    assert kills > 150
+
+
 # ----------------------------------------------------------------------------
 # Power cuts: what was written and not synced is lost, torn or kept.
 
@@ -304,6 +376,16 @@ def test_a_full_disk_takes_nothing_of_a_block_and_goes_on_when_there_is_space(
     writer.seal()
     assert _kept(tmp_path) == kept
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_segment_whose_first_block_found_no_room_is_none(tmp_path: Path, room: list[int]) -> None:
+    writer = SegmentWriter(tmp_path)
+    room[0] = 30
+    with pytest.raises(StorageFault):
+        writer.append(UPLOADS)
+    assert writer.length == 28
+    assert writer.seal() is None
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failed_sync_is_not_taken_for_done(

@@ -124,13 +124,16 @@ class SegmentWriter:
             self.seal()
 
     def seal(self) -> Path | None:
-        """Give the open segment its last name and return it; None if none is open."""
+        """Give the open segment its last name and return it; None if there is nothing in one."""
         if self._number is None:
             return None
         reach("inbox.sealing")
-        path = self._path.with_suffix(_SEALED)
+        path = self._path.with_suffix(_SEALED) if self.length > _HEAD.size else None
         try:
-            self._path.rename(path)
+            if path is None:
+                self._path.unlink()  # The disk was full when its first block came.
+            else:
+                self._path.rename(path)
             reach("inbox.sealed")
             sync_folder(self._folder)
         except OSError as error:
