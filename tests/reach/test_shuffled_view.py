@@ -22,7 +22,7 @@ import pytest
 from chaffinch import privacy
 from tests.oracles import judge
 from tests.oracles.exact import Pair
-from tests.reach.test_view import Lists, View, columns_of
+from tests.reach.test_view import WITH, WITHOUT, Lists, View, columns_of
 
 Law = dict[tuple[int, ...], Fraction]
 BITS = 3
@@ -187,6 +187,57 @@ def test_counts_are_all_that_a_uniform_order_leaves() -> None:
         for seen, chance in shuffled.items():
             alike = len(set(permutations(seen)))
             assert chance == counts[tuple(sorted(seen))] / alike
+
+
+# ----------------------------------------------------------------- the shuffler by itself
+
+
+def seen_by_the_shuffler(lists: Lists, campaigns: int = 1) -> Law:
+    """Return the law of all rows in their order, under a uniform hash that is not known.
+
+    Several campaigns, all under that one hash, are what a key for each collection rules out.
+    """
+    found: defaultdict[tuple[int, ...], Fraction] = defaultdict(Fraction)
+    hashes = list(product(range(BITS), repeat=3))
+    for hashed in hashes:
+        columns = columns_of(lists, tuple((place,) for place in hashed), BITS)
+        once = ordered(columns, (SHUFFLED,) * len(lists))
+        law: Law = {(): Fraction(1)}
+        for _ in range(campaigns):
+            law = {(*a, *b): p * q for a, p in law.items() for b, q in once.items()}
+        for seen, chance in law.items():
+            found[seen] += chance / len(hashes)
+    return dict(found)
+
+
+def test_the_shuffler_sees_what_the_analyzer_of_the_other_plans_sees() -> None:
+    pair = pair_of(seen_by_the_shuffler(WITH), seen_by_the_shuffler(WITHOUT))
+    assert broken(pair, promise(2, 1)) == []
+
+
+def test_together_with_the_analyzer_it_learns_no_more() -> None:
+    """What is handed over is made of what the shuffler sees, so it tells nothing on top."""
+    laws = [seen_by_the_shuffler(lists) for lists in (WITH, WITHOUT)]
+    both = [
+        {
+            (*seen, *counts): chance * more
+            for seen, chance in law.items()
+            for counts, more in counted(seen, (OWN, OWN)).items()
+        }
+        for law in laws
+    ]
+    for epsilon in EPSILONS:
+        assert judge.true_delta([pair_of(*both)], epsilon) == judge.true_delta(
+            [pair_of(*laws)], epsilon
+        )
+
+
+def test_two_campaigns_under_one_hash_break_it() -> None:
+    """So the hash follows from the key and the plan, and a key makes one filter of a publisher."""
+    lists = (frozenset({0, 1}),), (frozenset({1}),)
+    alone = [pair_of(*(seen_by_the_shuffler(one, times) for one in lists)) for times in (1, 2)]
+    assert broken(alone[0], promise(1, 1)) == []
+    assert broken(alone[1], promise(1, 1))
 
 
 # ----------------------------------------------------------------- the shuffler with a publisher

@@ -102,8 +102,8 @@ def _shuffler_trust(plan: ReachPlan, promise: Guarantee) -> str:
         "whatever publishers do, it flips every bit itself, and hands over how many columns look "
         "alike, in no order. Against the shuffler itself, also if it works with the analyzer, the "
         f"publishers' own flips promise epsilon {promised(promise.epsilon, 6)} and delta "
-        f"{promised(promise.delta, 3)} as long as it does not have the key ({promise.method}, "
-        "proven for all audiences). "
+        f"{promised(promise.delta, 3)}, if all of them flip and it does not have the key "
+        f"({promise.method}, proven for all audiences). "
         + (
             "A publisher who helps the shuffler brings the key, and only the own flips are left to "
             f"an id at the other publishers: {left_words(plan.colluding_epsilon)}."
