@@ -20,8 +20,10 @@ from chaffinch.cli import (
     privacy,
     run,
     send,
+    serve,
     shuffle,
     simulate,
+    status,
     survey,
     trend,
 )
@@ -43,6 +45,7 @@ VERBS: dict[str, Callable[..., int | None]] = {
     "compare": compare.compare,
     "simulate": simulate.simulate,
     "audit": audit.audit,
+    "status": status.status,
 }
 
 app = App(
@@ -65,5 +68,6 @@ for _place, (_name, _verb) in enumerate(VERBS.items()):
 app.command(reach_app)
 app.command(ledger.app)
 app.command(keys.app)
+app.command(serve.app)
 app["--help"].group = "Options"
 app["--version"].group = "Options"

@@ -165,8 +165,9 @@ def _deaf() -> int:
 # ----------------------------------------------------------------------------
 # Exit codes: what each means, and which error leads to which.
 
-OK, _USAGE, _NO_PLAN, REFUSED, STORAGE, UNEXPECTED, _INTERRUPTED, _PIPE = (
+OK, ASTRAY, _USAGE, _NO_PLAN, REFUSED, STORAGE, UNEXPECTED, _INTERRUPTED, _PIPE = (
     0,
+    1,
     2,
     3,
     4,
@@ -178,6 +179,7 @@ OK, _USAGE, _NO_PLAN, REFUSED, STORAGE, UNEXPECTED, _INTERRUPTED, _PIPE = (
 
 MEANINGS = {
     OK: "all went well",
+    ASTRAY: "what a service has taken does not add up; only `status` ends so",
     _USAGE: "the command, a file or a table is not as it must be",
     _NO_PLAN: "nothing meets what was asked for",
     REFUSED: "refused, because the guarantee or the budget would not hold",

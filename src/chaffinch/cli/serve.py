@@ -1,0 +1,86 @@
+"""The services of the parties, each a process that runs until it is told to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from chaffinch.cli import paths
+from chaffinch.cli.output import Output
+
+app = App(
+    name="serve",
+    help="Run a service: the collector and the shuffler of a hop, or the analyzer.",
+    sort_key=102,
+)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class _Start:
+    """What a service is started from."""
+
+    config: Path | None = None
+    """Its settings; `--example` prints them with a comment on every key."""
+    example: Annotated[bool, Parameter(negative=(), show_default=False)] = False
+    """Print settings to start from."""
+
+
+@app.command(sort_key=0)
+def collector(*, start: _Start = _Start(), output: Output = Output()) -> None:  # noqa: B008 - frozen
+    """Take sealed reports, or batches of the hop before; what it acknowledges is on the disk."""
+    from chaffinch.services import hop_settings
+
+    if not _shows_example(start, hop_settings.EXAMPLE, output):
+        from chaffinch.services.hop import serve_collector
+
+        settings = hop_settings.read_hop(_config(start))
+        serve_collector(settings, _announcer("collector", output))
+
+
+@app.command(sort_key=1)
+def shuffler(*, start: _Start = _Start(), output: Output = Output()) -> None:  # noqa: B008 - frozen
+    """Open what the collector has taken, wait for the crowd, shuffle it and hand it over."""
+    from chaffinch.services import hop_settings
+
+    if not _shows_example(start, hop_settings.EXAMPLE, output):
+        from chaffinch.services.hop import serve_shuffler
+
+        settings = hop_settings.read_hop(_config(start))
+        serve_shuffler(settings, _announcer("shuffler", output))
+
+
+def _shows_example(start: _Start, text: str, output: Output) -> bool:
+    if start.example and output.json:
+        output.document({"example": text})
+    elif start.example:
+        output.drawing(text.rstrip("\n"))
+    return start.example
+
+
+def _config(start: _Start) -> Path:
+    from chaffinch.errors import InvalidInput
+
+    if start.config is None:
+        hint = "add --config FILE; --example prints one to start from"
+        raise InvalidInput("settings", "given", paths.Plainly("none"), hint=hint)
+    return paths.require_name(start.config)
+
+
+def _announcer(service: str, output: Output) -> Callable[[list[str]], Any]:
+    """Return what prints where a service listens, once it does."""
+
+    def announce(addresses: list[str]) -> None:
+        import sys
+
+        if output.json:
+            output.document({"service": service, "addresses": addresses})
+        else:
+            output.drawing("\n".join(addresses))
+        sys.stdout.flush()
+
+    return announce

@@ -1,0 +1,57 @@
+"""Where everything is in a hop or an analyzer, and whether it adds up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chaffinch.cli import exits, paths
+from chaffinch.cli.output import Output
+
+if TYPE_CHECKING:
+    from chaffinch.services.status import PlanStatus, Status
+
+
+def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - frozen
+    """Show what became of everything that a service has taken, whether it runs or not.
+
+    Everything that was acknowledged is somewhere, once: durable = opened + duplicate + rejected +
+    waiting, and opened = pooled + batched + expired. Ends with code 1 if that does not add up.
+
+    Parameters
+    ----------
+    config
+        The settings of the service, as for `chaffinch serve`.
+    """
+    found = _look(paths.require_name(config))
+    if output.json:
+        output.document(found.document())
+    else:
+        for plan in found.plans:
+            _show_plan(plan, output)
+        keys = ", ".join(f"{number} {state}" for number, state in found.keys.items())
+        output.words(f"Keys: {keys}.")
+        for name, value in found.gauges.items():
+            output.words(f"{name.replace('_', ' ').capitalize()}: {value:,.0f}.")
+    return exits.OK if found.adds_up else exits.ASTRAY
+
+
+def _look(config: Path) -> Status:
+    from chaffinch.services.hop import hop_status
+    from chaffinch.services.hop_settings import read_hop
+
+    return hop_status(read_hop(config))
+
+
+def _show_plan(plan: PlanStatus, output: Output) -> None:
+    """Print the laws of a plan as a table: the whole, then its parts."""
+    output.words(f"{plan.title or 'Plan'} ({plan.plan_id[:16]})")
+    output.words("")
+    rows = []
+    for law in plan.laws:
+        verdict = "adds up" if law.holds(plan.counts) else "DOES NOT ADD UP"
+        rows.append([law.whole, verdict, f"{plan.counts[law.whole]:,}"])
+        rows += [[f"  {part}", "", f"{plan.counts[part]:,}"] for part in law.parts]
+    rows += [[f"batches {state}", "", f"{number:,}"] for state, number in plan.batches.items()]
+    output.table(["what", "", "number"], rows, texts=2)
+    output.words("")

@@ -1,0 +1,137 @@
+"""The listener for operators: is it alive, is it ready, what has it done.
+
+It belongs on a loopback address. What it shows is as of the last tick of the service, so that
+counters never tell when one person sent something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+
+import chaffinch
+from chaffinch.errors import MissingExtra
+from chaffinch.services.http import Application, Request, Response
+from chaffinch.services.status import Status
+
+try:
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        InfoMetricFamily,
+        Metric,
+    )
+    from prometheus_client.registry import Collector
+except ImportError:
+    raise MissingExtra("services", "services") from None
+
+_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+_JSON = "application/json"
+
+
+class Board:
+    """Where a service puts its status at every tick, and its operator reads it."""
+
+    def __init__(self, service: str, *, patience_seconds: float) -> None:
+        """Without news for longer than ``patience_seconds``, the service is taken for stuck."""
+        self.status = Status(service, problems=("it has just started",))
+        """As of the last tick."""
+        self._patience = patience_seconds
+        self._posted = time.monotonic()
+
+    def post(self, status: Status) -> None:
+        """Show another status from now on."""
+        self.status, self._posted = status, time.monotonic()
+
+    @property
+    def application(self) -> Application:
+        """Return what answers operators."""
+        return Application(
+            {
+                "/healthz": {"GET": self._health},
+                "/readyz": {"GET": self._readiness},
+                "/metrics": {"GET": self._metrics},
+                "/status": {"GET": self._show},
+            }
+        )
+
+    async def _health(self, _request: Request) -> Response:
+        stuck = time.monotonic() - self._posted > self._patience
+        body = b"no tick for too long\n" if stuck else b"ok\n"
+        return Response.of(503 if stuck else 200, body, _TEXT)
+
+    async def _readiness(self, _request: Request) -> Response:
+        problems = self.status.problems
+        body = "".join(f"{one}\n" for one in problems) or "ready\n"
+        return Response.of(503 if problems else 200, body.encode(), _TEXT)
+
+    async def _metrics(self, _request: Request) -> Response:
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Figures(self.status))
+        return Response.of(200, generate_latest(registry), _TEXT)
+
+    async def _show(self, _request: Request) -> Response:
+        content = json.dumps(self.status.document(), indent=2, ensure_ascii=False)
+        return Response.of(200, content.encode() + b"\n", _JSON)
+
+
+@asynccontextmanager
+async def posting(board: Board, look: Callable[[], Status], seconds: float) -> AsyncIterator[None]:
+    """Post what is seen now, and again at every tick."""
+
+    async def post() -> None:
+        while True:
+            board.post(look())
+            await asyncio.sleep(seconds)
+
+    task = asyncio.create_task(post())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+class _Figures(Collector):
+    """A status in the words of Prometheus."""
+
+    def __init__(self, status: Status) -> None:
+        self._status = status
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every family of figures."""
+        status = self._status
+        yield InfoMetricFamily(
+            "chaffinch_build",
+            "What runs.",
+            {"version": chaffinch.__version__, "service": status.service},
+        )
+        yield GaugeMetricFamily("chaffinch_ready", "1 if ready.", float(not status.problems))
+        outcomes = CounterMetricFamily(
+            "chaffinch_counts", "What became of everything.", labels=["plan", "outcome"]
+        )
+        batches = GaugeMetricFamily(
+            "chaffinch_batches", "Batches in each state.", labels=["plan", "state"]
+        )
+        laws = GaugeMetricFamily(
+            "chaffinch_adds_up", "1 if the conservation laws hold.", labels=["plan"]
+        )
+        for plan in status.plans:
+            name = plan.plan_id[:16]
+            laws.add_metric([name], float(plan.adds_up))
+            for outcome, value in plan.counts.items():
+                outcomes.add_metric([name, outcome], value)
+            for state, value in plan.batches.items():
+                batches.add_metric([name, state], value)
+        yield from (outcomes, batches, laws)
+        keys = GaugeMetricFamily(
+            "chaffinch_key", "1 for the state of a key.", labels=["id", "state"]
+        )
+        for number, state in status.keys.items():
+            keys.add_metric([str(number), state], 1.0)
+        yield keys
+        for gauge, figure in status.gauges.items():
+            yield GaugeMetricFamily(f"chaffinch_{gauge}", gauge.replace("_", " "), figure)

@@ -1,0 +1,115 @@
+"""The two services of a hop, each a process: the collector in front, the shuffler behind it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+from chaffinch.keys import KeyFolder
+from chaffinch.planning.plan import Plan
+from chaffinch.services.admin import Board, posting
+from chaffinch.services.collector import Collector
+from chaffinch.services.hop_settings import HopSettings
+from chaffinch.services.logs import Log
+from chaffinch.services.server import run
+from chaffinch.services.shuffler import INBOX, RECEIVED, STATE, Shuffler, hop_of
+from chaffinch.services.status import HOP_LAWS, PlanStatus, Status
+from chaffinch.services.working import working
+from chaffinch.shuffling.inbox import sealed_segments
+from chaffinch.shuffling.state import Counts, Overview, overview_of
+
+Announce = Callable[[list[str]], object]
+_TICK = 60.0
+"""Seconds between two looks at a collector."""
+
+
+def serve_collector(settings: HopSettings, announce: Announce) -> None:
+    """Take reports, or batches of the hop before, until SIGTERM or SIGINT."""
+    chosen, place = settings.collector, settings.place
+    plans, keys = place.load_plans(), place.open_keys()
+    collector = Collector(place.data, plans, keys, limits=chosen.limits)
+    board = Board("collector", patience_seconds=3 * _TICK)
+    log = Log("collector")
+
+    def look() -> Status:
+        gauges = {**_room(settings), "acknowledged_reports": float(collector.counts["durable"])}
+        return Status("collector", keys=_states(keys), gauges=gauges)
+
+    listeners = [
+        chosen.listen.listener(collector.application, chosen.tls),
+        chosen.admin.listener(board.application),
+    ]
+    background = [collector.running(), posting(board, look, _TICK)]
+    run(listeners, limits=chosen.server, background=background, announce=log.starting(announce))
+    log("stopped")
+
+
+def serve_shuffler(settings: HopSettings, announce: Announce) -> None:
+    """Open, shuffle and hand over until SIGTERM or SIGINT; nothing leaves because it stops."""
+    place, interval = settings.place, settings.shuffler.interval_seconds
+    plans, keys = place.load_plans(), place.open_keys()
+    for plan in plans:
+        hop_of(plan, keys.identity_hex)  # refuses one that names this party as none
+    board = Board("shuffler", patience_seconds=10 * interval + 600)
+    log = Log("shuffler")
+
+    def job(stop: threading.Event) -> None:
+        with Shuffler(place.data, keys, plans, settings.shuffler) as shuffler:
+
+            def tell() -> None:
+                status = _status(settings, plans, keys, shuffler.overview())
+                board.post(status)
+                log.changes(status)
+
+            tell()
+            shuffler.run(stop, ticked=tell)
+
+    listeners = [settings.shuffler_admin.listener(board.application)]
+    run(listeners, background=[working(job, log)], announce=log.starting(announce))
+    log("stopped")
+
+
+def hop_status(settings: HopSettings) -> Status:
+    """Return where everything is in a hop, whether it runs or not."""
+    path = settings.place.data / STATE
+    found = overview_of(path) if path.exists() else Overview({}, {})
+    return _status(settings, settings.place.load_plans(), settings.place.open_keys(), found)
+
+
+def _status(
+    settings: HopSettings, plans: Iterable[Plan], keys: KeyFolder, found: Overview
+) -> Status:
+    titles = {plan.id: plan.title for plan in plans}
+    shown = tuple(
+        PlanStatus(
+            plan_id,
+            titles.get(plan_id, "not run any more"),
+            _counted(found.counts.get(plan_id, Counts())),
+            HOP_LAWS,
+            found.batches.get(plan_id, {}),
+        )
+        for plan_id in (*titles, *(one for one in found.counts if one not in titles))
+    )
+    return Status("shuffler", shown, _states(keys), _room(settings))
+
+
+def _counted(counts: Counts) -> dict[str, int]:
+    names = {name for law in HOP_LAWS for name in (law.whole, *law.parts)}
+    return {name: getattr(counts, name) for name in sorted(names)}
+
+
+def _states(keys: KeyFolder) -> Mapping[int, str]:
+    return {number: str(one.state) for number, one in keys.opening_keys().items()}
+
+
+def _room(settings: HopSettings) -> dict[str, float]:
+    """Return how much waits unopened, and how much room there is."""
+    data = settings.place.data
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    inbox, received = data / INBOX, data / RECEIVED
+    return {
+        "unopened_segments": float(len(sealed_segments(inbox)) if inbox.exists() else 0),
+        "received_batches": float(sum(1 for _ in received.glob("*.batch"))),
+        "disk_free_bytes": float(shutil.disk_usage(data).free),
+    }

@@ -1,0 +1,163 @@
+"""The settings of a hop: its collector and its shuffler share keys and data, and one file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field, field_validator
+
+from chaffinch.services.collector import CollectorLimits
+from chaffinch.services.group_commit import InboxLimits
+from chaffinch.services.server import Limits
+from chaffinch.services.settings import (
+    Address,
+    Place,
+    PlaceModel,
+    Tls,
+    TlsModel,
+    checked_limits,
+    limits_of,
+    read_file,
+)
+from chaffinch.services.shuffler import ShufflerSettings
+from chaffinch.shuffling.forwarding import Patience
+from chaffinch.shuffling.releasing import ReleaseRule
+from chaffinch.wire.documents import Strict
+
+EXAMPLE = """\
+# The settings of a hop, for `chaffinch serve collector` and `chaffinch serve shuffler`.
+# Paths are taken from where this file is. What is commented out is the default.
+
+# The plans that this hop runs: files of `chaffinch plan --parties`, which name its identity.
+plans = ["survey.plan.json"]
+# The key folder of `chaffinch keys create`, for this user alone.
+keys = "keys"
+# Where reports and batches wait. On a disk of its own; nobody else writes there.
+data = "data"
+
+[collector]
+# Where people's devices, or the hop before, send to.
+listen = "127.0.0.1:8081"
+# For operators: /healthz, /readyz, /metrics, /status. Keep it on a loopback address.
+admin = "127.0.0.1:9081"
+
+# Speak TLS without a proxy in front.
+# [collector.tls]
+# certificate = "certificate.pem"
+# private_key = "private-key.pem"
+
+[collector.limits]
+# body_bytes = 4194304          # of one upload
+# reports = 4096                # in one upload
+# pending_bytes = 33554432      # in memory, on their way to the disk
+# plan_bytes = 1073741824       # on the disk for one plan, not yet opened
+# free_bytes = 536870912        # that must be free on the disk
+# segment_bytes = 8388608       # after which a segment is closed, and can be opened
+# segment_seconds = 1.0         # or after so long
+# head_bytes = 8192             # of the head of a request
+# connections = 512             # at the same time
+# patience_seconds = 10.0       # that a head may take, and a body
+# slowest_rate = 65536          # a long body has a second more for so many bytes
+# idle_seconds = 30.0           # that a connection may say nothing
+# stop_seconds = 10.0           # that requests under way have when the service stops
+
+[shuffler]
+admin = "127.0.0.1:9082"
+# trusted = "roots.pem"         # TLS roots for the next party, in place of the system's
+
+[shuffler.limits]
+# interval_seconds = 300.0      # between two ticks: what has its crowd by then leaves
+# largest_batch = 1000000       # reports; more are split at random, each part with its crowd
+# most_ticks = 1000             # after which a report without a crowd is dropped, and counted;
+                                # without this it waits for ever
+# openers = 8                   # processes that open envelopes; without this one for each core
+# memory_bytes = 268435456      # for a batch that is made
+# look_seconds = 0.2            # between two looks at the inbox
+# key_grace_seconds = 60.0      # that a closed key stays, whatever needs it or not
+# connect = 10.0                # seconds in which the next party must take a connection
+# reply = 60.0                  # and answer
+# first_pause = 1.0             # seconds before it is asked again; twice as many each time
+# longest_pause = 300.0
+"""
+
+
+@dataclass(frozen=True)
+class CollectorSettings:
+    """The front of a hop on HTTP."""
+
+    listen: Address
+    admin: Address
+    tls: Tls | None
+    limits: CollectorLimits
+    server: Limits
+
+
+@dataclass(frozen=True)
+class HopSettings:
+    """What a hop runs."""
+
+    place: Place
+    collector: CollectorSettings
+    shuffler_admin: Address
+    shuffler: ShufflerSettings
+
+
+class _Collector(Strict):
+    listen: str
+    admin: str
+    tls: TlsModel | None = None
+    limits: dict[str, int | float] = Field(default_factory=dict)
+
+    @field_validator("limits")
+    @classmethod
+    def _known(cls, given: dict[str, int | float]) -> dict[str, int | float]:
+        return checked_limits(given, CollectorLimits, InboxLimits, Limits)
+
+    def build(self, base: Path) -> CollectorSettings:
+        inbox = limits_of(self.limits, InboxLimits)
+        return CollectorSettings(
+            Address.of(self.listen),
+            Address.of(self.admin),
+            None if self.tls is None else self.tls.build(base),
+            limits_of(self.limits, CollectorLimits, inbox=inbox),
+            limits_of(self.limits, Limits),
+        )
+
+
+class _Shuffler(Strict):
+    admin: str
+    trusted: str | None = None
+    limits: dict[str, int | float] = Field(default_factory=dict)
+
+    @field_validator("limits")
+    @classmethod
+    def _known(cls, given: dict[str, int | float]) -> dict[str, int | float]:
+        return checked_limits(given, ShufflerSettings, ReleaseRule, Patience)
+
+    def build(self, base: Path) -> ShufflerSettings:
+        return limits_of(
+            self.limits,
+            ShufflerSettings,
+            rule=limits_of(self.limits, ReleaseRule),
+            patience=limits_of(self.limits, Patience),
+            trusted=None if self.trusted is None else base / self.trusted,
+        )
+
+
+class _Hop(PlaceModel):
+    collector: _Collector
+    shuffler: _Shuffler
+
+    def build(self, base: Path) -> HopSettings:
+        return HopSettings(
+            self.place(base),
+            self.collector.build(base),
+            Address.of(self.shuffler.admin),
+            self.shuffler.build(base),
+        )
+
+
+def read_hop(path: str | Path) -> HopSettings:
+    """Return the settings of a hop; refuse a file that breaks a rule, with all its faults."""
+    return read_file(path, _Hop, _Hop.build)

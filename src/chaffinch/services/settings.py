@@ -1,0 +1,154 @@
+"""The settings of services, as files for their operators to write. In TOML.
+
+Here is what the file of a hop and that of an analyzer share. All faults of a file are told at
+once; unknown keys are refused. Paths are taken from where the file is.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
+
+from pydantic import BaseModel, Field, ValidationError
+
+from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.keys import KeyFolder
+from chaffinch.planning.plan import Plan, load_plan
+from chaffinch.services.http import Application
+from chaffinch.services.server import Listener
+from chaffinch.storage.files import read_small
+from chaffinch.wire.documents import Strict, faults_of
+
+_LARGEST = 1 << 20
+_RULE = "the settings of a service"
+_Model = TypeVar("_Model", bound=BaseModel)
+_Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True)
+class Tls:
+    """A certificate chain and its private key, both in PEM."""
+
+    certificate: Path
+    private_key: Path
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a service listens; port 0 is any free one."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def of(cls, text: str) -> Address:
+        """Return the address in words such as ``127.0.0.1:8080`` or ``[::1]:8080``.
+
+        >>> Address.of("[::1]:8080")
+        Address(host='::1', port=8080)
+        """
+        host, _, port = text.rpartition(":")
+        if not (host and re.fullmatch("[0-9]{1,5}", port) and int(port) < 1 << 16):
+            raise InvalidInput("address to listen on", "HOST:PORT, such as 127.0.0.1:8080", text)
+        return cls(host.removeprefix("[").removesuffix("]"), int(port))
+
+    def listener(self, application: Application, tls: Tls | None = None) -> Listener:
+        """Return what listens here."""
+        if tls is None:
+            return Listener(application, self.host, self.port)
+        return Listener(application, self.host, self.port, tls.certificate, tls.private_key)
+
+
+@dataclass(frozen=True)
+class Place:
+    """What every service works with: the plans it runs, its keys, its data."""
+
+    plan_files: tuple[Path, ...]
+    keys: Path
+    data: Path
+
+    def open_keys(self) -> KeyFolder:
+        """Return the keys."""
+        return KeyFolder.open(self.keys)
+
+    def load_plans(self) -> tuple[Plan, ...]:
+        """Return the plans; refuse one that does not keep what it promises."""
+        found = tuple(map(load_plan, self.plan_files))
+        if len({plan.id for plan in found}) < len(found):
+            raise InvalidInput("list of plans", "one of different plans", "one of them twice")
+        for plan in found:
+            plan.verify()
+        return found
+
+
+class TlsModel(Strict):
+    """What a file says of TLS."""
+
+    certificate: str
+    private_key: str
+
+    def build(self, base: Path) -> Tls:
+        """Return the files, from where the settings are."""
+        return Tls(base / self.certificate, base / self.private_key)
+
+
+class PlaceModel(Strict):
+    """What every file says."""
+
+    plans: Annotated[list[str], Field(min_length=1)]
+    keys: str
+    data: str
+
+    def place(self, base: Path) -> Place:
+        """Return the files and folders, from where the settings are."""
+        return Place(tuple(base / one for one in self.plans), base / self.keys, base / self.data)
+
+
+def checked_limits(given: dict[str, int | float], *kinds: type) -> dict[str, int | float]:
+    """Return limits that are positive numbers of some dataclasses; ValueError for others."""
+    hints = {name: hint for kind in kinds for name, hint in get_type_hints(kind).items()}
+    allowed = {name: hint for name, hint in hints.items() if hint in (int, float, int | None)}
+    faults = [_fault(name, value, allowed) for name, value in given.items()]
+    if any(faults):
+        raise ValueError("; ".join(filter(None, faults)))
+    return given
+
+
+def _fault(name: str, value: float, allowed: dict[str, Any]) -> str:
+    """Return what is wrong with a limit; nothing if nothing is."""
+    if name not in allowed:
+        near = difflib.get_close_matches(name, allowed, 1)
+        return f"{name} is no limit" + (f", {near[0]} is" if near else "")
+    if not 0 < value < 1 << 60:
+        return f"{name} must be above 0"
+    return f"{name} must be whole" if allowed[name] is not float and value != int(value) else ""
+
+
+def limits_of(given: dict[str, int | float], kind: Callable[..., _Made], **others: Any) -> _Made:
+    """Return a dataclass with the limits that a file gives, and its own for the rest."""
+    names = {one.name for one in fields(cast("Any", kind))}
+    return kind(**{name: value for name, value in given.items() if name in names}, **others)
+
+
+def read_file(
+    path: str | Path, model: type[_Model], build: Callable[[_Model, Path], _Made]
+) -> _Made:
+    """Return what a file of settings says; refuse one that breaks a rule, with all its faults."""
+    place = Path(path)
+    content = read_small(place, most=_LARGEST, must_be=_RULE)
+    try:
+        found = model.model_validate(tomllib.loads(content.decode()))
+        return build(found, place.resolve().parent)
+    except ValidationError as fault:
+        faults = faults_of(fault)
+    except InvalidInput as fault:
+        faults = [fault.message]
+    except (ValueError, RecursionError) as fault:
+        faults = [f"no TOML document ({fault})"]
+    hint = "`chaffinch serve --example` prints settings to start from"
+    raise InvalidFile(f"file {place.name}", _RULE, faults, hint=hint)

@@ -1,0 +1,44 @@
+"""The thread that works behind a listener, for as long as its process serves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from chaffinch.errors import ChaffinchError
+from chaffinch.services.logs import Log
+
+FAILED = 5
+"""The exit code of a process whose disk has failed."""
+
+
+@asynccontextmanager
+async def working(job: Callable[[threading.Event], None], log: Log) -> AsyncIterator[None]:
+    """Run a job in a thread of its own until it is told to stop.
+
+    A job that ends by a fault ends the process at once: what it has not done is done again by
+    the next one, and nobody is told that all is well meanwhile.
+    """
+    stop = threading.Event()
+
+    def work() -> None:
+        try:
+            job(stop)
+        except BaseException as fault:  # noqa: BLE001 - a service that does nothing must not look alive
+            # The words of an unforeseen error may hold anything.
+            known = isinstance(fault, ChaffinchError)
+            log("failed", kind=type(fault).__name__, said=str(fault) if known else "")
+            sys.stderr.flush()
+            os._exit(FAILED)
+
+    thread = threading.Thread(target=work, name="work", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.to_thread(thread.join)

@@ -1,0 +1,113 @@
+"""The two services of a hop by their command, as an operator runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from chaffinch.cli import main
+from chaffinch.wire.media_types import REPORTS
+from tests.services.commands import Service, serving, waited
+from tests.services.servers import Site, make_site
+
+SETTINGS = """
+plans = ["../plan.json"]
+keys = "keys"
+data = "data"
+[collector]
+listen = "127.0.0.1:0"
+admin = "127.0.0.1:0"
+[collector.limits]
+free_bytes = 1
+segment_seconds = 0.1
+[shuffler]
+admin = "127.0.0.1:0"
+[shuffler.limits]
+interval_seconds = 0.3
+openers = 1
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    site = make_site(tmp_path)
+    (tmp_path / "hop1" / "hop.toml").write_text(SETTINGS)
+    return site
+
+
+def counts(service: Service) -> dict[str, int]:
+    found: dict[str, int] = json.loads(service.get("/status"))["plans"][0]["counts"]
+    return found
+
+
+def test_a_hop_runs_by_its_settings(site: Site, capfd: pytest.CaptureFixture[str]) -> None:
+    config = site.folder / "hop1" / "hop.toml"
+    with serving("collector", config) as collector, serving("shuffler", config) as shuffler:
+        assert len(collector.addresses) == 2
+        reply = urllib3.request(
+            "POST",
+            collector.addresses[0] + site.path(),
+            body=site.reports(5),
+            headers={"content-type": REPORTS},
+        )
+        assert reply.status == 201
+        waited(lambda: counts(shuffler)["durable"] == 5)
+        assert counts(shuffler)["rejected"] == 5  # they are of the right form, and do not open
+        assert shuffler.get("/readyz") == "ready\n"
+        assert collector.get("/readyz") == "ready\n"
+        assert "chaffinch_counts_total" in shuffler.get("/metrics")
+        capfd.readouterr()
+        assert main(["status", "--config", str(config)]) == 0  # beside the service that runs
+        shown = capfd.readouterr().out
+        assert "adds up" in shown
+        assert "DOES NOT" not in shown
+        (code, err), (other, _) = shuffler.stop(), collector.stop()
+    assert (code, other) == (0, 0)
+    events = [json.loads(line)["event"] for line in err.splitlines()]
+    assert events[0] == "started"
+    assert events[-1] == "stopped"
+    assert "tick" in events
+
+
+def test_counts_that_do_not_add_up_end_with_code_1(
+    site: Site, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from chaffinch.shuffling.state import State
+
+    config = site.folder / "hop1" / "hop.toml"
+    assert main(["status", "--config", str(config), "--json"]) == 0  # it has never run
+    state = State.open(site.folder / "hop1" / "data" / "state.sqlite")
+    with state.changing() as change:
+        change.count(site.plan.id, {"durable": 1})
+    state.close()
+    capfd.readouterr()
+    assert main(["status", "--config", str(config)]) == 1
+    assert "DOES NOT ADD UP" in capfd.readouterr().out
+    assert main(["status", "--config", str(config), "--json"]) == 1
+    assert json.loads(capfd.readouterr().out)["adds_up"] is False
+
+
+@pytest.mark.parametrize("role", ["collector", "shuffler"])
+def test_a_service_of_somebody_else_is_refused(
+    site: Site, role: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = site.folder / "analyzer" / "hop.toml"
+    config.write_text(SETTINGS)
+    (site.folder / "plan.json").unlink()
+    make_site(site.folder / "other").plan.save(site.folder / "plan.json")
+    assert main(["serve", role, "--config", str(config)]) == 2
+    assert "names this party" in capfd.readouterr().err
+
+
+def test_the_example_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+    from chaffinch.services.hop_settings import EXAMPLE
+
+    assert main(["serve", "collector", "--example"]) == 0
+    assert capfd.readouterr().out == EXAMPLE
+    assert main(["serve", "shuffler", "--example", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) == {"example": EXAMPLE}
+    assert main(["serve", "shuffler"]) == 2
+    assert "--example" in capfd.readouterr().err

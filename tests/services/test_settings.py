@@ -1,0 +1,91 @@
+"""What operators write: every key of the example is known, and every fault is told."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.services.collector import CollectorLimits
+from chaffinch.services.group_commit import InboxLimits
+from chaffinch.services.hop_settings import EXAMPLE, HopSettings, read_hop
+from chaffinch.services.server import Limits
+from chaffinch.services.settings import Address
+from chaffinch.services.shuffler import ShufflerSettings
+from chaffinch.shuffling.forwarding import Patience
+from chaffinch.shuffling.releasing import ReleaseRule
+
+OTHER_DEFAULTS = {"most_ticks", "openers"}
+"""What is left out of a file is not a number: for ever, one for each core."""
+NO_LIMITS = {"inbox", "rule", "patience", "trusted"}
+
+
+def read(folder: Path, text: str) -> HopSettings:
+    (folder / "hop.toml").write_text(text)
+    return read_hop(folder / "hop.toml")
+
+
+def uncommented(text: str) -> str:
+    return re.sub(r"^# (?=\[|[a-z_]+ = )", "", text, flags=re.MULTILINE)
+
+
+def test_the_example_says_the_defaults(tmp_path: Path) -> None:
+    plain = read(tmp_path, EXAMPLE)
+    full = read(tmp_path, uncommented(EXAMPLE))
+    assert full.collector.limits == plain.collector.limits == CollectorLimits()
+    assert full.collector.server == plain.collector.server == Limits()
+    assert plain.shuffler == ShufflerSettings()
+    assert full.shuffler.patience == plain.shuffler.patience
+    assert full.shuffler.interval_seconds == plain.shuffler.interval_seconds
+    assert full.shuffler.memory_bytes == plain.shuffler.memory_bytes
+    assert full.shuffler.rule.largest_batch == plain.shuffler.rule.largest_batch
+    assert full.collector.tls is not None
+    assert full.place.data == tmp_path / "data"
+
+
+def test_the_example_has_every_limit() -> None:
+    kinds = (CollectorLimits, InboxLimits, Limits, ShufflerSettings, ReleaseRule, Patience)
+    names = {one.name for kind in kinds for one in fields(kind)} - NO_LIMITS
+    found = set(re.findall(r"^# ([a-z_]+) = ", EXAMPLE, re.MULTILINE))
+    assert names <= found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('keys = "keys"', 'key = "keys"', "key: Extra"),
+        ("[collector.limits]", "[collector.limit]", "collector.limit: Extra"),
+        ("# body_bytes = 4194304", "body_byte = 4194304", "body_byte is no limit, body_bytes is"),
+        ("# body_bytes = 4194304", "body_bytes = 0", "body_bytes must be above 0"),
+        ("# body_bytes = 4194304", "body_bytes = 0.5", "body_bytes must be whole"),
+        ("# body_bytes = 4194304", 'body_bytes = "4"', "collector.limits.body_bytes"),
+        ("# reply = 60.0", "reply = nan", "reply must be above 0"),
+        ("# most_ticks = 1000", "most_ticks = 1.5", "most_ticks must be whole"),
+        ("127.0.0.1:8081", "8081", "HOST:PORT"),
+        ("127.0.0.1:8081", "127.0.0.1:70000", "HOST:PORT"),
+        ('plans = ["survey.plan.json"]', "plans = []", "plans: List should have at least 1"),
+        ("[collector]", "[collector", "no TOML document"),
+    ],
+)
+def test_what_breaks_a_rule_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert old in EXAMPLE
+    with pytest.raises(InvalidFile, match=re.escape(said)):
+        read(tmp_path, EXAMPLE.replace(old, new, 1))
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    text = EXAMPLE.replace("# body_bytes = 4194304", "body_bytes = 0").replace(
+        "# reply = 60.0", "replies = 1"
+    )
+    with pytest.raises(InvalidFile) as refused:
+        read(tmp_path, text)
+    assert len(refused.value.faults) == 2
+
+
+@pytest.mark.parametrize("text", ["", ":80", "host", "host:", "host:-1", "host:65536", "host:٣"])
+def test_an_address_has_a_host_and_a_port(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        Address.of(text)
