@@ -173,6 +173,16 @@ def test_what_was_set_is_counted_in_the_order_of_the_plan(
     assert (found.bits, found.rows) == (256, 4)
 
 
+def test_words_decide_everything() -> None:
+    plan = plan_of()
+    filters = filters_of(plan)
+    first, again, other = (
+        shuffle_with(filters, plan, SeededWords(seed)).content() for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert json.loads(first)["batch"] != json.loads(other)["batch"]
+
+
 def test_filters_stay_as_they_are() -> None:
     plan = plan_of()
     filters = filters_of(plan)

@@ -22,7 +22,6 @@ from chaffinch.planning.audiences.plan import ReachPlan, require_plan
 from chaffinch.sampling import Words, flip, logo_counts, secure_words
 from chaffinch.shuffling.handed_over import HandedOver
 from chaffinch.storage.files import AnyPath
-from chaffinch.wire.batches import new_name
 from chaffinch.wire.column_files import ShuffledColumns
 from chaffinch.wire.filter_files import Filter, load_filter
 
@@ -58,7 +57,7 @@ def shuffle_with(
     *,
     progress: Progress | None = None,
 ) -> ShuffledColumns:
-    """Return the columns as ``shuffle`` does, flipped by given words and kept in no record."""
+    """Return the columns as ``shuffle`` does, by given words alone, and kept in no record."""
     between = _check_plan(plan).shuffler
     assert between is not None  # noqa: S101 - the plan was checked
     ordered = aligned_filters(filters, plan)
@@ -73,7 +72,8 @@ def shuffle_with(
         if progress is not None:
             progress(start + bits, plan.bits)
     counts.flags.writeable = False
-    return ShuffledColumns(plan.id, ordered[0].key, new_name(), plan.bits, len(rows), counts)
+    name = words.take(2).astype("<u8").tobytes().hex()
+    return ShuffledColumns(plan.id, ordered[0].key, name, plan.bits, len(rows), counts)
 
 
 def _check_plan(plan: ReachPlan) -> ReachPlan:
