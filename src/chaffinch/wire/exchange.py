@@ -25,10 +25,6 @@ from urllib3.util import SKIP_HEADER
 
 from chaffinch.wire.problems import problem_word
 
-REPORTS_TYPE = "application/vnd.chaffinch.reports"
-BATCH_TYPE = "application/vnd.chaffinch.batch"
-KEYS_TYPE = "application/vnd.chaffinch.keys"
-
 CONNECT_SECONDS = 10.0
 REPLY_SECONDS = 60.0
 _LONGEST_WAIT = 3600.0

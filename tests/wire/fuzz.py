@@ -1,0 +1,186 @@
+"""Malformed bytes for everything that reads what travels: none is taken, and nothing breaks.
+
+``python -m tests.wire.fuzz envelopes 10000000`` lets a coverage-guided fuzzer (atheris) make them,
+on all cores; ``make test-long`` does so. Each target takes any bytes and raises if a reader takes
+what nobody made, or fails in another way than by refusing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FunctionType
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from chaffinch.errors import InvalidFile
+from chaffinch.parallel import cores
+from chaffinch.wire.envelopes import HYBRID, X25519, Binding, OpeningKey
+from chaffinch.wire.key_lists import KeyList
+from chaffinch.wire.problems import Kind, Problem, problem_word
+from chaffinch.wire.sealed_batches import HEAD_LENGTH, check_batch
+from chaffinch.wire.sealed_reports import Layout
+from chaffinch.wire.signatures import sign
+
+STORED = json.loads((Path(__file__).parents[1] / "vectors" / "wire.json").read_text("utf-8"))
+BINDING = Binding(STORED["plan"], STORED["round"], "hop1")
+LAYOUT = Layout(STORED["plan"], STORED["reports"][0]["slots"])
+IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(32))
+PUBLIC = IDENTITY.public_key().public_bytes_raw()
+REPORT = bytes.fromhex(STORED["reports"][0]["sealed"])
+KEY = OpeningKey(7, X25519, bytes.fromhex(STORED["parties"]["hop1"]["private"]))
+HYBRID_ENVELOPE = bytes.fromhex(STORED["hybrid"]["sealed"])
+HYBRID_KEY = OpeningKey(7, HYBRID, bytes.fromhex(STORED["hybrid"]["private"]))
+
+
+def envelopes(data: bytes) -> bool:
+    """Try to open bytes: as they are, behind a true head, or as changes to a true envelope.
+
+    Return whether they were malformed.
+    """
+    how, rest = data[:1] or b"\0", data[1:]
+    key, true = (HYBRID_KEY, HYBRID_ENVELOPE) if how[0] % 16 == 15 else (KEY, REPORT)
+    if how[0] % 4 == 0:
+        tried = rest
+    elif how[0] % 4 == 1:
+        tried = (key.head + rest).ljust(len(true), b"\0")[: len(true)]
+    else:
+        # Few changes, wherever the first bytes say: 0 changes nothing.
+        at = int.from_bytes(rest[:2], "big") % len(true)
+        changes = (bytes(at) + rest[2:]).ljust(len(true), b"\0")[: len(true)]
+        tried = bytes(one ^ other for one, other in zip(true, changes, strict=True))
+    opened = key.open(tried, BINDING)
+    assert (opened is None) == (tried != true), "what nobody made was opened, or the true one not"
+    return tried != true
+
+
+def payloads(data: bytes) -> bool:
+    """Try to unpack bytes: there is one way to write a payload."""
+    for tried in (data, data.ljust(LAYOUT.payload_length, b"\0")[: LAYOUT.payload_length]):
+        found = LAYOUT.unpack(tried)
+        if found is not None:
+            route, items = found
+            length = LAYOUT.item_length(1)
+            parts = [items[at : at + length] for at in range(0, len(items), length)]
+            assert LAYOUT.pack(route, parts) == tried
+    return True
+
+
+def key_lists(data: bytes) -> bool:
+    """Sign bytes as a list of keys: what is read is written the same way again."""
+    content = data + sign(IDENTITY, b"chaffinch keys", data)
+    with suppress(InvalidFile):
+        found = KeyList.read(content, plan_id=STORED["plan"], identity=PUBLIC)
+        assert found.signed(IDENTITY) == content
+    with suppress(InvalidFile):
+        KeyList.read(data + bytes(64), plan_id=STORED["plan"], identity=PUBLIC)
+        raise AssertionError("a list that nobody signed was taken")
+    return True
+
+
+def batches(data: bytes) -> bool:
+    """Sign bytes as a batch: what is read has the head that is there, and all of its items."""
+    content = data + sign(IDENTITY, b"chaffinch batch", hashlib.sha256(data).digest())
+    with suppress(InvalidFile):
+        head, name = check_batch(io.BytesIO(content), PUBLIC)
+        assert head.pack() == data[:HEAD_LENGTH]
+        assert head.items * head.item_length == len(data) - HEAD_LENGTH
+        assert name == hashlib.sha256(data).hexdigest()
+    with suppress(InvalidFile):
+        check_batch(io.BytesIO(data + bytes(64)), PUBLIC)
+        raise AssertionError("a batch that nobody signed was taken")
+    return True
+
+
+def problems(data: bytes) -> bool:
+    """Read bytes as a problem document: it has a word, or none."""
+    word = problem_word(data)
+    assert word is None or isinstance(word, str)
+    return True
+
+
+TARGETS: dict[str, Callable[[bytes], bool]] = {
+    "envelopes": envelopes,
+    "payloads": payloads,
+    "key_lists": key_lists,
+    "batches": batches,
+    "problems": problems,
+}
+
+
+def seeds() -> dict[str, list[bytes]]:
+    """Return where each target starts from."""
+    return {
+        "envelopes": [b"\0" + REPORT, b"\1" + REPORT[7:], b"\2\0\0\1", b"\x0f\0\x40\1"],
+        "payloads": [bytes.fromhex(one["payload"]) for one in STORED["reports"]],
+        "key_lists": [bytes.fromhex(one["content"])[:-64] for one in STORED["key_lists"]],
+        "batches": [bytes.fromhex(STORED["batch"]["content"])[:-64]],
+        "problems": [Problem(kind, "detail", (1, 2)).body() for kind in Kind],
+    }
+
+
+def main(target: str, runs: int) -> int:
+    """Fuzz a target so many times, on all cores; return 0 if nothing was found."""
+    number = cores()
+    shares = [runs // number + (place < runs % number) for place in range(number)]
+    with TemporaryDirectory() as folder:
+        processes = [
+            subprocess.Popen([sys.executable, "-m", "tests.wire.fuzz", target, str(share), folder])
+            for share in shares
+        ]
+        codes = [process.wait() for process in processes]
+    found = sum(code != 0 for code in codes)
+    words = f"{target}: {runs:,} malformed inputs, {found} of {number} processes found a fault"
+    sys.stdout.write(words + "\n")
+    return int(found > 0)
+
+
+def work(target: str, runs: int, folder: str) -> None:
+    """Fuzz in this process; never returns."""
+    import atheris
+
+    own = Path(folder) / f"{target}-{os.getpid()}"
+    own.mkdir()
+    for place, content in enumerate(seeds()[target]):
+        (own / str(place)).write_bytes(content)
+    for function in instrumented():
+        atheris.instrument_func(function)
+    left = runs
+
+    def one(data: bytes) -> None:
+        nonlocal left
+        left -= TARGETS[target](data)
+        if not left:
+            os._exit(0)  # The fuzzer itself knows no such end.
+
+    options = ["-max_len=4096", "-verbosity=0", f"-artifact_prefix={folder}/"]
+    atheris.Setup([sys.argv[0], str(own), *options], one)
+    atheris.Fuzz()
+
+
+def instrumented() -> Iterator[FunctionType]:
+    """Yield every function that reads what travels: the fuzzer sees their branches."""
+    for name in ("envelopes", "key_lists", "sealed_batches", "sealed_reports", "problems"):
+        module = sys.modules[f"chaffinch.wire.{name}"]
+        for thing in [*vars(module).values()]:
+            inner = vars(thing).values() if isinstance(thing, type) else [thing]
+            for one in inner:
+                function = getattr(one, "__func__", one)
+                if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+                    yield function
+    yield from (one for one in TARGETS.values() if isinstance(one, FunctionType))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 4:
+        work(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    else:
+        sys.exit(main(sys.argv[1], int(sys.argv[2])))
