@@ -15,47 +15,48 @@ import sys
 from pathlib import Path
 
 from chaffinch.analysis import releasing
-from chaffinch.analysis.analyzer import Analyzer, Reception
+from chaffinch.analysis.analyzer import Analyzer
+from chaffinch.analysis.received import Received
 from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.planning.plan import Plan, load_plan
 from chaffinch.storage import failpoints
+from chaffinch.wire.arrivals import Arrival, Expected, has_arrived
 from chaffinch.wire.messages import Tally
 
 _BLOCK = 1000
 
 
-def open_analyzer(folder: Path, *, level: float = 0.95) -> tuple[Reception, Analyzer]:
-    keys = KeyFolder.open(folder / "keys")
-    reception = Reception(folder / "data", keys, [load_plan(folder / "plan.json")])
+def open_analyzer(folder: Path, *, level: float = 0.95) -> Analyzer:
+    keys, plans = KeyFolder.open(folder / "keys"), [load_plan(folder / "plan.json")]
     ledger = None
     if (folder / "ledger").exists():
         ledger = Ledger.open(folder / "ledger", mark=folder / "mark")
-    return reception, Analyzer(reception, ledger=ledger, level=level)
+    return Analyzer(folder / "data", keys, plans, ledger=ledger, level=level)
 
 
-def send(reception: Reception, folder: Path) -> None:
-    """Send what is not acknowledged, and keep the receipts."""
-    (plan_id,) = reception.plans
+def send(folder: Path) -> None:
+    """Send what is not acknowledged, and note what is."""
+    plan, keys = load_plan(folder / "plan.json"), KeyFolder.open(folder / "keys")
+    expected, inbox = Expected.of(plan, plan.layout.hops), folder / "data" / "received"
     for path in sorted((folder / "sent").iterdir()):
         acknowledged = folder / "receipts" / path.stem
         if acknowledged.exists():
             continue
-        if reception.receipt(plan_id, path.stem) is None:
+        known = Received(folder / "data" / "state.sqlite").find(path.stem)
+        if known is None and not has_arrived(inbox, path.stem):
             content = path.read_bytes()
-            with reception.arrival(plan_id, path.stem) as arrival:
+            with Arrival(inbox, path.stem, expected, keys.accepted_keys) as arrival:
                 for at in range(0, len(content), _BLOCK):
                     arrival.write(content[at : at + _BLOCK])
                 arrival.finish()
-        receipt = reception.receipt(plan_id, path.stem)
-        assert receipt is not None
-        acknowledged.write_bytes(receipt)
+        acknowledged.touch()
 
 
 def main(folder: Path, level: float) -> None:
-    reception, analyzer = open_analyzer(folder, level=level)
-    send(reception, folder)
+    analyzer = open_analyzer(folder, level=level)
+    send(folder)
     while analyzer.step():
         pass
 

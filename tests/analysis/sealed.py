@@ -102,7 +102,7 @@ class LastHop:
 
     def put(self, folder: Path, batch: Batch) -> Path:
         """Put a batch where the analyzer finds it."""
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{batch.id}.batch"
         path.write_bytes(batch.content)
         return path

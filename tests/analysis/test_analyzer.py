@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch.analysis.analyzer import AnalyzerCounts, Reception
+from chaffinch.analysis.analyzer import Analyzer, AnalyzerCounts
 from chaffinch.analysis.received import Received
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger import Ledger
 from chaffinch.privacy import Target
 from chaffinch.release.documents import read_release
+from chaffinch.wire.arrivals import Arrival, Expected
 from chaffinch.wire.problems import Kind, Problem
-from chaffinch.wire.sealed_batches import is_receipt
 from tests.analysis.crashing import main, open_analyzer
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
 from tests.meta import repository
@@ -87,19 +87,21 @@ def copies(folder: Path, count: int) -> list[Path]:
     return made
 
 
+def state(folder: Path) -> Received:
+    return Received(folder / "data" / "state.sqlite")
+
+
 def check_all(hop: LastHop, folder: Path, batches: list[str]) -> dict[str, bytes]:
     """Check that everything was counted once, paid for once and released; return the releases."""
-    reception, analyzer = open_analyzer(folder)
+    analyzer, received = open_analyzer(folder), state(folder)
     counts = analyzer.counts()[hop.plan.id]
     assert (counts.released, counts.waiting, counts.adds_up) == (len(batches), 0, True)
     assert counts.replayed == 30
-    tallies = [reception.received.tally(one).counts.tolist() for one in batches]
+    tallies = [received.tally(one).counts.tolist() for one in batches]
     assert list(map(sum, zip(*tallies, strict=True))) == [3] * PEOPLE
-    assert not list(reception.folder.iterdir())
-    identity = bytes.fromhex(hop.keys.identity_hex)
-    for one in batches:
-        assert is_receipt(one, (folder / "receipts" / one).read_bytes(), identity)
-    found = {one: reception.received.release(one) or b"" for one in batches}
+    assert not list((folder / "data" / "received").iterdir())
+    assert sorted(path.name for path in (folder / "receipts").iterdir()) == sorted(batches)
+    found = {one: received.release(one) or b"" for one in batches}
     for release in found.values():
         assert read_release(release).plan_id == hop.plan.id
     if (folder / "ledger").exists():
@@ -147,8 +149,8 @@ def level_after_a_kill(hop: LastHop, folder: Path, how: str) -> float:
     with_ledger(folder)
     assert lives((folder, "ledger.charged"), how=how) == [-signal.SIGKILL]
     main(folder, 0.5)
-    reception, _ = open_analyzer(folder)
-    release = reception.received.release(batch)
+    received = state(folder)
+    release = received.release(batch)
     assert release is not None
     return read_release(release).level
 
@@ -188,11 +190,11 @@ def test_the_same_tally_makes_the_same_bytes(hop: LastHop, tmp_path: Path) -> No
 def test_messages_that_were_left_out_are_noted(hop: LastHop, tmp_path: Path) -> None:
     two_batches(hop, tmp_path)
     main(tmp_path, 0.95)
-    reception, _ = open_analyzer(tmp_path)
+    received = state(tmp_path)
     notes = [
         note
-        for batch in reception.received.batches()
-        for answer in read_release(reception.received.release(batch.id) or b"").answers
+        for batch in received.batches()
+        for answer in read_release(received.release(batch.id) or b"").answers
         for note in answer.notes
     ]
     assert sum("30 that were copies" in note for note in notes) == 1
@@ -206,12 +208,12 @@ def test_copies_do_not_stand_for_reports(hop: LastHop, tmp_path: Path) -> None:
     alone = hop.reports([[5]])
     (lonely,) = sent(hop, tmp_path, hop.batch([*alone, *old[len(alone) :]]))
     main(tmp_path, 0.95)
-    reception, analyzer = open_analyzer(tmp_path)
-    known = reception.received.find(lonely)
+    analyzer, received = open_analyzer(tmp_path), state(tmp_path)
+    known = received.find(lonely)
     assert known is not None
     assert (known.state, known.fresh) == ("refused", len(alone))
     assert "not opened before" in known.why
-    assert reception.received.release(lonely) is None
+    assert received.release(lonely) is None
     assert analyzer.counts()[hop.plan.id].adds_up
 
 
@@ -219,36 +221,36 @@ def test_a_spent_budget_releases_nothing_and_keeps_the_batch(hop: LastHop, tmp_p
     (batch,) = sent(hop, tmp_path, hop.batch(hop.crowd()))
     with_ledger(tmp_path, Target(0.1, 1e-9))
     main(tmp_path, 0.95)
-    reception, analyzer = open_analyzer(tmp_path)
-    known = reception.received.find(batch)
+    analyzer, received = open_analyzer(tmp_path), state(tmp_path)
+    known = received.find(batch)
     assert known is not None
     assert known.state == "unpaid"
     assert "epsilon" in known.why
-    assert reception.received.release(batch) is None
-    assert [path.stem for path in reception.folder.iterdir()] == [batch]
+    assert received.release(batch) is None
+    assert [path.stem for path in (tmp_path / "data" / "received").iterdir()] == [batch]
     assert analyzer.counts()[hop.plan.id].unpaid == 1
     # Another ledger has room: nothing has to be sent again.
     for name in ("ledger", "mark"):
         (tmp_path / name).unlink()
     with_ledger(tmp_path)
     main(tmp_path, 0.95)
-    assert reception.received.release(batch)
+    assert received.release(batch)
 
 
 def test_a_plan_of_another_analyzer_is_refused(hop: LastHop, tmp_path: Path) -> None:
     stranger = LastHop.of(flips(), tmp_path / "stranger")
     with pytest.raises(InvalidInput, match="analyzer"):
-        Reception(tmp_path / "data", hop.keys, [stranger.plan])
+        Analyzer(tmp_path / "data", hop.keys, [stranger.plan])
     with pytest.raises(InvalidInput, match="parties"):
-        Reception(tmp_path / "data", hop.keys, [flips()])
+        Analyzer(tmp_path / "data", hop.keys, [flips()])
 
 
 def test_a_damaged_file_waits_and_is_told(hop: LastHop, tmp_path: Path) -> None:
     batch = hop.batch(hop.crowd())
-    reception, analyzer = open_analyzer(tmp_path)
+    analyzer = open_analyzer(tmp_path)
     content = bytearray(batch.content)
     content[500] ^= 1
-    path = hop.put(reception.folder, Batch(batch.id, bytes(content)))
+    path = hop.put(tmp_path / "data" / "received", Batch(batch.id, bytes(content)))
     assert analyzer.step() == 0
     assert analyzer.unreadable.keys() == {batch.id}
     assert analyzer.counts()[hop.plan.id].waiting == 1
@@ -259,8 +261,11 @@ def test_a_damaged_file_waits_and_is_told(hop: LastHop, tmp_path: Path) -> None:
     assert not analyzer.needs_key(hop.key_id)
 
 
-def take(reception: Reception, hop: LastHop, batch: Batch) -> None:
-    with reception.arrival(hop.plan.id, batch.id) as arrival:
+def take(hop: LastHop, folder: Path, batch: Batch) -> None:
+    expected = Expected.of(hop.plan, hop.plan.layout.hops)
+    inbox = folder / "data" / "received"
+    inbox.mkdir(parents=True, exist_ok=True)
+    with Arrival(inbox, batch.id, expected, hop.keys.accepted_keys) as arrival:
         arrival.write(batch.content)
         arrival.finish()
 
@@ -279,15 +284,13 @@ def test_what_is_not_due_is_refused_before_it_is_stored(
     hop: LastHop, tmp_path: Path, name: str
 ) -> None:
     said, kind = BAD[name]
-    reception, _ = open_analyzer(tmp_path)
     with pytest.raises(Problem) as caught:
-        take(reception, hop, hop.batch(hop.crowd(), **said))
+        take(hop, tmp_path, hop.batch(hop.crowd(), **said))
     assert caught.value.kind is kind
-    assert not list(reception.folder.iterdir())
+    assert not list((tmp_path / "data" / "received").iterdir())
 
 
 def test_what_is_not_as_it_was_signed_is_refused(hop: LastHop, tmp_path: Path) -> None:
-    reception, _ = open_analyzer(tmp_path)
     batch = hop.batch(hop.crowd())
     stranger = replace(hop, identity=LastHop.of(flips(), tmp_path / "stranger").identity)
     forged = stranger.batch(hop.crowd())
@@ -295,33 +298,26 @@ def test_what_is_not_as_it_was_signed_is_refused(hop: LastHop, tmp_path: Path) -
     bad += [batch.content + b"\0", batch.content[:-1] + bytes([batch.content[-1] ^ 1])]
     for content in bad:
         with pytest.raises(Problem) as caught:
-            take(reception, hop, Batch(batch.id, content))
+            take(hop, tmp_path, Batch(batch.id, content))
         assert caught.value.kind in (Kind.DAMAGED_BATCH, Kind.INVALID_MESSAGE)
     for one in (forged, Batch("ab" * 32, batch.content)):
         with pytest.raises(Problem) as caught:
-            take(reception, hop, one)
+            take(hop, tmp_path, one)
         assert caught.value.kind is Kind.DAMAGED_BATCH
-    with pytest.raises(Problem):
-        reception.receipt("00" * 32, batch.id)
-    assert reception.receipt(hop.plan.id, batch.id) is None
-    assert not list(reception.folder.iterdir())
+    assert not list((tmp_path / "data" / "received").iterdir())
 
 
 def test_a_batch_is_taken_again_and_again(hop: LastHop, tmp_path: Path) -> None:
-    reception, analyzer = open_analyzer(tmp_path)
+    analyzer = open_analyzer(tmp_path)
     batch = hop.batch(hop.crowd())
-    receipts = set()
     for _ in range(3):
-        take(reception, hop, batch)
-        receipts.add(reception.receipt(hop.plan.id, batch.id))
+        take(hop, tmp_path, batch)
     analyzer.step()
-    take(reception, hop, batch)
+    take(hop, tmp_path, batch)
     analyzer.step()
-    receipts.add(reception.receipt(hop.plan.id, batch.id))
-    assert len(receipts) == 1
     assert analyzer.counts() == {
         hop.plan.id: AnalyzerCounts(
             released=1, items=PEOPLE**2, counted=PEOPLE, dummies=PEOPLE * (PEOPLE - 1)
         )
     }
-    assert not list(reception.folder.iterdir())
+    assert not list((tmp_path / "data" / "received").iterdir())

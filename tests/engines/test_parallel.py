@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -102,3 +105,22 @@ def test_a_consumer_that_stops_closes_the_source(workers: int) -> None:
 
 def test_cores_are_counted() -> None:
     assert 1 <= cores() <= MOST_WORKERS
+
+
+KILLED = """
+import os, signal
+from chaffinch.parallel import Processes
+
+print(list(Processes(2).mapped(abs, [-1, 2, -3])), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_no_process_outlives_the_one_that_started_it() -> None:
+    """They hold the pipe, and in a service the keys: whoever waits for its end waits for theirs."""
+    killed = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True)
+    try:
+        out, _ = killed.communicate(timeout=20)
+    finally:
+        killed.kill()
+    assert (out, killed.returncode) == ("[1, 2, 3]\n", -signal.SIGKILL)

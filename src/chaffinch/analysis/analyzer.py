@@ -16,15 +16,17 @@ from chaffinch.analysis.opening import open_batch
 from chaffinch.analysis.received import KnownBatch, Received
 from chaffinch.analysis.releasing import release_batch
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.keys import KeyFolder
+from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.ledger import Ledger
 from chaffinch.parallel import Processes
 from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import sync_folder
-from chaffinch.wire.arrivals import Arrival, Expected, arrived_batches, batch_path
-from chaffinch.wire.problems import Kind, Problem
-from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead, sign_receipt
+from chaffinch.wire.arrivals import arrived_batches
+from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
+
+RECEIVED, STATE = "received", "state.sqlite"
+"""Where batches arrive, and what is known of them, in the folder of an analyzer."""
 
 
 @dataclass(frozen=True)
@@ -48,58 +50,29 @@ class AnalyzerCounts:
         return self.items == self.counted + self.dummies + self.replayed + self.rejected
 
 
-class Reception:
-    """The front of an analyzer: takes batches and gives receipts. Any number work at once."""
-
-    def __init__(self, folder: Path, keys: KeyFolder, plans: Iterable[Plan]) -> None:
-        self.folder = folder / "received"
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.received = Received(folder / "state.sqlite")
-        self.keys = keys
-        self.plans = {plan.id: _own(plan, keys) for plan in plans}
-
-    def plan(self, plan_id: str) -> Plan:
-        """Return a plan that is run here; Problem for any other."""
-        if plan_id not in self.plans:
-            raise Problem(Kind.UNKNOWN_PLAN)
-        return self.plans[plan_id]
-
-    def arrival(self, plan_id: str, batch_id: str) -> Arrival:
-        """Return what takes a batch in; when it is finished, ``receipt`` has its receipt."""
-        plan = self.plan(plan_id)
-        self.keys.refresh()
-        expected = Expected.of(plan, plan.layout.hops)
-        return Arrival(self.folder, batch_id, expected, self.keys.opening_keys())
-
-    def receipt(self, plan_id: str, batch_id: str) -> bytes | None:
-        """Return the receipt for a batch that is durable here; None for any other."""
-        self.plan(plan_id)
-        path = batch_path(self.folder, batch_id)
-        known = self.received.find(batch_id)
-        if known is None and not path.exists():
-            return None
-        found = _plan_of(path) if known is None else known.plan_id
-        return sign_receipt(batch_id, self.keys.identity) if found == plan_id else None
-
-
 class Analyzer:
-    """The work behind: one process opens batches and releases them."""
+    """One process that opens batches and releases them."""
 
     def __init__(
         self,
-        reception: Reception,
+        folder: Path,
+        keys: KeyFolder,
+        plans: Iterable[Plan],
         *,
         ledger: Ledger | None = None,
         level: float = 0.95,
         processes: Processes | None = None,
     ) -> None:
-        self._reception = reception
-        self._received = reception.received
-        self._keys = reception.keys
+        self._folder = folder / RECEIVED
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._received = Received(folder / STATE)
+        self._keys = keys
+        self._plans = {plan.id: _own(plan, keys) for plan in plans}
         self._ledger = None if ledger is None else ledger.of("analyzer")
         self._level = level
         self._processes = processes
         self._asked: set[str] = set()
+        self._forgotten: set[int] = set()
         self.unreadable: dict[str, str] = {}
         """Batches that were taken and cannot be opened now, and why; they are kept."""
 
@@ -115,8 +88,12 @@ class Analyzer:
         ]
         done += sum(map(self._release, due))
         self._remove_released()
-        self._received.keep_tags_of(set(self._keys.opening_keys()))
+        self._forget_keys()
         return done
+
+    def batches(self) -> list[KnownBatch]:
+        """Return all batches that were opened."""
+        return self._received.batches()
 
     def needs_key(self, number: int) -> bool:
         """Return whether a batch that is not opened yet needs a key: it must not be destroyed."""
@@ -126,7 +103,7 @@ class Analyzer:
 
     def counts(self) -> dict[str, AnalyzerCounts]:
         """Return what became of all batches, by plan."""
-        found = {plan_id: Counter[str]() for plan_id in self._reception.plans}
+        found = {plan_id: Counter[str]() for plan_id in self._plans}
         for batch in self._received.batches():
             known = found.setdefault(batch.plan_id, Counter())
             known[batch.state] += 1
@@ -139,10 +116,10 @@ class Analyzer:
     def _waiting(self) -> list[Path]:
         """Return the files of batches that are not opened."""
         known = {batch.id for batch in self._received.batches()}
-        return [one for one in arrived_batches(self._reception.folder) if one.stem not in known]
+        return [one for one in arrived_batches(self._folder) if one.stem not in known]
 
     def _open(self, path: Path) -> bool:
-        plan = self._reception.plans.get(_plan_of(path))
+        plan = self._plans.get(_plan_of(path))
         if plan is None:
             self.unreadable[path.stem] = "its plan is not run here"
             return False
@@ -159,21 +136,28 @@ class Analyzer:
         return True
 
     def _release(self, batch: KnownBatch) -> bool:
-        plan = self._reception.plans.get(batch.plan_id)
+        plan = self._plans.get(batch.plan_id)
         if plan is None:
             return False
         after = release_batch(self._received, batch, plan, ledger=self._ledger, level=self._level)
         self._asked.add(batch.id)
         return after.state != batch.state
 
+    def _forget_keys(self) -> None:
+        """Destroy closed keys that nothing needs; the tags of a destroyed key go after it."""
+        self._keys.destroy_closed(self.needs_key)
+        gone = {one.id for one in self._keys.entries if one.state is KeyState.DESTROYED}
+        if gone != self._forgotten:
+            self._received.forget_tags(gone)
+            self._forgotten = gone
+
     def _remove_released(self) -> None:
-        folder = self._reception.folder
         known = {one.id for one in self._received.batches() if one.state == "released"}
-        gone = [path for path in arrived_batches(folder) if path.stem in known]
+        gone = [path for path in arrived_batches(self._folder) if path.stem in known]
         for path in gone:
             path.unlink()
         if gone:
-            sync_folder(folder)
+            sync_folder(self._folder)
 
 
 def _own(plan: Plan, keys: KeyFolder) -> Plan:

@@ -9,7 +9,7 @@ file gives the same tally; after it, the file is not opened again. Then it is *r
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +99,7 @@ class Received:
         self._path = path.absolute()
         with _guarded(self._path):
             if not self._path.exists():
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 # If another process was first, its file is as good.
                 with (
                     suppress(FileExistsError),
@@ -160,13 +161,11 @@ class Received:
             )
             connection.execute("COMMIT")
 
-    def keep_tags_of(self, keys: set[int]) -> None:
-        """Forget the tags of keys that are no more: nothing opens their envelopes again."""
-        held = {key for (key,) in self._select("SELECT DISTINCT key FROM tags")}
-        for gone in sorted(held - keys):
-            with self._writing() as connection:
-                connection.execute("DELETE FROM tags WHERE key = ?", (gone,))
-                connection.execute("COMMIT")
+    def forget_tags(self, keys: Iterable[int]) -> None:
+        """Forget the tags of keys that were destroyed: nothing opens their envelopes again."""
+        with self._writing() as connection:
+            connection.executemany("DELETE FROM tags WHERE key = ?", [(key,) for key in keys])
+            connection.execute("COMMIT")
 
     def _select(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         with _guarded(self._path), connected(self._path) as connection:

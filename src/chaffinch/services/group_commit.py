@@ -21,7 +21,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Self
 
-from chaffinch.errors import ChaffinchError, Reason, StorageFault
+from chaffinch.errors import Reason, StorageFault
+from chaffinch.services.endings import end_process
 from chaffinch.shuffling.inbox import (
     LARGEST_SEGMENT,
     SegmentWriter,
@@ -32,8 +33,6 @@ from chaffinch.shuffling.inbox import (
 )
 from chaffinch.wire.problems import Kind, Problem
 
-_FAILED = 5
-"""The exit code of a process whose disk has failed."""
 _PAUSE = 0.25
 
 
@@ -155,7 +154,7 @@ class GroupCommit:
                     self._tell(self._show, self._disk.look())
             self._disk.stop()
         except BaseException as fault:  # noqa: BLE001 - a process without this thread is of no use
-            _end(fault)
+            end_process("The inbox", fault)
 
     def _tell(self, news: Callable[..., object], *facts: object) -> None:
         with suppress(RuntimeError):  # The loop is closed: nobody waits for news.
@@ -216,11 +215,3 @@ class _Disk:
         found = self._bytes.setdefault(name, Counter())
         for upload in uploads:
             found[upload.plan_id] += len(upload.reports)
-
-
-def _end(fault: BaseException) -> None:
-    """End the process at once: what is not acknowledged by now never is."""
-    said = str(fault) if isinstance(fault, ChaffinchError) else type(fault).__name__
-    sys.stderr.write(f"The inbox has failed, and this process ends. {said}\n")
-    sys.stderr.flush()
-    os._exit(_FAILED)

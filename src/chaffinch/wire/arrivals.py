@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Container
+from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,16 +93,38 @@ def batch_path(folder: Path, batch_id: str) -> Path:
     return folder / f"{batch_id}{_SUFFIX}"
 
 
+def has_arrived(folder: Path, batch_id: str) -> bool:
+    """Return whether a batch is in its place, durably.
+
+    A process may have died, or be about to, between the name of a file and the sync of its folder.
+    """
+    there = batch_path(folder, batch_id).exists()
+    if there:
+        try:
+            sync_folder(folder)
+        except OSError as error:
+            raise _fault(folder, error, Reason.UNCERTAIN) from None
+    return there
+
+
 def arrived_batches(folder: Path) -> list[Path]:
     """Return all batches in a folder, by their ids: the order says nothing of when they came."""
     return sorted(folder.glob(f"*{_SUFFIX}"))
 
 
 class Arrival:
-    """One batch on its way into a folder. Leaving the block before ``finish`` removes it."""
+    """One batch on its way into a folder. Leaving the block before ``finish`` removes it.
+
+    ``keys`` tells the ids of the keys for which batches are taken, as of now: a batch can be on
+    its way for so long that its key is closed meanwhile.
+    """
 
     def __init__(
-        self, folder: Path, batch_id: str, expected: Expected, keys: Container[int]
+        self,
+        folder: Path,
+        batch_id: str,
+        expected: Expected,
+        keys: Callable[[], Container[int]],
     ) -> None:
         self._target = batch_path(folder, batch_id)
         self._id = batch_id
@@ -126,7 +148,7 @@ class Arrival:
                 self._head = BatchHead.unpack(block[:HEAD_LENGTH])
             except InvalidFile:
                 raise Problem(Kind.INVALID_MESSAGE) from None
-            self._expected.check_head(self._head, self._keys)
+            self._expected.check_head(self._head, self._keys())
             self._left = self._head.file_length
         self._left -= len(block)
         if self._left < 0:
@@ -153,6 +175,7 @@ class Arrival:
             raise Problem(Kind.DAMAGED_BATCH) from None
         if found != self._id:
             raise Problem(Kind.DAMAGED_BATCH, "Its id is not the digest of its content.")
+        self._expected.check_head(self._head, self._keys())
         reach("arrival.written")
         try:
             os.fsync(self._draft.number)
@@ -166,6 +189,11 @@ class Arrival:
         reach("arrival.stored")
         return self._head
 
+    def close(self) -> None:
+        """Remove what is not in its place."""
+        os.close(self._draft.number)
+        self._draft.__exit__(None, None, None)
+
     def __enter__(self) -> Self:
         return self
 
@@ -175,8 +203,7 @@ class Arrival:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        os.close(self._draft.number)
-        self._draft.__exit__(kind, error, trace)
+        self.close()
 
 
 def _fault(path: Path, error: OSError, reason: Reason | None = None) -> StorageFault:

@@ -5,3 +5,4 @@ from __future__ import annotations
 REPORTS = "application/vnd.chaffinch.reports"
 BATCH = "application/vnd.chaffinch.batch"
 KEYS = "application/vnd.chaffinch.keys"
+RECEIPT = "application/vnd.chaffinch.receipt"

@@ -1,0 +1,215 @@
+"""The analyzer as a service: its front takes batches and shows releases, its worker makes them.
+
+    data/received/*.batch    what the last hop has handed over
+    data/state.sqlite        tallies, replay tags and releases; the worker owns it
+    the ledger and its mark  wherever they are configured
+
+Front and worker are two processes over one folder. A release is shown when it is kept, and the
+same bytes are shown for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts
+from chaffinch.analysis.received import KnownBatch, Received
+from chaffinch.errors import Reason, StorageFault
+from chaffinch.keys import KeyFolder
+from chaffinch.ledger import Ledger
+from chaffinch.parallel import Processes, cores
+from chaffinch.planning.plan import Plan
+from chaffinch.release.documents import read_release
+from chaffinch.services.batches import USUAL_BATCHES, BatchDesk, BatchLimits
+from chaffinch.services.front import Front
+from chaffinch.services.http import Application, Handler, Request, Response
+from chaffinch.wire.problems import Kind, Problem
+
+_JSON, _HTML = "application/json", "text/html; charset=utf-8"
+_FOREVER = ("cache-control", "public, max-age=31536000, immutable")
+_NOW = ("cache-control", "no-cache")
+# A page is one document of our own, with its styles and pictures inside, and runs nothing.
+_CONTAINED = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'")
+_FULL_DISK_PAUSE = 5.0
+
+
+class AnalyzerFront:
+    """What is answered on HTTP."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plans: Sequence[Plan],
+        keys: KeyFolder,
+        *,
+        limits: BatchLimits = USUAL_BATCHES,
+    ) -> None:
+        self.front = Front(plans, keys)
+        self._received = Received(folder / STATE)
+        self._desk = BatchDesk(folder / RECEIVED, self.front, self._is_known, limits)
+        self.application = Application(self._routes)
+
+    @property
+    def _routes(self) -> dict[str, Mapping[str, Handler]]:
+        release = "/v1/plans/{plan}/releases/{batch}"
+        return {
+            **self.front.routes,
+            **self._desk.routes,
+            "/v1/plans/{plan}/releases": {"GET": self._list_releases},
+            release: {"GET": self._show_document},
+            f"{release}.json": {"GET": self._show_document},
+            f"{release}.html": {"GET": self._show_page},
+        }
+
+    def _is_known(self, plan_id: str, batch_id: str) -> bool:
+        found = self._received.find(batch_id)
+        return found is not None and found.plan_id == plan_id
+
+    async def _list_releases(self, request: Request) -> Response:
+        plan_id = self.front.find(request).plan.id
+        batches = await asyncio.to_thread(self._received.batches)
+        released = [one for one in batches if (one.plan_id, one.state) == (plan_id, "released")]
+        # By round and id: the order tells nothing of when they came.
+        released.sort(key=lambda one: (one.round, one.id))
+        listed = [{"batch": one.id, "round": one.round, "reports": one.reports} for one in released]
+        document = json.dumps({"plan": plan_id, "releases": listed}).encode()
+        return Response.of(200, document, _JSON, _NOW)
+
+    async def _show_document(self, request: Request) -> Response:
+        content = await self._find(request)
+        return Response.of(200, content, _JSON, _FOREVER, _tag(content))
+
+    async def _show_page(self, request: Request) -> Response:
+        content = await self._find(request)
+        page = await asyncio.to_thread(_page, content)
+        return Response.of(200, page, _HTML, _FOREVER, _tag(page), _CONTAINED)
+
+    async def _find(self, request: Request) -> bytes:
+        plan_id, batch_id = self.front.find(request).plan.id, request.parameters["batch"]
+        if await asyncio.to_thread(self._is_known, plan_id, batch_id):
+            content = await asyncio.to_thread(self._received.release, batch_id)
+            if content is not None:
+                return content
+        raise Problem(Kind.UNKNOWN_PATH)
+
+
+@lru_cache(maxsize=16)
+def _page(content: bytes) -> bytes:
+    return read_release(content).page().encode()
+
+
+def _tag(content: bytes) -> tuple[str, str]:
+    return "etag", f'"{hashlib.sha256(content).hexdigest()}"'
+
+
+# ----------------------------------------------------------------------------
+# The worker.
+
+
+@dataclass(frozen=True)
+class AnalyzerSettings:
+    """How an analyzer works, whatever the plan."""
+
+    level: float = 0.95
+    """How surely an interval holds the truth."""
+    openers: int = field(default_factory=cores)
+    look_seconds: float = 0.5
+    """Between two looks at what has arrived."""
+
+
+@dataclass(frozen=True)
+class AnalyzerStatus:
+    """What an analyzer has done."""
+
+    plans: dict[str, AnalyzerCounts]
+    held: dict[str, str]
+    """Why nothing is released of a batch that is here, by its id."""
+
+    @property
+    def adds_up(self) -> bool:
+        """Return whether every item of every batch is accounted for."""
+        return all(counts.adds_up for counts in self.plans.values())
+
+
+class AnalyzerWorker:
+    """One analyzer at work on its data directory."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plans: Sequence[Plan],
+        keys: KeyFolder,
+        *,
+        ledger: Ledger | None = None,
+        settings: AnalyzerSettings | None = None,
+    ) -> None:
+        self._settings = settings or AnalyzerSettings()
+        self._processes = Processes(self._settings.openers)
+        self.analyzer = Analyzer(
+            folder,
+            keys,
+            plans,
+            ledger=ledger,
+            level=self._settings.level,
+            processes=self._processes,
+        )
+        self.status = self._look()
+        """What was done, as of the last step; another thread may read it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop everything; what is not done is done by the next one."""
+        self._processes.close()
+
+    def run(self, stop: threading.Event, tell: Callable[[str], object] = lambda _: None) -> None:
+        """Work until told to stop; ``tell`` is told once of each batch that is held.
+
+        A full disk is waited for: everything was undone, and nothing is lost. After any other
+        fault of the disk nobody knows what is on it, and the process must end.
+        """
+        told: set[str] = set()
+        while not stop.is_set():
+            try:
+                self.step()
+            except StorageFault as fault:
+                if fault.reason is not Reason.NO_SPACE:
+                    raise
+                stop.wait(_FULL_DISK_PAUSE)
+            for batch_id, why in self.status.held.items():
+                if batch_id not in told:
+                    told.add(batch_id)
+                    tell(f"Nothing is released of batch {batch_id[:16]}. {why}")
+            stop.wait(self._settings.look_seconds)
+
+    def step(self) -> int:
+        """Do all that can be done now; return how many batches came further."""
+        done = self.analyzer.step()
+        self.status = self._look()
+        return done
+
+    def _look(self) -> AnalyzerStatus:
+        held = {one.id: one.why for one in self.analyzer.batches() if _is_held(one)}
+        return AnalyzerStatus(self.analyzer.counts(), held | self.analyzer.unreadable)
+
+
+def _is_held(batch: KnownBatch) -> bool:
+    return batch.state in ("unpaid", "refused")

@@ -1,0 +1,129 @@
+"""Where batches of the hop before are taken, by a later hop or by the analyzer.
+
+A batch is answered with a receipt when it is durable here: 201 when it came just now, 200 with
+the same receipt whenever it comes again. Whoever lost the answer asks for the receipt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaffinch.errors import Reason, StorageFault
+from chaffinch.services.endings import end_process
+from chaffinch.services.front import Front, Hosted
+from chaffinch.services.http import Handler, Request, Response
+from chaffinch.wire import media_types
+from chaffinch.wire.arrivals import Arrival, Expected, has_arrived
+from chaffinch.wire.problems import Kind, Problem
+from chaffinch.wire.sealed_batches import sign_receipt
+
+_BATCH = media_types.BATCH.encode()
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """What the hop before may use."""
+
+    batch_bytes: int = 4 << 30
+    at_once: int = 4
+    """How many batches may be on their way in."""
+    free_bytes: int = 512 << 20
+    """What must be free on the disk beside a batch that is coming."""
+
+
+USUAL_BATCHES = BatchLimits()
+
+
+class BatchDesk:
+    """Takes batches into a folder.
+
+    ``is_known`` tells, by the id of its plan and its own, of a batch that was taken before and may
+    have left the folder.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        front: Front,
+        is_known: Callable[[str, str], bool],
+        limits: BatchLimits = USUAL_BATCHES,
+    ) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder = folder
+        self._front = front
+        self._is_known = is_known
+        self._limits = limits
+        self._arriving = 0
+
+    @property
+    def routes(self) -> dict[str, Mapping[str, Handler]]:
+        """Return what is answered here."""
+        return {"/v1/plans/{plan}/batches/{batch}": {"PUT": self._take, "GET": self._show}}
+
+    async def _show(self, request: Request) -> Response:
+        hosted, batch_id = self._front.find(request), request.parameters["batch"]
+        if not await self._has(hosted, batch_id):
+            raise Problem(Kind.UNKNOWN_PATH)
+        return self._receipt(200, batch_id)
+
+    async def _take(self, request: Request) -> Response:
+        hosted, batch_id = self._front.find(request), request.parameters["batch"]
+        if hosted.place == 1:
+            raise Problem(Kind.UNKNOWN_PATH)  # Nobody comes before the first hop.
+        request.require_type(_BATCH)
+        if await self._has(hosted, batch_id):
+            async for _ in request.blocks(most=self._limits.batch_bytes):
+                pass  # A sender who is cut off would not see the answer.
+            return self._receipt(200, batch_id)
+        if self._arriving >= self._limits.at_once or self._is_full():
+            raise Problem(Kind.OVERLOADED, retry_after=5)
+        self._arriving += 1
+        try:
+            await self._store(request, hosted, batch_id)
+        except StorageFault as fault:
+            if fault.reason is not Reason.NO_SPACE:
+                end_process("The folder of batches", fault)
+            raise Problem(Kind.OVERLOADED, retry_after=30) from None
+        finally:
+            self._arriving -= 1
+        return self._receipt(201, batch_id)
+
+    async def _store(self, request: Request, hosted: Hosted, batch_id: str) -> None:
+        expected = Expected.of(hosted.plan, hosted.place - 1)
+        arrival = Arrival(self._folder, batch_id, expected, lambda: hosted.key_ids)
+        try:
+            async for block in request.blocks(most=self._limits.batch_bytes):
+                arrival.write(block)
+        except BaseException:
+            arrival.close()
+            raise
+        # From here on the thread closes it: whoever waits for the thread may be cancelled.
+        await asyncio.to_thread(_finish, arrival)
+
+    async def _has(self, hosted: Hosted, batch_id: str) -> bool:
+        def look() -> bool:
+            known = self._is_known(hosted.plan.id, batch_id)
+            return known or has_arrived(self._folder, batch_id)
+
+        try:
+            return await asyncio.to_thread(look)
+        except StorageFault as fault:
+            if fault.reason is Reason.UNCERTAIN:
+                end_process("The folder of batches", fault)
+            raise Problem(Kind.OVERLOADED, retry_after=5) from None
+
+    def _is_full(self) -> bool:
+        return shutil.disk_usage(self._folder).free < self._limits.free_bytes
+
+    def _receipt(self, status: int, batch_id: str) -> Response:
+        receipt = sign_receipt(batch_id, self._front.keys.identity)
+        return Response.of(status, receipt, media_types.RECEIPT)
+
+
+def _finish(arrival: Arrival) -> None:
+    with arrival:
+        arrival.finish()
