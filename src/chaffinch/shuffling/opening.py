@@ -13,7 +13,7 @@ destroyed opens nothing any more: what comes for it is rejected, and counted.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -108,57 +108,88 @@ def chunks_of(
 class SegmentOpener:
     """Takes segments over into the state; it knows the plans of which this is the first hop."""
 
-    def __init__(self, state: State, layouts: Mapping[str, Layout], processes: Processes) -> None:
+    def __init__(
+        self, state: State, inbox: Path, layouts: Mapping[str, Layout], processes: Processes
+    ) -> None:
         self._state = state
+        self._inbox = inbox
         self._layouts = layouts
         self._processes = processes
 
-    def open_segment(self, path: Path, keys: HopKeys) -> None:
-        """Take over all reports of a sealed segment, and remove it."""
-        if path.stem not in self._state.opened_segments():
-            groups = self._sorted(read_segment(path), keys)
+    def open_segments(self, paths: Iterable[Path], keys: HopKeys) -> None:
+        """Take over all reports of sealed segments, one segment after the other, and remove them.
+
+        While one is written down, the processes open the next.
+        """
+        done = self._state.opened_segments()
+        fresh = (
+            _Segment(path, self._groups(read_segment(path), keys))
+            for path in paths
+            if path.stem not in done
+        )
+        for segment in self._opened(fresh, keys):
             reach("opening.opened")
             with self._state.changing() as change:
-                self._take(change, groups)
-                change.finish_segment(path.stem)
+                self._take(change, segment.groups)
+                change.finish_segment(segment.path.stem)
                 reach("opening.taken")
             reach("opening.committed")
+            self._remove(segment.path)
+        for name in done:
+            self._remove(self._inbox / f"{name}.segment")
+
+    def open_held(self, keys: HopKeys) -> None:
+        """Take over what waited for its plan or key, as far as these are known now."""
+        for held in self._state.held():
+            groups = self._groups([Upload(held.plan_id, held.round, held.reports)], keys)
+            if all(group.waiting and not group.known for group in groups):
+                continue
+            for segment in self._opened([_Segment(self._inbox, groups)], keys):
+                with self._state.changing() as change:
+                    change.unhold(held.id)
+                    change.count(held.plan_id, {"durable": -held.counted})
+                    self._take(change, segment.groups)
+
+    def _remove(self, path: Path) -> None:
         remove_file(path)
         reach("opening.removed")
         with self._state.changing() as change:
             change.forget_segments([path.stem])
 
-    def open_held(self, keys: HopKeys) -> None:
-        """Take over what waited for its plan or key, as far as these are known now."""
-        for held in self._state.held():
-            groups = self._sorted([Upload(held.plan_id, held.round, held.reports)], keys)
-            if all(group.waiting and not group.known for group in groups):
-                continue
-            with self._state.changing() as change:
-                change.unhold(held.id)
-                change.count(held.plan_id, {"durable": -held.counted})
-                self._take(change, groups)
-
-    def _sorted(self, uploads: Sequence[Upload], keys: HopKeys) -> list[_Group]:
-        """Sort reports by what can be done about them, and open those that can be opened."""
+    def _groups(self, uploads: Sequence[Upload], keys: HopKeys) -> list[_Group]:
+        """Sort reports by what they are for, and by what can be done about them."""
         together: dict[tuple[str, int], list[bytes]] = {}
         for upload in uploads:
             together.setdefault((upload.plan_id, upload.round), []).append(upload.reports)
         groups = []
         for (plan_id, number), reports in together.items():
-            layout = self._layouts.get(plan_id)
-            if layout is None:
-                groups.append(_Group(plan_id, number, waiting=b"".join(reports)))
-                continue
-            group = _Group(plan_id, number, layout)
+            group = _Group(plan_id, number, self._layouts.get(plan_id))
             group.sort(b"".join(reports), keys)
-            chunks = chunks_of(
-                group.due, layout.report_length, layout.binding(1, number), keys.opening.values()
-            )
-            for found in self._processes.mapped(open_chunk, chunks):
-                group.found += found
             groups.append(group)
         return groups
+
+    def _opened(self, segments: Iterable[_Segment], keys: HopKeys) -> Iterator[_Segment]:
+        """Yield segments in their order, with all that could be opened."""
+        under_way: deque[_Segment] = deque()
+        handed_out: deque[tuple[_Segment, _Group]] = deque()
+
+        def chunks() -> Iterator[Chunk]:
+            for segment in segments:
+                under_way.append(segment)
+                for group in segment.groups:
+                    for chunk in group.chunks(keys):
+                        segment.left += 1
+                        handed_out.append((segment, group))
+                        yield chunk
+                segment.all_handed_out = True
+
+        for found in self._processes.mapped(open_chunk, chunks()):
+            segment, group = handed_out.popleft()
+            group.found += found
+            segment.left -= 1
+            while under_way and under_way[0].is_open:
+                yield under_way.popleft()
+        yield from under_way
 
     def _take(self, change: Change, groups: Sequence[_Group]) -> None:
         for group in groups:
@@ -182,6 +213,21 @@ class SegmentOpener:
 
 
 @dataclass
+class _Segment:
+    """A segment on its way through the processes."""
+
+    path: Path
+    groups: list[_Group]
+    left: int = 0
+    """Chunks that were handed out and are not back."""
+    all_handed_out: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        return self.all_handed_out and not self.left
+
+
+@dataclass
 class _Group:
     """Reports of one plan and round, sorted by what can be done about them."""
 
@@ -194,7 +240,9 @@ class _Group:
     found: list[Found | None] = field(default_factory=list)
 
     def sort(self, reports: bytes, keys: HopKeys) -> None:
-        assert self.layout is not None  # noqa: S101 - for the type checker
+        if self.layout is None:
+            self.waiting = reports
+            return
         length = self.layout.report_length
         ids = reports[::length]  # An envelope starts with the id of its key.
         if set(ids) <= keys.opening.keys():
@@ -219,7 +267,15 @@ class _Group:
     @property
     def known(self) -> int:
         """Return of how many reports something becomes now."""
-        return self.rejected["destroyed_key"] + len(self.found)
+        if self.layout is None:
+            return 0
+        return self.rejected["destroyed_key"] + len(self.due) // self.layout.report_length
+
+    def chunks(self, keys: HopKeys) -> Iterator[Chunk]:
+        """Yield what can be opened, in chunks."""
+        if self.layout is not None:
+            binding, length = self.layout.binding(1, self.round), self.layout.report_length
+            yield from chunks_of(self.due, length, binding, keys.opening.values())
 
     def payloads(self, layout: Layout, counted: Counter[str]) -> list[tuple[Found, bytes, bytes]]:
         """Return what was opened with its route and items; count what cannot be used."""
