@@ -16,7 +16,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -38,13 +38,13 @@ from chaffinch.wire.sealed_batches import BatchHead, blocks_of, check_batch, sig
 from tests.engines.plans import plan_of
 
 SLOTS = 2
-"""Of every report: its number, and a dummy."""
+"""Of every report, unless a test wants more: its number, and a dummy."""
 
 
-def plan_of_numbers(crowd: int, numbers: int) -> Plan:
+def plan_of_numbers(crowd: int, numbers: int, slots: int = SLOTS) -> Plan:
     """Return a plan under which a report can hold any of so many numbers."""
     question = Choice([f"v{number}" for number in range(numbers - 1)], missing="count")
-    return plan_of(("answer", question, Flips(Fraction(1, 4), 1, SLOTS)), users=crowd)
+    return plan_of(("answer", question, Flips(Fraction(1, 4), 1, slots)), users=crowd)
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Collection:
         kem: str = "x25519",
         addresses: Sequence[str] = (),
         rounds: int = 1,
+        slots: int = SLOTS,
     ) -> Collection:
         """Make the parties' keys below a folder, and a plan that names them."""
         root.mkdir(parents=True, exist_ok=True)
@@ -80,11 +81,7 @@ class Collection:
             Party(name, folder.identity_hex, address)
             for name, folder, address in zip(names, folders, places, strict=True)
         ]
-        plan = plan_of_numbers(crowd, numbers)
-        if rounds > 1:
-            plan = plan_of_numbers(crowd, numbers).__class__(
-                plan.title, plan.parts, crowd, crowd, crowd, rounds, plan.epsilon, plan.delta
-            )
+        plan = replace(plan_of_numbers(crowd, numbers, slots), rounds=rounds)
         run = plan.run_by(Parties(tuple(parties[:-1]), parties[-1], kem))
         return cls(run, tuple(folders[:-1]), folders[-1])
 
@@ -105,7 +102,7 @@ class Collection:
         """Return a sealed report for each number."""
         origin = Origin.of(self.plan, round if self.plan.rounds > 1 else None)
         sealer = self.sealer
-        rest = (EMPTY,) * (SLOTS - 1)
+        rest = (EMPTY,) * (self.plan.slots - 1)
         return [sealer.seal(Report(origin, (number, *rest)), secure_words()) for number in numbers]
 
     def write_segment(self, data: Path, reports: Iterable[bytes], round: int = 1) -> Path:  # noqa: A002
@@ -133,7 +130,8 @@ class Collection:
             assert code is not None
             found[int.from_bytes(code, "big")] += 1
         dummies = found.pop(EMPTY, 0)
-        assert dummies == sum(found.values()), "a dummy for every number"
+        empty = (self.plan.slots - 1) * sum(found.values())
+        assert dummies == empty, "every other slot of a number's report is a dummy"
         return found
 
     def histogram(self, batches: Iterable[bytes]) -> Counter[int]:
