@@ -90,19 +90,20 @@ TURN = 0.02
 
 
 def processor_seconds(
-    jobs: Mapping[str, Callable[[], object]], *, repeats: int = 7
+    jobs: Mapping[str, Callable[[], object]], *, repeats: int = 7, least_seconds: float = TURN
 ) -> dict[str, list[float]]:
     """Return the processor time of each job, all threads together, run in turn.
 
-    The first turn only warms up. In each turn a job is run for at least ``TURN`` seconds, so
-    that short ones are measured as they run in a stream of batches and not as they start.
+    The first turn only warms up. In each turn a job is run for at least ``least_seconds``, so
+    that short ones are measured as they run in a stream of batches and not as they start; with 0
+    it is run once.
     """
     seconds: dict[str, list[float]] = {name: [] for name in jobs}
     for turn in range(repeats + 1):
         for name, job in jobs.items():
             tell(name)
             runs, start, spent = 0, time.process_time(), 0.0
-            while spent < TURN:
+            while not runs or spent < least_seconds:
                 job()
                 runs, spent = runs + 1, time.process_time() - start
             if turn:
