@@ -15,6 +15,7 @@ import pytest
 import chaffinch
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
+from chaffinch.privacy.mechanisms.bits import SumMechanism
 from tests.meta import repository
 
 LEVELS = np.linspace(0.0, 1.0, 11)
@@ -83,6 +84,34 @@ def told_steps(search: Callable[[], object]) -> dict[str, int]:
     with chaffinch.show_progress(tell, pause_seconds=0):
         search()
     return steps
+
+
+@pytest.mark.parametrize(("users", "width"), [(100, 4e-6), (10, 1e-5)])
+def test_many_bits_near_one_half_take_no_search_over_crowds(users: int, width: float) -> None:
+    """The ridge has fewer digits there than are asked for, and a search would take minutes."""
+    numbers = privacy.EncodedNumbers(
+        users=users, resolution=1000, flip_probability="0.4999", slots="together"
+    )
+    found: list[privacy.Bracket] = []
+    steps = told_steps(lambda: found.append(numbers.epsilon(1e-6)))
+    assert "crowds" not in steps
+    assert found[0].relative_width <= width
+    inner = numbers.inner
+    assert isinstance(inner, SumMechanism)
+    seen = [inner.crowd(ones=1000 * (users - 1) // part).epsilon(1e-6) for part in (2, 10**6)]
+    worst = max(one.lower for one in seen)
+    assert worst <= found[0].upper
+    assert worst >= (1 - 1e-3) * found[0].lower
+
+
+def test_what_is_private_enough_at_once_is_not_searched_for() -> None:
+    numbers = privacy.EncodedNumbers(
+        users=100, resolution=100, flip_probability="0.4999999999", slots="together"
+    )
+    found: list[privacy.Bracket] = []
+    steps = told_steps(lambda: found.append(numbers.epsilon(1e-6)))
+    assert found == [privacy.Bracket(0.0, 0.0)]
+    assert sum(steps.values()) < 10
 
 
 def test_an_error_that_any_noise_keeps_is_not_searched_for() -> None:
