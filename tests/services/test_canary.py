@@ -1,0 +1,85 @@
+"""Nothing about a sender is kept: an address, a header and a cookie are found nowhere."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from chaffinch.wire import media_types
+from tests.services.servers import Running, Site, collecting, make_site, read_all
+
+ADDRESS = "127.83.61.47"
+HEADER, COOKIE, QUERY = "canary-in-a-header", "canary-in-a-cookie", "canary-in-a-query"
+FORWARDED = "203.0.113.77"
+AGENT = "canary-agent/1.0"
+
+
+def _ask(service: Running, method: str, path: str, body: bytes = b"") -> bytes:
+    """Ask from an address that nobody else has, with words that nobody else uses."""
+    lines = [
+        f"{method} {path}?{QUERY} HTTP/1.1",
+        "host: localhost",
+        f"content-type: {media_types.REPORTS}",
+        f"content-length: {len(body)}",
+        f"x-canary: {HEADER}",
+        f"cookie: name={COOKIE}",
+        f"user-agent: {AGENT}",
+        f"x-forwarded-for: {FORWARDED}",
+        f"x-real-ip: {FORWARDED}",
+        f"forwarded: for={FORWARDED}",
+        "connection: close",
+    ]
+    where = ("127.0.0.1", service.port)
+    with socket.create_connection(where, source_address=(ADDRESS, 0)) as connection:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode() + body)
+        return read_all(connection)
+
+
+def _traces(content: bytes) -> list[str]:
+    """Return which canaries are in some bytes, in any spelling that a program would use."""
+    lower = content.lower()
+    words = [ADDRESS, HEADER, COOKIE, QUERY, AGENT, FORWARDED]
+    found = [word for word in words if word.lower().encode() in lower]
+    found += [word for word in (ADDRESS, FORWARDED) if socket.inet_aton(word) in content]
+    return found
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return make_site(tmp_path)
+
+
+def test_nothing_about_a_sender_is_kept_or_told(site: Site) -> None:
+    with collecting(site) as service:
+        answers = [
+            _ask(service, "POST", site.path(), site.reports(2)),
+            _ask(service, "POST", site.path(), b"canary-in-a-body"),
+            _ask(service, "POST", site.path(number=9), site.reports(1)),
+            _ask(service, "GET", f"/v1/plans/{site.plan.id}/keys"),
+            _ask(service, "PATCH", "/canary-in-a-path"),
+            _ask(service, "BREW", site.path()),
+        ]
+        code, out, err = service.stop()
+    assert [int(answer.split(b" ")[1]) for answer in answers] == [201, 400, 404, 200, 404, 400]
+    assert code == 0
+    for answer in answers:
+        assert not _traces(answer)
+        assert b"canary-in-a" not in answer
+    assert not _traces((out + err).encode())
+    assert len(site.numbers()) == 2
+    looked_at = 0
+    for path in site.folder.rglob("*"):
+        assert not _traces(str(path).encode())
+        if path.is_file():
+            looked_at += 1
+            assert not _traces(path.read_bytes()), path
+            assert b"canary-in-a" not in path.read_bytes()
+    assert looked_at > 5
+
+
+def test_the_search_finds_what_is_there() -> None:
+    assert _traces(f"GET / from {ADDRESS}".encode()) == [ADDRESS]
+    assert _traces(b"\0" + socket.inet_aton(FORWARDED)) == [FORWARDED]
+    assert _traces(HEADER.upper().encode()) == [HEADER]
