@@ -109,5 +109,7 @@ def test_the_example_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().out == EXAMPLE
     assert main(["serve", "shuffler", "--example", "--json"]) == 0
     assert json.loads(capfd.readouterr().out) == {"example": EXAMPLE}
+    assert main(["serve", "analyzer", "--example"]) == 0
+    assert "[analyzer.budget]" in capfd.readouterr().out
     assert main(["serve", "shuffler"]) == 2
     assert "--example" in capfd.readouterr().err

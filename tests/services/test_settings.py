@@ -9,18 +9,22 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.services import analyzer_settings
+from chaffinch.services.analyzer import AnalyzerSettings
+from chaffinch.services.analyzer_settings import read_analyzer
+from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import CollectorLimits
 from chaffinch.services.group_commit import InboxLimits
 from chaffinch.services.hop_settings import EXAMPLE, HopSettings, read_hop
 from chaffinch.services.server import Limits
-from chaffinch.services.settings import Address
+from chaffinch.services.settings import Address, names_analyzer
 from chaffinch.services.shuffler import ShufflerSettings
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.releasing import ReleaseRule
 
 OTHER_DEFAULTS = {"most_ticks", "openers"}
 """What is left out of a file is not a number: for ever, one for each core."""
-NO_LIMITS = {"inbox", "rule", "patience", "trusted"}
+NO_LIMITS = {"inbox", "batches", "rule", "patience", "trusted"}
 
 
 def read(folder: Path, text: str) -> HopSettings:
@@ -47,10 +51,36 @@ def test_the_example_says_the_defaults(tmp_path: Path) -> None:
 
 
 def test_the_example_has_every_limit() -> None:
-    kinds = (CollectorLimits, InboxLimits, Limits, ShufflerSettings, ReleaseRule, Patience)
-    names = {one.name for kind in kinds for one in fields(kind)} - NO_LIMITS
-    found = set(re.findall(r"^# ([a-z_]+) = ", EXAMPLE, re.MULTILINE))
-    assert names <= found
+    front = (CollectorLimits, InboxLimits, BatchLimits, Limits)
+    behind = (ShufflerSettings, ReleaseRule, Patience)
+    assert names_of(*front, *behind) <= commented(EXAMPLE)
+    assert names_of(BatchLimits, Limits, AnalyzerSettings) <= commented(analyzer_settings.EXAMPLE)
+
+
+def names_of(*kinds: type) -> set[str]:
+    return {one.name for kind in kinds for one in fields(kind)} - NO_LIMITS
+
+
+def commented(text: str) -> set[str]:
+    return set(re.findall(r"^# ([a-z_]+) = ", text, re.MULTILINE))
+
+
+def test_the_example_of_an_analyzer_says_the_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "analyzer.toml"
+    path.write_text(analyzer_settings.EXAMPLE)
+    plain = read_analyzer(path)
+    assert names_analyzer(path)
+    path.write_text(uncommented(analyzer_settings.EXAMPLE))
+    full = read_analyzer(path)
+    assert (full.batches, full.server) == (plain.batches, plain.server) == (BatchLimits(), Limits())
+    assert plain.work == AnalyzerSettings()
+    assert (full.work.level, full.work.look_seconds) == (0.95, plain.work.look_seconds)
+    assert plain.budget is None
+    assert full.budget is not None
+    assert full.budget.mark == tmp_path / "ledger.mark"
+    path.write_text(analyzer_settings.EXAMPLE + "level = 0.9\n")
+    with pytest.raises(InvalidFile, match="level is no limit"):
+        read_analyzer(path)
 
 
 @pytest.mark.parametrize(

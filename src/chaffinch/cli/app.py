@@ -18,6 +18,7 @@ from chaffinch.cli import (
     ledger,
     plan,
     privacy,
+    rehearse,
     run,
     send,
     serve,
@@ -45,6 +46,7 @@ VERBS: dict[str, Callable[..., int | None]] = {
     "compare": compare.compare,
     "simulate": simulate.simulate,
     "audit": audit.audit,
+    "rehearse": rehearse.rehearse,
     "status": status.status,
 }
 

@@ -54,6 +54,18 @@ def shuffler(*, start: _Start = _Start(), output: Output = Output()) -> None:  #
         serve_shuffler(settings, _announcer("shuffler", output))
 
 
+@app.command(sort_key=2)
+def analyzer(*, start: _Start = _Start(), output: Output = Output()) -> None:  # noqa: B008 - frozen
+    """Take batches of the last hop, open and count them, and show a release of each, once."""
+    from chaffinch.services import analyzer_settings
+
+    if not _shows_example(start, analyzer_settings.EXAMPLE, output):
+        from chaffinch.services.analyzer_process import serve_analyzer
+
+        settings = analyzer_settings.read_analyzer(_config(start))
+        serve_analyzer(settings, _announcer("analyzer", output))
+
+
 def _shows_example(start: _Start, text: str, output: Output) -> bool:
     if start.example and output.json:
         output.document({"example": text})

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - frozen
     """Show what became of everything that a service has taken, whether it runs or not.
 
-    Everything that was acknowledged is somewhere, once: durable = opened + duplicate + rejected +
-    waiting, and opened = pooled + batched + expired. Ends with code 1 if that does not add up.
+    Everything that was acknowledged is somewhere, once. In a hop: durable = opened + duplicate +
+    rejected + waiting, and opened = pooled + batched + expired. In an analyzer: items = counted +
+    dummies + replayed + rejected. Ends with code 1 if that does not add up.
 
     Parameters
     ----------
@@ -37,6 +38,13 @@ def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - f
 
 
 def _look(config: Path) -> Status:
+    from chaffinch.services.settings import names_analyzer
+
+    if names_analyzer(config):
+        from chaffinch.services.analyzer_process import analyzer_status
+        from chaffinch.services.analyzer_settings import read_analyzer
+
+        return analyzer_status(read_analyzer(config))
     from chaffinch.services.hop import hop_status
     from chaffinch.services.hop_settings import read_hop
 

@@ -1,5 +1,6 @@
 """The front of a hop: takes sealed reports, and answers 201 when they are on the disk.
 
+A first hop takes reports of people, a later one batches of the hop before.
 Everything is refused that can be refused without opening it: a plan or round that is not run
 here, another length, a key that is not in use. Nothing about the sender is stored or logged.
 """
@@ -14,10 +15,12 @@ from pathlib import Path
 
 from chaffinch.keys.folder import KeyFolder
 from chaffinch.planning.plan import Plan
+from chaffinch.services.batches import USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.front import Front, Hosted
 from chaffinch.services.group_commit import USUAL_INBOX, GroupCommit, InboxLimits
 from chaffinch.services.http import Application, Handler, Request, Response
 from chaffinch.shuffling.inbox import Upload
+from chaffinch.shuffling.state import is_relayed
 from chaffinch.storage.failpoints import reach
 from chaffinch.wire import media_types
 from chaffinch.wire.envelopes import HEAD
@@ -34,6 +37,7 @@ class CollectorLimits:
     body_bytes: int = 4 << 20
     reports: int = 4096
     inbox: InboxLimits = USUAL_INBOX
+    batches: BatchLimits = USUAL_BATCHES
 
 
 USUAL_COLLECTOR = CollectorLimits()
@@ -53,6 +57,13 @@ class Collector:
         self.front = Front(plans, keys)
         self._limits = limits
         self._inbox = GroupCommit(folder / "inbox", limits.inbox)
+        state = folder / "state.sqlite"
+        self._desk = BatchDesk(
+            folder / "received",
+            self.front,
+            lambda _, batch_id: is_relayed(state, batch_id),
+            limits.batches,
+        )
         self.counts: Counter[str] = Counter()
         self.application = Application(self._routes)
 
@@ -60,6 +71,7 @@ class Collector:
     def _routes(self) -> dict[str, Mapping[str, Handler]]:
         return {
             "/v1/plans/{plan}/rounds/{round}/reports": {"POST": self._take_reports},
+            **self._desk.routes,
             **self.front.routes,
         }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
+from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import CollectorLimits
 from chaffinch.services.group_commit import InboxLimits
 from chaffinch.services.server import Limits
@@ -55,6 +56,8 @@ admin = "127.0.0.1:9081"
 # free_bytes = 536870912        # that must be free on the disk
 # segment_bytes = 8388608       # after which a segment is closed, and can be opened
 # segment_seconds = 1.0         # or after so long
+# batch_bytes = 4294967296      # of one batch of the hop before
+# at_once = 4                   # batches that may be on their way in
 # head_bytes = 8192             # of the head of a request
 # connections = 512             # at the same time
 # patience_seconds = 10.0       # that a head may take, and a body
@@ -112,15 +115,16 @@ class _Collector(Strict):
     @field_validator("limits")
     @classmethod
     def _known(cls, given: dict[str, int | float]) -> dict[str, int | float]:
-        return checked_limits(given, CollectorLimits, InboxLimits, Limits)
+        return checked_limits(given, CollectorLimits, InboxLimits, BatchLimits, Limits)
 
     def build(self, base: Path) -> CollectorSettings:
         inbox = limits_of(self.limits, InboxLimits)
+        batches = limits_of(self.limits, BatchLimits)
         return CollectorSettings(
             Address.of(self.listen),
             Address.of(self.admin),
             None if self.tls is None else self.tls.build(base),
-            limits_of(self.limits, CollectorLimits, inbox=inbox),
+            limits_of(self.limits, CollectorLimits, inbox=inbox, batches=batches),
             limits_of(self.limits, Limits),
         )
 

@@ -10,6 +10,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_type_hints
@@ -133,6 +134,14 @@ def limits_of(given: dict[str, int | float], kind: Callable[..., _Made], **other
     """Return a dataclass with the limits that a file gives, and its own for the rest."""
     names = {one.name for one in fields(cast("Any", kind))}
     return kind(**{name: value for name, value in given.items() if name in names}, **others)
+
+
+def names_analyzer(path: str | Path) -> bool:
+    """Return whether a file is that of an analyzer; any other is taken for that of a hop."""
+    content = read_small(path, most=_LARGEST, must_be=_RULE)
+    with suppress(ValueError, RecursionError):  # whoever reads it tells what is wrong
+        return "analyzer" in tomllib.loads(content.decode())
+    return False
 
 
 def read_file(

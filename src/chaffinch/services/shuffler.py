@@ -237,7 +237,7 @@ class Shuffler:
 
     def _arrived(self) -> set[str]:
         places = (self._folder / INBOX, self._folder / RECEIVED)
-        return {path.name for place in places for path in place.iterdir()}
+        return {path.stem for place in places for path in place.iterdir()}
 
     def _refresh(self) -> None:
         """Take note of keys that have come or gone; the tags of a key go with it."""

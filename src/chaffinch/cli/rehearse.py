@@ -1,0 +1,103 @@
+"""All parties of a plan on this machine, and a made-up crowd that sends through them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from chaffinch.cli import paths
+from chaffinch.cli.output import Output, count_of
+
+if TYPE_CHECKING:
+    from chaffinch.planning.plan import Plan
+    from chaffinch.release.surveys import Release
+
+_PEOPLE = 1000
+
+
+def rehearse(
+    survey: Path | None = None,
+    *,
+    hops: int = 1,
+    people: int | None = None,
+    keep: Annotated[Path | None, Parameter(show_default=False)] = None,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Start collector, shuffler and analyzer as real processes, and send a made-up crowd through.
+
+    Every party gets a folder with keys, settings and data of its own, on addresses of this
+    machine. Reports are sealed, taken, shuffled, handed over, opened, counted and released, as in
+    earnest; then everything is removed.
+
+    Parameters
+    ----------
+    survey
+        A survey file; without one people are asked which browser they use.
+    hops
+        How many shufflers there are, one behind the other.
+    people
+        How many send [default: as many as the plan waits for].
+    keep
+        A new folder in which everything stays: keys, settings, data, logs.
+    """
+    from chaffinch.release.documents import read_release
+    from chaffinch.services import rehearsal
+
+    plan = _planned(survey, people or _PEOPLE, output)
+    crowd = people or -(-plan.reports // plan.contributions)
+    rehearsal.require_crowd(plan, crowd)
+    with _place(keep) as folder:
+        stage = rehearsal.set_stage(folder, plan, hops=hops)
+        services = [f"{path.parent.name} {role}" for role, path in stage.services()]
+        output.say(f"starting {', '.join(services)} ...")
+        with rehearsal.running(stage):
+            with output.counting("sending", "reports") as tell:
+                rehearsal.send_crowd(stage, crowd, tell)
+            output.say(f"{count_of(crowd * plan.contributions, 'report')} durable at the first hop")
+            with output.thinking("waiting for the release"):
+                releases = [read_release(one) for one in rehearsal.wait_for_release(stage)]
+    _show(stage.plan, releases, output)
+
+
+def _planned(survey: Path | None, people: int, output: Output) -> Plan:
+    """Return the plan of a survey, or of the question of the demo for so many people."""
+    from chaffinch import Choice, Survey, Target
+    from chaffinch import plan as planned
+    from chaffinch.cli.demo import BROWSERS
+
+    with output.thinking("planning") as tell:
+        if survey is not None:
+            return paths.open_survey(survey).plan(tell)
+        question = Choice(BROWSERS, missing="refuse")
+        asked = Survey({"browser": question}, "Which browser do you use? (a rehearsal)")
+        return planned(asked, users=people, target=Target(1.0, 1e-6), progress=tell)
+
+
+@contextmanager
+def _place(keep: Path | None) -> Iterator[Path]:
+    """Yield a folder for everything: a new one that stays, or one that goes."""
+    if keep is not None:
+        keep.mkdir(mode=0o700)
+        yield keep.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="chaffinch-") as folder:
+        yield Path(folder)
+
+
+def _show(plan: Plan, releases: list[Release], output: Output) -> None:
+    if output.json:
+        documents = [release.document() for release in releases]
+        output.document({"plan": plan.document(), "releases": documents})
+        return
+    for release in releases:
+        output.drawing(release.text(width=output.width))
+        output.words("")
+    output.words(
+        f"{plan.trust} Here one machine was everybody, so this rehearsal protects nobody; the "
+        "people are made up."
+    )

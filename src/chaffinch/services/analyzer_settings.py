@@ -1,0 +1,143 @@
+"""The settings of an analyzer: its front, its budget, and how sure its intervals are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from chaffinch.ledger import Ledger
+from chaffinch.services.analyzer import AnalyzerSettings
+from chaffinch.services.batches import BatchLimits
+from chaffinch.services.server import Limits
+from chaffinch.services.settings import (
+    Address,
+    Place,
+    PlaceModel,
+    Tls,
+    TlsModel,
+    checked_limits,
+    limits_of,
+    read_file,
+)
+from chaffinch.wire.documents import Strict
+
+EXAMPLE = """\
+# The settings of an analyzer, for `chaffinch serve analyzer`.
+# Paths are taken from where this file is. What is commented out is the default.
+
+# The plans that it runs: files of `chaffinch plan --parties`, which name its identity.
+plans = ["survey.plan.json"]
+# The key folder of `chaffinch keys create`, for this user alone.
+keys = "keys"
+# Where batches wait, and releases are kept. Nobody else writes there.
+data = "data"
+
+[analyzer]
+# Where the last hop sends batches to, and people read releases.
+listen = "127.0.0.1:8083"
+# For operators: /healthz, /readyz, /metrics, /status. Keep it on a loopback address.
+admin = "127.0.0.1:9083"
+# How surely an interval holds the truth.
+# level = 0.95
+
+# The budget that pays for releases: files of `chaffinch ledger create`. Without it every batch
+# is released, each once.
+# [analyzer.budget]
+# ledger = "ledger.db"
+# mark = "ledger.mark"
+
+# Speak TLS without a proxy in front.
+# [analyzer.tls]
+# certificate = "certificate.pem"
+# private_key = "private-key.pem"
+
+[analyzer.limits]
+# batch_bytes = 4294967296      # of one batch
+# at_once = 4                   # batches that may be on their way in
+# free_bytes = 536870912        # that must be free on the disk beside them
+# openers = 8                   # processes that open messages; without this one for each core
+# look_seconds = 0.5            # between two looks at what has arrived
+# head_bytes = 8192             # of the head of a request
+# connections = 512             # at the same time
+# patience_seconds = 10.0       # that a head may take, and a body
+# slowest_rate = 65536          # a long body has a second more for so many bytes
+# idle_seconds = 30.0           # that a connection may say nothing
+# stop_seconds = 10.0           # that requests under way have when the service stops
+"""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The ledger that pays for releases, and its mark."""
+
+    ledger: Path
+    mark: Path
+
+    def open(self) -> Ledger:
+        """Return the ledger."""
+        return Ledger.open(self.ledger, mark=self.mark)
+
+
+@dataclass(frozen=True)
+class AnalyzerFile:
+    """What an analyzer runs."""
+
+    place: Place
+    listen: Address
+    admin: Address
+    tls: Tls | None
+    budget: Budget | None
+    batches: BatchLimits
+    server: Limits
+    work: AnalyzerSettings
+
+
+class _Budget(Strict):
+    ledger: str
+    mark: str
+
+    def build(self, base: Path) -> Budget:
+        return Budget(base / self.ledger, base / self.mark)
+
+
+class _Analyzer(Strict):
+    listen: str
+    admin: str
+    level: Annotated[float, Field(gt=0, lt=1)] = AnalyzerSettings.level
+    budget: _Budget | None = None
+    tls: TlsModel | None = None
+    limits: dict[str, int | float] = Field(default_factory=dict)
+
+    @field_validator("limits")
+    @classmethod
+    def _known(cls, given: dict[str, int | float]) -> dict[str, int | float]:
+        found = checked_limits(given, BatchLimits, Limits, AnalyzerSettings)
+        if "level" in found:
+            raise ValueError("level is no limit: it stands in [analyzer]")
+        return found
+
+
+class _File(PlaceModel):
+    analyzer: _Analyzer
+
+    def build(self, base: Path) -> AnalyzerFile:
+        found = self.analyzer
+        budget = None if found.budget is None else found.budget.build(base)
+        return AnalyzerFile(
+            self.place(base),
+            Address.of(found.listen),
+            Address.of(found.admin),
+            None if found.tls is None else found.tls.build(base),
+            budget,
+            limits_of(found.limits, BatchLimits),
+            limits_of(found.limits, Limits),
+            limits_of(found.limits, AnalyzerSettings, level=found.level),
+        )
+
+
+def read_analyzer(path: str | Path) -> AnalyzerFile:
+    """Return the settings of an analyzer; refuse a file that breaks a rule, with all its faults."""
+    return read_file(path, _File, _File.build)

@@ -1,0 +1,53 @@
+"""A rehearsal is the real thing in small: every party a process, and one release."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from chaffinch.cli import main
+from chaffinch.questions import Bit, Choice, Flags, Number
+from chaffinch.services.rehearsal import made_up_answer
+
+PEOPLE = 60
+
+
+def test_a_crowd_goes_through_all_parties(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert main(["rehearse", "--people", str(PEOPLE), "--hops", "2", "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    (release,) = found["releases"]
+    assert release["reports"] == PEOPLE
+    assert found["plan"]["parties"]["analyzer"]["name"] == "analyzer"
+    assert not list(tmp_path.iterdir())
+
+
+def test_fewer_people_than_the_plan_waits_for_are_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    survey = tmp_path / "survey.toml"
+    survey.write_text(
+        "users = 200\nepsilon = 2\ndelta = 1e-6\nrows_are_people = true\nmax_messages = 4\n"
+        '[questions.member]\nkind = "bit"\nmissing = "refuse"\n'
+    )
+    keep = tmp_path / "kept"
+    assert main(["rehearse", str(survey), "--people", "199", "--keep", str(keep)]) == 2
+    assert "200 or more" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "question",
+    [Bit(), Choice(["a", "b"]), Number(2, 5), Flags(["x", "y"])],
+    ids=lambda question: question.kind,
+)
+def test_made_up_answers_are_answers(question: Bit | Choice | Number | Flags) -> None:
+    import chaffinch as cf
+
+    plan = cf.plan(question, users=500, target=cf.Target(2.0, 1e-3), max_messages=4, anyway=True)
+    for _ in range(20):
+        assert cf.encode(made_up_answer(question), plan).codes is not None
