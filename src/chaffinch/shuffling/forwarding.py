@@ -13,29 +13,26 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
 from pathlib import Path
-from typing import IO
 
-import urllib3
-
-from chaffinch.errors import ChaffinchError
 from chaffinch.planning.parties import Party
 from chaffinch.shuffling.opening import remove_file
 from chaffinch.shuffling.outbox import Outbox
 from chaffinch.shuffling.state import Sealed, State
 from chaffinch.storage.failpoints import reach
-from chaffinch.wire.problems import problem_word
+from chaffinch.storage.faults import storage_fault
+from chaffinch.wire import media_types
+from chaffinch.wire.exchange import Exchange, NoReply
 from chaffinch.wire.sealed_batches import is_receipt
-from chaffinch.wire.signatures import SIGNATURE
 
-BATCH_TYPE = "application/vnd.chaffinch.batch"
-_LONGEST_REPLY = 1 << 16
 _BLOCK = 1 << 20
 _AT_ONCE = 4
-_STORED = (200, 201)
+_LONGEST_REPLY = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -53,10 +50,12 @@ class Patience:
         return most * (0.5 + secrets.randbelow(1 << 20) / (1 << 21))
 
 
-class NoReceipt(ChaffinchError):
-    """The next party has not signed for a batch, which stays and is offered again."""
+class _NoReceipt(Exception):
+    """The next party has not signed for a batch, which stays; says why, and when to come again."""
 
-    code = "no-receipt"
+    def __init__(self, why: str, retry_after: float = 0.0) -> None:
+        super().__init__(why)
+        self.retry_after = retry_after
 
 
 @dataclass
@@ -83,10 +82,10 @@ class Forwarder:
         """``receiver`` knows the next party of a plan; ``trusted`` is a file of TLS roots."""
         self._state, self._outbox, self._receiver = state, outbox, receiver
         self._patience = patience or Patience()
-        self._network = urllib3.PoolManager(
-            timeout=urllib3.Timeout(connect=self._patience.connect, read=self._patience.reply),
-            retries=False,
-            ca_certs=None if trusted is None else str(trusted),
+        self._exchange = Exchange(
+            connect_seconds=self._patience.connect,
+            reply_seconds=self._patience.reply,
+            trusted=trusted,
         )
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="forward")
         self._offers: dict[str, _Offer] = {}
@@ -108,16 +107,17 @@ class Forwarder:
     def close(self) -> None:
         """Begin nothing more; what is under way ends within its patience, and is offered again."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        self._network.clear()
+        self._exchange.close()
 
     def _settle(self, batch: Sealed, offer: _Offer) -> None:
         assert offer.under_way is not None  # noqa: S101 - for the type checker
         try:
             receipt = offer.under_way.result()
-        except NoReceipt as fault:
-            self.attempts[str(fault.details["why"])] += 1
+        except _NoReceipt as fault:
+            self.attempts[str(fault)] += 1
             offer.failures += 1
-            offer.due = time.monotonic() + self._patience.pause(offer.failures)
+            pause = max(fault.retry_after, self._patience.pause(offer.failures))
+            offer.due = time.monotonic() + pause
             offer.under_way = None
             return
         reach("forwarding.replied")
@@ -139,49 +139,23 @@ class Forwarder:
         """Return the receipt for a batch. Runs in a thread, and leaves the state alone."""
         url = party.url("v1", "plans", batch.plan_id, "batches", batch.id)
         try:
-            known = self._ask("GET", url, None)
-            if known is None:
+            reply = self._exchange.ask("GET", url, most=_LONGEST_REPLY)
+            if reply.status == HTTPStatus.NOT_FOUND:
                 path = self._outbox.path(batch.id)
+                length = str(path.stat().st_size)
+                headers = {"content-type": media_types.BATCH, "content-length": length}
                 with path.open("rb") as file:
-                    known = self._ask("PUT", url, file, path.stat().st_size)
-        except (urllib3.exceptions.HTTPError, OSError):
-            raise _no_receipt("unreachable") from None
-        if known is None or not is_receipt(batch.id, known, party.key):
-            raise _no_receipt("other-signature")
-        return known
-
-    def _ask(self, method: str, url: str, file: IO[bytes] | None, length: int = 0) -> bytes | None:
-        """Return the body of an answer that says a batch is stored; None if it is not there."""
-        headers = {"content-type": BATCH_TYPE, "content-length": str(length)} if file else {}
-        reply = self._network.request(
-            method,
-            url,
-            body=_blocks(file) if file else None,
-            headers=headers,
-            preload_content=False,
-            redirect=False,
-            decode_content=False,
-        )
-        try:
-            content = reply.read(_LONGEST_REPLY)
-        finally:
-            # What is left of an answer that is too long is not read.
-            reply.close()
-        if reply.status in _STORED:
-            return content[: SIGNATURE + 1]
-        if reply.status == 404 and file is None:
-            return None
-        raise _no_receipt(problem_word(content) or f"status-{reply.status}")
-
-
-def _blocks(file: IO[bytes]) -> Iterator[bytes]:
-    while block := file.read(_BLOCK):
-        yield block
-
-
-def _no_receipt(why: str) -> NoReceipt:
-    return NoReceipt(
-        f"The next party must sign for a batch. Got {why}.",
-        hint="the batch stays in the outbox and is offered again",
-        details={"why": why},
-    )
+                    blocks = iter(partial(file.read, _BLOCK), b"")
+                    reply = self._exchange.ask(
+                        "PUT", url, blocks, headers=headers, most=_LONGEST_REPLY
+                    )
+        except NoReply as fault:
+            raise _NoReceipt(str(fault)) from None
+        except OSError as error:
+            raise _NoReceipt(storage_fault("batch", error, verb="read").message) from None
+        if reply.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
+            why = reply.problem or f"status {reply.status}"
+            raise _NoReceipt(why, reply.retry_after or 0.0)
+        if not is_receipt(batch.id, reply.body, party.key):
+            raise _NoReceipt("another signature")
+        return reply.body

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import IO, Any
 
 import urllib3
@@ -58,10 +59,21 @@ class Reply:
 class Exchange:
     """Connections to services, kept open between requests."""
 
-    def __init__(self, *, reply_seconds: float = REPLY_SECONDS) -> None:
-        timeout = urllib3.Timeout(connect=CONNECT_SECONDS, read=reply_seconds)
+    def __init__(
+        self,
+        *,
+        connect_seconds: float = CONNECT_SECONDS,
+        reply_seconds: float = REPLY_SECONDS,
+        trusted: Path | None = None,
+    ) -> None:
+        """``trusted`` is a file of TLS roots; those of the system where there is none."""
         self._seconds = reply_seconds
-        self._pool = urllib3.PoolManager(timeout=timeout, retries=False, cert_reqs="CERT_REQUIRED")
+        self._pool = urllib3.PoolManager(
+            timeout=urllib3.Timeout(connect=connect_seconds, read=reply_seconds),
+            retries=False,
+            cert_reqs="CERT_REQUIRED",
+            ca_certs=None if trusted is None else str(trusted),
+        )
 
     def close(self) -> None:
         """Close all connections."""
@@ -77,7 +89,6 @@ class Exchange:
         most: int,
     ) -> Reply:
         """Send a request; return the reply, of at most ``most`` bytes, or raise NoReply."""
-        last = time.monotonic() + self._seconds
         try:
             response = self._pool.request(
                 method,
@@ -89,7 +100,8 @@ class Exchange:
                 redirect=False,
             )
             try:
-                content = _read(response, most, last)
+                # From here on: a long body takes its time to send.
+                content = _read(response, most, time.monotonic() + self._seconds)
             except BaseException:
                 response.close()  # What is left of this reply is not the start of the next one.
                 raise
