@@ -46,20 +46,25 @@ def envelopes(data: bytes) -> bool:
 
     Return whether they were malformed.
     """
-    how, rest = data[:1] or b"\0", data[1:]
-    key, true = (HYBRID_KEY, HYBRID_ENVELOPE) if how[0] % 16 == 15 else (KEY, REPORT)
-    if how[0] % 4 == 0:
+    how, rest = (data[0], data[1:]) if data else (0, b"")
+    key, true = (HYBRID_KEY, HYBRID_ENVELOPE) if how >= 240 else (KEY, REPORT)
+    # Changes are wherever the first bytes say.
+    at, new = int.from_bytes(rest[:2], "big") % (len(true) + 1), rest[2:]
+    if how % 4 == 0:
         tried = rest
-    elif how[0] % 4 == 1:
+    elif how % 4 == 1:
         tried = (key.head + rest).ljust(len(true), b"\0")[: len(true)]
-    else:
-        # Few changes, wherever the first bytes say: 0 changes nothing.
-        at = int.from_bytes(rest[:2], "big") % len(true)
-        changes = (bytes(at) + rest[2:]).ljust(len(true), b"\0")[: len(true)]
+    elif how % 4 == 2:
+        changes = (bytes(at) + new).ljust(len(true), b"\0")[: len(true)]
         tried = bytes(one ^ other for one, other in zip(true, changes, strict=True))
-    opened = key.open(tried, BINDING)
-    assert (opened is None) == (tried != true), "what nobody made was opened, or the true one not"
-    return tried != true
+    else:  # some bytes taken out, others put in
+        tried = true[:at] + new[1:] + true[at + int.from_bytes(new[:1], "big") :]
+    # Branches, not one comparison: an input that opens is worth keeping to the fuzzer.
+    if key.open(tried, BINDING) is not None:
+        assert tried == true, "an envelope that nobody made was opened"
+        return False
+    assert tried != true, "the true envelope was not opened"
+    return True
 
 
 def payloads(data: bytes) -> bool:
@@ -119,7 +124,14 @@ TARGETS: dict[str, Callable[[bytes], bool]] = {
 def seeds() -> dict[str, list[bytes]]:
     """Return where each target starts from."""
     return {
-        "envelopes": [b"\0" + REPORT, b"\1" + REPORT[7:], b"\2\0\0\1", b"\x0f\0\x40\1"],
+        "envelopes": [
+            b"\0" + REPORT,
+            b"\1" + REPORT[7:],
+            b"\2\0\0\1",
+            b"\3\0\1\2ab",
+            b"\xf2\0\x40\1",
+            b"\xf3\0\x40\1",
+        ],
         "payloads": [bytes.fromhex(one["payload"]) for one in STORED["reports"]],
         "key_lists": [bytes.fromhex(one["content"])[:-64] for one in STORED["key_lists"]],
         "batches": [bytes.fromhex(STORED["batch"]["content"])[:-64]],
@@ -161,7 +173,7 @@ def work(target: str, runs: int, folder: str) -> None:
         if not left:
             os._exit(0)  # The fuzzer itself knows no such end.
 
-    options = ["-max_len=4096", "-verbosity=0", f"-artifact_prefix={folder}/"]
+    options = ["-max_len=4096", "-len_control=0", "-verbosity=0", f"-artifact_prefix={folder}/"]
     atheris.Setup([sys.argv[0], str(own), *options], one)
     atheris.Fuzz()
 
