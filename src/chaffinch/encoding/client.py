@@ -30,6 +30,7 @@ from chaffinch.planning.parties import Parties, Party
 from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.privacy import Target
 from chaffinch.sampling import secure_words
+from chaffinch.storage.failpoints import reach
 from chaffinch.storage.files import AnyPath
 from chaffinch.wire import media_types
 from chaffinch.wire.exchange import Exchange, NoReply, Reply
@@ -122,6 +123,7 @@ class Client:
             (encode_with(one, plan, words, origin.round) for one in answers),
             paid=self._ledger is None,
         )
+        reach("client.kept")
         return self.resume()
 
     def send_many(
@@ -177,6 +179,7 @@ class Client:
         except (BudgetExhausted, InvalidInput):
             self._outbox.cancel(occasion)
             raise
+        reach("client.charged")
         self._outbox.mark_paid(occasion)
 
     # -------------------------------------------------------------------- one upload
@@ -194,6 +197,7 @@ class Client:
             group = self._sealed(self._outbox.next(origin, most))
             reply = self._post(url, group)
             if reply.status == 201:
+                reach("client.delivered")
                 self._outbox.forget(group)
                 return Delivery(arrived=len(group))
             if reply.problem == "tooLarge" and most > 1:
@@ -206,6 +210,7 @@ class Client:
     def _post(self, url: str, group: Sequence[Waiting]) -> Reply:
         """Send a body once. What may have arrived is noted before; what has not, afterwards."""
         self._outbox.mark_on_its_way(group)
+        reach("client.sending")
         body = b"".join(one.sealed or b"" for one in group)
         reply, arrived = self._ask("POST", url, body, media_types.REPORTS, _LONGEST_REPLY)
         # A service of ours takes a body whole or not at all, and says so itself.
@@ -221,6 +226,7 @@ class Client:
         sealer = Sealer.of(self._plan, [self._key_list(party) for party in self._everyone])
         sealed = dict(zip(made, sealer.seal_all(one.report for one in made), strict=True))
         self._outbox.keep_sealed(sealed.items())
+        reach("client.sealed")
         return [replace(one, sealed=sealed.get(one, one.sealed)) for one in group]
 
     def _seal_again(self, group: Sequence[Waiting]) -> Delivery | None:

@@ -17,6 +17,12 @@ from chaffinch.errors import InvalidInput
 VARIABLE = "CHAFFINCH_FAILPOINT"
 
 PLACES: dict[str, str] = {
+    # A device that sends a report.
+    "client.kept": "a report is in the outbox, and nothing has paid for it",
+    "client.charged": "the ledger has paid, and the outbox does not know of it",
+    "client.sealed": "the bytes that are sent are kept, and nothing is sent",
+    "client.sending": "a copy is noted to be on its way, and is not",
+    "client.delivered": "the first hop has the report, and the outbox does not know of it",
     # The collector of a first hop.
     "collector.read": "a body has been read, and nothing of it is stored",
     "inbox.created": "a new segment has its name, and holds nothing",
