@@ -64,6 +64,24 @@ def test_parties_never_import_one_another(party: str) -> None:
         assert not crossed, f"{path.name} crosses a trust boundary"
 
 
+HOP = ("collector", "group_commit", "hop", "hop_settings", "shuffler")
+ANALYZER = ("analyzer", "analyzer_process", "analyzer_settings")
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "room"), [(HOP, ANALYZER, "analysis"), (ANALYZER, HOP, "shuffling")]
+)
+def test_services_of_one_party_never_import_those_of_another(
+    own: tuple[str, ...], others: tuple[str, ...], room: str
+) -> None:
+    foreign = (f"chaffinch.{room}.", *(f"chaffinch.services.{other}." for other in others))
+    for path, package in sources("services"):
+        if path.stem in own:
+            names = repository.imports(path, package=package)
+            assert not {name for name in names if f"{name}.".startswith(foreign)}
+    assert set(own) <= {path.stem for path, _ in sources("services")}
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,8 +41,9 @@ def site(tmp_path: Path) -> Site:
 
 
 def counts(service: Service) -> dict[str, int]:
-    found: dict[str, int] = json.loads(service.get("/status"))["plans"][0]["counts"]
-    return found
+    """What the shuffler has counted; nothing before its first tick."""
+    plans = json.loads(service.get("/status"))["plans"]
+    return dict(plans[0]["counts"]) if plans else {"durable": 0}
 
 
 def test_a_hop_runs_by_its_settings(site: Site, capfd: pytest.CaptureFixture[str]) -> None:
@@ -113,3 +116,33 @@ def test_the_example_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     assert "[analyzer.budget]" in capfd.readouterr().out
     assert main(["serve", "shuffler"]) == 2
     assert "--example" in capfd.readouterr().err
+
+
+def test_a_service_that_cannot_work_ends(site: Site) -> None:
+    from chaffinch.shuffling.state import State
+
+    config = site.folder / "hop1" / "hop.toml"
+    owner = State.open(site.folder / "hop1" / "data" / "state.sqlite")
+    try:
+        with serving("shuffler", config) as shuffler:
+            _, err = shuffler.process.communicate(timeout=30)
+            assert shuffler.process.returncode == 5
+    finally:
+        owner.close()
+    last = json.loads(err.splitlines()[-1])
+    assert last["event"] == "failed"
+    assert "another process owns" in last["said"]
+
+
+@pytest.mark.parametrize("missing", ["uvicorn", "uvloop", "prometheus_client"])
+def test_without_the_extra_the_hint_says_how_to_install_it(missing: str) -> None:
+    program = (
+        f"import sys; sys.modules[{missing!r}] = None\n"
+        "from chaffinch.cli import main\n"
+        "sys.exit(main(['serve', 'collector', '--config', 'hop.toml']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "pip install 'chaffinch[services]'" in done.stderr
