@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from chaffinch.cli import main
 from chaffinch.questions import Bit, Choice, Flags, Number
 from chaffinch.services.rehearsal import made_up_answer
+from tests.services.commands import waited
 
 PEOPLE = 60
 
@@ -38,6 +41,24 @@ def test_fewer_people_than_the_plan_waits_for_are_refused(
     keep = tmp_path / "kept"
     assert main(["rehearse", str(survey), "--people", "199", "--keep", str(keep)]) == 2
     assert "200 or more" in capfd.readouterr().err
+
+
+def test_no_service_outlives_a_rehearsal_that_is_killed(tmp_path: Path) -> None:
+    keep = tmp_path / "kept"
+    command = [sys.executable, "-m", "chaffinch", "rehearse", "--people", "60", "--keep", str(keep)]
+    started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        waited(lambda: events(keep).count("started") == 3, 60)
+    finally:
+        started.kill()
+        started.wait()
+    waited(lambda: events(keep).count("stopped") == 3)
+
+
+def events(folder: Path) -> list[str]:
+    """What the services have said so far."""
+    lines = [line for path in folder.glob("*/*.log") for line in path.read_text().splitlines()]
+    return [json.loads(line)["event"] for line in lines]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling.forwarding import Patience
+from chaffinch.shuffling.inbox import SegmentWriter, Upload
 from chaffinch.shuffling.opening import HopKeys
 from chaffinch.shuffling.releasing import ReleaseRule
 from chaffinch.shuffling.state import is_relayed, overview_of
@@ -250,6 +251,22 @@ def test_a_batch_for_a_key_that_is_not_known_waits(
         assert not sealed(second)
         assert is_relayed(second / "state.sqlite", path.stem)
         assert not is_relayed(second / "state.sqlite", "00" * 32)
+
+
+def test_a_segment_that_is_sealed_meanwhile_still_needs_its_key(
+    collection: Collection, tmp_path: Path
+) -> None:
+    inbox = tmp_path / "data" / "inbox"
+    inbox.mkdir(parents=True)
+    writer = SegmentWriter(inbox)
+    writer.append([Upload(collection.plan.id, 1, b"".join(collection.seal([1])))])
+    (old,) = collection.hops[0].opening_keys()
+    with shuffler(collection, tmp_path / "data") as hop:
+        assert hop.needs_key(old)
+        writer.seal()
+        assert hop.needs_key(old), "under another name it is the same segment"
+        hop.take()
+        assert not hop.needs_key(old)
 
 
 def test_openers_end_with_a_shuffler_that_is_killed(collection: Collection, tmp_path: Path) -> None:

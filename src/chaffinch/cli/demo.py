@@ -72,6 +72,7 @@ def demo(
         "people has it."
     )
     output.words("")
+    output.words("See       chaffinch rehearse  (collector, shuffler, analyzer as processes)")
     output.words(f"Look at   {out / 'release.html'}  (open it in a browser)")
     output.words(f"Then try  chaffinch plan --check {out / 'browsers.plan.json'} --explain")
     output.words("Or take the same people the whole way yourself:")

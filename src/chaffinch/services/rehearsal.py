@@ -42,6 +42,19 @@ _PATIENCE = 120.0
 """Seconds in which services must start, and a release must appear."""
 _LARGEST_REPLY = 64 << 20
 
+_LIVE_WITH_PARENT = """\
+import os, signal, sys, threading
+from chaffinch.cli import main
+
+def follow():
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=follow, daemon=True).start()
+sys.exit(main(sys.argv[1:]))
+"""
+"""The command, which stops when whoever started it is gone: nobody writes to its input."""
+
 _HOP = """\
 plans = ["../plan.json"]
 keys = "keys"
@@ -151,13 +164,13 @@ def running(stage: Stage) -> Iterator[dict[str, subprocess.Popen[str]]]:
 
 def start(role: str, settings: Path) -> subprocess.Popen[str]:
     """Start a service by its command; what it says goes into a file beside its settings."""
-    command = [sys.executable, "-m", "chaffinch", "serve", role, "--config", str(settings)]
+    words = ["serve", role, "--config", str(settings)]
     source = str(Path(chaffinch.__file__).parents[1])
     with (settings.parent / f"{role}.log").open("a", encoding="utf-8") as log:
         return subprocess.Popen(  # noqa: S603 - our own interpreter on our own words
-            command,
+            [sys.executable, "-c", _LIVE_WITH_PARENT, *words],
             env={**os.environ, "PYTHONPATH": source},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
