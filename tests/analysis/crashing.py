@@ -12,11 +12,12 @@ import os
 import resource
 import signal
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from chaffinch.analysis import releasing
 from chaffinch.analysis.analyzer import Analyzer
-from chaffinch.analysis.received import Received
+from chaffinch.analysis.received import KnownBatches
 from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger
@@ -44,7 +45,7 @@ def send(folder: Path) -> None:
         acknowledged = folder / "receipts" / path.stem
         if acknowledged.exists():
             continue
-        known = Received(folder / "data" / "state.sqlite").find(path.stem)
+        known = KnownBatches(folder / "data" / "state.sqlite").find(path.stem)
         if known is None and not has_arrived(inbox, path.stem):
             content = path.read_bytes()
             with Arrival(inbox, path.stem, expected, keys.accepted_keys) as arrival:
@@ -55,10 +56,10 @@ def send(folder: Path) -> None:
 
 
 def main(folder: Path, level: float) -> None:
-    analyzer = open_analyzer(folder, level=level)
-    send(folder)
-    while analyzer.step():
-        pass
+    with closing(open_analyzer(folder, level=level)) as analyzer:
+        send(folder)
+        while analyzer.step():
+            pass
 
 
 def pay_without_keeping(ledger: Ledger, plan: Plan, tally: Tally, content: bytes) -> bytes:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch.analysis.analyzer import Analyzer, AnalyzerCounts
-from chaffinch.analysis.received import Received
+from chaffinch.analysis.analyzer import Analyzer, AnalyzerCounts, analyzer_counts
+from chaffinch.analysis.received import KnownBatches
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger import Ledger
 from chaffinch.privacy import Target
@@ -87,14 +87,17 @@ def copies(folder: Path, count: int) -> list[Path]:
     return made
 
 
-def state(folder: Path) -> Received:
-    return Received(folder / "data" / "state.sqlite")
+def state(folder: Path) -> KnownBatches:
+    return KnownBatches(folder / "data" / "state.sqlite")
+
+
+def counts_of(hop: LastHop, folder: Path) -> AnalyzerCounts:
+    return analyzer_counts(folder / "data")[hop.plan.id]
 
 
 def check_all(hop: LastHop, folder: Path, batches: list[str]) -> dict[str, bytes]:
     """Check that everything was counted once, paid for once and released; return the releases."""
-    analyzer, received = open_analyzer(folder), state(folder)
-    counts = analyzer.counts()[hop.plan.id]
+    counts, received = counts_of(hop, folder), state(folder)
     assert (counts.released, counts.waiting, counts.adds_up) == (len(batches), 0, True)
     assert counts.replayed == 30
     tallies = [received.tally(one).counts.tolist() for one in batches]
@@ -130,7 +133,7 @@ def test_killed_anywhere_everything_is_counted_paid_and_released_once(
 def test_a_full_disk_loses_nothing(hop: LastHop, tmp_path: Path) -> None:
     batches = two_batches(hop, tmp_path)
     with_ledger(tmp_path)
-    open_analyzer(tmp_path)  # whoever cannot make its state has taken nothing
+    open_analyzer(tmp_path).close()  # whoever cannot make its state has taken nothing
     limits = range(0, 90_000, 11_000)
     folders = copies(tmp_path, len(limits))
     ends = lives(
@@ -180,9 +183,9 @@ def test_the_same_tally_makes_the_same_bytes(hop: LastHop, tmp_path: Path) -> No
     shutil.move(tmp_path / "data", tmp_path / "before")
     shutil.rmtree(tmp_path / "receipts")
     (tmp_path / "receipts").mkdir()
-    first = Received(tmp_path / "before" / "state.sqlite")
+    first = KnownBatches(tmp_path / "before" / "state.sqlite")
     main(tmp_path, 0.95)
-    second = Received(tmp_path / "data" / "state.sqlite")
+    second = KnownBatches(tmp_path / "data" / "state.sqlite")
     # Which of two batches a copy counts in is decided by which is opened first, so by their ids.
     assert [first.release(one) for one in batches] == [second.release(one) for one in batches]
 
@@ -193,7 +196,7 @@ def test_messages_that_were_left_out_are_noted(hop: LastHop, tmp_path: Path) -> 
     received = state(tmp_path)
     notes = [
         note
-        for batch in received.batches()
+        for batch in received.all()
         for answer in read_release(received.release(batch.id) or b"").answers
         for note in answer.notes
     ]
@@ -208,27 +211,27 @@ def test_copies_do_not_stand_for_reports(hop: LastHop, tmp_path: Path) -> None:
     alone = hop.reports([[5]])
     (lonely,) = sent(hop, tmp_path, hop.batch([*alone, *old[len(alone) :]]))
     main(tmp_path, 0.95)
-    analyzer, received = open_analyzer(tmp_path), state(tmp_path)
+    received = state(tmp_path)
     known = received.find(lonely)
     assert known is not None
     assert (known.state, known.fresh) == ("refused", len(alone))
     assert "not opened before" in known.why
     assert received.release(lonely) is None
-    assert analyzer.counts()[hop.plan.id].adds_up
+    assert counts_of(hop, tmp_path).adds_up
 
 
 def test_a_spent_budget_releases_nothing_and_keeps_the_batch(hop: LastHop, tmp_path: Path) -> None:
     (batch,) = sent(hop, tmp_path, hop.batch(hop.crowd()))
     with_ledger(tmp_path, Target(0.1, 1e-9))
     main(tmp_path, 0.95)
-    analyzer, received = open_analyzer(tmp_path), state(tmp_path)
+    received = state(tmp_path)
     known = received.find(batch)
     assert known is not None
     assert known.state == "unpaid"
     assert "epsilon" in known.why
     assert received.release(batch) is None
     assert [path.stem for path in (tmp_path / "data" / "received").iterdir()] == [batch]
-    assert analyzer.counts()[hop.plan.id].unpaid == 1
+    assert counts_of(hop, tmp_path).unpaid == 1
     # Another ledger has room: nothing has to be sent again.
     for name in ("ledger", "mark"):
         (tmp_path / name).unlink()
@@ -259,6 +262,7 @@ def test_a_damaged_file_waits_and_is_told(hop: LastHop, tmp_path: Path) -> None:
     assert analyzer.step() == 2
     assert not analyzer.unreadable
     assert not analyzer.needs_key(hop.key_id)
+    analyzer.close()
 
 
 def take(hop: LastHop, folder: Path, batch: Batch) -> None:
@@ -320,4 +324,5 @@ def test_a_batch_is_taken_again_and_again(hop: LastHop, tmp_path: Path) -> None:
             released=1, items=PEOPLE**2, counted=PEOPLE, dummies=PEOPLE * (PEOPLE - 1)
         )
     }
+    analyzer.close()
     assert not list((tmp_path / "data" / "received").iterdir())

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from chaffinch.analysis.opening import open_batch
-from chaffinch.analysis.received import KnownBatch, Received
-from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
+from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
+from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.parallel import Processes
+from chaffinch.storage import stores
 from chaffinch.wire.messages import EMPTY
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, decoys, flips
 
@@ -22,8 +26,9 @@ def hop(tmp_path: Path) -> LastHop:
 
 
 @pytest.fixture
-def received(tmp_path: Path) -> Received:
-    return Received(tmp_path / "state.sqlite")
+def received(tmp_path: Path) -> Iterator[Received]:
+    with closing(Received(tmp_path / "state.sqlite")) as made:
+        yield made
 
 
 def take(hop: LastHop, received: Received, batch: Batch, folder: Path) -> KnownBatch:
@@ -99,8 +104,10 @@ def test_copies_in_other_batches_count_nowhere(
 def test_copies_are_known_after_a_restart(hop: LastHop, received: Received, tmp_path: Path) -> None:
     crowd = hop.crowd()
     take(hop, received, hop.batch(crowd), tmp_path)
-    known = take(hop, Received(tmp_path / "state.sqlite"), hop.batch(crowd), tmp_path)
-    assert known.replayed == len(crowd)
+    received.close()
+    again = Received(tmp_path / "state.sqlite")
+    assert take(hop, again, hop.batch(crowd), tmp_path).replayed == len(crowd)
+    received._store = again._store  # noqa: SLF001 - so that it is closed
 
 
 def test_a_batch_is_added_once(hop: LastHop, received: Received, tmp_path: Path) -> None:
@@ -108,7 +115,7 @@ def test_a_batch_is_added_once(hop: LastHop, received: Received, tmp_path: Path)
     take(hop, received, batch, tmp_path)
     with pytest.raises(StorageFault):
         take(hop, received, batch, tmp_path)
-    assert fates(received.batches()[0])[2] == 0
+    assert fates(received.all()[0])[2] == 0
 
 
 def test_what_does_not_open_or_is_no_code_is_rejected(
@@ -193,13 +200,24 @@ def test_tags_go_with_their_key(hop: LastHop, received: Received, tmp_path: Path
 
 
 def test_a_state_of_another_version_or_kind_is_refused(tmp_path: Path) -> None:
-    import sqlite3
-
-    Received(tmp_path / "state.sqlite")
-    with sqlite3.connect(tmp_path / "state.sqlite") as connection:
-        connection.execute("PRAGMA user_version = 2")
-    with pytest.raises(StorageFault, match="newer"):
-        Received(tmp_path / "state.sqlite")
+    path = tmp_path / "state.sqlite"
+    Received(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 9")
+    for use in (Received, lambda path: KnownBatches(path).all()):
+        with pytest.raises(StorageFault, match="newer"):
+            use(path)
     (tmp_path / "other").write_bytes(b"no database at all" * 99)
-    with pytest.raises(ChaffinchError):
+    with pytest.raises(StorageFault):
         Received(tmp_path / "other")
+
+
+def test_a_state_has_one_owner_and_any_number_of_readers(
+    hop: LastHop, received: Received, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_OWNER_PATIENCE", 0.1)
+    known = take(hop, received, hop.batch(hop.crowd()), tmp_path)
+    with pytest.raises(StorageFault, match="another process owns"):
+        Received(tmp_path / "state.sqlite")
+    assert KnownBatches(tmp_path / "state.sqlite").find(known.id) == known
+    assert KnownBatches(tmp_path / "none.sqlite").all() == []

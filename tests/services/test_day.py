@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import chaffinch as cf
-from chaffinch.analysis.received import Received
+from chaffinch.analysis.received import KnownBatches
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.release.documents import read_release
@@ -76,8 +76,8 @@ def test_the_release_appears_once_whatever_the_day_brings(tmp_path: Path) -> Non
     done = run(script(), tmp_path)
     logs = "".join(path.read_text() for path in tmp_path.glob("*.log"))
     assert done.returncode == 0, done.stdout + done.stderr + logs
-    received = Received(tmp_path / "ministry" / "data" / "state.sqlite")
-    (batch,) = received.batches()
+    received = KnownBatches(tmp_path / "ministry" / "data" / "state.sqlite")
+    (batch,) = received.all()
     assert (batch.state, batch.reports) == ("released", 200)
     assert (batch.replayed, batch.rejected) == (0, 0)
     content = received.release(batch.id)

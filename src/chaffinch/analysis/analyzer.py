@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaffinch.analysis.opening import open_batch
-from chaffinch.analysis.received import KnownBatch, Received
+from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
 from chaffinch.analysis.releasing import release_batch
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.keys import KeyFolder, KeyState
@@ -63,11 +63,8 @@ class Analyzer:
         level: float = 0.95,
         processes: Processes | None = None,
     ) -> None:
-        self._folder = folder / RECEIVED
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._received = Received(folder / STATE)
         self._keys = keys
-        self._plans = {plan.id: _own(plan, keys) for plan in plans}
+        self._plans = {plan.id: own_plan(plan, keys) for plan in plans}
         self._ledger = None if ledger is None else ledger.of("analyzer")
         self._level = level
         self._processes = processes
@@ -75,6 +72,13 @@ class Analyzer:
         self._forgotten: set[int] = set()
         self.unreadable: dict[str, str] = {}
         """Batches that were taken and cannot be opened now, and why; they are kept."""
+        self._folder = folder / RECEIVED
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._received = Received(folder / STATE)
+
+    def close(self) -> None:
+        """Let another process go on."""
+        self._received.close()
 
     def step(self) -> int:
         """Open and release all that waits; return how many batches came further."""
@@ -83,7 +87,7 @@ class Analyzer:
         # What the ledger had no room for is tried once in the life of a process: no cap grows.
         due = [
             batch
-            for batch in self._received.batches()
+            for batch in self._received.all()
             if batch.state in ("opened", "unpaid") and batch.id not in self._asked
         ]
         done += sum(map(self._release, due))
@@ -93,7 +97,7 @@ class Analyzer:
 
     def batches(self) -> list[KnownBatch]:
         """Return all batches that were opened."""
-        return self._received.batches()
+        return self._received.all()
 
     def needs_key(self, number: int) -> bool:
         """Return whether a batch that is not opened yet needs a key: it must not be destroyed."""
@@ -103,20 +107,10 @@ class Analyzer:
 
     def counts(self) -> dict[str, AnalyzerCounts]:
         """Return what became of all batches, by plan."""
-        found = {plan_id: Counter[str]() for plan_id in self._plans}
-        for batch in self._received.batches():
-            known = found.setdefault(batch.plan_id, Counter())
-            known[batch.state] += 1
-            for name in ("items", "counted", "dummies", "replayed", "rejected"):
-                known[name] += getattr(batch, name)
-        for path in self._waiting():
-            found.setdefault(_plan_of(path), Counter())["waiting"] += 1
-        return {plan_id: AnalyzerCounts(**known) for plan_id, known in found.items()}
+        return counts_in(self._received, self._folder)
 
     def _waiting(self) -> list[Path]:
-        """Return the files of batches that are not opened."""
-        known = {batch.id for batch in self._received.batches()}
-        return [one for one in arrived_batches(self._folder) if one.stem not in known]
+        return _unopened(self._received, self._folder)
 
     def _open(self, path: Path) -> bool:
         plan = self._plans.get(_plan_of(path))
@@ -152,7 +146,7 @@ class Analyzer:
             self._forgotten = gone
 
     def _remove_released(self) -> None:
-        known = {one.id for one in self._received.batches() if one.state == "released"}
+        known = {one.id for one in self._received.all() if one.state == "released"}
         gone = [path for path in arrived_batches(self._folder) if path.stem in known]
         for path in gone:
             path.unlink()
@@ -160,7 +154,30 @@ class Analyzer:
             sync_folder(self._folder)
 
 
-def _own(plan: Plan, keys: KeyFolder) -> Plan:
+def analyzer_counts(folder: Path) -> dict[str, AnalyzerCounts]:
+    """Return what became of all batches in the folder of an analyzer, whether it runs or not."""
+    return counts_in(KnownBatches(folder / STATE), folder / RECEIVED)
+
+
+def counts_in(known: KnownBatches, folder: Path) -> dict[str, AnalyzerCounts]:
+    """Return what became of batches, by plan; those in the folder that nobody opened wait."""
+    waiting = Counter(map(_plan_of, _unopened(known, folder)))
+    found: dict[str, Counter[str]] = {one: Counter(waiting=count) for one, count in waiting.items()}
+    for batch in known.all():
+        counted = found.setdefault(batch.plan_id, Counter())
+        counted[batch.state] += 1
+        for name in ("items", "counted", "dummies", "replayed", "rejected"):
+            counted[name] += getattr(batch, name)
+    return {plan_id: AnalyzerCounts(**counted) for plan_id, counted in found.items()}
+
+
+def _unopened(known: KnownBatches, folder: Path) -> list[Path]:
+    """Return the files of batches that are not opened."""
+    opened = {batch.id for batch in known.all()}
+    return [one for one in arrived_batches(folder) if one.stem not in opened]
+
+
+def own_plan(plan: Plan, keys: KeyFolder) -> Plan:
     """Refuse a plan whose analyzer is somebody else, before anything is promised for it."""
     parties = require_plan(plan).parties
     if parties is None or parties.analyzer.identity != keys.identity_hex:

@@ -9,8 +9,7 @@ file gives the same tally; after it, the file is not opened again. Then it is *r
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,20 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.analysis.opening import Counted, OpenedBatch
-from chaffinch.errors import Reason, StorageFault
-from chaffinch.storage.databases import (
-    ANALYZER_STATE,
-    connected,
-    creating,
-    has_whole_pages,
-    owner_and_version,
-    schema_of,
-)
+from chaffinch.storage.databases import ANALYZER_STATE
 from chaffinch.storage.failpoints import reach
+from chaffinch.storage.stores import StoreKind
 from chaffinch.wire.messages import Tally
 
-_VERSION = 1
-_STATEMENTS = (
+_FIRST = (
     # Every item of a batch is accounted for: SQLite refuses a row in which one is missing.
     """CREATE TABLE batches (
     id TEXT PRIMARY KEY CHECK (typeof(id) = 'text' AND length(id) = 64),
@@ -60,6 +51,13 @@ WHEN OLD.state IN ('refused', 'released')
 BEGIN SELECT RAISE(ABORT, 'what was decided stays'); END""",
     """CREATE TRIGGER batches_remain BEFORE DELETE ON batches
 BEGIN SELECT RAISE(ABORT, 'batches are never forgotten'); END""",
+)
+STATE = StoreKind(
+    "state of the analyzer",
+    ANALYZER_STATE,
+    steps=(_FIRST,),
+    hint="nothing was lost by this: batches stay where they are; if the file is damaged, restore "
+    "it from a copy, as without it nobody knows which messages were counted already",
 )
 _FACTS = (
     "SELECT id, plan, round, reports, items, counted, dummies, replayed, rejected, state, why "
@@ -91,36 +89,24 @@ class KnownBatch:
         return self.counted + self.dummies
 
 
-class Received:
-    """The batches that were opened, their tallies and releases, and all replay tags."""
+class KnownBatches:
+    """What is known of batches, for anybody who only reads; nothing where there is no file yet."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it where there is none; refuse one that is damaged or newer."""
-        self._path = path.absolute()
-        with _guarded(self._path):
-            if not self._path.exists():
-                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                # If another process was first, its file is as good.
-                with (
-                    suppress(FileExistsError),
-                    creating(self._path, ANALYZER_STATE, _VERSION, _STATEMENTS),
-                ):
-                    pass
-            with connected(self._path) as connection:
-                _check_whole(connection)
+        self._path = path
 
     def find(self, batch_id: str) -> KnownBatch | None:
         """Return what is known of a batch; None if it was not opened."""
-        rows = self._select(_FACTS + "WHERE id = ?", batch_id)
+        rows = self._rows(_FACTS + "WHERE id = ?", batch_id)
         return KnownBatch(*rows[0]) if rows else None
 
-    def batches(self) -> list[KnownBatch]:
+    def all(self) -> list[KnownBatch]:
         """Return all that were opened, by their ids."""
-        return [KnownBatch(*row) for row in self._select(_FACTS + "ORDER BY id")]
+        return [KnownBatch(*row) for row in self._rows(_FACTS + "ORDER BY id")]
 
     def tally(self, batch_id: str) -> Tally:
         """Return what was counted of a batch that was opened."""
-        ((plan, number, reports, codes, packed),) = self._select(
+        ((plan, number, reports, codes, packed),) = self._rows(
             "SELECT plan, round, reports, codes, counts FROM batches WHERE id = ?", batch_id
         )
         pairs = np.frombuffer(packed, "<i8").reshape(-1, 2)
@@ -130,13 +116,33 @@ class Received:
 
     def release(self, batch_id: str) -> bytes | None:
         """Return the release of a batch, the same bytes for ever; None if there is none."""
-        rows = self._select("SELECT release FROM batches WHERE id = ?", batch_id)
+        rows = self._rows("SELECT release FROM batches WHERE id = ?", batch_id)
         return rows[0][0] if rows else None
+
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        if not self._path.exists():
+            return []
+        with STATE.looked_at(self._path) as connection:
+            return connection.execute(query, values).fetchall()
+
+
+class Received(KnownBatches):
+    """The batches that were opened, with all replay tags, for their one owner."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._store = STATE.open(path)
+
+    def close(self) -> None:
+        """Let another process be the owner."""
+        self._store.close()
 
     def add(self, batch: OpenedBatch) -> Counted:
         """Take the tags and the tally of a batch, in one transaction."""
         head = batch.head
-        with self._writing() as connection:
+        with self._store.changing() as connection:
+            # A cache that spills would lock out all who read until the end.
+            connection.execute("PRAGMA cache_spill = OFF")
             counted = batch.count(_claim(connection, batch))
             reach("analyzer.counted")
             pairs = np.stack(counted.counts.pairs(), axis=1).astype("<i8").tobytes()
@@ -146,7 +152,6 @@ class Received:
                 "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'opened', '', NULL)",
                 (*facts, *fates, counted.counts.space, pairs),
             )
-            connection.execute("COMMIT")
         reach("analyzer.opened")
         return counted
 
@@ -154,34 +159,19 @@ class Received:
         self, batch_id: str, state: str, *, why: str = "", release: bytes | None = None
     ) -> None:
         """Note what became of a batch; a release or a refusal is the last word."""
-        with self._writing() as connection:
+        with self._store.changing() as connection:
             connection.execute(
                 "UPDATE batches SET state = ?, why = ?, release = ? WHERE id = ?",
                 (state, why, release, batch_id),
             )
-            connection.execute("COMMIT")
 
     def forget_tags(self, keys: Iterable[int]) -> None:
         """Forget the tags of keys that were destroyed: nothing opens their envelopes again."""
-        with self._writing() as connection:
+        with self._store.changing() as connection:
             connection.executemany("DELETE FROM tags WHERE key = ?", [(key,) for key in keys])
-            connection.execute("COMMIT")
 
-    def _select(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        with _guarded(self._path), connected(self._path) as connection:
-            return connection.execute(query, values).fetchall()
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Yield the one writer; undone unless it commits itself."""
-        with _guarded(self._path, changing=True), connected(self._path) as connection:
-            connection.execute("PRAGMA secure_delete = ON")
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        return self._store.rows(query, values)
 
 
 def _claim(connection: sqlite3.Connection, batch: OpenedBatch) -> NDArray[np.bool_]:
@@ -196,30 +186,3 @@ def _claim(connection: sqlite3.Connection, batch: OpenedBatch) -> NDArray[np.boo
     for place in batch.in_order().tolist():
         fresh[place] = cursor.execute(insert, (key, batch.tag(place))).rowcount
     return fresh
-
-
-@contextmanager
-def _guarded(path: Path, *, changing: bool = False) -> Iterator[None]:
-    """Turn what the disk or SQLite complain about into StorageFault."""
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-        reason = Reason.NO_SPACE if full else Reason.UNCERTAIN if changing else None
-        raise StorageFault(
-            f"The state {path.name!r} of the analyzer must be whole and within reach. "
-            f"Got: {error}.",
-            hint="nothing was told to anybody; the same step is taken again after a restart",
-            reason=reason,
-        ) from None
-
-
-def _check_whole(connection: sqlite3.Connection) -> None:
-    owner, version = owner_and_version(connection)
-    if owner == ANALYZER_STATE and version > _VERSION:
-        raise sqlite3.DatabaseError(f"version {version}, which a newer chaffinch has written")
-    made = set(schema_of(connection)) == set(_STATEMENTS)
-    if (owner, version) != (ANALYZER_STATE, _VERSION) or not made:
-        raise sqlite3.DatabaseError("another file, or a damaged one")
-    if not has_whole_pages(connection):
-        raise sqlite3.DatabaseError("a damaged file")

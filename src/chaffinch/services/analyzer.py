@@ -14,6 +14,7 @@ import asyncio
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,8 +22,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts
-from chaffinch.analysis.received import KnownBatch, Received
+from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts, own_plan
+from chaffinch.analysis.received import KnownBatch, KnownBatches
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
@@ -40,6 +41,8 @@ _NOW = ("cache-control", "no-cache")
 # A page is one document of our own, with its styles and pictures inside, and runs nothing.
 _CONTAINED = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'")
 _FULL_DISK_PAUSE = 5.0
+TICK = 10.0
+"""Seconds between two looks at the counters by those who watch."""
 
 
 class AnalyzerFront:
@@ -53,8 +56,8 @@ class AnalyzerFront:
         *,
         limits: BatchLimits = USUAL_BATCHES,
     ) -> None:
-        self.front = Front(plans, keys)
-        self._received = Received(folder / STATE)
+        self.front = Front([own_plan(plan, keys) for plan in plans], keys)
+        self._known = KnownBatches(folder / STATE)
         self._desk = BatchDesk(folder / RECEIVED, self.front, self._is_known, limits)
         self.application = Application(self._routes)
 
@@ -71,12 +74,12 @@ class AnalyzerFront:
         }
 
     def _is_known(self, plan_id: str, batch_id: str) -> bool:
-        found = self._received.find(batch_id)
+        found = self._known.find(batch_id)
         return found is not None and found.plan_id == plan_id
 
     async def _list_releases(self, request: Request) -> Response:
         plan_id = self.front.find(request).plan.id
-        batches = await asyncio.to_thread(self._received.batches)
+        batches = await asyncio.to_thread(self._known.all)
         released = [one for one in batches if (one.plan_id, one.state) == (plan_id, "released")]
         # By round and id: the order tells nothing of when they came.
         released.sort(key=lambda one: (one.round, one.id))
@@ -96,7 +99,7 @@ class AnalyzerFront:
     async def _find(self, request: Request) -> bytes:
         plan_id, batch_id = self.front.find(request).plan.id, request.parameters["batch"]
         if await asyncio.to_thread(self._is_known, plan_id, batch_id):
-            content = await asyncio.to_thread(self._received.release, batch_id)
+            content = await asyncio.to_thread(self._known.release, batch_id)
             if content is not None:
                 return content
         raise Problem(Kind.UNKNOWN_PATH)
@@ -141,7 +144,7 @@ class AnalyzerStatus:
 
 
 class AnalyzerWorker:
-    """One analyzer at work on its data directory."""
+    """One analyzer at work on its data directory; the thread that makes it uses it."""
 
     def __init__(
         self,
@@ -179,14 +182,23 @@ class AnalyzerWorker:
     def close(self) -> None:
         """Stop everything; what is not done is done by the next one."""
         self._processes.close()
+        self.analyzer.close()
 
-    def run(self, stop: threading.Event, tell: Callable[[str], object] = lambda _: None) -> None:
-        """Work until told to stop; ``tell`` is told once of each batch that is held.
+    def run(
+        self,
+        stop: threading.Event,
+        tell: Callable[[str], object] = lambda _: None,
+        ticked: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Work until told to stop.
+
+        ``tell`` is told once of each batch that is held; ``ticked`` is called at every tick.
 
         A full disk is waited for: everything was undone, and nothing is lost. After any other
         fault of the disk nobody knows what is on it, and the process must end.
         """
         told: set[str] = set()
+        due = time.monotonic()
         while not stop.is_set():
             try:
                 self.step()
@@ -198,6 +210,9 @@ class AnalyzerWorker:
                 if batch_id not in told:
                     told.add(batch_id)
                     tell(f"Nothing is released of batch {batch_id[:16]}. {why}")
+            if time.monotonic() >= due:
+                due = time.monotonic() + TICK
+                ticked()
             stop.wait(self._settings.look_seconds)
 
     def step(self) -> int:

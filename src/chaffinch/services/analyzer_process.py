@@ -6,18 +6,17 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable
 
-from chaffinch.analysis.analyzer import STATE, Analyzer, AnalyzerCounts
+from chaffinch.analysis.analyzer import AnalyzerCounts, analyzer_counts
 from chaffinch.keys import KeyFolder
 from chaffinch.planning.plan import Plan
-from chaffinch.services.admin import Board, posting
-from chaffinch.services.analyzer import AnalyzerFront, AnalyzerWorker
+from chaffinch.services.admin import Board
+from chaffinch.services.analyzer import TICK, AnalyzerFront, AnalyzerWorker
 from chaffinch.services.analyzer_settings import AnalyzerFile
 from chaffinch.services.logs import Log
 from chaffinch.services.server import run
 from chaffinch.services.status import ANALYZER_LAWS, PlanStatus, Status
 from chaffinch.services.working import working
 
-_TICK = 10.0
 _STATES = ("waiting", "opened", "unpaid", "refused", "released")
 _ITEMS = ("items", "counted", "dummies", "replayed", "rejected")
 
@@ -28,27 +27,29 @@ def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], objec
     plans, keys = place.load_plans(), place.open_keys()
     ledger = None if settings.budget is None else settings.budget.open()
     front = AnalyzerFront(place.data, plans, keys, limits=settings.batches)
-    board = Board("analyzer", patience_seconds=60 * _TICK)
+    board = Board("analyzer", patience_seconds=60 * TICK)
     log = Log("analyzer")
-    # The worker reads the keys anew by itself: an object of its own, because it is a thread.
-    worker = AnalyzerWorker(
-        place.data, plans, place.open_keys(), ledger=ledger, settings=settings.work
-    )
-
-    def look() -> Status:
-        status = _status(settings, plans, keys, worker.status.plans)
-        log.changes(status)
-        return status
 
     def job(stop: threading.Event) -> None:
-        with worker:
-            worker.run(stop, lambda said: log("held", said=said))
+        # The worker reads the keys anew by itself: an object of its own, because it is a thread.
+        own = place.open_keys()
+        with AnalyzerWorker(
+            place.data, plans, own, ledger=ledger, settings=settings.work
+        ) as worker:
+
+            def post() -> None:
+                status = _status(settings, plans, own, worker.status.plans)
+                board.post(status)
+                log.changes(status)
+
+            post()
+            worker.run(stop, lambda said: log("held", said=said), ticked=post)
 
     listeners = [
         settings.listen.listener(front.application, settings.tls),
         settings.admin.listener(board.application),
     ]
-    background = [front.front.following_keys(), working(job, log), posting(board, look, _TICK)]
+    background = [front.front.following_keys(), working(job, log)]
     run(listeners, limits=settings.server, background=background, announce=log.starting(announce))
     log("stopped")
 
@@ -57,9 +58,7 @@ def analyzer_status(settings: AnalyzerFile) -> Status:
     """Return where everything is in an analyzer, whether it runs or not."""
     place = settings.place
     plans, keys = place.load_plans(), place.open_keys()
-    has_run = (place.data / STATE).exists()
-    found = Analyzer(place.data, keys, plans).counts() if has_run else {}
-    return _status(settings, plans, keys, found)
+    return _status(settings, plans, keys, analyzer_counts(place.data))
 
 
 def _status(
