@@ -216,6 +216,9 @@ class _Server(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.receiver = receiver
 
+    def handle_error(self, *_: object) -> None:
+        """Say nothing of senders that were killed while they spoke."""
+
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
