@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import stat
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -95,6 +96,8 @@ def test_the_release_appears_once_whatever_the_day_brings(tmp_path: Path) -> Non
     states = [str(one.state) for one in KeyFolder.open(tmp_path / "university" / "keys").entries]
     assert states == ["expired", "active"]
     assert "DOES NOT" not in done.stdout
+    for name in ("university", "ministry"):
+        assert stat.S_IMODE((tmp_path / name / "data").stat().st_mode) == 0o700
 
 
 def test_the_units_run_commands_that_exist() -> None:

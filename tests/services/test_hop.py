@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import ipaddress
 import json
 import subprocess
 import sys
@@ -9,6 +11,10 @@ from pathlib import Path
 
 import pytest
 import urllib3
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from chaffinch.cli import main
 from chaffinch.wire.media_types import REPORTS
@@ -116,6 +122,54 @@ def test_the_example_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     assert "[analyzer.budget]" in capfd.readouterr().out
     assert main(["serve", "shuffler"]) == 2
     assert "--example" in capfd.readouterr().err
+
+
+def test_a_disk_with_too_little_room_is_told(site: Site) -> None:
+    config = site.folder / "hop1" / "hop.toml"
+    config.write_text(SETTINGS.replace("free_bytes = 1\n", f"free_bytes = {1 << 59}\n"))
+    with serving("collector", config) as collector:
+        waited(lambda: collector.get("/readyz") == "too little room on the disk\n")
+        assert collector.get("/healthz") == "ok\n"
+
+
+def test_a_service_speaks_tls_by_its_settings(site: Site) -> None:
+    folder = site.folder / "hop1"
+    make_certificate(folder)
+    tls = '[collector.tls]\ncertificate = "certificate.pem"\nprivate_key = "private-key.pem"\n'
+    (folder / "hop.toml").write_text(SETTINGS.replace("[shuffler]\n", f"{tls}[shuffler]\n"))
+    with serving("collector", folder / "hop.toml") as collector:
+        address, admin = collector.addresses
+        assert address.startswith("https://")
+        assert admin.startswith("http://")
+        trusting = urllib3.PoolManager(ca_certs=str(folder / "certificate.pem"))
+        reply = trusting.request("GET", f"{address}/v1/plans/{site.plan.id}")
+        assert reply.data == (site.folder / "plan.json").read_bytes()
+        with pytest.raises(urllib3.exceptions.MaxRetryError, match="certificate verify failed"):
+            urllib3.PoolManager(retries=0).request("GET", address)
+
+
+def make_certificate(folder: Path) -> None:
+    """Write a certificate that this machine signs for itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "certificate.pem").write_bytes(made.public_bytes(Encoding.PEM))
+    form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "private-key.pem").write_bytes(key.private_bytes(*form))
 
 
 def test_a_service_that_cannot_work_ends(site: Site) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Callable, Iterable
 
@@ -24,6 +23,7 @@ _ITEMS = ("items", "counted", "dummies", "replayed", "rejected")
 def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], object]) -> None:
     """Take batches, open and release them, and show releases, until SIGTERM or SIGINT."""
     place = settings.place
+    place.make_data()
     plans, keys = place.load_plans(), place.open_keys()
     ledger = None if settings.budget is None else settings.budget.open()
     front = AnalyzerFront(place.data, plans, keys, limits=settings.batches)
@@ -81,7 +81,6 @@ def _status(
             )
         )
     states = {number: str(one.state) for number, one in keys.opening_keys().items()}
-    data = settings.place.data
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    room = {"disk_free_bytes": float(shutil.disk_usage(data).free)}
-    return Status("analyzer", tuple(shown), states, room)
+    settings.place.make_data()
+    free, problems = settings.place.room(settings.batches.free_bytes)
+    return Status("analyzer", tuple(shown), states, {"disk_free_bytes": free}, problems)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
@@ -27,14 +26,16 @@ _TICK = 60.0
 def serve_collector(settings: HopSettings, announce: Announce) -> None:
     """Take reports, or batches of the hop before, until SIGTERM or SIGINT."""
     chosen, place = settings.collector, settings.place
+    place.make_data()
     plans, keys = place.load_plans(), place.open_keys()
     collector = Collector(place.data, plans, keys, limits=chosen.limits)
     board = Board("collector", patience_seconds=3 * _TICK)
     log = Log("collector")
 
     def look() -> Status:
-        gauges = {**_room(settings), "acknowledged_reports": float(collector.counts["durable"])}
-        return Status("collector", keys=_states(keys), gauges=gauges)
+        gauges, problems = _room(settings)
+        gauges["acknowledged_reports"] = float(collector.counts["durable"])
+        return Status("collector", keys=_states(keys), gauges=gauges, problems=problems)
 
     listeners = [
         chosen.listen.listener(collector.application, chosen.tls),
@@ -48,6 +49,7 @@ def serve_collector(settings: HopSettings, announce: Announce) -> None:
 def serve_shuffler(settings: HopSettings, announce: Announce) -> None:
     """Open, shuffle and hand over until SIGTERM or SIGINT; nothing leaves because it stops."""
     place, interval = settings.place, settings.shuffler.interval_seconds
+    place.make_data()
     plans, keys = place.load_plans(), place.open_keys()
     for plan in plans:
         hop_of(plan, keys.identity_hex)  # refuses one that names this party as none
@@ -91,7 +93,7 @@ def _status(
         )
         for plan_id in (*titles, *(one for one in found.counts if one not in titles))
     )
-    return Status("shuffler", shown, _states(keys), _room(settings))
+    return Status("shuffler", shown, _states(keys), *_room(settings))
 
 
 def _counted(counts: Counts) -> dict[str, int]:
@@ -103,13 +105,15 @@ def _states(keys: KeyFolder) -> Mapping[int, str]:
     return {number: str(one.state) for number, one in keys.opening_keys().items()}
 
 
-def _room(settings: HopSettings) -> dict[str, float]:
-    """Return how much waits unopened, and how much room there is."""
-    data = settings.place.data
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    inbox, received = data / INBOX, data / RECEIVED
-    return {
+def _room(settings: HopSettings) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Return how much waits unopened and how much room there is, and whether that is too little."""
+    place = settings.place
+    place.make_data()
+    free, problems = place.room(settings.collector.limits.inbox.free_bytes)
+    inbox, received = place.data / INBOX, place.data / RECEIVED
+    gauges = {
         "unopened_segments": float(len(sealed_segments(inbox)) if inbox.exists() else 0),
         "received_batches": float(sum(1 for _ in received.glob("*.batch"))),
-        "disk_free_bytes": float(shutil.disk_usage(data).free),
+        "disk_free_bytes": free,
     }
+    return gauges, problems

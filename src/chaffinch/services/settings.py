@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shutil
 import tomllib
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +23,7 @@ from chaffinch.keys import KeyFolder
 from chaffinch.planning.plan import Plan, load_plan
 from chaffinch.services.http import Application
 from chaffinch.services.server import Listener
+from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import read_small
 from chaffinch.wire.documents import Strict, faults_of
 
@@ -72,6 +74,18 @@ class Place:
     plan_files: tuple[Path, ...]
     keys: Path
     data: Path
+
+    def make_data(self) -> None:
+        """Make the folder for data where there is none, for its owner alone."""
+        try:
+            self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise storage_fault(self.data.name, error, verb="create") from None
+
+    def room(self, least: int) -> tuple[float, tuple[str, ...]]:
+        """Return the free bytes of the disk, and what an operator is told if they are too few."""
+        free = shutil.disk_usage(self.data).free
+        return float(free), () if free >= least else ("too little room on the disk",)
 
     def open_keys(self) -> KeyFolder:
         """Return the keys."""
