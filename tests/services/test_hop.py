@@ -7,6 +7,7 @@ import ipaddress
 import json
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from chaffinch.cli import main
+from chaffinch.protocols import Flips
+from chaffinch.questions import Choice
+from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.media_types import REPORTS
+from tests.engines.plans import plan_of
 from tests.services.commands import Service, serving, waited
 from tests.services.servers import Site, make_site
 
@@ -79,6 +84,25 @@ def test_a_hop_runs_by_its_settings(site: Site, capfd: pytest.CaptureFixture[str
     assert events[0] == "started"
     assert events[-1] == "stopped"
     assert "tick" in events
+
+
+def test_a_hop_runs_several_plans(site: Site) -> None:
+    assert site.plan.parties is not None
+    question = ("other", Choice(["x", "y"]), Flips(Fraction(1, 4), 1, 2))
+    other = plan_of(question, users=3).run_by(site.plan.parties)
+    other.save(site.folder / "other.json")
+    config = site.folder / "hop1" / "hop.toml"
+    text = SETTINGS.replace('["../plan.json"]', '["../plan.json", "../other.json"]')
+    config.write_text(text)
+    with serving("collector", config) as collector:
+        for plan in (site.plan, other):
+            address = f"{collector.addresses[0]}/v1/plans/{plan.id}"
+            assert json.loads(urllib3.request("GET", address).data)["id"] == plan.id
+            keys = urllib3.request("GET", f"{address}/keys").data
+            identity = bytes.fromhex(site.keys["hop1"].identity_hex)
+            KeyList.read(keys, plan_id=plan.id, identity=identity)
+    config.write_text(text.replace("other.json", "plan.json"))
+    assert main(["serve", "collector", "--config", str(config)]) == 2
 
 
 def test_counts_that_do_not_add_up_end_with_code_1(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from chaffinch.errors import StorageFault
 from chaffinch.services.admin import Board, posting
 from chaffinch.services.logs import Log
 from chaffinch.services.status import ANALYZER_LAWS, HOP_LAWS, Law, PlanStatus, Status
@@ -125,6 +126,33 @@ def test_figures_change_at_ticks_alone() -> None:
         return found
 
     assert asyncio.run(watch()) == [0.0, 0.0, 0.0, 3.0]
+
+
+def test_what_cannot_be_looked_at_is_told() -> None:
+    board = Board("collector", patience_seconds=60)
+    board.post(hop(GOOD))
+    faults = iter([StorageFault("The disk must be there. Got none."), OSError("/home/somebody")])
+
+    def look() -> Status:
+        raise next(faults)
+
+    async def watch() -> list[tuple[str, ...]]:
+        found = []
+        async with posting(board, look, 0.1):
+            for _ in range(2):
+                await asyncio.sleep(0.05)
+                found.append(board.status.problems)
+                await asyncio.sleep(0.05)
+        return found
+
+    assert asyncio.run(watch()) == [("The disk must be there. Got none.",), ("OSError",)]
+    assert board.status.plans, "what was known stays"
+
+
+def test_a_log_that_nobody_reads_stops_nobody() -> None:
+    stream = io.StringIO()
+    stream.close()
+    Log("shuffler", stream)("started")
 
 
 def test_a_log_has_one_document_a_line() -> None:

@@ -11,9 +11,10 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import chaffinch
-from chaffinch.errors import MissingExtra
+from chaffinch.errors import ChaffinchError, MissingExtra
 from chaffinch.services.http import Application, Request, Response
 from chaffinch.services.status import Status
 
@@ -85,7 +86,12 @@ async def posting(board: Board, look: Callable[[], Status], seconds: float) -> A
 
     async def post() -> None:
         while True:
-            board.post(look())
+            try:
+                board.post(look())
+            except (ChaffinchError, OSError) as fault:
+                # Whoever looks is told; whatever works goes on working.
+                said = fault.message if isinstance(fault, ChaffinchError) else type(fault).__name__
+                board.post(replace(board.status, problems=(said,)))
             await asyncio.sleep(seconds)
 
     task = asyncio.create_task(post())

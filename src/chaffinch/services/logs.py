@@ -10,6 +10,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -32,7 +33,8 @@ class Log:
         at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ")
         line = json.dumps({"at": at, "service": self._service, "event": event, **facts})
         stream = sys.stderr if self._stream is None else self._stream
-        with self._lock:
+        # A log that nobody reads any more stops no service.
+        with self._lock, suppress(OSError, ValueError):
             stream.write(line + "\n")
             stream.flush()
 
