@@ -23,6 +23,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from chaffinch.encoding.sealing import Sealer
+from chaffinch.errors import InvalidFile
 from chaffinch.keys import KeyFolder
 from chaffinch.planning.parties import KEMS, Parties, Party
 from chaffinch.planning.plan import Plan
@@ -205,6 +206,17 @@ class Receiver:
     batches: dict[str, bytes] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
 
+    def is_whole(self, batch_id: str, content: bytes) -> bool:
+        """Return whether a batch came whole: a sender may be killed while it sends."""
+        everyone = (*self.collection.hops, self.collection.analyzer)
+        place = [one.path for one in everyone].index(self.party.path)
+        maker = everyone[place - 1].identity.public_key().public_bytes_raw()
+        try:
+            _, found = check_batch(io.BytesIO(content), maker)
+        except InvalidFile:
+            return False
+        return found == batch_id
+
     @cached_property
     def histogram(self) -> Counter[int]:
         """Return how often each number has come."""
@@ -244,7 +256,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _answer(self, fault: str, content: bytes | None) -> None:
         receiver = self.server.receiver
         batch_id = self.path.rsplit("/", 1)[1]
-        if content is not None:
+        if content is not None and receiver.is_whole(batch_id, content):
             receiver.batches[batch_id] = content
         if fault.startswith("drop"):
             self.close_connection = True
