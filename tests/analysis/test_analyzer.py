@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,10 +16,10 @@ import pytest
 from chaffinch.analysis.analyzer import Analyzer, AnalyzerCounts, analyzer_counts
 from chaffinch.analysis.received import KnownBatches
 from chaffinch.errors import InvalidInput
-from chaffinch.ledger import Ledger
-from chaffinch.privacy import Target
+from chaffinch.ledger import Charge, Ledger
+from chaffinch.privacy import FlippedFilters, Target
 from chaffinch.release.documents import read_release
-from chaffinch.wire.arrivals import Arrival, Expected
+from chaffinch.wire.arrivals import Arrival, Expected, has_arrived
 from chaffinch.wire.problems import Kind, Problem
 from tests.analysis.crashing import main, open_analyzer
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
@@ -240,6 +242,20 @@ def test_a_spent_budget_releases_nothing_and_keeps_the_batch(hop: LastHop, tmp_p
     assert received.release(batch)
 
 
+def test_a_ledger_of_another_kind_releases_nothing_and_stops_nobody(
+    hop: LastHop, tmp_path: Path
+) -> None:
+    """Losses per column do not compose with losses per person: such a ledger never pays here."""
+    (batch,) = sent(hop, tmp_path, hop.batch(hop.crowd()))
+    columns = FlippedFilters(filters=2, bits=10_000, flip_probability="0.3")
+    with_ledger(tmp_path).charge(Charge("reach", columns), "reach", subject="s")
+    main(tmp_path, 0.95)
+    known = state(tmp_path).find(batch)
+    assert known is not None
+    assert known.state == "unpaid"
+    assert "of one kind" in known.why
+
+
 def test_a_plan_of_another_analyzer_is_refused(hop: LastHop, tmp_path: Path) -> None:
     stranger = LastHop.of(flips(), tmp_path / "stranger")
     with pytest.raises(InvalidInput, match="analyzer"):
@@ -281,6 +297,32 @@ BAD: dict[str, tuple[dict[str, object], Kind]] = {
     "too small": ({"reports": PEOPLE - 1}, Kind.BATCH_TOO_SMALL),
     "another key": ({"route": b"\x63"}, Kind.OUTDATED_KEYS),
 }
+
+
+def test_a_batch_is_synced_before_it_has_its_name_and_its_name_before_anybody_is_told(
+    hop: LastHop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill cannot show this order, only a power cut could."""
+    done: list[str] = []
+    inbox, fsync, link = tmp_path / "data" / "received", os.fsync, os.link
+
+    def synced(number: int) -> None:
+        is_folder = stat.S_ISDIR(os.fstat(number).st_mode)
+        done.append("folder" if is_folder else "file")
+        fsync(number)
+
+    def named(*paths: str) -> None:
+        done.append("name")
+        link(*paths)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "link", named)
+    batch = hop.batch(hop.crowd())
+    take(hop, tmp_path, batch)
+    assert done == ["file", "name", "folder"]
+    # Whoever finds the file of a process that died in between syncs the folder first.
+    assert has_arrived(inbox, batch.id)
+    assert done[3:] == ["folder"]
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -64,6 +64,9 @@ _FACTS = (
     "FROM batches "
 )
 
+_AT_ONCE = 1 << 16
+"""Places that are numbers of Python at a time: of a large batch they would take much memory."""
+
 
 @dataclass(frozen=True)
 class KnownBatch:
@@ -99,6 +102,11 @@ class KnownBatches:
         """Return what is known of a batch; None if it was not opened."""
         rows = self._rows(_FACTS + "WHERE id = ?", batch_id)
         return KnownBatch(*rows[0]) if rows else None
+
+    def known(self, batch_id: str) -> KnownBatch:
+        """Return what is known of a batch that was opened: none is ever forgotten."""
+        ((*row,),) = self._rows(_FACTS + "WHERE id = ?", batch_id)
+        return KnownBatch(*row)
 
     def all(self) -> list[KnownBatch]:
         """Return all that were opened, by their ids."""
@@ -182,7 +190,8 @@ def _claim(connection: sqlite3.Connection, batch: OpenedBatch) -> NDArray[np.boo
     """
     fresh = np.zeros(len(batch.codes), np.bool_)
     insert, key = "INSERT OR IGNORE INTO tags VALUES (?, ?)", batch.key_id
-    cursor = connection.cursor()
-    for place in batch.in_order().tolist():
-        fresh[place] = cursor.execute(insert, (key, batch.tag(place))).rowcount
+    cursor, order = connection.cursor(), batch.in_order()
+    for start in range(0, len(order), _AT_ONCE):
+        for place in order[start : start + _AT_ONCE].tolist():
+            fresh[place] = cursor.execute(insert, (key, batch.tag(place))).rowcount
     return fresh

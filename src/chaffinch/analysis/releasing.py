@@ -13,7 +13,7 @@ from dataclasses import replace
 from chaffinch.analysis.analyze import analyze
 from chaffinch.analysis.opening import check_fresh
 from chaffinch.analysis.received import KnownBatch, Received
-from chaffinch.errors import BatchTooSmall, BudgetExhausted, InvalidFile
+from chaffinch.errors import BatchTooSmall, BudgetExhausted, InvalidFile, InvalidInput
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.planning.plan import Plan
 from chaffinch.release.files import json_bytes
@@ -35,23 +35,25 @@ def release_batch(
     try:
         check_fresh(plan, batch.fresh)
         content = json_bytes(_noted(analyze(tally, plan, level=level), batch).document())
-        if ledger is not None:
-            content = _paid(ledger, plan, tally, content)
     except (InvalidFile, BatchTooSmall) as refusal:
         received.decide(batch.id, "refused", why=refusal.message)
-    except BudgetExhausted as refusal:
+        return received.known(batch.id)
+    try:
+        content = _paid(ledger, plan, tally, content)
+    except (BudgetExhausted, InvalidInput) as refusal:
+        # No room, or a ledger for losses of another kind: another ledger may pay.
         received.decide(batch.id, "unpaid", why=refusal.message)
-    else:
-        reach("analyzer.paid")
-        received.decide(batch.id, "released", release=content)
+        return received.known(batch.id)
+    reach("analyzer.paid")
+    received.decide(batch.id, "released", release=content)
     reach("analyzer.released")
-    found = received.find(batch.id)
-    assert found is not None  # noqa: S101 - batches are never forgotten
-    return found
+    return received.known(batch.id)
 
 
-def _paid(ledger: Ledger, plan: Plan, tally: Tally, content: bytes) -> bytes:
+def _paid(ledger: Ledger | None, plan: Plan, tally: Tally, content: bytes) -> bytes:
     """Charge a release and keep it, in one transaction; return what was kept when it was paid."""
+    if ledger is None:
+        return content
     subject = tally.digest
     entry = ledger.charge(
         Charge.of(plan), subject, subject=subject, by_subject=True, content=content
