@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -23,6 +25,8 @@ from chaffinch.errors import (
     NotDelivered,
     StorageFault,
 )
+from chaffinch.outputs.protected import Kind as KindOfFile
+from chaffinch.outputs.protected import kind_of
 from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
@@ -353,3 +357,16 @@ def test_a_damaged_outbox_is_refused(services: Services, box: Path) -> None:
     file.write_bytes(file.read_bytes()[:5000])
     with pytest.raises(StorageFault, match="outbox"):
         Client(services.plan, outbox=box)
+
+
+def test_an_outbox_of_a_later_version_is_refused(services: Services, box: Path) -> None:
+    Client(services.plan, outbox=box)
+    with closing(sqlite3.connect(box / "outbox.sqlite")) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    with pytest.raises(StorageFault, match="another file"):
+        Client(services.plan, outbox=box)
+
+
+def test_no_result_replaces_an_outbox(services: Services, box: Path) -> None:
+    Client(services.plan, outbox=box)
+    assert kind_of(box / "outbox.sqlite") is KindOfFile.OUTBOX
