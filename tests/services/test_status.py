@@ -131,7 +131,7 @@ def test_figures_change_at_ticks_alone() -> None:
 def test_what_cannot_be_looked_at_is_told() -> None:
     board = Board("collector", patience_seconds=60)
     board.post(hop(GOOD))
-    faults = iter([StorageFault("The disk must be there. Got none."), OSError("/home/somebody")])
+    faults = iter([StorageFault("The disk must be there. Got none."), OSError("a private path")])
 
     def look() -> Status:
         raise next(faults)
