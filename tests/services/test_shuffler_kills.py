@@ -5,11 +5,18 @@ Each time: the same reports come out, each once, and no batch is below its crowd
 
 from __future__ import annotations
 
+import errno
+import os
+import resource
+import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from chaffinch.errors import Reason, StorageFault
 from chaffinch.services.shuffler import Shuffler
 from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
 from tests.services.test_shuffler import ones, sealed, shuffler
@@ -151,3 +158,68 @@ def test_tags_go_with_their_key_and_it_waits_for_what_was_taken(tmp_path: Path) 
         counts = hop.status.plans[collection.plan.id]
     assert (counts.destroyed_key, counts.opened, counts.batched) == (3, 5, 4)
     assert collection.histogram(sealed(data)) == ones(0, 1, 2, 7)
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """Let no file grow beyond a few bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    collection = Collection.make(tmp_path / "keys", crowd=CROWD)
+    data = tmp_path / "data"
+    with shuffler(collection, data, interval_seconds=0.0, look_seconds=0.0) as hop:
+        collection.write_segment(data, collection.seal(range(5)))
+        hop.take()
+        with no_room(), pytest.raises(StorageFault) as caught:
+            hop.tick()
+        assert caught.value.reason is Reason.NO_SPACE
+        assert not list((data / "outbox").iterdir())
+        counts = hop.overview().counts[collection.plan.id]
+        assert (counts.pooled, counts.batched) == (5, 0)
+        # The service goes on by itself when there is room.
+        stop, full = threading.Event(), no_room()
+        full.__enter__()
+        waits = []
+
+        def wait(seconds: float) -> bool:
+            waits.append(seconds)
+            if len(waits) == 3:
+                full.__exit__(None, None, None)
+            return stop.is_set()
+
+        monkeypatch.setattr(stop, "wait", wait)
+        hop.run(stop, stop.set)
+    assert max(waits) > 1.0
+    assert collection.histogram(sealed(data)) == ones(*range(5))
+
+
+@pytest.mark.parametrize("number", range(1, 4))
+def test_a_disk_that_fails_to_sync_ends_the_service_and_loses_nothing(
+    tmp_path: Path, number: int
+) -> None:
+    collection = Collection.make(tmp_path / "keys", crowd=CROWD)
+    data = tmp_path / "data"
+    collection.write_segment(data, collection.seal(range(5)))
+    with shuffler(collection, data, interval_seconds=0.0, look_seconds=0.0) as hop:
+        calls = []
+
+        def failing(_: int) -> None:
+            calls.append(1)
+            if len(calls) == number:
+                raise OSError(errno.EIO, "")
+
+        stop = threading.Event()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "fsync", failing)
+            with pytest.raises(StorageFault, match="an error of the disk"):
+                hop.run(stop, stop.set)
+        assert not stop.is_set(), "it went on after an error"
+    work(collection, data)
+    assert collection.histogram(sealed(data)) == ones(*range(5))

@@ -22,6 +22,11 @@ _REASONS = {
     errno.EIO: ("an error of the disk", "check the disk; what was there before is kept"),
 }
 
+_CASES = {
+    errno.EPIPE: Reason.READER_GONE,
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), Reason.NO_SPACE),
+}
+
 
 def storage_fault(name: str, error: OSError, *, verb: str) -> StorageFault:
     """Return the fault for a file that could not be read or written (``verb``)."""
@@ -31,5 +36,5 @@ def storage_fault(name: str, error: OSError, *, verb: str) -> StorageFault:
         f"The file {name!r} must be possible to {verb}. Got {reason}.",
         hint=hint,
         details={"file": name, "errno": code},
-        reason=Reason.READER_GONE if code == errno.EPIPE else None,
+        reason=_CASES.get(code),
     )
