@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chaffinch.keys.folder import KeyFolder
 from chaffinch.wire import media_types
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.problems import TYPE, problem_word
@@ -91,3 +92,22 @@ def test_what_is_wrong_is_refused_in_one_form(site: Site) -> None:
         assert json.loads(places.content)["reports"] == [1]
         service.stop()
     assert site.numbers() == []
+
+
+def test_a_key_that_comes_takes_over_while_the_service_runs(site: Site) -> None:
+    folder = KeyFolder.open(site.folder / "hop1" / "keys")
+    address = f"/v1/plans/{site.plan.id}/keys"
+    with collecting(site) as service:
+        before = service.ask("GET", address)
+        folder.rotate(at_once=True)
+        new = next(iter(folder.accepted_keys().values())).key.head
+        body = new + site.reports(1)[len(new) :]
+        deadline = time.monotonic() + 20
+        while service.post(site.path(), body) != 201 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        after = service.ask("GET", address)
+        assert service.post(site.path(), site.reports(1, first=5)) == 201  # sealed before that
+        service.stop()
+    assert before.content != after.content
+    assert before.headers["etag"] != after.headers["etag"]
+    assert sorted(site.numbers()) == [0, 5]

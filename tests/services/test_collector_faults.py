@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -210,7 +211,7 @@ os.fdatasync = lambda number: (time.sleep(1.0), sync(number))
 
 def test_what_waits_in_memory_has_an_end(site: Site) -> None:
     statuses: list[int] = []
-    chosen = {"inbox": {"free_bytes": 0, "pending_bytes": 25_000}}
+    chosen = {"collector": {"pending_bytes": 25_000}}
     with collecting(site, chosen, program=SLOW + COLLECTOR) as service:
 
         def send(place: int) -> None:
@@ -225,6 +226,24 @@ def test_what_waits_in_memory_has_an_end(site: Site) -> None:
         service.stop()
     assert set(statuses) == {201, 503}
     assert len(site.numbers()) == 20 * statuses.count(201)
+
+
+def test_bodies_that_do_not_end_leave_room_when_their_senders_go(site: Site) -> None:
+    body = site.reports(100)
+    head = f"POST {site.path()} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n"
+    start = f"{head}content-type: {media_types.REPORTS}\r\n\r\n".encode() + body[:-1]
+    with collecting(site, {"collector": {"pending_bytes": 5 * len(body)}}) as service:
+        held = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(5)]
+        for one in held:
+            one.sendall(start)
+        time.sleep(0.5)
+        assert service.post(site.path(), body) == 503
+        for one in held:
+            one.close()
+        time.sleep(0.5)
+        for _ in range(10):  # What was refused has given its room back, too.
+            assert service.post(site.path(), body) == 201
+        service.stop()
 
 
 def test_a_stop_answers_what_is_under_way(site: Site) -> None:

@@ -18,7 +18,7 @@ from chaffinch.planning.plan import Plan
 from chaffinch.services.batches import USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.front import Front, Hosted
 from chaffinch.services.group_commit import USUAL_INBOX, GroupCommit, InboxLimits
-from chaffinch.services.http import Application, Handler, Request, Response
+from chaffinch.services.http import Application, Handler, Request, Response, Room
 from chaffinch.shuffling.inbox import Upload
 from chaffinch.shuffling.state import is_relayed
 from chaffinch.storage.failpoints import reach
@@ -32,10 +32,12 @@ _CREATED = Response(201)
 
 @dataclass(frozen=True)
 class CollectorLimits:
-    """What one request may bring."""
+    """What one request may bring, and all of them."""
 
     body_bytes: int = 4 << 20
     reports: int = 4096
+    pending_bytes: int = 32 << 20
+    """Of all requests together, in memory on their way to the disk."""
     inbox: InboxLimits = USUAL_INBOX
     batches: BatchLimits = USUAL_BATCHES
 
@@ -56,6 +58,7 @@ class Collector:
     ) -> None:
         self.front = Front(plans, keys)
         self._limits = limits
+        self._room = Room(limits.pending_bytes)
         self._inbox = GroupCommit(folder / "inbox", limits.inbox)
         state = folder / "state.sqlite"
         self._desk = BatchDesk(
@@ -87,10 +90,13 @@ class Collector:
         if hosted.place != 1 or number > hosted.plan.rounds:
             raise Problem(Kind.UNKNOWN_PLAN)
         request.require_type(_REPORTS)
-        body = await request.body(most=self._limits.body_bytes)
-        reach("collector.read")
-        count = self._check(hosted, body)
-        await self._inbox.put(Upload(hosted.plan.id, number, body))
+        body = await request.body(self._room, most=self._limits.body_bytes)
+        try:
+            reach("collector.read")
+            count = self._check(hosted, body)
+            await self._inbox.put(Upload(hosted.plan.id, number, body))
+        finally:
+            self._room.give(len(body))
         self.counts["durable"] += count
         return _CREATED
 

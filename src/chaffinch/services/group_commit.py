@@ -40,8 +40,6 @@ _PAUSE = 0.25
 class InboxLimits:
     """How much may wait, and where."""
 
-    pending_bytes: int = 32 << 20
-    """In memory, on its way to the disk."""
     plan_bytes: int = 1 << 30
     """On the disk for one plan, not yet opened."""
     free_bytes: int = 512 << 20
@@ -72,12 +70,9 @@ class GroupCommit:
         self._jobs: SimpleQueue[list[Upload] | None] = SimpleQueue()
         self._waiting: list[Upload] = []
         self._waiting_done: asyncio.Future[bool] | None = None
-        self._pending = 0
         self._busy = False
         self._full = False
         self._unopened: Counter[str] = Counter()
-        self.groups = 0
-        """How many blocks were written."""
 
     async def __aenter__(self) -> Self:
         """Seal what a dead process left, and start."""
@@ -98,12 +93,7 @@ class GroupCommit:
     async def put(self, upload: Upload) -> None:
         """Return when an upload is on the disk; Problem if there is no room for it."""
         size = len(upload.reports)
-        limits = self._limits
-        if (
-            self._full
-            or self._pending + size > limits.pending_bytes
-            or self._unopened[upload.plan_id] + size > limits.plan_bytes
-        ):
+        if self._full or self._unopened[upload.plan_id] + size > self._limits.plan_bytes:
             raise Problem(Kind.OVERLOADED, retry_after=1)
         done = self._waiting_done
         if done is None:
@@ -112,7 +102,6 @@ class GroupCommit:
                 # Not at once: what else has arrived by now comes into the same block.
                 self._loop.call_soon(self._hand_over)
         self._waiting.append(upload)
-        self._pending += size
         self._unopened[upload.plan_id] += size
         if not await done:
             raise Problem(Kind.OVERLOADED, retry_after=1)
@@ -125,11 +114,9 @@ class GroupCommit:
         group, self._waiting = self._waiting, []
         self._jobs.put(group)
 
-    def _finish(self, size: int, written: bool) -> None:  # noqa: FBT001 - a callback
+    def _finish(self, written: bool) -> None:  # noqa: FBT001 - a callback
         """Tell everybody whose upload was in a block."""
         self._busy = False
-        self._pending -= size
-        self.groups += 1
         self._full = self._full or not written
         if not self._writing_done.done():
             self._writing_done.set_result(written)
@@ -148,8 +135,7 @@ class GroupCommit:
         try:
             while (group := self._jobs.get()) is not None:
                 if group:
-                    written = self._disk.write(group)
-                    self._tell(self._finish, sum(len(one.reports) for one in group), written)
+                    self._tell(self._finish, self._disk.write(group))
                 else:
                     self._tell(self._show, self._disk.look())
             self._disk.stop()

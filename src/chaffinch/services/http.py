@@ -68,24 +68,22 @@ class Request:
         if found != media_type and found.partition(b";")[0].strip().lower() != media_type:
             raise Problem(Kind.WRONG_TYPE, f"It must be {media_type.decode()}.")
 
-    async def body(self, *, most: int) -> bytes:
-        """Return the whole body; refuse a longer one as soon as that is known."""
-        self._refuse_long(most)
-        message = await self._next()
-        content: bytes = message["body"]
-        if not message["more_body"]:
-            if len(content) > most:
-                raise Problem(Kind.TOO_LARGE)
-            return content
-        parts = bytearray(content)
-        while message["more_body"]:
-            if len(parts) > most:
-                raise Problem(Kind.TOO_LARGE)
-            message = await self._next()
-            parts += message["body"]
-        if len(parts) > most:
-            raise Problem(Kind.TOO_LARGE)
-        return bytes(parts)
+    async def body(self, room: Room, *, most: int) -> bytes:
+        """Return the whole body; refuse a longer one as soon as that is known.
+
+        It has its bytes in the room as they come. Whoever gets the body gives them back.
+        """
+        parts: list[bytes] = []
+        length = 0
+        try:
+            async for block in self.blocks(most=most):
+                room.take(len(block))
+                length += len(block)
+                parts.append(block)
+        except BaseException:
+            room.give(length)
+            raise
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def blocks(self, *, most: int) -> AsyncIterator[bytes]:
         """Yield the body as it comes; refuse a longer one as soon as that is known."""
@@ -110,6 +108,23 @@ class Request:
         if message["type"] != "http.request":
             raise SenderGone
         return message
+
+
+class Room:
+    """How many bytes of bodies may be in memory at once, whoever sends them."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def take(self, size: int) -> None:
+        """Take some of it; Problem if so much is not left."""
+        if size > self._left:
+            raise Problem(Kind.OVERLOADED, retry_after=1)
+        self._left -= size
+
+    def give(self, size: int) -> None:
+        """Give it back."""
+        self._left += size
 
 
 class SenderGone(Exception):

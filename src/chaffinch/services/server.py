@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from chaffinch import checks
 from chaffinch.errors import InvalidFile, InvalidInput, MissingExtra
 from chaffinch.services.http import Application, refusal, refuse_all
 from chaffinch.storage.faults import storage_fault
@@ -71,6 +71,10 @@ class Listener:
     """A certificate chain in PEM: then it speaks TLS."""
     private_key: Path | None = None
 
+    def __post_init__(self) -> None:
+        # The system would take the port of the lower 16 bits.
+        checks.whole("port to listen on", self.port, most=65535)
+
 
 def run(
     listeners: Sequence[Listener],
@@ -84,25 +88,30 @@ def run(
     ``background`` is entered before the first request and left after the last one.
     ``announce`` is told the addresses, in the order of the listeners.
     """
-    sockets = [_bind(listener) for listener in listeners]
-    addresses = [
-        _address(listener, bound) for listener, bound in zip(listeners, sockets, strict=True)
-    ]
     servers = [_Server(_settings(listener, limits)) for listener in listeners]
+    with ExitStack() as held:
+        sockets = [held.enter_context(_bind(listener)) for listener in listeners]
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            pairs = list(zip(listeners, sockets, strict=True))
+            addresses = [_address(listener, bound) for listener, bound in pairs]
+            runner.run(_serve(servers, sockets, background, lambda: announce(addresses)))
 
-    async def serve() -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, _stop, servers)
-        async with AsyncExitStack() as stack:
-            for one in background:
-                await stack.enter_async_context(one)
-            announce(addresses)
-            pairs = zip(servers, sockets, strict=True)
-            await asyncio.gather(*(server.serve([bound]) for server, bound in pairs))
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve())
+async def _serve(
+    servers: Sequence[uvicorn.Server],
+    sockets: Sequence[socket.socket],
+    background: Sequence[AbstractAsyncContextManager[object]],
+    started: Callable[[], object],
+) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _stop, servers)
+    async with AsyncExitStack() as stack:
+        for one in background:
+            await stack.enter_async_context(one)
+        started()
+        pairs = zip(servers, sockets, strict=True)
+        await asyncio.gather(*(server.serve([bound]) for server, bound in pairs))
 
 
 def _stop(servers: Sequence[uvicorn.Server]) -> None:
@@ -111,7 +120,7 @@ def _stop(servers: Sequence[uvicorn.Server]) -> None:
 
 
 def _bind(listener: Listener) -> socket.socket:
-    """Return a bound socket. Several processes may listen on one port: the system shares out."""
+    """Return a socket that listens."""
     address = f"{listener.host}:{listener.port}"
     try:
         found = socket.getaddrinfo(
@@ -119,12 +128,15 @@ def _bind(listener: Listener) -> socket.socket:
         )
         family, kind, protocol, _, place = found[0]
         bound = socket.socket(family, kind, protocol)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(place)
-        bound.listen(1024)
-    except (OSError, OverflowError) as error:
-        got = os.strerror(error.errno or 0) if isinstance(error, OSError) else "no port"
-        rule = "free, and one of this machine"
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(place)
+            bound.listen(1024)
+        except OSError:
+            bound.close()
+            raise
+    except OSError as error:
+        rule, got = "free, and one of this machine", error.strerror or "none"
         raise InvalidInput("address to listen on", rule, f"{address}: {got}") from None
     return bound
 

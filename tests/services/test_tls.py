@@ -1,0 +1,90 @@
+"""A service that speaks TLS by itself, and addresses that cannot be listened on."""
+
+from __future__ import annotations
+
+import datetime as dt
+import http.client
+import ipaddress
+import socket
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
+from chaffinch.services.http import Application
+from chaffinch.services.server import Listener, run
+from chaffinch.wire import media_types
+from tests.services.servers import collecting, make_site
+
+
+def _certificate(folder: Path) -> dict[str, str]:
+    """Return the files of a certificate for this machine that nobody else has signed."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = dt.datetime.now(dt.UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    files = {name: folder / f"{name}.pem" for name in ("certificate", "private_key")}
+    files["certificate"].write_bytes(made.public_bytes(Encoding.PEM))
+    form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    files["private_key"].write_bytes(key.private_bytes(*form))
+    return {name: str(path) for name, path in files.items()}
+
+
+def test_reports_come_through_tls(tmp_path: Path) -> None:
+    site, files = make_site(tmp_path), _certificate(tmp_path)
+    with collecting(site, {"tls": files}) as service:
+        context = ssl.create_default_context(cafile=files["certificate"])
+        connection = http.client.HTTPSConnection("127.0.0.1", service.port, context=context)
+        for _ in range(3):
+            headers = {"content-type": media_types.REPORTS}
+            connection.request("POST", site.path(), site.reports(1), headers)
+            reply = connection.getresponse()
+            reply.read()
+            assert reply.status == 201
+        connection.close()
+        stranger = http.client.HTTPSConnection(
+            "127.0.0.1", service.port, context=ssl.create_default_context()
+        )
+        with pytest.raises(ssl.SSLCertVerificationError):
+            stranger.request("GET", "/")
+        assert b"HTTP/1.1 2" not in service.raw(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        code, _, err = service.stop()
+    assert (code, err) == (0, "")
+    assert site.numbers() == [0, 0, 0]
+
+
+def test_a_certificate_must_have_its_key(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    one, other = _certificate(tmp_path), _certificate(tmp_path / "other")
+    pairs: list[tuple[str, str, type[ChaffinchError]]] = [
+        (one["certificate"], other["private_key"], InvalidFile),
+        (one["private_key"], one["certificate"], InvalidFile),
+        (str(tmp_path / "nothing"), one["private_key"], ChaffinchError),
+    ]
+    for certificate, private_key, fault in pairs:
+        listener = Listener(
+            Application({}), certificate=Path(certificate), private_key=Path(private_key)
+        )
+        with pytest.raises(fault):
+            run([listener])
+
+
+def test_an_address_that_is_taken_or_not_ours_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for host, number in [("127.0.0.1", port), ("192.0.2.1", 0), ("127.0.0.1", 70_000)]:
+            with pytest.raises(InvalidInput, match="listen"):
+                run([Listener(Application({}), host, number)])
