@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ import pytest
 from chaffinch.analysis.analyzer import Analyzer, AnalyzerCounts, analyzer_counts
 from chaffinch.analysis.received import KnownBatches
 from chaffinch.errors import InvalidInput
+from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.privacy import FlippedFilters, Target
 from chaffinch.release.documents import read_release
@@ -279,6 +283,47 @@ def test_a_damaged_file_waits_and_is_told(hop: LastHop, tmp_path: Path) -> None:
     assert not analyzer.unreadable
     assert not analyzer.needs_key(hop.key_id)
     analyzer.close()
+
+
+def test_a_closed_key_goes_with_its_tags_when_nothing_needs_it(
+    hop: LastHop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = partialmethod(KeyFolder.destroy_closed, grace_seconds=0.0)
+    monkeypatch.setattr(KeyFolder, "destroy_closed", at_once)
+    old, waiting = hop.key_id, hop.batch(hop.crowd())
+    sent(hop, tmp_path, hop.batch(hop.crowd()))
+    main(tmp_path, 0.95)
+    path = hop.put(tmp_path / "data" / "received", Batch(waiting.id, waiting.content[:-1]))
+    hop.keys.rotate(at_once=True)
+    hop.keys.close(old)
+
+    def key_and_tags() -> tuple[str, int]:
+        main(tmp_path, 0.95)
+        (state,) = (
+            str(one.state) for one in KeyFolder.open(hop.keys.path).entries if one.id == old
+        )
+        with closing(sqlite3.connect(tmp_path / "data" / "state.sqlite")) as connection:
+            return state, connection.execute("SELECT COUNT(*) FROM tags").fetchone()[0]
+
+    assert key_and_tags() == ("closed", PEOPLE**2)
+    path.write_bytes(waiting.content)
+    assert key_and_tags() == ("destroyed", 0)
+    assert counts_of(hop, tmp_path).released == 2
+
+
+def test_a_batch_whose_key_is_closed_on_its_way_is_refused(hop: LastHop, tmp_path: Path) -> None:
+    batch = hop.batch(hop.crowd())
+    accepted = {hop.key_id}
+    inbox = tmp_path / "received"
+    inbox.mkdir()
+    expected = Expected.of(hop.plan, hop.plan.layout.hops)
+    with Arrival(inbox, batch.id, expected, lambda: accepted) as arrival:
+        arrival.write(batch.content)
+        accepted.clear()
+        with pytest.raises(Problem) as caught:
+            arrival.finish()
+    assert caught.value.kind is Kind.OUTDATED_KEYS
+    assert not list(inbox.iterdir())
 
 
 def take(hop: LastHop, folder: Path, batch: Batch) -> None:
