@@ -45,6 +45,18 @@ def test_the_same_folder_is_not_filled_again(
     assert cf.load_release(out / "release.json").together.releases == 3  # type: ignore[union-attr]
 
 
+def test_what_a_killed_run_left_goes_even_if_the_next_is_refused(
+    cli: Callable[..., Done], folder: Path, words: tuple[object, ...]
+) -> None:
+    """Killed after its release was in place, and before it had cleared away."""
+    out = folder / "out"
+    assert cli(*words, out).code == 0
+    before = sorted(out.iterdir())
+    (out / f".chaffinch-staging.{'0' * 16}.part" / "files").mkdir(parents=True)
+    assert cli(*words, out).code == 4
+    assert sorted(out.iterdir()) == before
+
+
 def test_the_same_rows_are_known_in_another_file_order_and_folder(
     cli: Callable[..., Done], folder: Path, words: tuple[object, ...]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import math
 import sqlite3
 import stat
@@ -13,11 +15,12 @@ from pathlib import Path
 import pytest
 
 import chaffinch as cf
-from chaffinch.errors import DataRepeated, StorageFault
+from chaffinch.errors import DataRepeated, Reason, StorageFault
 from chaffinch.ledger import Charge
 from chaffinch.ledger.charge import promised_at, total
 from chaffinch.ledger.runs import RunRelease, Runs, promise_together
 from chaffinch.privacy import FlippedBits, Grouped, Shortened, SignedDecoys, compose
+from chaffinch.storage.files import state_folder
 
 BITS = FlippedBits(users=200, flip_probability="0.1")
 DELTA = 1e-6
@@ -67,6 +70,56 @@ def test_recorded_once_removed_once(runs: Runs) -> None:
     assert runs.of_same_data(names(runs, "a")) == ()
 
 
+def test_what_was_removed_leaves_no_name_to_the_next_release(runs: Runs) -> None:
+    """The next one gets the same number."""
+    runs.add(release(1), names(runs, "a"), ())
+    runs.remove(release(1).subject)
+    runs.add(release(2), names(runs, "b"), ())
+    assert runs.of_same_data(names(runs, "a")) == ()
+
+
+def test_releases_that_have_every_name(runs: Runs) -> None:
+    one, two = release(1), release(2, "another")
+    runs.add(one, names(runs, "a", "b"), ())
+    runs.add(two, names(runs, "b", "c"), (one,))
+    assert runs.of_all_names(names(runs, "a", "b", "b")) == (one,)
+    assert runs.of_all_names(names(runs, "b")) == (one, two)
+    assert runs.of_all_names(names(runs, "a", "c")) == ()
+    assert runs.units_of("another") == {"person"}
+    assert runs.units_of("a third") == set()
+
+
+def test_every_user_has_a_record(tmp_path: Path) -> None:
+    runs = Runs()
+    assert (state_folder() / "releases.record").is_file()
+    assert (len(bytes.fromhex(runs.id)), len(runs.key)) == (16, 32)
+    assert Runs().id == runs.id != Runs(tmp_path / "other").id
+
+
+def test_names_stay_what_they_are(runs: Runs) -> None:
+    """Otherwise the record would not know the data of earlier versions."""
+    told = hmac.new(runs.key, b"rows\0content", hashlib.sha256).hexdigest()
+    assert runs.name_of("rows", b"content") == told
+
+
+def test_of_what_is_being_recorded_nobody_knows_how_far_it_came(tmp_path: Path) -> None:
+    path = tmp_path / "runs.record"
+    runs = Runs(path)
+    path.write_bytes(b"something else")
+    with pytest.raises(StorageFault) as caught:
+        runs.add(release(1), [], ())
+    assert caught.value.reason is Reason.UNCERTAIN
+    with pytest.raises(StorageFault) as caught:
+        runs.remove("")
+    assert caught.value.reason is Reason.UNCERTAIN
+    with pytest.raises(StorageFault) as caught:
+        runs.units_of("plan")
+    assert caught.value.reason is None
+    with pytest.raises(StorageFault) as caught:
+        Runs(path / "below")
+    assert caught.value.reason is None
+
+
 def test_of_runs_at_the_same_time_one_is_first(runs: Runs) -> None:
     def add(number: int) -> bool:
         try:
@@ -98,6 +151,10 @@ def test_the_file_is_the_owners_and_tells_nothing_of_the_data(tmp_path: Path) ->
 
 
 def test_what_releases_cost_together() -> None:
+    once = promise_together([release(1)])
+    assert (once.epsilon, once.method) == (release(1).epsilon, BITS.method)
+    assert promise_together([replace(release(1), delta=0.6), release(2)]).delta < 1
+    assert promise_together([replace(release(n), delta=0.6) for n in (1, 2)]).delta == 1
     twice = promise_together([release(1), release(2)])
     assert twice.delta == 2 * DELTA
     assert twice.epsilon == compose(BITS, times=2).epsilon(2 * DELTA).upper

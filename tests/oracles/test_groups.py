@@ -13,6 +13,7 @@ from flint import arb
 from scipy import stats
 
 from chaffinch import privacy
+from chaffinch.errors import InvalidInput
 from chaffinch.privacy import groups
 from chaffinch.privacy.composition import Composition
 from tests.oracles import balls, exact, exact_views, judge, signed
@@ -207,3 +208,18 @@ def test_lines_that_lie_a_little_too_low_are_noticed(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(groups, "_power_lines", lowered)
     assert privacy.Grouped(mechanism, 2).delta(0.4).upper < truth
+
+
+@pytest.mark.parametrize("each", [0, groups.MOST_RECORDS + 1, 1.5])
+def test_a_person_has_a_record_and_not_too_many(each: int) -> None:
+    with pytest.raises(InvalidInput, match="records of a person"):
+        privacy.Grouped(privacy.FlippedBits(users=10, flip_probability="0.1"), each)
+
+
+def test_groups_are_made_of_single_records() -> None:
+    single = privacy.FlippedBits(users=10, flip_probability="0.1")
+    grouped = privacy.Grouped(single, 2)
+    assert grouped.method == "upper-bound"
+    for inner in (grouped, "bits"):
+        with pytest.raises(InvalidInput, match="inner mechanism"):
+            privacy.Grouped(inner, 2)  # type: ignore[arg-type]

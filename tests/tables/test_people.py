@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
 
-from chaffinch.errors import InvalidCells, InvalidInput, InvalidTable
+from chaffinch.errors import InvalidCells, InvalidInput, InvalidTable, StorageFault
 from chaffinch.questions import Choice
 from chaffinch.tables import people
 from chaffinch.tables.checking import AnswerColumns
@@ -153,3 +155,58 @@ def test_whole_numbers_written_with_a_point_are_whole() -> None:
     assert sample({"who": ["17", "17.0", "18.50"], "x": [0, 1, 2]}).people == 2
     assert sample({"who": ["1000000000000001", "1000000000000001.0"], "x": [0, 1]}).people == 1
     assert sample({"who": pa.array([1e16, 1e16]), "x": [0, 1]}).people == 1
+
+
+def test_it_is_told_how_rows_became_people() -> None:
+    rows = {"who": ["a", "b", "a"], "x": [0, 1, 2]}
+    assert sample(rows).words == "2 people have 3 rows; 1 row of each, drawn at random"
+    assert sample(rows, 2).words == (
+        "2 people have 3 rows; 2 rows of each, drawn at random, empty ones where there are fewer"
+    )
+
+
+def test_everybody_has_a_row_at_least() -> None:
+    with pytest.raises(InvalidInput, match="contributions"):
+        sample({"who": ["a"], "x": [0]}, 0)
+
+
+def test_what_is_left_is_a_table_of_the_answers_alone() -> None:
+    found = sample({"who": ["a", "b"], "x": [0, 1], "more": [2, 3]}).table
+    assert found.columns == ("x",)
+    assert found.readable_again
+    assert not found.named_by_first_line
+
+
+def test_rows_stay_in_their_old_order() -> None:
+    """That of people would tell who is who."""
+    found = cells(sample({"who": [f"u{row * 7 % 1000}" for row in range(1000)], "x": range(1000)}))
+    assert found == sorted(found)
+
+
+def test_the_rows_of_a_bucket_are_looked_at_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(people, "_ROWS", 10)
+    who = [f"u{row % 40}" for row in range(200)]
+    told: list[tuple[int, int | None]] = []
+    found = sample_people(
+        open_table({"who": who, "x": range(200)}),
+        "who",
+        places=PLACES,
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert found.people == 40
+    assert sorted(who[cell] for cell in cells(found)) == sorted(set(who))
+    assert told[-1] == (200, 200)
+
+
+@pytest.mark.parametrize("verb", ["make", "write"])
+def test_a_full_disk_is_told_and_where_to_go(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    def device() -> IO[bytes]:
+        return Path("/dev/full").open("wb")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full if verb == "make" else device)
+    with pytest.raises(StorageFault, match=f"temporary file.*{verb}.*no space") as caught:
+        sample({"who": ["a"], "x": [0]})
+    assert "TMPDIR" in caught.value.hint

@@ -30,7 +30,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.outputs.protected import Kind, refuse_to_overwrite
 from chaffinch.outputs.waiting import Waiting, Writer, waiting_folders
 from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.leftovers import alone_in
+from chaffinch.storage.leftovers import alone_in, remove_leftovers
 
 if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan
@@ -166,6 +166,7 @@ def _release_table(asked: Collection, out: Path, how: _Options, *, resuming: boo
 
     data, where, round, released, output = how.data, how.where, how.round, how.released, how.output  # noqa: A001
     targets = _targets(out)
+    remove_leftovers(out)  # here, because what comes may be refused
     state = _TableState.of(data)
     people = RunData.of(state.digest, out, again=how.again, paid=released.account is not None)
     named = asked.columns(where)
