@@ -142,3 +142,13 @@ def test_what_is_deleted_is_overwritten(path: Path) -> None:
         with store.changing() as connection:
             connection.execute("DELETE FROM words WHERE word = ?", (word,))
     assert word.encode() not in path.read_bytes()
+
+
+def test_what_is_told_is_on_the_disk(path: Path) -> None:
+    """Less than this loses what was told in a power cut, as no kill of a process shows."""
+    with OLD.open(path) as store:
+        (extra, rollback, wiped) = (
+            store.rows(f"PRAGMA {name}")[0][0]
+            for name in ("synchronous", "journal_mode", "secure_delete")
+        )
+    assert (extra, rollback, wiped) == (3, "delete", 1)
