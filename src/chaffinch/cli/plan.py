@@ -16,6 +16,7 @@ from chaffinch.outputs.protected import Kind
 
 if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
+    from chaffinch.planning.parties import Parties
     from chaffinch.planning.plan import Plan
     from chaffinch.planning.survey_file import SurveyFile
     from chaffinch.questions import Question
@@ -125,21 +126,14 @@ def plan(  # noqa: PLR0913 - one for each option
     if example or example_parties:
         _show_example(output, parties=example_parties)
         return
+    inputs = [survey or "-", check or "-", parties or "-"]
     if out is not None and not paths.is_pipe(out):
-        paths.require_writable(out, [survey or "-", check or "-"], replaceable=Kind.PLAN)
+        paths.require_writable(out, inputs, replaceable=Kind.PLAN)
     if certificate is not None:
-        paths.require_writable(certificate, [survey or "-", check or "-", out or "-"])
-    if check is not None:
-        found = paths.open_plan(check, output)
-        paths.check_again(found, check, output)
-    else:
-        wanted = paths.open_survey(survey) if survey is not None else _single(asked)
-        with output.thinking("planning") as tell:
-            found = wanted.plan(tell, anyway=anyway)
-    if parties is not None:
-        from chaffinch.planning.parties_file import read_parties
-
-        found = found.run_by(read_parties(parties))
+        paths.require_writable(certificate, [*inputs, out or "-"])
+    named = _read_parties(parties)
+    found = _found(survey, asked, check, output, anyway=anyway)
+    found = found if named is None else found.run_by(named)
     if out is not None:
         paths.write_plan(found, out, output)
     if certificate is not None:
@@ -150,6 +144,26 @@ def plan(  # noqa: PLR0913 - one for each option
     if out is not None and paths.is_pipe(out):
         return
     _show(found, output, explain=explain, checked=check is not None)
+
+
+def _found(
+    survey: Path | None, asked: _Asked, check: Path | None, output: Output, *, anyway: bool
+) -> Plan:
+    """Return the plan that was asked for, or the one that is to be checked, when it holds."""
+    if check is not None:
+        found = paths.open_plan(check, output)
+        paths.check_again(found, check, output)
+        return found
+    wanted = paths.open_survey(survey) if survey is not None else _single(asked)
+    with output.thinking("planning") as tell:
+        return wanted.plan(tell, anyway=anyway)
+
+
+def _read_parties(path: Path | None) -> Parties | None:
+    """Return who is to run the plan; read before anything is worked out."""
+    from chaffinch.planning.parties_file import read_parties
+
+    return None if path is None else read_parties(path)
 
 
 def _show_example(output: Output, *, parties: bool) -> None:
