@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.services.oracle import Collection
-from tests.services.test_shuffler import ones, sealed, shuffler
+from tests.services.test_shuffler import handed_over, ones, sealed, shuffler
 
 CALLS = "write,pwrite64,writev,fsync,fdatasync,rename,unlink,unlinkat,ftruncate,openat,mkdir"
 STRACE = shutil.which("strace")
@@ -48,38 +48,69 @@ def dies_at_call(number: int, work: Callable[[], object]) -> bool:
     return os.WIFSIGNALED(ended)
 
 
-def work(collection: Collection, data: Path) -> None:
-    with shuffler(collection, data) as hop:
-        hop.take()
-        hop.tick()
+class FirstHop:
+    """Segments with copies become a batch."""
+
+    least_calls = 90
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.hop = root, 1
+        self.collection = Collection.make(root / "keys", crowd=4)
+
+    def prepare(self, data: Path) -> None:
+        reports = self.collection.seal(range(6))
+        self.collection.write_segment(data, [*reports[:4], reports[1]])
+        self.collection.write_segment(data, reports[2:])
+
+    def work(self, data: Path) -> None:
+        with shuffler(self.collection, data, self.hop) as hop:
+            hop.take()
+            hop.tick()
+            assert hop.status.adds_up
+
+    def kill_at(self, number: int) -> bool:
+        """Return whether there was such a call; the batch is the same, killed or not."""
+        data = self.root / str(number)
+        self.prepare(data)
+        dead = dies_at_call(number, lambda: self.work(data))
+        self.work(data)
+        assert self.collection.histogram(sealed(data)) == ones(*range(6)), f"call {number}"
+        return dead
 
 
-def kill_at(number: int, root: Path, collection: Collection) -> bool:
-    data = root / str(number)
-    reports = collection.seal(range(6))
-    collection.write_segment(data, [*reports[:4], reports[1]])
-    collection.write_segment(data, reports[2:])
-    dead = dies_at_call(number, lambda: work(collection, data))
-    work(collection, data)
-    assert collection.histogram(sealed(data)) == ones(*range(6)), f"call {number}"
-    return dead
+class LaterHop(FirstHop):
+    """A batch of the hop before becomes a batch, in one transaction."""
+
+    least_calls = 30
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.hop = root, 2
+        self.collection = Collection.make(root / "keys", crowd=4, hops=2)
+
+    def prepare(self, data: Path) -> None:
+        handed_over(self.collection, data.with_suffix(".first"), data, range(6))
 
 
-@pytest.mark.skipif(STRACE is None, reason="there is no strace")
-@pytest.mark.parametrize("first", [1, 2])
-def test_a_kill_at_any_call_loses_and_doubles_nothing(tmp_path: Path, first: int) -> None:
-    collection = Collection.make(tmp_path / "keys", crowd=4)
-    number, kills = first, 0
-    while kill_at(number, tmp_path, collection):
-        number, kills = number + 9, kills + 1
-    assert kills >= 8
+HOPS = pytest.mark.parametrize("kind", [FirstHop, LaterHop])
+NEEDS_STRACE = pytest.mark.skipif(STRACE is None, reason="there is no strace")
+
+
+@NEEDS_STRACE
+@HOPS
+def test_a_kill_at_any_call_loses_and_doubles_nothing(tmp_path: Path, kind: type[FirstHop]) -> None:
+    hop, number = kind(tmp_path), 1
+    while hop.kill_at(number):
+        number += 5
+    assert number > kind.least_calls, "they are no longer counted"
 
 
 @pytest.mark.long
-@pytest.mark.skipif(STRACE is None, reason="there is no strace")
-def test_a_kill_at_every_call_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    collection = Collection.make(tmp_path / "keys", crowd=4)
-    number = 1
-    while kill_at(number, tmp_path, collection):
+@NEEDS_STRACE
+@HOPS
+def test_a_kill_at_every_call_loses_and_doubles_nothing(
+    tmp_path: Path, kind: type[FirstHop]
+) -> None:
+    hop, number = kind(tmp_path), 1
+    while hop.kill_at(number):
         number += 1
-    assert number > 80
+    assert number > kind.least_calls, "they are no longer counted"
