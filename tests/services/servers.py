@@ -88,6 +88,7 @@ import json, sys
 from pathlib import Path
 from chaffinch.keys.folder import KeyFolder
 from chaffinch.planning.plan import load_plan
+from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits
 from chaffinch.services.group_commit import InboxLimits
 from chaffinch.services.server import Limits, Listener, run
@@ -95,7 +96,8 @@ from chaffinch.services.server import Limits, Listener, run
 folder, place = Path(sys.argv[1]), Path(sys.argv[2])
 chosen = json.loads(sys.argv[3])
 inbox = InboxLimits(**chosen.get("inbox", {}))
-limits = CollectorLimits(**chosen.get("collector", {}), inbox=inbox)
+batches = BatchLimits(**chosen.get("batches", {}))
+limits = CollectorLimits(**chosen.get("collector", {}), inbox=inbox, batches=batches)
 plans, keys = [load_plan(folder / "plan.json")], KeyFolder.open(place / "keys")
 collector = Collector(place / "data", plans, keys, limits=limits)
 tls = {name: Path(path) for name, path in chosen.get("tls", {}).items()}

@@ -1,0 +1,123 @@
+"""The collector of a later hop: a receipt when a batch is durable, whatever happens after that."""
+
+from __future__ import annotations
+
+import io
+import signal
+from contextlib import closing
+from http.client import HTTPException
+from pathlib import Path
+
+import pytest
+
+from chaffinch.shuffling.state import State
+from chaffinch.storage.failpoints import VARIABLE
+from chaffinch.wire import media_types
+from chaffinch.wire.problems import problem_word
+from chaffinch.wire.sealed_batches import BatchHead, is_receipt, write_batch
+from tests.services.servers import Reply, Running, Site, collecting, make_site
+
+SMALL = {"collector": {}, "batches": {"free_bytes": 1}}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return make_site(tmp_path, hops=2)
+
+
+def _batch(site: Site, *, reports: int = 3, maker: str = "hop1") -> tuple[str, bytes]:
+    """Return the id and the bytes of a batch for the second hop; no item of it opens."""
+    ids = [next(iter(site.keys[name].accepted_keys())) for name in ("hop2", "analyzer")]
+    length = site.plan.layout.item_length(1)
+    head = BatchHead(site.plan.id, 1, 1, bytes(ids), reports, 9, length)
+    file = io.BytesIO()
+    batch_id = write_batch(file, head, [bytes(9 * length)], site.keys[maker].identity)
+    return batch_id, file.getvalue()
+
+
+def _address(site: Site, batch_id: str) -> str:
+    return f"/v1/plans/{site.plan.id}/batches/{batch_id}"
+
+
+def _put(service: Running, site: Site, batch_id: str, content: bytes) -> Reply:
+    headers = {"content-type": media_types.BATCH}
+    return service.ask("PUT", _address(site, batch_id), content, headers)
+
+
+def _is_signed(site: Site, batch_id: str, reply: Reply) -> bool:
+    identity = bytes.fromhex(site.keys["hop2"].identity_hex)
+    return is_receipt(batch_id, reply.content, identity)
+
+
+def test_a_batch_is_taken_once_and_signed_for_every_time(site: Site) -> None:
+    batch_id, content = _batch(site)
+    data = site.folder / "hop2" / "data"
+    with collecting(site, SMALL, party="hop2") as service:
+        assert service.ask("GET", _address(site, batch_id)).status == 404
+        first = _put(service, site, batch_id, content)
+        again = _put(service, site, batch_id, content)
+        asked = service.ask("GET", _address(site, batch_id))
+        assert [one.status for one in (first, again, asked)] == [201, 200, 200]
+        assert first.content == again.content == asked.content
+        assert _is_signed(site, batch_id, first)
+        (path,) = (data / "received").glob("*.batch")
+        assert path.read_bytes() == content
+        # The shuffler behind it has opened the batch, and removed it.
+        with closing(State.open(data / "state.sqlite")) as state, state.changing() as change:
+            change.finish_relay(batch_id)
+        path.unlink()
+        later = [
+            _put(service, site, batch_id, content),
+            service.ask("GET", _address(site, batch_id)),
+        ]
+        assert [(one.status, one.content) for one in later] == [(200, first.content)] * 2
+        assert not list((data / "received").glob("*.batch"))
+        service.stop()
+
+
+def test_what_is_not_due_is_refused(site: Site) -> None:
+    batch_id, content = _batch(site)
+    few_id, few = _batch(site, reports=2)
+    strange_id, strange = _batch(site, maker="hop2")
+    with collecting(site, SMALL, party="hop2") as service:
+        cases = [
+            (few_id, few, 422, "batchTooSmall"),
+            (strange_id, strange, 422, "damagedBatch"),
+            (few_id, content, 422, "damagedBatch"),
+            (batch_id, content[:-1], 422, "damagedBatch"),
+            (batch_id, content + b"x", 422, "damagedBatch"),
+            (batch_id, b"", 422, "damagedBatch"),
+            (batch_id, b"x" * 200, 400, "invalidMessage"),
+        ]
+        for name, sent, status, word in cases:
+            reply = _put(service, site, name, sent)
+            assert (reply.status, problem_word(reply.content)) == (status, word)
+        # Reports of people are for the first hop alone.
+        assert service.post(site.path(), site.reports(1)) == 404
+        service.stop()
+    assert not list((site.folder / "hop2" / "data" / "received").iterdir())
+
+
+def test_nobody_hands_a_batch_to_the_first_hop(site: Site) -> None:
+    batch_id, content = _batch(site)
+    with collecting(site, SMALL) as service:
+        assert _put(service, site, batch_id, content).status == 404
+        service.stop()
+
+
+@pytest.mark.parametrize(
+    "place", ["arrival.written", "arrival.synced", "arrival.named", "arrival.stored"]
+)
+def test_a_batch_is_handed_over_after_a_kill(site: Site, place: str) -> None:
+    batch_id, content = _batch(site)
+    with collecting(site, SMALL, party="hop2", environment={VARIABLE: place}) as service:
+        with pytest.raises((OSError, HTTPException)):
+            _put(service, site, batch_id, content)
+        assert service.process.wait(20) == -signal.SIGKILL
+    with collecting(site, SMALL, party="hop2") as service:
+        reply = _put(service, site, batch_id, content)
+        assert reply.status in (200, 201)
+        assert _is_signed(site, batch_id, reply)
+        service.stop()
+    (path,) = (site.folder / "hop2" / "data" / "received").iterdir()
+    assert path.read_bytes() == content
