@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from chaffinch.wire import media_types
-from tests.services.servers import Running, Site, collecting, make_site, read_all
+from tests.services.commands import serving, waited
+from tests.services.servers import Site, collecting, make_site, read_all
+from tests.services.test_hop import SETTINGS, counts
 
 ADDRESS = "127.83.61.47"
 HEADER, COOKIE, QUERY = "canary-in-a-header", "canary-in-a-cookie", "canary-in-a-query"
@@ -16,7 +18,7 @@ FORWARDED = "203.0.113.77"
 AGENT = "canary-agent/1.0"
 
 
-def _ask(service: Running, method: str, path: str, body: bytes = b"") -> bytes:
+def _ask(port: int, method: str, path: str, body: bytes = b"") -> bytes:
     """Ask from an address that nobody else has, with words that nobody else uses."""
     lines = [
         f"{method} {path}?{QUERY} HTTP/1.1",
@@ -31,7 +33,7 @@ def _ask(service: Running, method: str, path: str, body: bytes = b"") -> bytes:
         f"forwarded: for={FORWARDED}",
         "connection: close",
     ]
-    where = ("127.0.0.1", service.port)
+    where = ("127.0.0.1", port)
     with socket.create_connection(where, source_address=(ADDRESS, 0)) as connection:
         connection.sendall("\r\n".join([*lines, "", ""]).encode() + body)
         return read_all(connection)
@@ -54,12 +56,12 @@ def site(tmp_path: Path) -> Site:
 def test_nothing_about_a_sender_is_kept_or_told(site: Site) -> None:
     with collecting(site) as service:
         answers = [
-            _ask(service, "POST", site.path(), site.reports(2)),
-            _ask(service, "POST", site.path(), b"canary-in-a-body"),
-            _ask(service, "POST", site.path(number=9), site.reports(1)),
-            _ask(service, "GET", f"/v1/plans/{site.plan.id}/keys"),
-            _ask(service, "PATCH", "/canary-in-a-path"),
-            _ask(service, "BREW", site.path()),
+            _ask(service.port, "POST", site.path(), site.reports(2)),
+            _ask(service.port, "POST", site.path(), b"canary-in-a-body"),
+            _ask(service.port, "POST", site.path(number=9), site.reports(1)),
+            _ask(service.port, "GET", f"/v1/plans/{site.plan.id}/keys"),
+            _ask(service.port, "PATCH", "/canary-in-a-path"),
+            _ask(service.port, "BREW", site.path()),
         ]
         code, out, err = service.stop()
     assert [int(answer.split(b" ")[1]) for answer in answers] == [201, 400, 404, 200, 404, 400]
@@ -69,14 +71,36 @@ def test_nothing_about_a_sender_is_kept_or_told(site: Site) -> None:
         assert b"canary-in-a" not in answer
     assert not _traces((out + err).encode())
     assert len(site.numbers()) == 2
+    assert _files_without_traces(site.folder) > 5
+
+
+def _files_without_traces(folder: Path) -> int:
+    """Return how many files there are; fail if one of them has a canary in it."""
     looked_at = 0
-    for path in site.folder.rglob("*"):
+    for path in folder.rglob("*"):
         assert not _traces(str(path).encode())
         if path.is_file():
             looked_at += 1
             assert not _traces(path.read_bytes()), path
             assert b"canary-in-a" not in path.read_bytes()
-    assert looked_at > 5
+    return looked_at
+
+
+def test_nor_does_a_hop_tell_its_operator(site: Site) -> None:
+    config = site.folder / "hop1" / "hop.toml"
+    config.write_text(SETTINGS)
+    with serving("collector", config) as collector, serving("shuffler", config) as shuffler:
+        port = int(collector.addresses[0].rpartition(":")[2])
+        assert b" 201 " in _ask(port, "POST", site.path(), site.reports(2))
+        assert b" 422 " in _ask(port, "POST", site.path(), bytes(site.plan.layout.report_length))
+        waited(lambda: counts(shuffler)["durable"] == 2)
+        paths = ("/metrics", "/status", "/readyz", "/healthz")
+        told = [service.get(path) for service in (collector, shuffler) for path in paths]
+        told += [service.stop()[1] for service in (collector, shuffler)]
+    for said in told:
+        assert not _traces(said.encode())
+        assert "canary-in-a" not in said
+    assert _files_without_traces(site.folder) > 5
 
 
 def test_the_search_finds_what_is_there() -> None:
