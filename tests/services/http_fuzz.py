@@ -1,6 +1,6 @@
-"""Throw requests at a collector that a program made from the description of the services.
+"""Throw requests at collectors that a program made from the description of the services.
 
-``python -m tests.services.http_fuzz 2000`` starts a collector, and schemathesis sends it so many
+``python -m tests.services.http_fuzz 2000`` starts collectors, and schemathesis sends them so many
 requests for each operation, good and bad. It fails on any answer of 5xx, and on any that the
 description does not know. The ids in the description are those of a plan that is run.
 """
@@ -25,32 +25,34 @@ CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance"
 
 
 def main(examples: int) -> int:
-    """Return 0 if nothing was found."""
+    """Return 0 if nothing was found, at a first hop and at a later one."""
     with tempfile.TemporaryDirectory() as name:
-        site = make_site(Path(name))
-        description = Path(name) / "openapi.json"
-        description.write_text(json.dumps(_for_site(site)), encoding="utf-8")
-        with collecting(site) as service:
-            words = [
-                *("run", str(description), "--url", f"http://127.0.0.1:{service.port}"),
-                *("--checks", CHECKS, "--max-examples", str(examples), "--mode", "all"),
-                *("--phases", "examples,coverage,fuzzing", "--no-color"),
-            ]
-            good = Path(name) / "reports"
-            good.write_bytes(site.reports(3))
-            code = subprocess.run(
-                [sys.executable, "-m", "schemathesis.cli", *words],
-                check=False,
-                cwd=name,  # where it leaves its own files
-                env={
-                    **os.environ,
-                    "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-                    "SCHEMATHESIS_HOOKS": "tests.services.http_fuzz",
-                    GOOD: str(good),
-                },
-            ).returncode
-            ended, _, said = service.stop()
-        return code or ended or bool(said)
+        site = make_site(Path(name), hops=2)
+        (site.folder / "openapi.json").write_text(json.dumps(_for_site(site)), encoding="utf-8")
+        (site.folder / "reports").write_bytes(site.reports(3))
+        return max(_attack(site, party, examples) for party in ("hop1", "hop2"))
+
+
+def _attack(site: Site, party: str, examples: int) -> int:
+    with collecting(site, {"batches": {"free_bytes": 1}}, party=party) as service:
+        words = [
+            *("run", "openapi.json", "--url", f"http://127.0.0.1:{service.port}"),
+            *("--checks", CHECKS, "--max-examples", str(examples), "--mode", "all"),
+            *("--phases", "examples,coverage,fuzzing", "--no-color"),
+        ]
+        found = subprocess.run(
+            [sys.executable, "-m", "schemathesis.cli", *words],
+            check=False,
+            cwd=site.folder,  # where it leaves its own files
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+                "SCHEMATHESIS_HOOKS": "tests.services.http_fuzz",
+                GOOD: str(site.folder / "reports"),
+            },
+        )
+        code, _, said = service.stop()
+    return int(bool(found.returncode or code or said))
 
 
 def _for_site(site: Site) -> dict[str, Any]:
