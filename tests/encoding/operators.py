@@ -11,6 +11,7 @@ from chaffinch.planning.parties import KEMS, Parties, Party
 from chaffinch.planning.plan import Plan
 from chaffinch.wire.envelopes import X25519, OpeningKey
 from chaffinch.wire.key_lists import KeyList
+from chaffinch.wire.sealed_reports import route_of
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Operators:
         unpacked = layout.unpack(payload)
         assert unpacked is not None
         route, items = unpacked
-        assert route == bytes(key.id for key in self.keys[1:])
+        assert route == route_of([key.sealing for key in self.keys[1:]])
         length = layout.item_length(1)
         starts = range(0, len(items), length)
         return [self.open_item(items[at : at + length], number) for at in starts]

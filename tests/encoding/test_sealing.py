@@ -20,6 +20,8 @@ from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Decoys, Encoded, Flips
 from chaffinch.questions import Bit, Choice, Flags, Number
 from chaffinch.sampling import secure_words
+from chaffinch.wire.envelopes import OpeningKey
+from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.messages import EMPTY, Origin, Report
 from tests.encoding.operators import Operators
 from tests.encoding.test_order import Seeded
@@ -199,3 +201,21 @@ def test_numbers_and_flags_are_sealed_like_anything() -> None:
         sealed = seal_report(report, parties.plan, parties.key_lists)
         assert len(parties.open(sealed)) == plan.slots
         assert sent(parties.open(sealed)) == sent(report.codes)
+
+
+def test_a_device_with_keys_of_its_own_has_a_route_of_its_own() -> None:
+    """An analyzer that marks one device by its key gets nothing from it: it has no crowd."""
+    operators = Operators.of(fixed())
+    marked = OpeningKey.new(operators.keys[1].id).sealing
+    lists = (operators.key_lists[0], KeyList(operators.plan.id, 1, (marked,)))
+    report = encode_with("a", operators.plan, secure_words())
+    routes = set()
+    for given in (operators.key_lists, operators.key_lists, lists):
+        payload = operators.keys[0].open(
+            seal_report(report, operators.plan, given), operators.plan.layout.binding(1, 1)
+        )
+        unpacked = operators.plan.layout.unpack(payload or b"")
+        assert unpacked is not None
+        routes.add(unpacked[0])
+    assert len(routes) == 2
+    assert len({route[0] for route in routes}) == 1

@@ -72,7 +72,10 @@ def report(name: str, slots: int, parties: list[str], codes: list[int]) -> dict[
             item = drawn.seal(party, item)
         items.append(item)
     count = len(codes).to_bytes(4, "big")
-    payload = b"\1" + bytes(HOPS[party] for party in parties[1:]) + count + b"".join(items)
+    later = [opening_key(party).sealing for party in parties[1:]]
+    digest = hashlib.sha256(b"".join(key.head + key.public for key in later)).digest()
+    route = bytes(key.id for key in later) + digest
+    payload = b"\1" + route + count + b"".join(items)
     length = len(items[0])
     payload += bytes((slots - len(codes)) * length)
     sealed = drawn.seal(parties[0], payload)

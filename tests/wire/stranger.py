@@ -59,6 +59,8 @@ class Plan:
                 item = self.seal(layer, key, item)
             items.append(item)
         route = bytes(number for number, _ in keys[1:])
+        named = (struct.pack(">BHHH", number, 0x20, 1, 1) + key for number, key in keys[1:])
+        route += hashlib.sha256(b"".join(named)).digest()
         payload = b"\1" + route + struct.pack(">I", len(items)) + b"".join(items)
         length = 4 + 55 * (len(self.layers) - 1)
         payload += bytes(length * (self.slots - len(items)))
@@ -66,7 +68,7 @@ class Plan:
 
     def open_report(self, privates: list[bytes], sealed: bytes) -> list[int]:
         payload = self.open(self.layers[0], privates[0], sealed)
-        start = 1 + len(self.layers) - 1 + 4
+        start = 1 + len(self.layers) - 1 + 32 + 4
         (count,) = struct.unpack_from(">I", payload, start - 4)
         length = 4 + 55 * (len(self.layers) - 1)
         codes = []

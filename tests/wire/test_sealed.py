@@ -35,8 +35,8 @@ def test_reports_have_one_length_however_many_messages_there_are(hops: int, kem:
     key = OpeningKey.new(1, kem)
     for count in range(6):
         items = [bytes([number]) * layout.item_length(1) for number in range(count)]
-        payload = layout.pack(bytes(hops), items)
-        assert layout.unpack(payload) == (bytes(hops), b"".join(items))
+        payload = layout.pack(bytes(hops + 32), items)
+        assert layout.unpack(payload) == (bytes(hops + 32), b"".join(items))
         assert len(key.sealing.seal(payload, layout.binding(1, 1))) == layout.report_length
     assert layout.item_length(1) - layout.item_length(hops) == 55 * (hops - 1)
     assert layout.binding(hops + 1, 1).layer == "analyzer"
@@ -44,9 +44,9 @@ def test_reports_have_one_length_however_many_messages_there_are(hops: int, kem:
 
 def test_a_payload_that_breaks_a_rule_is_none() -> None:
     layout = Layout(PLAN, 2)
-    good = layout.pack(b"\7", [bytes([1]) * layout.item_length(1)])
+    good = layout.pack(bytes(33), [bytes([1]) * layout.item_length(1)])
     another_version = bytes([2]) + good[1:]
-    more = good[:2] + (3).to_bytes(4, "big") + good[6:]
+    more = good[:34] + (3).to_bytes(4, "big") + good[38:]
     padded = good[:-1] + b"\1"
     for bad in (another_version, more, padded, good[:-1], good + b"\0", b""):
         assert layout.unpack(bad) is None

@@ -24,7 +24,7 @@ from chaffinch.sampling import Words, permutation, secure_words
 from chaffinch.wire.envelopes import X25519, SealingKey
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.messages import EMPTY, Report
-from chaffinch.wire.sealed_reports import Layout, pack_code
+from chaffinch.wire.sealed_reports import Layout, pack_code, route_of
 
 _CHUNK = 64
 """Reports that a process seals before it hands them back."""
@@ -117,7 +117,7 @@ class Sealer:
             raise PlanMismatch("report", expected=layout.plan_id, found=report.origin.plan_id)
         codes = self.with_dummies(report)
         items = [self._item(codes[place], number) for place in permutation(words, len(codes))]
-        payload = layout.pack(bytes(key.id for key in self.keys[1:]), items)
+        payload = layout.pack(route_of(self.keys[1:]), items)
         return self.keys[0].seal(payload, layout.binding(1, number))
 
     def with_dummies(self, report: Report) -> list[int]:

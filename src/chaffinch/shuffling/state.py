@@ -78,6 +78,7 @@ class Partition(NamedTuple):
     plan_id: str
     round: int
     route: bytes
+    """Key ids and digest of the keys that its items are sealed for."""
 
 
 class Pooled(NamedTuple):

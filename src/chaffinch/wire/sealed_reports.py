@@ -8,11 +8,16 @@ The payload of the outer envelope::
 
     struct {
         uint8  version;              // 1
-        uint8  route[hops];          // key ids of hop 2, …, the last hop, the analyzer
+        uint8  key_ids[hops];        // of the keys of hop 2, …, the last hop, the analyzer
+        opaque keys_digest[32];      // SHA-256 of these keys as they stand in their key lists
         uint32 count;                // how many items there are
         opaque items[count][item_length];
         opaque padding[(slots - count) * item_length];   // zeros
     } Payload;
+
+Ids and digest are the *route* of a report: the first hop puts reports of one route only into a
+batch. A party that gives one person keys of their own, to know their messages again, gets none of
+them: nobody else has that route, and one person is no crowd.
 
 Where a plan has fixed slots, every slot is an item: an empty one holds the code ``EMPTY``,
 sealed like any other. Where the number of messages follows the noise, the rest is padding, and
@@ -21,6 +26,7 @@ no dummy reaches the analyzer.
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +34,14 @@ from functools import cached_property
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
-from chaffinch.wire.envelopes import ANALYZER_LAYER, X25519, Binding, envelope_length, hop_layer
+from chaffinch.wire.envelopes import (
+    ANALYZER_LAYER,
+    X25519,
+    Binding,
+    SealingKey,
+    envelope_length,
+    hop_layer,
+)
 
 VERSION = 1
 MOST_HOPS = 8
@@ -36,6 +49,7 @@ LONGEST_REPORT = 1 << 20
 """Bytes of a sealed report: a plan of more messages than fit cannot be run with sealed reports."""
 _COUNT = struct.Struct(">I")
 _CODE = struct.Struct(">I")
+_DIGEST = 32
 
 
 @dataclass(frozen=True)
@@ -68,7 +82,12 @@ class Layout:
     @cached_property
     def payload_length(self) -> int:
         """Return the length of what is in the outer envelope."""
-        return 1 + self.hops + _COUNT.size + self.slots * self.item_length(1)
+        return 1 + self.route_length + _COUNT.size + self.slots * self.item_length(1)
+
+    @property
+    def route_length(self) -> int:
+        """Return the length of a route: the key ids, and the digest of the keys."""
+        return self.hops + _DIGEST
 
     @cached_property
     def report_length(self) -> int:
@@ -82,21 +101,28 @@ class Layout:
 
     def pack(self, route: bytes, items: Sequence[bytes]) -> bytes:
         """Return a payload."""
-        if len(route) != self.hops or len(items) > self.slots:
+        if len(route) != self.route_length or len(items) > self.slots:
             raise InvalidInput("payload", "one of this plan", f"{len(items)} items")
         packed = bytes([VERSION]) + route + _COUNT.pack(len(items)) + b"".join(items)
         return packed.ljust(self.payload_length, b"\0")
 
     def unpack(self, payload: bytes) -> tuple[bytes, bytes] | None:
         """Return route and items, one behind the other; None for a payload that breaks a rule."""
-        start = 1 + self.hops + _COUNT.size
+        at = 1 + self.route_length
+        start = at + _COUNT.size
         if len(payload) != self.payload_length or payload[0] != VERSION:
             return None
-        (count,) = _COUNT.unpack_from(payload, 1 + self.hops)
+        (count,) = _COUNT.unpack_from(payload, at)
         end = start + count * self.item_length(1)
         if count > self.slots or payload.count(0, end) != len(payload) - end:
             return None
-        return payload[1 : 1 + self.hops], payload[start:end]
+        return payload[1:at], payload[start:end]
+
+
+def route_of(keys: Sequence[SealingKey]) -> bytes:
+    """Return the route of a report whose items are sealed for these keys, hop 2 first."""
+    found = hashlib.sha256(b"".join(key.head + key.public for key in keys))
+    return bytes(key.id for key in keys) + found.digest()
 
 
 def pack_code(code: int) -> bytes:
