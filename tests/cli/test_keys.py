@@ -26,6 +26,7 @@ def test_creating_prints_the_identity_alone(cli: Callable[..., Done], tmp_path: 
     assert done.out.strip() == KeyFolder.open(tmp_path / "keys").identity_hex
     again = cli("keys", "create", tmp_path / "keys")
     assert again.code == 5
+    assert "exists already" in again.err
     assert KeyFolder.open(tmp_path / "keys").identity_hex == done.out.strip()
 
 

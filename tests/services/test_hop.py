@@ -105,6 +105,31 @@ def test_a_hop_runs_several_plans(site: Site) -> None:
     assert main(["serve", "collector", "--config", str(config)]) == 2
 
 
+@pytest.mark.parametrize("role", ["collector", "shuffler"])
+def test_a_hop_with_the_keys_of_the_analyzer_is_refused(site: Site, role: str) -> None:
+    config = site.folder / "hop1" / "hop.toml"
+    config.write_text(SETTINGS.replace('keys = "keys"', 'keys = "../analyzer/keys"'))
+    started = subprocess.run(  # it would run on if it started
+        [sys.executable, "-m", "chaffinch", "serve", role, "--config", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert started.returncode == 2
+    assert "names this party as a hop" in started.stderr
+
+
+def test_an_operator_sees_why_nothing_leaves(site: Site, capfd: pytest.CaptureFixture[str]) -> None:
+    config = site.folder / "hop1" / "hop.toml"
+    assert main(["status", "--config", str(config)]) == 0
+    shown = " ".join(capfd.readouterr().out.split())
+    assert f"0 reports in the pool. A batch leaves at a tick, with {site.plan.reports:,}" in shown
+    config.write_text(SETTINGS.replace("free_bytes = 1", "free_bytes = 1000000000000000"))
+    assert main(["status", "--config", str(config)]) == 0
+    assert "too little room on the disk" in capfd.readouterr().out
+
+
 def test_counts_that_do_not_add_up_end_with_code_1(
     site: Site, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ import pytest
 
 from chaffinch.cli import main
 from chaffinch.questions import Bit, Choice, Flags, Number
+from chaffinch.services import rehearsal
 from chaffinch.services.rehearsal import made_up_answer
 from tests.services.commands import waited
 
@@ -41,6 +43,45 @@ def test_fewer_people_than_the_plan_waits_for_are_refused(
     keep = tmp_path / "kept"
     assert main(["rehearse", str(survey), "--people", "199", "--keep", str(keep)]) == 2
     assert "200 or more" in capfd.readouterr().err
+
+
+def test_nobody_is_no_crowd(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["rehearse", "--people", "0"]) == 2
+    assert "Got 0" in capfd.readouterr().err
+
+
+def test_a_folder_that_exists_is_not_used(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["rehearse", "--people", "60", "--keep", str(tmp_path)]) == 5
+    told = capfd.readouterr().err
+    assert "exists already" in told
+    assert "overwriting" not in told  # there is no such option
+
+
+def test_the_logs_of_a_rehearsal_that_fails_are_where_it_says(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(rehearsal, "_HOP", "a service can not start from this")
+    assert main(["rehearse", "--people", "60"]) == 5
+    (kept,) = tmp_path.iterdir()
+    assert str(kept) in capfd.readouterr().err
+    assert "no TOML document" in (kept / "hop1" / "collector.log").read_text()
+
+
+def test_a_rehearsal_without_the_services_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "uvicorn.py").write_text("raise ImportError\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "chaffinch", "rehearse", "--people", "60"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "chaffinch[services]" in done.stderr
 
 
 def test_no_service_outlives_a_rehearsal_that_is_killed(tmp_path: Path) -> None:

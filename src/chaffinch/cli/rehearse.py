@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +34,7 @@ def rehearse(
 
     Every party gets a folder with keys, settings and data of its own, on addresses of this
     machine. Reports are sealed, taken, shuffled, handed over, opened, counted and released, as in
-    earnest; then everything is removed.
+    earnest; then everything is removed, unless something failed.
 
     Parameters
     ----------
@@ -48,8 +50,9 @@ def rehearse(
     from chaffinch.release.documents import read_release
     from chaffinch.services import rehearsal
 
-    plan = _planned(survey, people or _PEOPLE, output)
-    crowd = people or -(-plan.reports // plan.contributions)
+    rehearsal.require_services()
+    plan = _planned(survey, _PEOPLE if people is None else people, output)
+    crowd = -(-plan.reports // plan.contributions) if people is None else people
     rehearsal.require_crowd(plan, crowd)
     with _place(keep) as folder:
         stage = rehearsal.set_stage(folder, plan, hops=hops)
@@ -80,13 +83,29 @@ def _planned(survey: Path | None, people: int, output: Output) -> Plan:
 
 @contextmanager
 def _place(keep: Path | None) -> Iterator[Path]:
-    """Yield a folder for everything: a new one that stays, or one that goes."""
+    """Yield a folder for everything: a new one that stays, or one that goes if nothing failed."""
+    from chaffinch.errors import NotDelivered, StorageFault
+    from chaffinch.storage.faults import storage_fault
+
     if keep is not None:
-        keep.mkdir(mode=0o700)
+        try:
+            keep.mkdir(mode=0o700)
+        except OSError as error:
+            taken = isinstance(error, FileExistsError)
+            fault = OSError(errno.ENOTEMPTY, "") if taken else error
+            raise storage_fault(keep.name, fault, verb="create") from None
         yield keep.resolve()
         return
-    with tempfile.TemporaryDirectory(prefix="chaffinch-") as folder:
-        yield Path(folder)
+    folder = Path(tempfile.mkdtemp(prefix="chaffinch-"))
+    goes = True
+    try:
+        yield folder
+    except (NotDelivered, StorageFault):
+        goes = False  # the logs of the services say why
+        raise
+    finally:
+        if goes:
+            shutil.rmtree(folder)
 
 
 def _show(plan: Plan, releases: list[Release], output: Output) -> None:

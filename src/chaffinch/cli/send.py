@@ -77,7 +77,9 @@ def send(
     """Seal an answer and send it to the shuffler, once, whatever fails on the way.
 
     The plan must name its parties. It is verified first. A report is made once and kept until it
-    has arrived: the same command again, or --resume, sends the same bytes.
+    has arrived: --resume sends the same bytes, and so does the same --answer again. An outbox
+    makes one report of an --answer for each plan and round, so another one is not sent. A table
+    that was taken before is refused.
 
     Parameters
     ----------
@@ -92,10 +94,10 @@ def send(
     round
         Which round this is, for a plan of several.
     """
-    if sum((answer is not None, data is not None, resume)) != 1:
-        raise InvalidInput(
-            "what is sent", "one of --answer, --data and --resume", paths.Plainly("another number")
-        )
+    sources = sum((answer is not None, data is not None, resume))
+    if sources != 1:
+        got = paths.Plainly("several" if sources else "none")
+        raise InvalidInput("source of reports", "one of --answer, --data and --resume", got)
     found = paths.open_plan(plan, output)
     client = limits.client(found)
     output.say(f"the plan promises: {found.guarantee}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaffinch.cli import exits, paths
-from chaffinch.cli.output import Output
+from chaffinch.cli.output import Output, count_of
 
 if TYPE_CHECKING:
     from chaffinch.services.status import PlanStatus, Status
@@ -32,6 +32,8 @@ def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - f
             _show_plan(plan, output)
         keys = ", ".join(f"{number} {state}" for number, state in found.keys.items())
         output.words(f"Keys: {keys}.")
+        for problem in found.problems:
+            output.words(f"Problem: {problem}.")
         for name, value in found.gauges.items():
             output.words(f"{name.replace('_', ' ').capitalize()}: {value:,.0f}.")
     return exits.OK if found.adds_up else exits.ASTRAY
@@ -63,3 +65,9 @@ def _show_plan(plan: PlanStatus, output: Output) -> None:
     rows += [[f"batches {state}", "", f"{number:,}"] for state, number in plan.batches.items()]
     output.table(["what", "", "number"], rows, texts=2)
     output.words("")
+    if plan.crowd is not None:
+        output.words(
+            f"{count_of(plan.counts['pooled'], 'report')} in the pool. A batch leaves at a tick, "
+            f"with {plan.crowd:,} or more of one round that name the same keys."
+        )
+        output.words("")

@@ -12,6 +12,7 @@ from chaffinch.services.collector import Collector
 from chaffinch.services.hop_settings import HopSettings
 from chaffinch.services.logs import Log
 from chaffinch.services.server import run
+from chaffinch.services.settings import Place
 from chaffinch.services.shuffler import INBOX, RECEIVED, STATE, Shuffler, hop_of
 from chaffinch.services.status import HOP_LAWS, PlanStatus, Status
 from chaffinch.services.working import working
@@ -27,7 +28,7 @@ def serve_collector(settings: HopSettings, announce: Announce) -> None:
     """Take reports, or batches of the hop before, until SIGTERM or SIGINT."""
     chosen, place = settings.collector, settings.place
     place.make_data()
-    plans, keys = place.load_plans(), place.open_keys()
+    plans, keys = _hosted(place)
     collector = Collector(place.data, plans, keys, limits=chosen.limits)
     board = Board("collector", patience_seconds=3 * _TICK)
     log = Log("collector")
@@ -50,9 +51,7 @@ def serve_shuffler(settings: HopSettings, announce: Announce) -> None:
     """Open, shuffle and hand over until SIGTERM or SIGINT; nothing leaves because it stops."""
     place, interval = settings.place, settings.shuffler.interval_seconds
     place.make_data()
-    plans, keys = place.load_plans(), place.open_keys()
-    for plan in plans:
-        hop_of(plan, keys.identity_hex)  # refuses one that names this party as none
+    plans, keys = _hosted(place)
     board = Board("shuffler", patience_seconds=10 * interval + 600)
     log = Log("shuffler")
 
@@ -72,6 +71,14 @@ def serve_shuffler(settings: HopSettings, announce: Announce) -> None:
     log("stopped")
 
 
+def _hosted(place: Place) -> tuple[tuple[Plan, ...], KeyFolder]:
+    """Return the plans and keys of a hop; refuse a plan that does not name it as one."""
+    plans, keys = place.load_plans(), place.open_keys()
+    for plan in plans:
+        hop_of(plan, keys.identity_hex)
+    return plans, keys
+
+
 def hop_status(settings: HopSettings) -> Status:
     """Return where everything is in a hop, whether it runs or not."""
     path = settings.place.data / STATE
@@ -82,18 +89,26 @@ def hop_status(settings: HopSettings) -> Status:
 def _status(
     settings: HopSettings, plans: Iterable[Plan], keys: KeyFolder, found: Overview
 ) -> Status:
-    titles = {plan.id: plan.title for plan in plans}
+    run_here = {plan.id: plan for plan in plans}
     shown = tuple(
         PlanStatus(
             plan_id,
-            titles.get(plan_id, "not run any more"),
+            run_here[plan_id].title if plan_id in run_here else "not run any more",
             _counted(found.counts.get(plan_id, Counts())),
             HOP_LAWS,
             found.batches.get(plan_id, {}),
+            _crowd_of(run_here.get(plan_id), keys),
         )
-        for plan_id in (*titles, *(one for one in found.counts if one not in titles))
+        for plan_id in (*run_here, *(one for one in found.counts if one not in run_here))
     )
     return Status("shuffler", shown, _states(keys), *_room(settings))
+
+
+def _crowd_of(plan: Plan | None, keys: KeyFolder) -> int | None:
+    """Return with how many reports a batch leaves, at the first hop: later ones wait for nobody."""
+    if plan is None or plan.parties is None:
+        return None
+    return plan.reports if plan.parties.hops[0].identity == keys.identity_hex else None
 
 
 def _counted(counts: Counts) -> dict[str, int]:

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 
 import chaffinch
@@ -104,6 +105,12 @@ class Stage:
             for role in ("collector", "shuffler"):
                 yield role, self.folder / hop.name / "hop.toml"
         yield "analyzer", self.folder / self.parties.analyzer.name / "analyzer.toml"
+
+
+def require_services() -> None:
+    """Refuse where they are not installed: each would end as soon as it is started."""
+    for name in ("admin", "server"):
+        import_module(f"chaffinch.services.{name}")
 
 
 def require_crowd(plan: Plan, people: int) -> None:
@@ -240,7 +247,7 @@ def wait_for_release(stage: Stage) -> list[bytes]:
         time.sleep(0.1)
     raise StorageFault(
         f"The analyzer must hand out a release within {_PATIENCE:g} seconds. Got none.",
-        hint="`chaffinch status --config` shows where the reports are",
+        hint=f"look at {stage.folder}: `chaffinch status --config` shows where the reports are",
     )
 
 

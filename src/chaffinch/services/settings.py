@@ -173,5 +173,5 @@ def read_file(
         faults = [fault.message]
     except (ValueError, RecursionError) as fault:
         faults = [f"no TOML document ({fault})"]
-    hint = "`chaffinch serve --example` prints settings to start from"
+    hint = "`chaffinch serve collector --example`, or `analyzer`, prints settings to start from"
     raise InvalidFile(f"file {place.name}", _RULE, faults, hint=hint)

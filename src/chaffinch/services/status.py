@@ -45,6 +45,8 @@ class PlanStatus:
     laws: tuple[Law, ...]
     batches: Mapping[str, int] = field(default_factory=dict)
     """How many batches are in each state."""
+    crowd: int | None = None
+    """With how many reports a batch leaves; None where nothing waits for a crowd."""
 
     @property
     def adds_up(self) -> bool:
@@ -87,6 +89,7 @@ class Status:
                     "laws": {str(law): law.holds(plan.counts) for law in plan.laws},
                     "counts": dict(plan.counts),
                     "batches": dict(plan.batches),
+                    "crowd": plan.crowd,
                 }
                 for plan in self.plans
             ],

@@ -17,6 +17,7 @@ _REASONS = {
     errno.EISDIR: ("a folder", "name a file"),
     errno.ENOTDIR: ("a path through something that is not a folder", "check the path"),
     errno.EEXIST: ("a file that exists already", "choose another name, or allow overwriting"),
+    errno.ENOTEMPTY: ("a folder that exists already", "choose another name"),
     errno.EAGAIN: ("one in use", "run the same command again when the other one has ended"),
     errno.EPIPE: ("a reader that went away", ""),
     errno.EIO: ("an error of the disk", "check the disk; what was there before is kept"),
