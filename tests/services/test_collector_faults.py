@@ -270,3 +270,30 @@ def _number(site: Site, path: Path, place: int) -> int:
     content = b"".join(upload.reports for upload in read_segment(path))
     start = place * site.plan.layout.report_length
     return int.from_bytes(content[start + 7 : start + 15], "big")
+
+
+# ----------------------------------------------------------------------------
+# Senders who hold everything that a process may open.
+
+FEW_FILES = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
+"""
+
+
+@pytest.mark.parametrize(("soft", "hard"), [(200, 4096), (520, 520)])
+def test_strangers_with_many_connections_do_not_end_the_service(
+    site: Site, soft: int, hard: int
+) -> None:
+    program = FEW_FILES.format(soft=soft, hard=hard) + COLLECTOR
+    with collecting(site, program=program) as service:
+        place = ("127.0.0.1", service.port)
+        held = [socket.create_connection(place, 5) for _ in range(600)]
+        time.sleep(1.0)
+        assert service.process.poll() is None
+        for one in held:
+            one.close()
+        time.sleep(1.0)
+        assert service.post(site.path(), site.reports(1)) == 201
+        assert service.stop()[0] == 0
+    assert site.numbers() == [0]

@@ -9,6 +9,7 @@ import errno
 import os
 import resource
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ import pytest
 
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.services.shuffler import Shuffler
+from chaffinch.shuffling.releasing import ReleaseRule
 from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
 from tests.services.test_shuffler import ones, sealed, shuffler
 
@@ -66,9 +68,9 @@ def test_a_first_hop_that_is_killed_goes_on(tmp_path: Path, place: str) -> None:
     collection.write_segment(data, [*reports[:4], reports[1]])
     collection.write_segment(data, [*reports[3:], reports[0]])
     collection.write_segment(data, reports[:1])
-    for time in (1, 2, 3):
-        dead = dies_at(f"{place}:{time}", lambda: work(collection, data))
-        assert dead or time > 1, "the first time it comes by"
+    for visit in (1, 2, 3):
+        dead = dies_at(f"{place}:{visit}", lambda: work(collection, data))
+        assert dead or visit > 1, "the first visit it comes by"
     work(collection, data)
     assert collection.histogram(sealed(data)) == ones(*range(6))
     with shuffler(collection, data) as hop:
@@ -198,6 +200,91 @@ def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         hop.run(stop, stop.set)
     assert max(waits) > 1.0
     assert collection.histogram(sealed(data)) == ones(*range(5))
+
+
+def test_what_a_full_disk_has_undone_does_not_fill_it_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three batches of one release the first is written, and there is no room for the next."""
+    collection = Collection.make(tmp_path / "keys", crowd=CROWD)
+    data = tmp_path / "data"
+    rule = ReleaseRule(largest_batch=8)
+    with shuffler(collection, data, interval_seconds=0.0, look_seconds=0.0, rule=rule) as hop:
+        collection.write_segment(data, collection.seal(range(21)))
+        hop.take()
+        stop, full = threading.Event(), no_room()
+
+        def written(place: str) -> None:
+            if place == "outbox.named":
+                full.__enter__()
+
+        def wait(_: float) -> bool:
+            stop.set()
+            return True
+
+        monkeypatch.setattr("chaffinch.shuffling.outbox.reach", written)
+        monkeypatch.setattr(stop, "wait", wait)
+        try:
+            hop.run(stop)
+        finally:
+            full.__exit__(None, None, None)
+        assert not list((data / "outbox").iterdir())
+        monkeypatch.undo()
+        hop.tick()
+    assert collection.histogram(sealed(data)) == ones(*range(21))
+
+
+def test_a_full_disk_does_not_keep_batches_from_leaving_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is handed over is purged: on a full disk nothing else makes room."""
+    collection = Collection.make(tmp_path / "keys", crowd=CROWD)
+    data = tmp_path / "data"
+    receiver = Receiver(collection, collection.analyzer)
+    stop = threading.Event()
+    with (
+        receiving(receiver, port_of(collection.plan, "analyzer")),
+        shuffler(collection, data, look_seconds=0.0) as hop,
+    ):
+        collection.write_segment(data, collection.seal(range(5)))
+        hop.take()
+        hop.tick()
+
+        def no_room_to_take() -> None:
+            raise StorageFault("The disk must have room. Got a full one.", reason=Reason.NO_SPACE)
+
+        def wait(_: float) -> bool:
+            time.sleep(0.01)
+            if not sealed(data) or time.monotonic() > last:
+                stop.set()
+            return True
+
+        last = time.monotonic() + 20.0
+        monkeypatch.setattr(hop, "take", no_room_to_take)
+        monkeypatch.setattr(stop, "wait", wait)
+        hop.run(stop)
+    assert receiver.histogram == ones(*range(5))
+    assert not sealed(data)
+
+
+def test_a_long_backlog_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stop and a tick come between segments, however many there are."""
+    monkeypatch.setattr("chaffinch.services.shuffler._SEGMENTS_AT_ONCE", 8)
+    collection = Collection.make(tmp_path / "keys", crowd=CROWD)
+    data, stop = tmp_path / "data", threading.Event()
+    (report,) = collection.seal([0])
+    for _ in range(20):
+        collection.write_segment(data, [report])
+    with shuffler(collection, data, interval_seconds=0.0, look_seconds=0.0) as hop:
+        hop.run(stop, stop.set)
+        assert hop.status.segments == 12
+        while hop.status.segments:
+            hop.take()
+            hop.tick()
+        counts = hop.status.plans[collection.plan.id]
+    assert (counts.durable, counts.opened, counts.duplicate) == (20, 1, 19)
 
 
 @pytest.mark.parametrize("number", range(1, 4))

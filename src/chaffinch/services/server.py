@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import signal
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,10 @@ except ImportError:
 
 _MOST_PIECES, _SMALLEST_PIECE = 1024, 256
 """Beyond so many pieces, those of a body must have so many bytes on average."""
+_BACKLOG = 256
+"""Connections that the system accepts at once, before anybody has looked at them."""
+_OWN_FILES = 128
+"""Files, pipes and sockets of a service itself."""
 _MOST_DROPPED = 8 << 20
 """A body that is refused is read to its end, so that its sender sees that, or to here."""
 
@@ -88,6 +93,7 @@ def run(
     ``background`` is entered before the first request and left after the last one.
     ``announce`` is told the addresses, in the order of the listeners.
     """
+    limits = _affordable(limits, len(listeners))
     servers = [_Server(_settings(listener, limits)) for listener in listeners]
     with ExitStack() as held:
         sockets = [held.enter_context(_bind(listener)) for listener in listeners]
@@ -95,6 +101,24 @@ def run(
             pairs = list(zip(listeners, sockets, strict=True))
             addresses = [_address(listener, bound) for listener, bound in pairs]
             runner.run(_serve(servers, sockets, background, lambda: announce(addresses)))
+
+
+def _affordable(limits: Limits, listeners: int) -> Limits:
+    """Return limits under which strangers cannot use up the files that this process may open.
+
+    Otherwise whoever holds enough connections keeps the service from its own disk, which ends it.
+    As many files are allowed as are wanted, up to the system's hard limit; then connections are
+    fewer.
+    """
+    own = _OWN_FILES + listeners * _BACKLOG
+    # So many are refused with an answer, and so many more before they are closed unheard.
+    wanted = own + 2 * listeners * limits.connections
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        return replace(limits, connections=max(1, (soft - own) // (2 * listeners)))
+    return limits
 
 
 async def _serve(
@@ -131,7 +155,7 @@ def _bind(listener: Listener) -> socket.socket:
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind(place)
-            bound.listen(1024)
+            bound.listen(_BACKLOG)
         except OSError:
             bound.close()
             raise
@@ -156,6 +180,7 @@ def _settings(listener: Listener, limits: Limits) -> _Settings:
         ws="none",
         lifespan="off",
         interface="asgi3",
+        backlog=_BACKLOG,
         log_config=None,
         log_level="critical",
         access_log=False,

@@ -42,6 +42,8 @@ from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
 
 INBOX, RECEIVED, OUTBOX, STATE = "inbox", "received", "outbox", "state.sqlite"
 _FULL_DISK_PAUSE = 5.0
+_SEGMENTS_AT_ONCE = 256
+"""Segments that are taken over before the next tick, or the next look whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,7 @@ class Shuffler:
         self._outbox = Outbox(
             folder / OUTBOX, keys.identity, words, memory=self._settings.memory_bytes
         )
-        kept = (*self._state.batches("sealed"), *self._state.batches("acknowledged"))
-        self._outbox.remove_orphans({batch.id for batch in kept})
+        self._remove_orphans()
         self._processes = Processes(self._settings.openers)
         first = {name: plan for name, plan in self._plans.items() if self._hops[name] == 1}
         layouts = {name: plan.layout for name, plan in first.items()}
@@ -159,29 +160,44 @@ class Shuffler:
     def run(self, stop: threading.Event, ticked: Callable[[], object] = lambda: None) -> None:
         """Work until told to stop; ``ticked`` is called after every tick.
 
-        A full disk is waited for: everything was undone, and nothing is lost. After any other
-        fault of the disk nobody knows what is on it, and the process must end.
+        A full disk is waited for: everything was undone, and nothing is lost. What needs no room
+        goes on meanwhile, as what is handed over makes some. After any other fault of the disk
+        nobody knows what is on it, and the process must end.
         """
         due = time.monotonic() + self._settings.interval_seconds
         while not stop.is_set():
-            try:
-                self.take()
-                if time.monotonic() >= due:
-                    due = time.monotonic() + self._settings.interval_seconds
-                    self.tick()
+            has_room = self._has_room_to(self.take)
+            if time.monotonic() >= due:
+                due = time.monotonic() + self._settings.interval_seconds
+                if self._has_room_to(self.tick):
                     ticked()
-                self._forwarder.step()
-            except StorageFault as fault:
-                if fault.reason is not Reason.NO_SPACE:
-                    raise
-                stop.wait(_FULL_DISK_PAUSE)
-            stop.wait(self._settings.look_seconds)
+                else:
+                    has_room = False
+            has_room &= self._has_room_to(self.forward)
+            stop.wait(self._settings.look_seconds if has_room else _FULL_DISK_PAUSE)
+
+    def _has_room_to(self, step: Callable[[], object]) -> bool:
+        """Take a step; return whether the disk had room for it."""
+        try:
+            step()
+        except StorageFault as fault:
+            if fault.reason is not Reason.NO_SPACE:
+                raise
+            self._remove_orphans()
+            return False
+        return True
+
+    def _remove_orphans(self) -> None:
+        """Remove batches that were written for a change that was undone."""
+        kept = (*self._state.batches("sealed"), *self._state.batches("acknowledged"))
+        self._outbox.remove_orphans({batch.id for batch in kept})
 
     def take(self) -> None:
         """Take over what has arrived since the last time."""
         if self._keys.refresh():
             self._refresh()
-        self._opener.open_segments(sealed_segments(self._folder / INBOX), self._opening)
+        segments = sealed_segments(self._folder / INBOX)[:_SEGMENTS_AT_ONCE]
+        self._opener.open_segments(segments, self._opening)
         for path in sorted((self._folder / RECEIVED).glob("*.batch")):
             self._take_batch(path)
 
