@@ -14,6 +14,7 @@ import pytest
 
 from chaffinch import Client, Ledger, Target
 from chaffinch.encoding import client as client_module
+from chaffinch.encoding.client import Delivery
 from chaffinch.encoding.device import encode
 from chaffinch.encoding.outbox import Outbox
 from chaffinch.errors import (
@@ -149,11 +150,31 @@ def test_outdated_keys_are_asked_for_again_and_the_same_report_is_sealed(
 
 def test_what_may_have_arrived_is_never_sealed_anew(services: Services, box: Path) -> None:
     """A reply was lost; then the key went. Sealed anew, the report would count twice."""
-    services.script = ["lose", Kind.OVERLOADED, Kind.OUTDATED_KEYS]
-    done = Client(services.plan, outbox=box).send("a")
+    services.script = ["lose"]
+    with pytest.raises(NotDelivered):
+        Client(services.plan, outbox=box, patience=0).send("a")
+    services.rotate(0)
+    services.script = [Kind.OVERLOADED, Kind.OUTDATED_KEYS]
+    done = Client(services.plan, outbox=box).resume()
     assert (done.arrived, done.given_up) == (0, 1)
     assert len(set(services.bodies)) == 1
     assert len(services.taken) == 1
+
+
+@pytest.mark.parametrize("before", [[], ["lose"]])
+def test_nobody_makes_a_client_seal_anew_for_a_key_that_is_in_use(
+    services: Services, box: Path, before: list[str | int | Kind]
+) -> None:
+    """Whoever is on the way can keep a copy and say that the key is outdated.
+
+    A second sealing is another report to every party: with both, the person counts twice. Only
+    the list that the first hop has signed tells that it takes nothing more for a key.
+    """
+    services.script = [*before, *[Kind.OUTDATED_KEYS] * 3]
+    client = Client(services.plan, outbox=box)
+    assert client.send("a") == Delivery(arrived=1)
+    assert len(services.bodies) == len(before) + 4
+    assert len(set(services.bodies)) == 1
 
 
 def test_that_it_may_have_arrived_survives_a_restart(services: Services, box: Path) -> None:

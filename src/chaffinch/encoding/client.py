@@ -33,6 +33,7 @@ from chaffinch.sampling import secure_words
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.files import AnyPath
 from chaffinch.wire import media_types
+from chaffinch.wire.envelopes import HEAD
 from chaffinch.wire.exchange import Exchange, NoReply, Reply
 from chaffinch.wire.key_lists import LONGEST_LIST, KeyList
 from chaffinch.wire.messages import Origin, Report
@@ -230,12 +231,17 @@ class Client:
         return [replace(one, sealed=sealed.get(one, one.sealed)) for one in group]
 
     def _seal_again(self, group: Sequence[Waiting]) -> Delivery | None:
-        """Let reports that no copy of has arrived be sealed for newer keys; give up the others."""
-        for party in self._everyone:
-            self._fetch_keys(party)
-        lost = [one for one in group if one.on_its_way]
+        """Let reports be sealed for newer keys, or give up those of which a copy may have arrived.
+
+        That a key is outdated anybody on the way can say, and keep a copy. So only what is
+        sealed for a key that the first hop itself has taken off its list is touched: an honest
+        one takes no copy of that any more. All else is sent again as it is.
+        """
+        taken, *_ = [{key.head for key in self._fetch_keys(one).keys} for one in self._everyone]
+        outdated = [one for one in group if (one.sealed or b"")[:HEAD] not in taken]
+        lost = [one for one in outdated if one.on_its_way]
         self._outbox.forget(lost)
-        self._outbox.unseal([one for one in group if not one.on_its_way])
+        self._outbox.unseal([one for one in outdated if not one.on_its_way])
         return Delivery(given_up=len(lost)) if lost else None
 
     # -------------------------------------------------------------------- keys of the parties
