@@ -41,6 +41,15 @@ def test_the_trust_statement_names_who_must_be_honest(plan: Plan) -> None:
     assert "as long as ours does not" in two.trust(first_hop_alone=True)
 
 
+def test_the_trust_statement_counts_on_every_hop_to_leave_nobody_out(plan: Plan) -> None:
+    """A bad hop before an honest one drops all but one report and fills up with its own."""
+    one, two = Parties((FIRST,), ANALYZER), Parties((FIRST, SECOND), ANALYZER)
+    assert "neither leaves reports out nor makes them up" in plan.run_by(one).trust
+    for alone in (False, True):
+        said = two.trust(first_hop_alone=alone)
+        assert "none of ours and theirs leaves reports out or makes them up" in said
+
+
 def test_nobody_is_two_parties() -> None:
     for other in (replace(ANALYZER, identity=FIRST.identity), replace(ANALYZER, name=FIRST.name)):
         with pytest.raises(InvalidInput, match="one party only"):

@@ -102,17 +102,25 @@ class Parties:
         return Layout(plan_id, slots, len(self.hops), KEMS[self.outer_kem])
 
     def trust(self, *, first_hop_alone: bool) -> str:
-        """Return who must not work together, as a sentence.
+        """Return what is counted on, as a sentence.
 
         ``first_hop_alone``: the number of messages in a report tells of the noise, and the
-        first hop sees it.
+        first hop sees it. No honest hop elsewhere helps against one that leaves reports out or
+        makes them up: the crowd that it would hide a report in is not there.
         """
         first, analyzer = self.hops[0].name, self.analyzer.name
-        if first_hop_alone or len(self.hops) == 1:
-            return f"It holds as long as {first} does not work together with {analyzer}."
+        if len(self.hops) == 1:
+            return (
+                f"It holds as long as {first} does not work together with {analyzer}, and neither "
+                "leaves reports out nor makes them up."
+            )
         *others, last = [hop.name for hop in self.hops]
         listed = f"{', '.join(others)} and {last}"
-        return f"It holds as long as one of {listed} does not work together with {analyzer}."
+        honest = first if first_hop_alone else f"one of {listed}"
+        return (
+            f"It holds as long as {honest} does not work together with {analyzer}, and none of "
+            f"{listed} leaves reports out or makes them up."
+        )
 
     def document(self) -> dict[str, Any]:
         """Return the parties as they stand in a plan file."""

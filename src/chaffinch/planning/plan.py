@@ -292,7 +292,7 @@ class Plan:
 
     @property
     def trust(self) -> str:
-        """Return who must not work together, as a sentence; nothing without named parties."""
+        """Return what is counted on of the named parties, as a sentence; nothing without them."""
         if self.parties is None or self.crowd == 1:
             return ""
         return self.parties.trust(first_hop_alone=self.sizes_tell)
