@@ -11,6 +11,7 @@ import pytest
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.storage import stores
 from chaffinch.storage.failpoints import reach
+from chaffinch.storage.files import make_folder
 from chaffinch.storage.stores import StoreKind
 from tests.services.oracle import dies_at
 
@@ -152,3 +153,10 @@ def test_what_is_told_is_on_the_disk(path: Path) -> None:
             for name in ("synchronous", "journal_mode", "secure_delete")
         )
     assert (extra, rollback, wiped) == (3, "delete", 1)
+
+
+def test_a_new_folder_is_private_with_all_above_it_and_may_be_there(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "inbox"
+    for _ in range(2):
+        make_folder(folder)
+        assert [one.stat().st_mode & 0o777 for one in (folder.parent, folder)] == [0o700] * 2

@@ -21,7 +21,7 @@ from chaffinch.ledger import Ledger
 from chaffinch.parallel import Processes
 from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import sync_folder
+from chaffinch.storage.files import make_folder, sync_folder
 from chaffinch.wire.arrivals import arrived_batches
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
 
@@ -73,7 +73,7 @@ class Analyzer:
         self.unreadable: dict[str, str] = {}
         """Batches that were taken and cannot be opened now, and why; they are kept."""
         self._folder = folder / RECEIVED
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self._folder)
         self._received = Received(folder / STATE)
 
     def close(self) -> None:

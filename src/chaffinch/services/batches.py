@@ -16,6 +16,7 @@ from chaffinch.errors import Reason, StorageFault
 from chaffinch.services.endings import end_process
 from chaffinch.services.front import Front, Hosted
 from chaffinch.services.http import Handler, Request, Response
+from chaffinch.storage.files import make_folder
 from chaffinch.wire import media_types
 from chaffinch.wire.arrivals import Arrival, Expected, has_arrived
 from chaffinch.wire.problems import Kind, Problem
@@ -52,7 +53,7 @@ class BatchDesk:
         is_known: Callable[[str, str], bool],
         limits: BatchLimits = USUAL_BATCHES,
     ) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         self._folder = folder
         self._front = front
         self._is_known = is_known

@@ -31,6 +31,7 @@ from chaffinch.shuffling.inbox import (
     recover,
     sealed_segments,
 )
+from chaffinch.storage.files import make_folder
 from chaffinch.wire.problems import Kind, Problem
 
 _PAUSE = 0.25
@@ -159,7 +160,7 @@ class _Disk:
         """For every segment that may still be there: its bytes for each plan."""
 
     def start(self) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self._folder)
         cut = recover(self._folder)
         if cut:
             sys.stderr.write(

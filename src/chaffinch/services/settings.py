@@ -24,7 +24,7 @@ from chaffinch.planning.plan import Plan, load_plan
 from chaffinch.services.http import Application
 from chaffinch.services.server import Listener
 from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import read_small
+from chaffinch.storage.files import make_folder, read_small
 from chaffinch.wire.documents import Strict, faults_of
 
 _LARGEST = 1 << 20
@@ -78,7 +78,7 @@ class Place:
     def make_data(self) -> None:
         """Make the folder for data where there is none, for its owner alone."""
         try:
-            self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self.data)
         except OSError as error:
             raise storage_fault(self.data.name, error, verb="create") from None
 

@@ -38,6 +38,7 @@ from chaffinch.shuffling.releasing import Releaser, ReleaseRule
 from chaffinch.shuffling.state import Counts, Held, Overview, State
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.files import make_folder
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
 
 INBOX, RECEIVED, OUTBOX, STATE = "inbox", "received", "outbox", "state.sqlite"
@@ -111,7 +112,7 @@ class Shuffler:
         self._plans = {plan.id: plan for plan in plans}
         self._hops = {name: hop_of(plan, keys.identity_hex) for name, plan in self._plans.items()}
         for name in (INBOX, RECEIVED, OUTBOX):
-            (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(folder / name)
         self._state = State.open(folder / STATE)
         words = secure_words()
         self._outbox = Outbox(

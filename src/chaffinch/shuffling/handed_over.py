@@ -25,7 +25,7 @@ from pydantic import Field
 from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, StorageFault
 from chaffinch.outputs.protected import Kind
 from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import AnyPath, atomic, read_small, state_folder
+from chaffinch.storage.files import AnyPath, atomic, make_folder, read_small, state_folder
 from chaffinch.storage.leftovers import alone_in
 from chaffinch.wire.column_files import ColumnsBody, ShuffledColumns
 from chaffinch.wire.documents import Strict, one_line, read_document
@@ -80,7 +80,7 @@ class HandedOver:
         """Keep columns durably and return them, or those that another process kept first."""
         body: dict[str, Any] = {"filters": self._filters, "columns": made.body()}
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self._folder)
         except OSError as error:
             raise storage_fault(self._folder.name, error, verb="write") from None
         with alone_in(self._folder, "shuffle"):

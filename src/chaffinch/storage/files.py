@@ -281,6 +281,19 @@ def sync_folder(folder: Path) -> None:
         os.close(number)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder for its owner alone, and those above it; their names are on the disk then.
+
+    A process that was killed may have made a folder and not synced its name, but never more than
+    one: so the name of the lowest one that is there is synced, too.
+    """
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    with suppress(PermissionError):  # whoever may not read the one above has made nothing in it
+        sync_folder(folder.parent)
+
+
 def is_special(target: Path) -> bool:
     """Return whether a target is a device or a pipe, which is written to directly."""
     try:

@@ -19,6 +19,7 @@ from chaffinch.storage.databases import (
     schema_of,
     writing,
 )
+from chaffinch.storage.files import make_folder
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class RecordKind:
         with self._guarded(adding=False):
             if path.exists():
                 return
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(path.parent)
             # If another process was first, its record is as good.
             with (
                 suppress(FileExistsError),

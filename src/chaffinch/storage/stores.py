@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.storage.databases import creating, owner_and_version, schema_of
+from chaffinch.storage.files import make_folder
 from chaffinch.storage.locks import lock_file
 
 _PATIENCE = 60.0
@@ -52,7 +53,7 @@ class StoreKind:
     def open(self, path: Path) -> Store:
         """Return the store for its one owner; it is made where there is none."""
         with self.guarded():
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(path.parent)
             lock = _locked(path.with_suffix(".lock"))
             try:
                 if not path.exists():

@@ -34,7 +34,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from chaffinch.errors import InvalidFile, InvalidInput, RandomnessUnavailable
 from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import atomic, read_small, state_folder
+from chaffinch.storage.files import atomic, make_folder, read_small, state_folder
 from chaffinch.storage.leftovers import alone_in
 from chaffinch.wire.filter_files import Filter
 
@@ -290,7 +290,7 @@ def _drafted_record(path: Path, entries: list[dict[str, str]]) -> Iterator[None]
 def _made_folder(path: Path) -> Path:
     """Return the folder of a record, which is made if it is not there."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
     except OSError as error:
         raise storage_fault(path.name, error, verb="write") from None
     return Path(os.path.realpath(path.parent))

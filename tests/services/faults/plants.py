@@ -1,0 +1,108 @@
+"""Faults that are planted into the code, each of which the sweep must find."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from chaffinch.analysis import releasing
+from chaffinch.ledger import Charge, Entry, Ledger
+from chaffinch.planning.plan import Plan
+from chaffinch.services.group_commit import GroupCommit
+from chaffinch.shuffling.inbox import Upload
+from chaffinch.shuffling.state import Change
+from chaffinch.storage.files import atomic
+from chaffinch.wire.messages import Tally
+
+
+def acknowledge_first() -> None:
+    """Tell senders that their reports are there before they are."""
+
+    async def put(self: GroupCommit, upload: Upload) -> None:
+        self._jobs.put([upload])
+
+    GroupCommit.put = put  # type: ignore[method-assign]
+    GroupCommit._finish = lambda *_: None  # type: ignore[method-assign] # noqa: SLF001
+
+
+def synchronous(level: str, journal: str = "") -> None:
+    """Let all databases sync less than they do."""
+    connect = sqlite3.connect
+
+    class Careless(sqlite3.Connection):
+        def execute(self, sql: str, *given: Any) -> sqlite3.Cursor:
+            if sql == "PRAGMA synchronous = EXTRA":
+                if journal:
+                    super().execute(f"PRAGMA journal_mode = {journal}")
+                sql = f"PRAGMA synchronous = {level}"
+            return super().execute(sql, *given)
+
+    def careless(*given: Any, **more: Any) -> sqlite3.Connection:
+        return connect(*given, factory=Careless, **more)
+
+    sqlite3.connect = cast("Any", careless)
+
+
+def ignore_sync(name: str, *, folders: bool = False) -> None:
+    """Let a call for a sync do nothing, for files or for folders."""
+    real = getattr(os, name)
+
+    def ignored(number: int) -> None:
+        if stat.S_ISDIR(os.fstat(number).st_mode) != folders:
+            real(number)
+
+    setattr(os, name, ignored)
+
+
+def test_then_insert() -> None:
+    """Look for all tags first, and insert them afterwards."""
+
+    def claim(self: Change, key: int, tags: Sequence[bytes]) -> list[bool]:
+        run = self._connection.execute
+        known = "SELECT 1 FROM tags WHERE key = ? AND tag = ?"
+        fresh = [run(known, (key, tag)).fetchone() is None for tag in tags]
+        for tag in tags:
+            run("INSERT OR IGNORE INTO tags VALUES (?, ?)", (key, tag))
+        return fresh
+
+    Change.claim = claim  # type: ignore[method-assign]
+
+
+def pay_then_keep() -> None:
+    """Charge the ledger, and keep what it pays for when that is done."""
+
+    def place(ledger: Ledger, subject: str) -> Path:
+        return ledger._path.with_name(f"paid-{subject}")  # noqa: SLF001
+
+    def paid(ledger: Ledger | None, plan: Plan, tally: Tally, content: bytes) -> bytes:
+        assert ledger is not None
+        subject = tally.digest
+        ledger.charge(Charge.of(plan), subject, subject=subject, by_subject=True)
+        kept = place(ledger, subject)
+        if not kept.exists():
+            with atomic(kept) as file:
+                file.write(content)
+        return kept.read_bytes()
+
+    def content_of(ledger: Ledger, entry: Entry) -> bytes:
+        return place(ledger, entry.subject).read_bytes()
+
+    releasing._paid = paid  # noqa: SLF001
+    Ledger.content_of = content_of  # type: ignore[assignment,method-assign]
+
+
+PLANTS: dict[str, Callable[[], None]] = {
+    "acknowledged before the sync": acknowledge_first,
+    "databases without syncs": lambda: synchronous("OFF"),
+    "databases that sync now and then": lambda: synchronous("NORMAL", "WAL"),
+    "a journal whose end is not synced": lambda: synchronous("FULL"),
+    "segments without syncs": lambda: ignore_sync("fdatasync"),
+    "batches without syncs": lambda: ignore_sync("fsync"),
+    "names without syncs": lambda: ignore_sync("fsync", folders=True),
+    "tags tested, then inserted": test_then_insert,
+    "a release outside of its charge": pay_then_keep,
+}

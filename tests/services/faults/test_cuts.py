@@ -1,0 +1,87 @@
+"""Killed or cut from power after any call: nothing told is lost, nothing counts twice.
+
+A scene is played once by all parties, and every call to the disk is written down. Then the disk
+is rebuilt as it is when all ends at one of the calls, everything comes back on it, and what is
+released must have every acknowledged number once, in batches of a crowd. See ``sweep.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.meta import repository
+from tests.services.faults import calls
+from tests.services.faults.plants import PLANTS
+
+GATE = {"one hop": (150, 100), "two hops": (160, 110)}
+"""Kills and power cuts."""
+LONG = {"one hop": (2000, 3000), "two hops": (4000, 3000), "rounds and rotation": (4000, 4000)}
+
+
+@pytest.fixture(scope="module")
+def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return what writes calls down."""
+    return calls.build(tmp_path_factory.mktemp("recorder"))
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Return a folder in memory, where there is one: thousands of syncs take no time there."""
+    memory = Path("/dev/shm")  # noqa: S108 - a folder of its own in it
+    made = tempfile.mkdtemp(dir=memory if memory.is_dir() else None)
+    yield Path(made).resolve()
+    shutil.rmtree(made)
+
+
+def sweep(recorder: Path, folder: Path, scene: str, *chosen: object) -> dict[str, Any]:
+    words = [str(folder), scene, *map(str, chosen)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.services.faults.sweep", *words],
+        cwd=repository.ROOT,
+        env={**os.environ, "LD_PRELOAD": str(recorder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("scene", GATE)
+def test_nothing_told_is_lost_and_nothing_counts_twice(
+    recorder: Path, folder: Path, scene: str
+) -> None:
+    kills, cuts = GATE[scene]
+    found = sweep(recorder, folder, scene, kills, cuts, 1)
+    assert not found["failed"], found
+    assert found["done"] == {"kill": kills, "cut": cuts}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("turn", range(10))
+@pytest.mark.parametrize("scene", LONG)
+def test_ends_at_every_call(recorder: Path, folder: Path, scene: str, turn: int) -> None:
+    """Every turn plays the scene anew, with other keys, orders and draws."""
+    kills, cuts = (many // 10 for many in LONG[scene])
+    found = sweep(recorder, folder, scene, kills, cuts, 1000 + turn)
+    assert not found["failed"], found
+    assert found["done"] == {"kill": kills, "cut": cuts}
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_planted_fault_is_found(recorder: Path, folder: Path, plant: str) -> None:
+    found = sweep(recorder, folder, "one hop", 90, 90, 1, plant)
+    assert found["failed"], found

@@ -1,0 +1,307 @@
+"""All parties of a collection in one process, without a network between them.
+
+Everything else is the real code: the collector's application and the thread that writes for it,
+the shuffler of every hop, the desks that take batches, the analyzer and its ledger. Whoever made a
+world can stop it anywhere and start another one on what is left of its folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self, cast
+from urllib.parse import urlsplit
+
+from chaffinch.analysis.analyzer import STATE, Analyzer
+from chaffinch.analysis.received import KnownBatches
+from chaffinch.keys import KeyFolder
+from chaffinch.ledger import Ledger
+from chaffinch.planning.plan import Plan
+from chaffinch.privacy import Target
+from chaffinch.services.analyzer import AnalyzerFront
+from chaffinch.services.batches import BatchLimits
+from chaffinch.services.collector import Collector, CollectorLimits
+from chaffinch.services.front import Front
+from chaffinch.services.group_commit import InboxLimits
+from chaffinch.services.http import Application
+from chaffinch.services.shuffler import Shuffler, ShufflerSettings
+from chaffinch.shuffling.forwarding import Patience
+from chaffinch.wire import media_types
+from chaffinch.wire.exchange import Exchange, NoReply, Reply
+from tests.services.faults.calls import note
+from tests.services.oracle import Collection
+
+PLENTY = Target(1e6, 0.999)
+LEVEL = 0.95
+_PATIENCE = 30.0
+
+
+@dataclass(frozen=True)
+class Upload:
+    """Reports that are sent together, and the numbers in them."""
+
+    name: str
+    round: int
+    numbers: tuple[int, ...]
+    body: bytes
+
+
+async def ask(
+    application: Application, method: str, path: str, body: bytes = b"", media_type: str = ""
+) -> Reply:
+    """Ask an application, as its server would."""
+    said: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        said.append(message)
+
+    headers = [(b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body))]
+    scope = {"method": method, "raw_path": path.encode(), "headers": headers}
+    await application(scope, receive, send)
+    return Reply(said[0]["status"], b"".join(one.get("body", b"") for one in said))
+
+
+class Wires(Exchange):
+    """Stands for the network between the parties: an address leads to an application.
+
+    ``faults`` are used up one a request: ``drop-request`` or ``drop-reply``.
+    """
+
+    def __init__(self, run: Callable[[Coroutine[Any, Any, Reply]], Reply]) -> None:
+        super().__init__()
+        self._run = run
+        self.parties: dict[str, Application] = {}
+        self.faults: list[str] = []
+
+    def ask(
+        self,
+        method: str,
+        url: str,
+        body: bytes | IO[bytes] | Iterable[bytes] | None = None,
+        *,
+        headers: dict[str, str] | None = None,
+        most: int,
+    ) -> Reply:
+        del headers, most  # The parties of a test keep to the limits.
+        fault = self.faults.pop(0) if self.faults else ""
+        if fault == "drop-request":
+            raise NoReply("a request that was lost", arrived=False)
+        where = urlsplit(url)
+        content = b"".join(cast("Iterable[bytes]", body or ()))
+        asked = ask(self.parties[where.netloc], method, where.path, content, media_types.BATCH)
+        reply = self._run(asked)
+        if reply.status in (200, 201):
+            note(f"receipt {where.path}")
+        if fault == "drop-reply":
+            raise NoReply("a reply that was lost", arrived=True)
+        return reply
+
+
+class _Loop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def run(self, job: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(job, self._loop).result(_PATIENCE)
+
+    def close(self) -> None:
+        self.run(self._loop.shutdown_default_executor())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@dataclass
+class World:
+    """The parties at work below a folder, where their keys are."""
+
+    root: Path
+    plan: Plan
+    level: float = LEVEL
+    segment_bytes: int = 1500
+    acknowledged: set[str] = field(default_factory=set)
+
+    @classmethod
+    def prepare(cls, root: Path, **chosen: Any) -> Collection:
+        """Make the keys and the ledger of a new world."""
+        collection = Collection.make(root, **chosen)
+        Ledger.create(root / "ledger", role="analyzer", cap=PLENTY, mark=root / "mark")
+        return collection
+
+    def __enter__(self) -> Self:
+        self._loop = _Loop()
+        self._wires = Wires(self._loop.run)
+        self._fronts: list[Front] = []
+        self._collecting: AbstractAsyncContextManager[None] | None = None
+        self._start_collector()
+        parties = self.plan.parties
+        assert parties is not None
+        names = [f"hop{number}" for number in range(1, len(parties.hops) + 1)]
+        for name, party in zip(names[1:], parties.hops[1:], strict=True):
+            self._wires.parties[urlsplit(party.address).netloc] = self._desk(name)
+        keys, folder = self._keys("analyzer"), self.root / "analyzer"
+        limits = BatchLimits(free_bytes=0)
+        front = AnalyzerFront(folder, [self.plan], keys, limits=limits)
+        self._fronts.append(front.front)
+        self._wires.parties[urlsplit(parties.analyzer.address).netloc] = front.application
+        settings = ShufflerSettings(
+            openers=1, patience=Patience(first_pause=0.0), key_grace_seconds=0.0
+        )
+        self.hops = [Shuffler(self.root / n, self._keys(n), [self.plan], settings) for n in names]
+        for hop in self.hops:
+            hop._forwarder._exchange = self._wires  # noqa: SLF001 - instead of a network
+        ledger = Ledger.open(self.root / "ledger", mark=self.root / "mark")
+        self.ledger = ledger
+        self.analyzer = Analyzer(
+            folder, self._keys("analyzer"), [self.plan], ledger=ledger, level=self.level
+        )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.analyzer.close()
+        for hop in self.hops:
+            hop.close()
+        self._stop_collector()
+        self._loop.close()
+
+    def _keys(self, name: str) -> KeyFolder:
+        return KeyFolder.open(self.root / f"{name}-keys")
+
+    def _start_collector(self) -> None:
+        inbox = InboxLimits(free_bytes=0, segment_bytes=self.segment_bytes)
+        limits = CollectorLimits(inbox=inbox)
+        keys = self._keys("hop1")
+        self._collector = Collector(self.root / "hop1", [self.plan], keys, limits=limits)
+        self._collecting = self._collector.running()
+        self._loop.run(self._collecting.__aenter__())
+
+    def _stop_collector(self) -> None:
+        assert self._collecting is not None
+        self._loop.run(self._collecting.__aexit__(None, None, None))
+
+    def _desk(self, name: str) -> Application:
+        limits = CollectorLimits(batches=BatchLimits(free_bytes=0))
+        collector = Collector(self.root / name, [self.plan], self._keys(name), limits=limits)
+        self._fronts.append(collector.front)
+        return collector.application
+
+    # ------------------------------------------------------------------ what happens
+
+    def send(self, *uploads: Upload) -> list[int]:
+        """Send uploads at the same time; note which are acknowledged, and return all statuses."""
+
+        async def one(upload: Upload) -> int:
+            path = f"/v1/plans/{self.plan.id}/rounds/{upload.round}/reports"
+            application = self._collector.application
+            reply = await ask(application, "POST", path, upload.body, media_types.REPORTS)
+            if reply.status == 201:
+                note(f"told {upload.name}")
+                self.acknowledged.add(upload.name)
+            return reply.status
+
+        async def all_at_once() -> list[int]:
+            return list(await asyncio.gather(*map(one, uploads)))
+
+        statuses: list[int] = self._loop.run(all_at_once())
+        return statuses
+
+    def seal(self) -> None:
+        """Let what was taken be sealed, as it is when it is old enough."""
+        self._stop_collector()
+        self._start_collector()
+
+    def work(self) -> None:
+        """Let every party do once what it does again and again."""
+        for hop in self.hops:
+            hop.take()
+            hop.tick()
+            self.forward(hop)
+        while self.analyzer.step():
+            pass
+
+    def forward(self, hop: Shuffler) -> None:
+        """Hand over what a hop has ready, until all of it has arrived."""
+        for _ in range(1000):
+            hop.forward()
+            batches = hop.overview().batches.get(self.plan.id, Counter())
+            if not batches["sealed"] and not batches["acknowledged"]:
+                return
+        raise AssertionError("a batch does not arrive")
+
+    def follow_keys(self) -> None:
+        """Let every front take over keys that have changed, as it does once a second."""
+        for front in (self._collector.front, *self._fronts):
+            front.refresh()
+
+    def lose(self, *faults: str) -> None:
+        """Let the next messages between parties be lost."""
+        self._wires.faults.extend(faults)
+
+    # ------------------------------------------------------------------ what is there
+
+    def histogram(self) -> Counter[int]:
+        """Return how often each number was released; check what holds for every batch."""
+        received = KnownBatches(self.root / "analyzer" / STATE)
+        found: Counter[int] = Counter()
+        for batch in self.analyzer.batches():
+            assert batch.state == "released", (batch.state, batch.why)
+            assert (batch.replayed, batch.rejected) == (0, 0), batch
+            counts = received.tally(batch.id).counts
+            assert batch.reports >= self.plan.reports, "a batch below its crowd"
+            assert int(counts.sum()) >= self.plan.reports, "a batch below its crowd"
+            found.update({int(code): int(counts[code]) for code in counts.nonzero()[0]})
+        return found
+
+    def levels(self) -> dict[str, float]:
+        """Return the level of the release of each batch, by the digest of its tally."""
+        received = KnownBatches(self.root / "analyzer" / STATE)
+        return {
+            received.tally(one.id).digest: json.loads(received.release(one.id) or b"")["level"]
+            for one in self.analyzer.batches()
+        }
+
+    def check_law(self) -> None:
+        """Check that everything that was taken is somewhere, once, and paid for once."""
+        for hop in self.hops:
+            assert all(counts.adds_up for counts in hop.overview().counts.values())
+        assert all(counts.adds_up for counts in self.analyzer.counts().values())
+        received = KnownBatches(self.root / "analyzer" / STATE)
+        batches = self.analyzer.batches()
+        paid = {entry.subject: self.ledger.content_of(entry) for entry in self.ledger.entries()}
+        shown = {received.tally(one.id).digest: received.release(one.id) for one in batches}
+        assert len(self.ledger.entries()) == len(batches), "a release is paid for once"
+        assert paid == shown, "what is shown is what was paid for"
+
+
+def sealed_uploads(
+    collection: Collection, shapes: Sequence[tuple[str, int, Sequence[int]]]
+) -> list[Upload]:
+    """Return uploads of these names, rounds and numbers; a number has one report wherever it is."""
+    made: dict[tuple[int, int], bytes] = {}
+    for _, number, wanted in shapes:
+        new = [one for one in dict.fromkeys(wanted) if (number, one) not in made]
+        for one, report in zip(new, collection.seal(new, number), strict=True):
+            made[number, one] = report
+    return [
+        Upload(name, number, tuple(wanted), b"".join(made[number, one] for one in wanted))
+        for name, number, wanted in shapes
+    ]
