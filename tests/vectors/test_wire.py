@@ -268,7 +268,7 @@ def test_the_lengths_on_the_page_are_those_of_layouts(hops: int) -> None:
     for slots in (1, 2, 50):
         layout = Layout(STORED["plan"], slots, hops)
         assert layout.item_length(1) == 4 + 55 * hops
-        assert layout.report_length == 55 + 1 + hops + 4 + slots * (4 + 55 * hops)
+        assert layout.report_length == 55 + 1 + hops + 32 + 4 + slots * (4 + 55 * hops)
         longer = Layout(STORED["plan"], slots, hops, HYBRID)
         assert longer.report_length - layout.report_length == 1088
         for hop in range(1, hops + 1):
