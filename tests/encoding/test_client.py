@@ -77,9 +77,11 @@ def test_a_report_arrives_and_is_forgotten(services: Services, box: Path) -> Non
 
 
 def test_the_same_occasion_makes_no_second_report(services: Services, box: Path) -> None:
-    for _ in range(3):
-        Client(services.plan, outbox=box).send("a")
+    for answer in "aab":
+        Client(services.plan, outbox=box).send(answer)
     assert len(services.bodies) == 1
+    with pytest.raises(TypeError):  # Under no other name either: it would be in the same batch.
+        Client(services.plan, outbox=box).send("a", key="another")  # type: ignore[call-arg]
 
 
 def test_a_request_says_nothing_of_its_sender(services: Services, box: Path) -> None:
@@ -211,26 +213,31 @@ def test_a_list_older_than_one_seen_is_refused(
 ) -> None:
     services.rotate(1, serial=5)
     client = Client(services.plan, outbox=box)
-    client.send("a", key="first")
+    _send_for(client, services, b"first")
     services.rotate(1, serial=serial)
-    client.send("a", key="second")
+    _send_for(client, services, b"second")
     monkeypatch.setattr(client_module, "KEYS_LAST", 0.0)
     with pytest.raises(InvalidFile, match="newer than number 5"):
-        client.send("a", key="third")
+        _send_for(client, services, b"third")
     services.rotate(1, serial=6)
-    assert client.send("a", key="third").arrived == 1
+    assert client.resume().arrived == 1
+
+
+def _send_for(client: Client, services: Services, person: bytes) -> None:
+    """Send a report of somebody else each time."""
+    client.send_many([encode("a", services.plan)], data=person)
 
 
 def test_lists_are_kept_for_some_hours(
     services: Services, box: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for key in "ab":
-        Client(services.plan, outbox=box).send("a", key=key)
+    for person in (b"one", b"another"):
+        _send_for(Client(services.plan, outbox=box), services, person)
     assert sum(path.endswith("/keys") for path in services.asked) == 2
     now = time.time()
     for hours in (-1, 24 * 3650):
         monkeypatch.setattr(time, "time", lambda jump=hours: now + 3600 * jump)
-        Client(services.plan, outbox=box).send("a", key=str(hours))
+        _send_for(Client(services.plan, outbox=box), services, str(hours).encode())
     assert sum(path.endswith("/keys") for path in services.asked) == 6
 
 

@@ -107,21 +107,21 @@ def test_reports_are_on_the_disk_of_the_first_hop(
     keys, (old,) = collection.hops[0], collection.hops[0].opening_keys()
     with party(collection, tmp_path, "analyzer"):
         with party(collection, tmp_path, "hop1") as process:
-            assert client.send("v1", key="first").arrived == 1
+            assert client.send("v1").arrived == 1
             reports = [encode("v2", collection.plan) for _ in range(120)]
             assert client.send_many(reports, data=b"rows").arrived == 120
             process.send_signal(signal.SIGKILL)
             process.wait()
         hasty = Client(collection.plan, outbox=tmp_path / "outbox", patience=0)
         with pytest.raises(NotDelivered, match="hop1"):
-            hasty.send("v3", key="second")
+            hasty.send_many([encode("v3", collection.plan)], data=b"another row")
         keys.rotate(at_once=True)
         keys.close(old)
         with party(collection, tmp_path, "hop1"):
             assert client.resume().arrived == 1
     found = kept(collection, tmp_path)
     assert len(set(found)) == len(found) == 122
-    assert [one[0] == old for one in found] == [True] * 121 + [False]
+    assert sum(one[0] == old for one in found) == 121
     assert {opened(collection, one) for one in found} == {collection.plan.slots}
 
 

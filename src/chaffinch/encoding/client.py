@@ -104,18 +104,17 @@ class Client:
         answer: object,
         *,
         round: int | None = None,  # noqa: A002
-        key: str | None = None,
     ) -> Delivery:
         """Make a report of an answer, once, and send it; return what arrived.
 
         Where everybody sends several reports, ``answer`` is a list of as many answers or fewer;
-        the rest are reports without one. ``key`` names the occasion (without one it is the plan,
-        and its round where there are several). The same occasion never makes a second report: what
-        waits of the first is sent. NotDelivered says that it waits: try again, or ``resume``.
+        the rest are reports without one. A round never has a second report of the same person,
+        who would be twice in one batch: what waits of the first is sent. Whoever is asked again
+        is asked in another round. NotDelivered says that it waits: try again, or ``resume``.
         """
         plan, origin = self._plan, Origin.of(self._plan, round)
         answers = _answers_of(plan, answer)
-        occasion = key or (plan.id if plan.rounds == 1 else f"{plan.id}/{origin.round}")
+        occasion = plan.id if plan.rounds == 1 else f"{plan.id}/{origin.round}"
         words = secure_words()
         self._outbox.add(
             origin,

@@ -76,7 +76,7 @@ _CODE = np.dtype(">u4")
 
 @dataclass(frozen=True)
 class Occasion:
-    """What reports were made for: a round of a plan, and a key where a round has several."""
+    """What reports were made for: a round of a plan, and the data where a gateway has several."""
 
     id: int
     round: int
