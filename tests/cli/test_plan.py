@@ -163,5 +163,6 @@ def test_a_plan_names_its_parties(cli: Callable[..., Done], folder: Path, plan: 
     assert "hop 1" in shown
     assert "University does not work together with Ministry" in shown
     assert f"Every report is {found.layout.report_length:,} bytes" in shown
+    assert shown.count(found.trust) == 1
     planned = cli("plan", folder / "survey.toml", *named, "--json")
     assert json.loads(planned.out)["plan"]["parties"]["analyzer"]["name"] == "Ministry"

@@ -64,7 +64,7 @@ def show(folder: Path, *, output: Output = Output()) -> None:  # noqa: B008 - fr
 def rotate(
     folder: Path,
     *,
-    at_once: Annotated[bool, Parameter(negative=())] = False,
+    at_once: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     pending_hours: float = 1.0,
     active_days: float = 7.0,
     expired_days: float = 2.0,

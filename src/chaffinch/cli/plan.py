@@ -288,7 +288,7 @@ def _show(found: Plan, output: Output, *, explain: bool, checked: bool) -> None:
 
 
 def _show_parties(found: Plan, output: Output) -> None:
-    """Print who runs a plan, how they prove it is them, and who must not work together."""
+    """Print who runs a plan, and how they prove it is them; the promise says whom it trusts."""
     parties = found.parties
     if parties is None:
         return
@@ -299,7 +299,7 @@ def _show_parties(found: Plan, output: Output) -> None:
     ]
     output.table(["run by", "name", "address", "identity"], rows, texts=4)
     output.words("")
-    output.words(f"{found.trust} Every report is {found.layout.report_length:,} bytes.".strip())
+    output.words(f"Every report is {found.layout.report_length:,} bytes.")
     output.words("")
 
 
