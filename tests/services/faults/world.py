@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -240,11 +241,13 @@ class World:
 
     def forward(self, hop: Shuffler) -> None:
         """Hand over what a hop has ready, until all of it has arrived."""
-        for _ in range(1000):
+        last = time.monotonic() + _PATIENCE
+        while time.monotonic() < last:
             hop.forward()
             batches = hop.overview().batches.get(self.plan.id, Counter())
             if not batches["sealed"] and not batches["acknowledged"]:
                 return
+            time.sleep(0.0005)  # for the thread that talks to the next party
         raise AssertionError("a batch does not arrive")
 
     def follow_keys(self) -> None:
