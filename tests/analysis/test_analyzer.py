@@ -413,3 +413,18 @@ def test_a_batch_is_taken_again_and_again(hop: LastHop, tmp_path: Path) -> None:
     }
     analyzer.close()
     assert not list((tmp_path / "data" / "received").iterdir())
+
+
+def test_with_nothing_to_do_it_does_not_read_all_batches_again(
+    hop: LastHop, tmp_path: Path
+) -> None:
+    """It looks twice a second, for years: an empty look must not cost more with every batch."""
+    folder = tmp_path / "data"
+    hop.put(folder / "received", hop.batch(hop.crowd()))
+    with closing(open_analyzer(tmp_path)) as analyzer:
+        assert analyzer.step() == 2
+        asked: list[str] = []
+        analyzer._received._store._connection.set_trace_callback(asked.append)  # noqa: SLF001
+        assert analyzer.step() == 0
+        assert analyzer.counts()[hop.plan.id].released == 1
+    assert len([one for one in asked if "FROM batches" in one]) <= 1

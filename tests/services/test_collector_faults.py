@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import signal
 import socket
 import subprocess
@@ -12,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch.shuffling.inbox import read_segment, sealed_segments
+from chaffinch.services.group_commit import GroupCommit, InboxLimits
+from chaffinch.shuffling.inbox import Upload, read_segment, sealed_segments
 from chaffinch.storage.failpoints import VARIABLE
 from chaffinch.wire import media_types
+from chaffinch.wire.problems import Problem
 from tests.services.servers import COLLECTOR, Running, Site, collecting, make_site
 
 REPORTS = {"content-type": media_types.REPORTS}
@@ -270,6 +274,49 @@ def _number(site: Site, path: Path, place: int) -> int:
     content = b"".join(upload.reports for upload in read_segment(path))
     start = place * site.plan.layout.report_length
     return int.from_bytes(content[start + 7 : start + 15], "big")
+
+
+def test_looks_at_a_slow_folder_do_not_queue_before_uploads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shuffler that was away for days leaves a folder in which a look takes long."""
+    looks, scan = [], os.scandir
+
+    def slow(folder: Path) -> object:
+        looks.append(folder)
+        time.sleep(0.3)
+        return scan(folder)
+
+    async def run() -> int:
+        async with GroupCommit(tmp_path / "inbox", InboxLimits(free_bytes=0)) as inbox:
+            await asyncio.sleep(3.0)
+            await inbox.put(Upload("ab" * 32, 1, b"report"))
+            return inbox._jobs.qsize()  # noqa: SLF001 - what waits for the disk
+
+    monkeypatch.setattr("chaffinch.services.group_commit.os.scandir", slow)
+    assert asyncio.run(run()) == 0
+    assert len(looks) <= 4, "each is followed by other work for twenty times as long"
+
+
+def test_what_was_opened_makes_room_for_its_plan(tmp_path: Path) -> None:
+    plans = ["ab" * 32, "cd" * 32]
+    limits = InboxLimits(free_bytes=0, plan_bytes=100, segment_bytes=1)
+
+    async def run() -> None:
+        async with GroupCommit(tmp_path / "inbox", limits) as inbox:
+            for plan_id in plans:
+                await inbox.put(Upload(plan_id, 1, bytes(100)))
+            with pytest.raises(Problem):
+                await inbox.put(Upload(plans[0], 1, bytes(1)))
+            for path in sealed_segments(tmp_path / "inbox"):
+                if read_segment(path)[0].plan_id == plans[0]:
+                    path.unlink()
+            await asyncio.sleep(0.6)
+            await inbox.put(Upload(plans[0], 1, bytes(100)))
+            with pytest.raises(Problem):
+                await inbox.put(Upload(plans[1], 1, bytes(1)))
+
+    asyncio.run(run())
 
 
 # ----------------------------------------------------------------------------

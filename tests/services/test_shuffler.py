@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.server
 import io
 import os
+import secrets
 import threading
 import time
 from collections import Counter
@@ -21,6 +23,7 @@ from chaffinch.shuffling.inbox import SegmentWriter, Upload
 from chaffinch.shuffling.opening import HopKeys
 from chaffinch.shuffling.releasing import ReleaseRule
 from chaffinch.shuffling.state import is_relayed, overview_of
+from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import blocks_of, check_batch, write_batch
 from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
 
@@ -117,6 +120,36 @@ def test_a_batch_is_offered_until_there_is_a_receipt(
         assert hop.status.batches == {"sealed": 0, "acknowledged": 0, "purged": 1}
         assert list(receiver.batches) == [name]
     assert receiver.histogram == ones(*range(4))
+
+
+def test_a_stranger_s_words_are_not_counted(collection: Collection, tmp_path: Path) -> None:
+    """Whoever answers in place of the next party could fill memory and figures with them."""
+
+    class Stranger(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            word = secrets.token_hex(8).encode()
+            body = Problem(Kind.FAILED).body().replace(b'failed"', word + b'"', 1)
+            self.send_response(500)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    data = tmp_path / "data"
+    place = ("127.0.0.1", port_of(collection.plan, "analyzer"))
+    with http.server.HTTPServer(place, Stranger) as server, shuffler(collection, data) as hop:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        collection.write_segment(data, collection.seal(range(4)))
+        hop.take()
+        hop.tick()
+        last = time.monotonic() + 20.0
+        while hop.status.attempts.get("the status 500", 0) < 3 and time.monotonic() < last:
+            hop.forward()
+            hop.tick()
+        server.shutdown()
+        assert set(hop.status.attempts) == {"the status 500"}
 
 
 def test_more_than_the_largest_batch_is_split_at_random(

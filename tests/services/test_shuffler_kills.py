@@ -70,7 +70,7 @@ def test_a_first_hop_that_is_killed_goes_on(tmp_path: Path, place: str) -> None:
     collection.write_segment(data, reports[:1])
     for visit in (1, 2, 3):
         dead = dies_at(f"{place}:{visit}", lambda: work(collection, data))
-        assert dead or visit > 1, "the first visit it comes by"
+        assert dead or visit > 1, "the first time it comes by"
     work(collection, data)
     assert collection.histogram(sealed(data)) == ones(*range(6))
     with shuffler(collection, data) as hop:

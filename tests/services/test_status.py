@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,6 +106,21 @@ def test_the_figures_are_those_of_prometheus() -> None:
     samples = [line for line in lines if not line.startswith("#")]
     assert all(len(line.split()) == 2 for line in samples)
     assert "_created" not in body.decode()
+
+
+def test_operators_see_why_batches_do_not_leave() -> None:
+    board, said = Board("shuffler", patience_seconds=60), io.StringIO()
+    log = Log("shuffler", said)
+    for offers in ({"no connection": 3}, {"no connection": 4, "outdatedKeys": 1}):
+        status = replace(hop(GOOD), offers=offers)
+        board.post(status)
+        log.changes(status)
+    assert json.loads(answered(board, "/status")[1])["offers"] == offers
+    lines = answered(board, "/metrics")[1].decode().splitlines()
+    assert 'chaffinch_offers_total{outcome="no connection"} 4.0' in lines
+    events = [json.loads(line) for line in said.getvalue().splitlines()]
+    told = [one["outcome"] for one in events if one["event"] == "offered"]
+    assert told == ["no connection", "outdatedKeys"], "each of them once"
 
 
 def test_figures_change_at_ticks_alone() -> None:

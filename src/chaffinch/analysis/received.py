@@ -25,6 +25,7 @@ from chaffinch.wire.messages import Tally
 
 _FIRST = (
     # Every item of a batch is accounted for: SQLite refuses a row in which one is missing.
+    # What is long comes last: whoever asks for the rest does not read through it.
     """CREATE TABLE batches (
     id TEXT PRIMARY KEY CHECK (typeof(id) = 'text' AND length(id) = 64),
     plan TEXT NOT NULL CHECK (length(plan) = 64),
@@ -35,10 +36,10 @@ _FIRST = (
     dummies INTEGER NOT NULL CHECK (dummies >= 0),
     replayed INTEGER NOT NULL CHECK (replayed >= 0),
     rejected INTEGER NOT NULL CHECK (rejected >= 0),
-    codes INTEGER NOT NULL CHECK (codes >= 1),
-    counts BLOB NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('opened', 'unpaid', 'refused', 'released')),
     why TEXT NOT NULL,
+    codes INTEGER NOT NULL CHECK (codes >= 1),
+    counts BLOB NOT NULL,
     release BLOB CHECK ((release IS NOT NULL) = (state = 'released'))
 )""",
     """CREATE TABLE tags (
@@ -140,14 +141,25 @@ class Received(KnownBatches):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._store = STATE.open(path)
+        self._all: list[KnownBatch] | None = None
 
     def close(self) -> None:
         """Let another process be the owner."""
         self._store.close()
 
+    def all(self) -> list[KnownBatch]:
+        """Return all that were opened, by their ids; nobody else changes them, so once is enough.
+
+        The worker asks for them many times a minute, however many there are.
+        """
+        if self._all is None:
+            self._all = super().all()
+        return self._all
+
     def add(self, batch: OpenedBatch) -> Counted:
         """Take the tags and the tally of a batch, in one transaction."""
         head = batch.head
+        self._all = None
         with self._store.changing() as connection:
             # A cache that spills would lock out all who read until the end.
             connection.execute("PRAGMA cache_spill = OFF")
@@ -157,7 +169,7 @@ class Received(KnownBatches):
             facts = (batch.id, head.plan_id, head.round, head.reports, head.items)
             fates = (counted.counted, counted.dummies, counted.replayed, counted.rejected)
             connection.execute(
-                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'opened', '', NULL)",
+                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'opened', '', ?, ?, NULL)",
                 (*facts, *fates, counted.counts.space, pairs),
             )
         reach("analyzer.opened")
@@ -167,6 +179,7 @@ class Received(KnownBatches):
         self, batch_id: str, state: str, *, why: str = "", release: bytes | None = None
     ) -> None:
         """Note what became of a batch; a release or a refusal is the last word."""
+        self._all = None
         with self._store.changing() as connection:
             connection.execute(
                 "UPDATE batches SET state = ?, why = ?, release = ? WHERE id = ?",

@@ -139,5 +139,11 @@ class _Figures(Collector):
         for number, state in status.keys.items():
             keys.add_metric([str(number), state], 1.0)
         yield keys
+        offers = CounterMetricFamily(
+            "chaffinch_offers", "Batches offered to the next party.", labels=["outcome"]
+        )
+        for outcome, times in status.offers.items():
+            offers.add_metric([outcome], times)
+        yield offers
         for gauge, figure in status.gauges.items():
             yield GaugeMetricFamily(f"chaffinch_{gauge}", gauge.replace("_", " "), figure)

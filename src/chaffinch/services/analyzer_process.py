@@ -83,4 +83,5 @@ def _status(
     states = {number: str(one.state) for number, one in keys.opening_keys().items()}
     settings.place.make_data()
     free, problems = settings.place.room(settings.batches.free_bytes)
-    return Status("analyzer", tuple(shown), states, {"disk_free_bytes": free}, problems)
+    gauges = {"disk_free_bytes": free}
+    return Status("analyzer", tuple(shown), states, gauges=gauges, problems=problems)

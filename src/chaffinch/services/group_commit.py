@@ -35,6 +35,8 @@ from chaffinch.storage.files import make_folder
 from chaffinch.wire.problems import Kind, Problem
 
 _PAUSE = 0.25
+_WORK_PER_LOOK = 20
+"""After a look that took long there is so many times as long for other work."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class _Look:
     full: bool
     unopened: Counter[str]
     """Bytes for each plan."""
+    seconds: float
+    """How long it took."""
 
 
 class GroupCommit:
@@ -79,10 +83,9 @@ class GroupCommit:
         """Seal what a dead process left, and start."""
         self._loop = asyncio.get_running_loop()
         self._disk.start()
-        self._show(self._disk.look())
         self._thread = Thread(target=self._work, name="inbox", daemon=True)
+        self._show(self._disk.look())
         self._thread.start()
-        self._looking = self._loop.call_later(_PAUSE, self._ask_to_look)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -123,13 +126,12 @@ class GroupCommit:
             self._writing_done.set_result(written)
         self._hand_over()
 
-    def _ask_to_look(self) -> None:
-        self._jobs.put([])
-        self._looking = self._loop.call_later(_PAUSE, self._ask_to_look)
-
     def _show(self, look: _Look) -> None:
+        """Take note of a look, and ask for the next one: there are never two on their way."""
         self._full = look.full
         self._unopened = look.unopened
+        pause = max(_PAUSE, _WORK_PER_LOOK * look.seconds)
+        self._looking = self._loop.call_later(pause, self._jobs.put, [])
 
     def _work(self) -> None:
         """Do what waits for the disk, one job after the other, until there is an end."""
@@ -158,6 +160,8 @@ class _Disk:
         self._opened = 0.0
         self._bytes: dict[str, Counter[str]] = {}
         """For every segment that may still be there: its bytes for each plan."""
+        self._unopened: Counter[str] = Counter()
+        """The sum of these."""
 
     def start(self) -> None:
         make_folder(self._folder)
@@ -189,11 +193,12 @@ class _Disk:
         age = time.monotonic() - self._opened
         if self._writer.length and age >= self._limits.segment_seconds:
             self._writer.seal()
+        start = time.monotonic()
         there = {entry.name.partition(".")[0] for entry in os.scandir(self._folder)}
-        self._bytes = {name: found for name, found in self._bytes.items() if name in there}
-        free = shutil.disk_usage(self._folder).free
-        unopened: Counter[str] = sum(self._bytes.values(), Counter())
-        return _Look(free < self._limits.free_bytes, unopened)
+        for name in self._bytes.keys() - there:
+            self._unopened -= self._bytes.pop(name)
+        full = shutil.disk_usage(self._folder).free < self._limits.free_bytes
+        return _Look(full, self._unopened.copy(), time.monotonic() - start)
 
     def stop(self) -> None:
         self._writer.seal()
@@ -202,3 +207,4 @@ class _Disk:
         found = self._bytes.setdefault(name, Counter())
         for upload in uploads:
             found[upload.plan_id] += len(upload.reports)
+            self._unopened[upload.plan_id] += len(upload.reports)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from chaffinch.keys import KeyFolder
 from chaffinch.planning.plan import Plan
@@ -60,6 +61,7 @@ def serve_shuffler(settings: HopSettings, announce: Announce) -> None:
 
             def tell() -> None:
                 status = _status(settings, plans, keys, shuffler.overview())
+                status = replace(status, offers=shuffler.status.attempts)
                 board.post(status)
                 log.changes(status)
 
@@ -101,7 +103,8 @@ def _status(
         )
         for plan_id in (*run_here, *(one for one in found.counts if one not in run_here))
     )
-    return Status("shuffler", shown, _states(keys), *_room(settings))
+    gauges, problems = _room(settings)
+    return Status("shuffler", shown, _states(keys), gauges=gauges, problems=problems)
 
 
 def _crowd_of(plan: Plan | None, keys: KeyFolder) -> int | None:

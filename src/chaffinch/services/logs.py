@@ -27,6 +27,7 @@ class Log:
         self._stream = stream
         self._lock = threading.Lock()
         self._seen: dict[str, dict[str, int]] = {}
+        self._outcomes: set[str] = set()
 
     def __call__(self, event: str, **facts: Fact) -> None:
         """Say that something has happened."""
@@ -48,9 +49,15 @@ class Log:
         return tell
 
     def changes(self, status: Status) -> None:
-        """Say what is different from the last status, plan by plan; nothing if nothing is."""
+        """Say what is different from the last status, plan by plan; nothing if nothing is.
+
+        What came of offering batches to the next party is said when it comes for the first time.
+        """
         for plan in status.plans:
             seen = {**plan.counts, **{f"batches_{name}": n for name, n in plan.batches.items()}}
             if self._seen.get(plan.plan_id, {}) != seen and any(seen.values()):
                 self("tick", plan=plan.plan_id, adds_up=plan.adds_up, **seen)
             self._seen[plan.plan_id] = seen
+        for outcome in status.offers.keys() - self._outcomes:
+            self._outcomes.add(outcome)
+            self("offered", outcome=outcome)

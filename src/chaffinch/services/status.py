@@ -64,6 +64,8 @@ class Status:
     """The state of each key, by its id."""
     gauges: Mapping[str, float] = field(default_factory=dict)
     """Other figures, such as the free bytes of the disk."""
+    offers: Mapping[str, int] = field(default_factory=dict)
+    """How often batches were offered to the next party, by what came of it."""
     problems: tuple[str, ...] = ()
     """Why it is not ready, in words that hold nothing private."""
 
@@ -81,6 +83,7 @@ class Status:
             "problems": list(self.problems),
             "keys": [{"id": number, "state": state} for number, state in self.keys.items()],
             "gauges": dict(self.gauges),
+            "offers": dict(self.offers),
             "plans": [
                 {
                     "plan": plan.plan_id,

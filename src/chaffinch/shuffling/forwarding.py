@@ -28,11 +28,13 @@ from chaffinch.storage.failpoints import reach
 from chaffinch.storage.faults import storage_fault
 from chaffinch.wire import media_types
 from chaffinch.wire.exchange import Exchange, NoReply
+from chaffinch.wire.problems import Kind
 from chaffinch.wire.sealed_batches import is_receipt
 
 _BLOCK = 1 << 20
 _AT_ONCE = 4
 _LONGEST_REPLY = 1 << 16
+_WORDS = {kind.word for kind in Kind}
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,9 @@ class Forwarder:
         except OSError as error:
             raise _NoReceipt(storage_fault("batch", error, verb="read").message) from None
         if reply.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
-            why = reply.problem or f"status {reply.status}"
+            # A stranger's own words are neither counted nor shown.
+            why = reply.problem if reply.problem in _WORDS else None
+            why = why or f"the status {reply.status}"
             raise _NoReceipt(why, reply.retry_after or 0.0)
         if not is_receipt(batch.id, reply.body, party.key):
             raise _NoReceipt("another signature")
