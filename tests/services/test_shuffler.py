@@ -24,7 +24,7 @@ from chaffinch.shuffling.opening import HopKeys
 from chaffinch.shuffling.releasing import ReleaseRule
 from chaffinch.shuffling.state import is_relayed, overview_of
 from chaffinch.wire.problems import Kind, Problem
-from chaffinch.wire.sealed_batches import blocks_of, check_batch, write_batch
+from chaffinch.wire.sealed_batches import HEAD_LENGTH, blocks_of, check_batch, write_batch
 from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
 
 QUICK = Patience(connect=2.0, reply=2.0, first_pause=0.01, longest_pause=0.02)
@@ -257,6 +257,25 @@ def test_a_hop_before_that_repeats_items_gains_nothing(tmp_path: Path) -> None:
         assert counts.adds_up
         assert len(sealed(second)) == 1
         assert not list((second / "received").iterdir())
+
+
+def test_an_item_that_the_analyzer_would_know_by_its_key_goes_no_further(tmp_path: Path) -> None:
+    """A bad first hop puts it among others, which are for the key that the batch names."""
+    collection = Collection.make(tmp_path / "keys", hops=2)
+    second = tmp_path / "second"
+    path = handed_over(collection, tmp_path / "first", second, range(5))
+    collection.analyzer.rotate(at_once=True)
+    other = handed_over(collection, tmp_path / "other", second, range(5, 10))
+    length = collection.plan.layout.item_length(1)
+    marked = other.read_bytes()[HEAD_LENGTH : HEAD_LENGTH + length]
+    remade(collection, path, lambda items: [*items, marked])
+    path.unlink()
+    other.unlink()
+    with shuffler(collection, second, 2) as hop:
+        hop.take()
+        (counts,) = hop.overview().counts.values()
+        assert (counts.opened, counts.malformed, counts.batched) == (10, 1, 10)
+        assert counts.adds_up
 
 
 def test_a_batch_for_a_key_that_is_not_known_waits(

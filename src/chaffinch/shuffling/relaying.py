@@ -1,7 +1,8 @@
 """A later hop: one batch of the hop before becomes one batch of this hop.
 
-Every item is opened, copies of items that were here before are dropped, and what is left is put
-into a new uniform order. Tags, the new batch and that the old one is done are one transaction.
+Every item is opened, copies of items that were here before are dropped, and so is what is for
+another key than the batch says; what is left is put into a new uniform order. Tags, the new batch
+and that the old one is done are one transaction.
 
 The crowd is that of the batch: the hop before says how many reports are in it. Where a plan has
 fixed slots, the items of the honest users alone have a known number. A batch with fewer that
@@ -91,13 +92,16 @@ class Relay:
         length = self._plan.layout.item_length(self._hop)
         with tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self._outbox.folder)) as kept:
             for found in self._opened(file, head, key):
-                opened = [one for one in found if one is not None]
+                whole = [one for one in found if one is not None]
+                # What is for another key than the rest would be known again by it.
+                opened = [one for one in whole if one.content[0] == head.route[1]]
                 fresh = claimed(change, opened)
                 new = [one.content for one, is_new in zip(opened, fresh, strict=True) if is_new]
                 kept.write(b"".join(new))
                 counted["opened"] += len(new)
                 counted["duplicate"] += len(opened) - len(new)
-                counted["undecryptable"] += len(found) - len(opened)
+                counted["malformed"] += len(whole) - len(opened)
+                counted["undecryptable"] += len(found) - len(whole)
             reach("relaying.claimed")
             items = counted["opened"]
             if items < max(1, self._plan.honest_reports * self._fixed):
