@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
 import threading
 import time
 from collections import Counter
@@ -18,8 +19,10 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import Reason, StorageFault
-from chaffinch.services.shuffler import Shuffler
+from chaffinch.keys import KeyFolder
+from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling.releasing import ReleaseRule
+from chaffinch.shuffling.state import State
 from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
 from tests.services.test_shuffler import ones, sealed, shuffler
 
@@ -265,6 +268,31 @@ def test_a_full_disk_does_not_keep_batches_from_leaving_it(
         hop.run(stop)
     assert receiver.histogram == ones(*range(5))
     assert not sealed(data)
+
+
+def test_what_waits_for_its_key_is_opened_when_the_disk_has_room_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = Collection.make(tmp_path / "keys", crowd=CROWD)
+    data, place = tmp_path / "data", collection.hops[0].path
+    old = shutil.copytree(place, tmp_path / "old")
+    collection.hops[0].rotate(at_once=True)
+    collection.write_segment(data, collection.seal(range(5)))
+    with Shuffler(data, KeyFolder.open(old), [collection.plan], ShufflerSettings(openers=1)) as hop:
+        hop.take()
+        assert hop.overview().counts[collection.plan.id].waiting == 5
+        shutil.copytree(place, old, dirs_exist_ok=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(State, "changing", full)
+            with pytest.raises(StorageFault):
+                hop.take()
+        hop.take()
+        counts = hop.overview().counts[collection.plan.id]
+    assert (counts.waiting, counts.opened) == (0, 5)
+
+
+def full(_: State) -> None:
+    raise StorageFault("The disk must have room. Got a full one.", reason=Reason.NO_SPACE)
 
 
 def test_a_long_backlog_keeps_nobody_waiting(

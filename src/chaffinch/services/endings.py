@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from chaffinch.errors import ChaffinchError
 
-_FAILED = 5
+FAILED = 5
 """The exit code of a process whose disk has failed."""
 
 
@@ -20,4 +20,4 @@ def end_process(what: str, fault: BaseException) -> NoReturn:
     said = str(fault) if isinstance(fault, ChaffinchError) else type(fault).__name__
     sys.stderr.write(f"{what} has failed, and this process ends. {said}\n")
     sys.stderr.flush()
-    os._exit(_FAILED)
+    os._exit(FAILED)

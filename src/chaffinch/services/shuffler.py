@@ -195,7 +195,7 @@ class Shuffler:
 
     def take(self) -> None:
         """Take over what has arrived since the last time."""
-        if self._keys.refresh():
+        if self._keys.refresh() or self._keys_are_due:
             self._refresh()
         segments = sealed_segments(self._folder / INBOX)[:_SEGMENTS_AT_ONCE]
         self._opener.open_segments(segments, self._opening)
@@ -257,7 +257,11 @@ class Shuffler:
         return {path.stem for place in places for path in place.iterdir()}
 
     def _refresh(self) -> None:
-        """Take note of keys that have come or gone; the tags of a key go with it."""
+        """Take note of keys that have come or gone; the tags of a key go with it.
+
+        If there is no room for that, it is due again.
+        """
+        self._keys_are_due = True
         stored = self._keys.opening_keys()
         opening = {
             number: HopKey(number, one.key.kem, one.key.private, one.tag_secret)
@@ -269,6 +273,7 @@ class Shuffler:
             change.forget_tags(gone)
             reach("opening.forgotten")
         self._opener.open_held(self._opening)
+        self._keys_are_due = False
 
     def _receiver(self, plan_id: str) -> Party | None:
         """Return who comes after this hop; None for a plan that is not known here."""

@@ -10,10 +10,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from chaffinch.errors import ChaffinchError
+from chaffinch.services.endings import FAILED
 from chaffinch.services.logs import Log
-
-FAILED = 5
-"""The exit code of a process whose disk has failed."""
 
 
 @asynccontextmanager

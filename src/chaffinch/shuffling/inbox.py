@@ -54,7 +54,7 @@ from zlib import crc32
 
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.storage.failpoints import reach
-from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.faults import storage_fault, write_fault
 from chaffinch.storage.files import sync_folder
 from chaffinch.storage.locks import LOOK, has_name, holds_new, try_lock
 
@@ -67,7 +67,6 @@ _UPLOAD = struct.Struct(">32sII")
 _MARKER = 16
 _OPEN, _SEALED = ".open", ".segment"
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class Upload(NamedTuple):
@@ -147,7 +146,7 @@ class SegmentWriter:
         try:
             self._path, number = _new_file(self._folder)
         except OSError as error:
-            raise _fault(self._folder, error) from None
+            raise write_fault(self._folder.name, error) from None
         marker = secrets.token_bytes(_MARKER)
         head = _FORMAT + marker
         self.length = 0
@@ -180,11 +179,11 @@ class SegmentWriter:
                 os.ftruncate(number, self.length)
             except OSError as second:
                 self._fail(second)
-            raise _fault(self._path, error) from None
+            raise write_fault(self._path.name, error) from None
 
     def _fail(self, error: OSError) -> NoReturn:
         """Raise for a file of which nobody knows what is on the disk; it is not used again."""
-        raise _fault(self._path, error, Reason.UNCERTAIN) from None
+        raise write_fault(self._path.name, error, Reason.UNCERTAIN) from None
 
 
 def _new_file(folder: Path) -> tuple[Path, int]:
@@ -196,12 +195,6 @@ def _new_file(folder: Path) -> tuple[Path, int]:
             return path, number
         os.close(number)  # Somebody took it for what a crash has left.
     raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
-
-
-def _fault(path: Path, error: OSError, reason: Reason | None = None) -> StorageFault:
-    fault = storage_fault(path.name, error, verb="write")
-    told = reason or (Reason.NO_SPACE if error.errno in _NO_ROOM else Reason.UNCERTAIN)
-    return StorageFault(fault.message, hint=fault.hint, details=fault.details, reason=told)
 
 
 # ----------------------------------------------------------------------------

@@ -29,6 +29,16 @@ _CASES = {
 }
 
 
+def write_fault(name: str, error: OSError, reason: Reason | None = None) -> StorageFault:
+    """Return the fault for a file of which nobody knows what is on the disk.
+
+    A full disk leaves it as it was before, unless the caller has a ``reason`` to know better.
+    """
+    fault = storage_fault(name, error, verb="write")
+    told = reason or fault.reason or Reason.UNCERTAIN
+    return StorageFault(fault.message, hint=fault.hint, details=fault.details, reason=told)
+
+
 def storage_fault(name: str, error: OSError, *, verb: str) -> StorageFault:
     """Return the fault for a file that could not be read or written (``verb``)."""
     code = error.errno or 0

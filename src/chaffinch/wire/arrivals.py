@@ -7,7 +7,6 @@ that is there already is not written again: its id is the digest of its content.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from collections.abc import Callable, Container
@@ -17,16 +16,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from chaffinch.errors import InvalidFile, Reason, StorageFault
+from chaffinch.errors import InvalidFile, Reason
 from chaffinch.storage.failpoints import reach
-from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.faults import write_fault
 from chaffinch.storage.files import Draft, sync_folder
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead, check_batch
 from chaffinch.wire.sealed_reports import Layout
 
 _SUFFIX = ".batch"
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class _Run(Protocol):
@@ -103,7 +101,7 @@ def has_arrived(folder: Path, batch_id: str) -> bool:
         try:
             sync_folder(folder)
         except OSError as error:
-            raise _fault(folder, error, Reason.UNCERTAIN) from None
+            raise write_fault(folder.name, error, Reason.UNCERTAIN) from None
     return there
 
 
@@ -135,7 +133,7 @@ class Arrival:
         try:
             self._draft = Draft(self._target, 0o600)
         except OSError as error:
-            raise _fault(self._target, error) from None
+            raise write_fault(self._target.name, error) from None
 
     def write(self, block: bytes) -> None:
         """Take the next bytes; Problem as soon as they cannot become a batch that is due."""
@@ -158,7 +156,7 @@ class Arrival:
             while rest:
                 rest = rest[os.write(self._draft.number, rest) :]
         except OSError as error:
-            raise _fault(self._target, error) from None
+            raise write_fault(self._target.name, error) from None
 
     def finish(self) -> BatchHead:
         """Check all of it and put it in its place; durable when this returns.
@@ -185,7 +183,7 @@ class Arrival:
             reach("arrival.named")
             sync_folder(self._target.parent)
         except OSError as error:
-            raise _fault(self._target, error, Reason.UNCERTAIN) from None
+            raise write_fault(self._target.name, error, Reason.UNCERTAIN) from None
         reach("arrival.stored")
         return self._head
 
@@ -204,9 +202,3 @@ class Arrival:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _fault(path: Path, error: OSError, reason: Reason | None = None) -> StorageFault:
-    fault = storage_fault(path.name, error, verb="write")
-    told = reason or (Reason.NO_SPACE if error.errno in _NO_ROOM else Reason.UNCERTAIN)
-    return StorageFault(fault.message, hint=fault.hint, details=fault.details, reason=told)
