@@ -37,9 +37,9 @@ def free_ports() -> list[str]:
         return [str(one.getsockname()[1]) for one in found]
 
 
-def script() -> str:
-    """The commands of the guide, on ports that are free here."""
-    text = "".join(block.text for block in pages.blocks(GUIDE) if block.language == "bash")
+def script(guide: Path = GUIDE) -> str:
+    """The commands of a guide, on ports that are free here."""
+    text = "".join(block.text for block in pages.blocks(guide) if block.language == "bash")
     for old, new in zip(PORTS, free_ports(), strict=True):
         assert f"127.0.0.1:{old}" in text
         text = text.replace(f"127.0.0.1:{old}", f"127.0.0.1:{new}")

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+from chaffinch.analysis.audiences.receiving import open_columns, release_columns
 from chaffinch.analysis.opening import open_batch
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
 from chaffinch.analysis.releasing import release_batch
@@ -19,11 +21,14 @@ from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.ledger import Ledger
 from chaffinch.parallel import Processes
+from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import make_folder, sync_folder
 from chaffinch.wire.arrivals import arrived_batches
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
+
+_AnyPlan = TypeVar("_AnyPlan", Plan, ReachPlan, Plan | ReachPlan)
 
 RECEIVED, STATE = "received", "state.sqlite"
 """Where batches arrive, and what is known of them, in the folder of an analyzer."""
@@ -57,7 +62,7 @@ class Analyzer:
         self,
         folder: Path,
         keys: KeyFolder,
-        plans: Iterable[Plan],
+        plans: Iterable[Plan | ReachPlan],
         *,
         ledger: Ledger | None = None,
         level: float = 0.95,
@@ -118,22 +123,38 @@ class Analyzer:
             self.unreadable[path.stem] = "its plan is not run here"
             return False
         try:
-            batch = open_batch(path, plan, self._keys.opening_keys(), self._processes)
+            taken = self._take_over(path, plan)
         except (InvalidFile, InvalidInput) as fault:
             self.unreadable[path.stem] = fault.message
             return False
-        if batch.id != path.stem:
+        if not taken:
             self.unreadable[path.stem] = "it is another batch than its name says"
             return False
         self.unreadable.pop(path.stem, None)
-        self._received.add(batch)
         return True
+
+    def _take_over(self, path: Path, plan: Plan | ReachPlan) -> bool:
+        """Open a batch and keep what is in it; return False if its name is not its id."""
+        keys = self._keys.opening_keys()
+        if isinstance(plan, ReachPlan):
+            item = open_columns(path, plan, keys)
+            if item.id == path.stem:
+                self._received.add_item(item)
+            return item.id == path.stem
+        batch = open_batch(path, plan, keys, self._processes)
+        if batch.id == path.stem:
+            self._received.add(batch)
+        return batch.id == path.stem
 
     def _release(self, batch: KnownBatch) -> bool:
         plan = self._plans.get(batch.plan_id)
         if plan is None:
             return False
-        after = release_batch(self._received, batch, plan, ledger=self._ledger, level=self._level)
+        ledger, level = self._ledger, self._level
+        if isinstance(plan, ReachPlan):
+            after = release_columns(self._received, batch, plan, ledger=ledger, level=level)
+        else:
+            after = release_batch(self._received, batch, plan, ledger=ledger, level=level)
         self._asked.add(batch.id)
         return after.state != batch.state
 
@@ -177,9 +198,11 @@ def _unopened(known: KnownBatches, folder: Path) -> list[Path]:
     return [one for one in arrived_batches(folder) if one.stem not in opened]
 
 
-def own_plan(plan: Plan, keys: KeyFolder) -> Plan:
+def own_plan(plan: _AnyPlan, keys: KeyFolder) -> _AnyPlan:
     """Refuse a plan whose analyzer is somebody else, before anything is promised for it."""
-    parties = require_plan(plan).parties
+    if not isinstance(plan, ReachPlan):
+        require_plan(plan)
+    parties = plan.parties
     if parties is None or parties.analyzer.identity != keys.identity_hex:
         raise InvalidInput(
             "plan",

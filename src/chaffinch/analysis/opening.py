@@ -146,7 +146,7 @@ def open_batch(
     try:
         with path.open("rb") as file:
             head, found = check_batch(file, expected.maker)
-            _check_due(expected, head, keys)
+            check_due(expected, head, keys)
             binding, length = plan.layout.binding(expected.hop + 1, head.round), head.item_length
             work = partial(_open_block, keys[head.route[0]], binding, length)
             blocks = blocks_of(file, head.items * length, _CHUNK * length)
@@ -157,7 +157,7 @@ def open_batch(
     return OpenedBatch(found, head, plan, codes, b"".join(one.tags for one in opened))
 
 
-def _check_due(expected: Expected, head: BatchHead, keys: Mapping[int, StoredKey]) -> None:
+def check_due(expected: Expected, head: BatchHead, keys: Mapping[int, StoredKey]) -> None:
     """Refuse a whole batch that is not one to be opened here, as its receiver does."""
     try:
         expected.check_head(head, keys)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from chaffinch.storage.databases import ANALYZER_STATE
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.stores import StoreKind
 from chaffinch.wire.messages import Tally
+from chaffinch.wire.sealed_batches import BatchHead
 
 _FIRST = (
     # Every item of a batch is accounted for: SQLite refuses a row in which one is missing.
@@ -93,6 +94,18 @@ class KnownBatch:
         return self.counted + self.dummies
 
 
+@dataclass(frozen=True)
+class OpenedItem:
+    """A batch of one item that is open: what it holds is kept as it is."""
+
+    id: str
+    head: BatchHead
+    codes: int
+    content: bytes | None = field(repr=False)
+    """None if it did not open."""
+    tag: bytes = field(repr=False)
+
+
 class KnownBatches:
     """What is known of batches, for anybody who only reads; nothing where there is no file yet."""
 
@@ -122,6 +135,11 @@ class KnownBatches:
         counts = np.zeros(codes, np.int64)
         counts[pairs[:, 0]] = pairs[:, 1]
         return Tally(plan, reports, counts, batch_id[:32], number)
+
+    def content(self, batch_id: str) -> bytes:
+        """Return what was in a batch of one item."""
+        ((content,),) = self._rows("SELECT counts FROM batches WHERE id = ?", batch_id)
+        return bytes(content)
 
     def release(self, batch_id: str) -> bytes | None:
         """Return the release of a batch, the same bytes for ever; None if there is none."""
@@ -166,14 +184,24 @@ class Received(KnownBatches):
             counted = batch.count(_claim(connection, batch))
             reach("analyzer.counted")
             pairs = np.stack(counted.counts.pairs(), axis=1).astype("<i8").tobytes()
-            facts = (batch.id, head.plan_id, head.round, head.reports, head.items)
             fates = (counted.counted, counted.dummies, counted.replayed, counted.rejected)
-            connection.execute(
-                "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'opened', '', ?, ?, NULL)",
-                (*facts, *fates, counted.counts.space, pairs),
-            )
+            _insert(connection, batch.id, head, (*fates, counted.counts.space, pairs))
         reach("analyzer.opened")
         return counted
+
+    def add_item(self, batch: OpenedItem) -> None:
+        """Take the tag and the content of a batch of one item, in one transaction."""
+        opened = batch.content is not None
+        self._all = None
+        with self._store.changing() as connection:
+            insert = "INSERT OR IGNORE INTO tags VALUES (?, ?)"
+            tag = (batch.head.route[0], batch.tag)
+            fresh = opened and connection.execute(insert, tag).rowcount == 1
+            reach("analyzer.counted")
+            content = batch.content if fresh else b""
+            fates = (int(fresh), 0, int(opened and not fresh), int(not opened))
+            _insert(connection, batch.id, batch.head, (*fates, batch.codes, content))
+        reach("analyzer.opened")
 
     def decide(
         self, batch_id: str, state: str, *, why: str = "", release: bytes | None = None
@@ -193,6 +221,16 @@ class Received(KnownBatches):
 
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         return self._store.rows(query, values)
+
+
+def _insert(
+    connection: sqlite3.Connection, batch_id: str, head: BatchHead, counted: tuple[Any, ...]
+) -> None:
+    facts = (batch_id, head.plan_id, head.round, head.reports, head.items)
+    connection.execute(
+        "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'opened', '', ?, ?, NULL)",
+        (*facts, *counted),
+    )
 
 
 def _claim(connection: sqlite3.Connection, batch: OpenedBatch) -> NDArray[np.bool_]:

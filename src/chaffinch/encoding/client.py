@@ -7,7 +7,6 @@ and be tried again: it sends the same bytes, and makes no other report.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +33,7 @@ from chaffinch.storage.failpoints import reach
 from chaffinch.storage.files import AnyPath
 from chaffinch.wire import media_types
 from chaffinch.wire.envelopes import HEAD
-from chaffinch.wire.exchange import Exchange, NoReply, Reply
+from chaffinch.wire.exchange import Exchange, NoReply, Pauses, Reply
 from chaffinch.wire.key_lists import LONGEST_LIST, KeyList
 from chaffinch.wire.messages import Origin, Report
 from chaffinch.wire.problems import Kind
@@ -191,7 +190,7 @@ class Client:
         """
         first = self._parties.hops[0]
         url = first.url("v1", "plans", origin.plan_id, "rounds", origin.round, "reports")
-        pauses = _Pauses(self._patience)
+        pauses = Pauses(self._patience, FIRST_PAUSE, LONGEST_PAUSE)
         most = min(REPORTS_TOGETHER, max(1, BYTES_TOGETHER // self._plan.layout.report_length))
         while True:
             group = self._sealed(self._outbox.next(origin, most))
@@ -202,7 +201,7 @@ class Client:
                 return Delivery(arrived=len(group))
             if reply.problem == "tooLarge" and most > 1:
                 most //= 2
-            elif not (_passes(reply) and pauses.wait(reply.retry_after)):
+            elif not (reply.passes and pauses.wait(reply.retry_after)):
                 raise self._not_delivered(first, reply)
             elif reply.problem == "outdatedKeys" and (lost := self._seal_again(group)):
                 return lost
@@ -259,12 +258,12 @@ class Client:
     def _fetch_keys(self, party: Party) -> KeyList:
         """Return the keys of a party as it gives them out now; refuse older or other ones."""
         url = party.url("v1", "plans", self._plan.id, "keys")
-        pauses = _Pauses(self._patience)
+        pauses = Pauses(self._patience, FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             reply, _ = self._ask("GET", url, None, media_types.KEYS, LONGEST_LIST)
             if reply.status == 200:
                 break
-            if not (_passes(reply) and pauses.wait(reply.retry_after)):
+            if not (reply.passes and pauses.wait(reply.retry_after)):
                 raise self._not_delivered(party, reply)
         found = KeyList.read(reply.body, plan_id=self._plan.id, identity=party.key)
         self._check_newer(party, found, reply.body)
@@ -302,31 +301,6 @@ class Client:
         if reply.problem in _WORDS:
             got += f" ({reply.problem})"
         return NotDelivered(party.name, got, waiting=self.waiting)
-
-
-class _Pauses:
-    """Longer and longer pauses, each of random length, until patience ends."""
-
-    def __init__(self, patience: float) -> None:
-        self._last = time.monotonic() + patience
-        self._pause = FIRST_PAUSE
-
-    def wait(self, least: float | None) -> bool:
-        """Wait before the next try; return False if there is to be none."""
-        share = secrets.randbelow(1 << 32) / (1 << 32)
-        seconds = (least or 0.0) + self._pause * share
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
-        if time.monotonic() + seconds > self._last:
-            return False
-        time.sleep(seconds)
-        return True
-
-
-def _passes(reply: Reply) -> bool:
-    """Return whether it may be tried again: nobody answered, not now, or not for these keys."""
-    if reply.problem is None:
-        return reply.status in {0, 429} or reply.status >= 500
-    return reply.problem in {"overloaded", "slowBody", "outdatedKeys"}
 
 
 def _parties_of(plan: Plan) -> Parties:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.planning.audiences.parties import ReachParties, ReachPartiesModel
 from chaffinch.planning.parties import Parties, PartiesModel
 from chaffinch.storage.files import read_small
 from chaffinch.wire.documents import faults_of
@@ -15,6 +17,8 @@ from chaffinch.wire.documents import faults_of
 _LARGEST = 1 << 20
 _RULE = "a list of the parties who run a plan"
 _HINT = "`chaffinch plan --example-parties` prints one to start from"
+
+_Model = TypeVar("_Model", bound=PartiesModel)
 
 EXAMPLE = """\
 # Who runs a plan. Everybody who is named here must agree to it, and nobody may be two parties:
@@ -45,16 +49,27 @@ address = "https://analyzer.example.com"
 
 def read_parties(path: str | Path) -> Parties:
     """Return the parties that a file names; refuse one that breaks a rule, with all its faults."""
+    return _read(path, PartiesModel).build()
+
+
+def read_reach_parties(path: str | Path) -> ReachParties:
+    """Return the parties of a reach, in the same way."""
+    return _read(path, ReachPartiesModel).build()
+
+
+def _read(path: str | Path, kind: type[_Model]) -> _Model:
     name = Path(path).name
     content = read_small(path, most=_LARGEST, must_be=_RULE)
     try:
         found = tomllib.loads(content.decode())
-        model = PartiesModel.model_validate({"outer_kem": "x25519", **found})
-        return model.build()
+        model = kind.model_validate({"outer_kem": "x25519", **found})
+        model.build()  # what a party may be is for it to say
     except ValidationError as fault:
         faults = faults_of(fault)
     except InvalidInput as fault:
         faults = [fault.message]
     except (ValueError, RecursionError) as fault:
         faults = [f"no TOML document ({fault})"]
+    else:
+        return model
     raise InvalidFile(f"file {name}", _RULE, faults, hint=_HINT)

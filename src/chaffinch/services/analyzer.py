@@ -28,11 +28,13 @@ from chaffinch.errors import Reason, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.parallel import Processes, cores
-from chaffinch.planning.plan import Plan
-from chaffinch.release.documents import read_release
+from chaffinch.release.audiences import FORMAT as REACH_FORMAT
+from chaffinch.release.documents import read_reach_release, read_release
+from chaffinch.release.publication import Publication
 from chaffinch.services.batches import USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.front import Front
 from chaffinch.services.http import Application, Handler, Request, Response
+from chaffinch.services.plans import AnyPlan
 from chaffinch.wire.problems import Kind, Problem
 
 _JSON, _HTML = "application/json", "text/html; charset=utf-8"
@@ -51,7 +53,7 @@ class AnalyzerFront:
     def __init__(
         self,
         folder: Path,
-        plans: Sequence[Plan],
+        plans: Sequence[AnyPlan],
         keys: KeyFolder,
         *,
         limits: BatchLimits = USUAL_BATCHES,
@@ -107,7 +109,13 @@ class AnalyzerFront:
 
 @lru_cache(maxsize=16)
 def _page(content: bytes) -> bytes:
-    return read_release(content).page().encode()
+    return _reader(content)(content).page().encode()
+
+
+def _reader(content: bytes) -> Callable[[bytes], Publication]:
+    """Return what reads a release of ours: of a survey, or of a reach."""
+    is_reach = json.loads(content)["format"] == REACH_FORMAT
+    return read_reach_release if is_reach else read_release
 
 
 def _tag(content: bytes) -> tuple[str, str]:
@@ -149,7 +157,7 @@ class AnalyzerWorker:
     def __init__(
         self,
         folder: Path,
-        plans: Sequence[Plan],
+        plans: Sequence[AnyPlan],
         keys: KeyFolder,
         *,
         ledger: Ledger | None = None,

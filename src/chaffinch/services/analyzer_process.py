@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 
 from chaffinch.analysis.analyzer import AnalyzerCounts, analyzer_counts
 from chaffinch.keys import KeyFolder
-from chaffinch.planning.plan import Plan
 from chaffinch.services.admin import Board
 from chaffinch.services.analyzer import TICK, AnalyzerFront, AnalyzerWorker
 from chaffinch.services.analyzer_settings import AnalyzerFile
 from chaffinch.services.logs import Log
+from chaffinch.services.plans import AnyPlan
 from chaffinch.services.server import run
 from chaffinch.services.status import ANALYZER_LAWS, PlanStatus, Status
 from chaffinch.services.working import working
@@ -63,7 +63,7 @@ def analyzer_status(settings: AnalyzerFile) -> Status:
 
 def _status(
     settings: AnalyzerFile,
-    plans: Iterable[Plan],
+    plans: Iterable[AnyPlan],
     keys: KeyFolder,
     found: dict[str, AnalyzerCounts],
 ) -> Status:

@@ -1,6 +1,7 @@
 """The front of a hop: takes sealed reports, and answers 201 when they are on the disk.
 
-A first hop takes reports of people, a later one batches of the hop before.
+A first hop takes reports of people, a later one batches of the hop before, and the shuffler of a
+reach the filters of publishers.
 Everything is refused that can be refused without opening it: a plan or round that is not run
 here, another length, a key that is not in use. Nothing about the sender is stored or logged.
 """
@@ -16,9 +17,11 @@ from pathlib import Path
 from chaffinch.keys.folder import KeyFolder
 from chaffinch.planning.plan import Plan
 from chaffinch.services.batches import USUAL_BATCHES, BatchDesk, BatchLimits
+from chaffinch.services.filters import FilterDesk
 from chaffinch.services.front import Front, Hosted
 from chaffinch.services.group_commit import USUAL_INBOX, GroupCommit, InboxLimits
 from chaffinch.services.http import Application, Handler, Request, Response, Room
+from chaffinch.services.plans import AnyPlan
 from chaffinch.shuffling.inbox import Upload
 from chaffinch.shuffling.state import is_relayed
 from chaffinch.storage.failpoints import reach
@@ -51,7 +54,7 @@ class Collector:
     def __init__(
         self,
         folder: Path,
-        plans: Sequence[Plan],
+        plans: Sequence[AnyPlan],
         keys: KeyFolder,
         *,
         limits: CollectorLimits = USUAL_COLLECTOR,
@@ -67,6 +70,7 @@ class Collector:
             lambda _, batch_id: is_relayed(state, batch_id),
             limits.batches,
         )
+        self._filters = FilterDesk(folder / "filters", self.front, limits.batches)
         self.counts: Counter[str] = Counter()
         self.application = Application(self._routes)
 
@@ -74,6 +78,7 @@ class Collector:
     def _routes(self) -> dict[str, Mapping[str, Handler]]:
         return {
             "/v1/plans/{plan}/rounds/{round}/reports": {"POST": self._take_reports},
+            **self._filters.routes,
             **self._desk.routes,
             **self.front.routes,
         }
@@ -87,22 +92,23 @@ class Collector:
     async def _take_reports(self, request: Request) -> Response:
         hosted = self.front.find(request)
         number = int(request.parameters["round"])
-        if hosted.place != 1 or number > hosted.plan.rounds:
+        plan = hosted.plan
+        if not isinstance(plan, Plan) or hosted.place != 1 or number > plan.rounds:
             raise Problem(Kind.UNKNOWN_PLAN)
         request.require_type(_REPORTS)
         body = await request.body(self._room, most=self._limits.body_bytes)
         try:
             reach("collector.read")
-            count = self._check(hosted, body)
-            await self._inbox.put(Upload(hosted.plan.id, number, body))
+            count = self._check(plan, hosted, body)
+            await self._inbox.put(Upload(plan.id, number, body))
         finally:
             self._room.give(len(body))
         self.counts["durable"] += count
         return _CREATED
 
-    def _check(self, hosted: Hosted, body: bytes) -> int:
+    def _check(self, plan: Plan, hosted: Hosted, body: bytes) -> int:
         """Return how many reports a body has; refuse one that has something else in it."""
-        length = hosted.report_length
+        length = plan.layout.report_length
         count, rest = divmod(len(body), length)
         if rest or not count:
             raise Problem(Kind.INVALID_MESSAGE, f"A report of this plan has {length} bytes.")

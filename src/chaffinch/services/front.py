@@ -11,12 +11,11 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from chaffinch.errors import ChaffinchError, InvalidInput
 from chaffinch.keys.folder import KeyFolder
-from chaffinch.planning.plan import Plan
 from chaffinch.services.http import Handler, Request, Response
+from chaffinch.services.plans import AnyPlan
 from chaffinch.wire import media_types
 from chaffinch.wire.documents import document_bytes
 from chaffinch.wire.envelopes import X25519
@@ -33,18 +32,13 @@ _PAUSE = 1.0
 class Hosted:
     """A plan that this party runs, with its keys for it."""
 
-    plan: Plan
+    plan: AnyPlan
     place: int
     """The number of the hop that this party is; one more than the hops for the analyzer."""
     heads: frozenset[bytes] = frozenset()
     """How the envelopes start that this party takes."""
     key_ids: frozenset[int] = frozenset()
     key_list: bytes = field(default=b"", repr=False)
-
-    @cached_property
-    def report_length(self) -> int:
-        """Return the one length of a sealed report."""
-        return self.plan.layout.report_length
 
     @property
     def kem(self) -> int:
@@ -66,7 +60,7 @@ class Hosted:
 class Front:
     """The plans of one party."""
 
-    def __init__(self, plans: Iterable[Plan], keys: KeyFolder) -> None:
+    def __init__(self, plans: Iterable[AnyPlan], keys: KeyFolder) -> None:
         self.keys = keys
         self.hosted = {plan.id: Hosted(plan, _place(plan, keys.identity_hex)) for plan in plans}
         self._use_keys()
@@ -137,7 +131,7 @@ def _tagged(
     return Response.of(200, content, media_type, *headers)
 
 
-def _place(plan: Plan, identity: str) -> int:
+def _place(plan: AnyPlan, identity: str) -> int:
     """Return which party of a plan has an identity."""
     if plan.parties is None:
         _ = plan.layout  # says that the plan names no parties

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from chaffinch.keys import KeyFolder
-from chaffinch.planning.plan import Plan
 from chaffinch.services.admin import Board, posting
 from chaffinch.services.collector import Collector
 from chaffinch.services.hop_settings import HopSettings
 from chaffinch.services.logs import Log
+from chaffinch.services.plans import AnyPlan
 from chaffinch.services.server import run
 from chaffinch.services.settings import Place
 from chaffinch.services.shuffler import INBOX, RECEIVED, STATE, Shuffler, hop_of
@@ -54,6 +54,7 @@ def serve_shuffler(settings: HopSettings, announce: Announce) -> None:
     place.make_data()
     plans, keys = _hosted(place)
     board = Board("shuffler", patience_seconds=10 * interval + 600)
+    told: set[str] = set()
     log = Log("shuffler")
 
     def job(stop: threading.Event) -> None:
@@ -61,9 +62,14 @@ def serve_shuffler(settings: HopSettings, announce: Announce) -> None:
 
             def tell() -> None:
                 status = _status(settings, plans, keys, shuffler.overview())
-                status = replace(status, offers=shuffler.status.attempts)
+                held = (*status.problems, *shuffler.held.values())
+                status = replace(status, offers=shuffler.status.attempts, problems=held)
                 board.post(status)
                 log.changes(status)
+                for plan_id, why in shuffler.held.items():
+                    if plan_id not in told:
+                        log("held", plan=plan_id, said=why)
+                        told.add(plan_id)
 
             tell()
             shuffler.run(stop, ticked=tell)
@@ -73,7 +79,7 @@ def serve_shuffler(settings: HopSettings, announce: Announce) -> None:
     log("stopped")
 
 
-def _hosted(place: Place) -> tuple[tuple[Plan, ...], KeyFolder]:
+def _hosted(place: Place) -> tuple[tuple[AnyPlan, ...], KeyFolder]:
     """Return the plans and keys of a hop; refuse a plan that does not name it as one."""
     plans, keys = place.load_plans(), place.open_keys()
     for plan in plans:
@@ -89,7 +95,7 @@ def hop_status(settings: HopSettings) -> Status:
 
 
 def _status(
-    settings: HopSettings, plans: Iterable[Plan], keys: KeyFolder, found: Overview
+    settings: HopSettings, plans: Iterable[AnyPlan], keys: KeyFolder, found: Overview
 ) -> Status:
     run_here = {plan.id: plan for plan in plans}
     shown = tuple(
@@ -107,7 +113,7 @@ def _status(
     return Status("shuffler", shown, _states(keys), gauges=gauges, problems=problems)
 
 
-def _crowd_of(plan: Plan | None, keys: KeyFolder) -> int | None:
+def _crowd_of(plan: AnyPlan | None, keys: KeyFolder) -> int | None:
     """Return with how many reports a batch leaves, at the first hop: later ones wait for nobody."""
     if plan is None or plan.parties is None:
         return None

@@ -21,6 +21,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 _PARAMETERS = {
     "plan": "[0-9a-f]{64}",
     "batch": "[0-9a-f]{64}",
+    "publisher": "[0-9a-f]{64}",
     "round": "[1-9][0-9]{0,6}",
 }
 """What may stand at a place of an address; anything else is an address that is not there."""

@@ -20,8 +20,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.keys import KeyFolder
-from chaffinch.planning.plan import Plan, load_plan
 from chaffinch.services.http import Application
+from chaffinch.services.plans import AnyPlan, load_any
 from chaffinch.services.server import Listener
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import make_folder, read_small
@@ -91,9 +91,9 @@ class Place:
         """Return the keys."""
         return KeyFolder.open(self.keys)
 
-    def load_plans(self) -> tuple[Plan, ...]:
+    def load_plans(self) -> tuple[AnyPlan, ...]:
         """Return the plans; refuse one that does not keep what it promises."""
-        found = tuple(map(load_plan, self.plan_files))
+        found = tuple(map(load_any, self.plan_files))
         if len({plan.id for plan in found}) < len(found):
             raise InvalidInput("list of plans", "one of different plans", "one of them twice")
         for plan in found:

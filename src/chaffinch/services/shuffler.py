@@ -6,6 +6,8 @@ nothing is released because somebody stops it.
 
     data/inbox/*.segment     what the collector has acknowledged
     data/received/*.batch    what the hop before has handed over
+    data/filters/*.filter    what publishers have sent, under plans of a reach
+    data/handed-over/        what was made of filters, kept for good
     data/state.sqlite        which of it is where
     data/outbox/*.batch      what is to be handed over
 
@@ -26,9 +28,13 @@ from chaffinch.errors import InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.keys.folder import GRACE
 from chaffinch.parallel import Processes, cores
+from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.planning.parties import Party
 from chaffinch.planning.plan import Plan
 from chaffinch.sampling import secure_words
+from chaffinch.services.plans import AnyPlan
+from chaffinch.shuffling.filter_inbox import FilterInbox
+from chaffinch.shuffling.filter_relay import AnalyzerKeys, FilterRelay
 from chaffinch.shuffling.forwarding import Forwarder, Patience
 from chaffinch.shuffling.inbox import sealed_segments
 from chaffinch.shuffling.opening import HopKey, HopKeys, SegmentOpener
@@ -42,6 +48,7 @@ from chaffinch.storage.files import make_folder
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
 
 INBOX, RECEIVED, OUTBOX, STATE = "inbox", "received", "outbox", "state.sqlite"
+FILTERS, HANDED_OVER = "filters", "handed-over"
 _FULL_DISK_PAUSE = 5.0
 _SEGMENTS_AT_ONCE = 256
 """Segments that are taken over before the next tick, or the next look whether to stop."""
@@ -83,7 +90,7 @@ class ShufflerStatus:
         return all(counts.adds_up for counts in self.plans.values())
 
 
-def hop_of(plan: Plan, identity: str) -> int:
+def hop_of(plan: AnyPlan, identity: str) -> int:
     """Return which hop of a plan has this identity, from 1; refuse one that is none."""
     hops = () if plan.parties is None else plan.parties.hops
     for number, party in enumerate(hops, 1):
@@ -104,13 +111,16 @@ class Shuffler:
         self,
         folder: Path,
         keys: KeyFolder,
-        plans: Iterable[Plan],
+        plans: Iterable[AnyPlan],
         settings: ShufflerSettings | None = None,
     ) -> None:
         self._settings = settings or ShufflerSettings()
         self._folder, self._keys = folder, keys
-        self._plans = {plan.id: plan for plan in plans}
-        self._hops = {name: hop_of(plan, keys.identity_hex) for name, plan in self._plans.items()}
+        known = {plan.id: plan for plan in plans}
+        self._parties = {name: plan.parties for name, plan in known.items()}
+        self._hops = {name: hop_of(plan, keys.identity_hex) for name, plan in known.items()}
+        self._plans = {name: plan for name, plan in known.items() if isinstance(plan, Plan)}
+        reaches = [plan for plan in known.values() if isinstance(plan, ReachPlan)]
         for name in (INBOX, RECEIVED, OUTBOX):
             make_folder(folder / name)
         self._state = State.open(folder / STATE)
@@ -128,6 +138,8 @@ class Shuffler:
             for name, hop in self._hops.items()
             if hop > 1
         }
+        self._filters = FilterInbox(folder / FILTERS)
+        self._reaches = {plan.id: self._filter_relay(plan) for plan in reaches}
         self._releaser = Releaser(self._state, first, self._outbox, words, self._settings.rule)
         self._forwarder = Forwarder(
             self._state,
@@ -155,6 +167,8 @@ class Shuffler:
     def close(self) -> None:
         """Stop everything; what is not done is done by the next one."""
         self._forwarder.close()
+        for relay in self._reaches.values():
+            relay.close()
         self._processes.close()
         self._state.close()
 
@@ -201,6 +215,8 @@ class Shuffler:
         self._opener.open_segments(segments, self._opening)
         for path in sorted((self._folder / RECEIVED).glob("*.batch")):
             self._take_batch(path)
+        for reach_relay in self._reaches.values():
+            reach_relay.step(self._keys.opening_keys())
 
     def tick(self) -> None:
         """Release what has its crowd, let keys go that nothing needs, and count."""
@@ -215,6 +231,11 @@ class Shuffler:
         """Offer to the next party what is due, and keep the receipts that have come."""
         self._forwarder.step()
 
+    @property
+    def held(self) -> dict[str, str]:
+        """Return why nothing can be made of the filters of a plan, by its id."""
+        return {name: relay.held for name, relay in self._reaches.items() if relay.held}
+
     def overview(self) -> Overview:
         """Return what became of everything."""
         return self._state.overview()
@@ -227,6 +248,8 @@ class Shuffler:
         """
         before = self._taken_before.setdefault(key, self._arrived())
         before &= self._arrived()
+        if key in self._filters.key_ids():
+            return True
         return bool(before) or any(key in self._keys_of(held) for held in self._state.held())
 
     def _keys_of(self, held: Held) -> bytes:
@@ -251,6 +274,11 @@ class Shuffler:
                 "which loses the reports in it",
                 reason=Reason.DAMAGED,
             ) from None
+
+    def _filter_relay(self, plan: ReachPlan) -> FilterRelay:
+        keys = AnalyzerKeys(plan, self._settings.patience, self._settings.trusted)
+        record = self._folder / HANDED_OVER
+        return FilterRelay(self._state, plan, self._filters, self._outbox, record=record, keys=keys)
 
     def _arrived(self) -> set[str]:
         places = (self._folder / INBOX, self._folder / RECEIVED)
@@ -277,10 +305,10 @@ class Shuffler:
 
     def _receiver(self, plan_id: str) -> Party | None:
         """Return who comes after this hop; None for a plan that is not known here."""
-        plan = self._plans.get(plan_id)
-        if plan is None or plan.parties is None:
+        parties = self._parties.get(plan_id)
+        if parties is None:
             return None
-        return (*plan.parties.hops, plan.parties.analyzer)[self._hops[plan_id]]
+        return (*parties.hops, parties.analyzer)[self._hops[plan_id]]
 
     def _look(self) -> ShufflerStatus:
         states = ("sealed", "acknowledged", "purged")

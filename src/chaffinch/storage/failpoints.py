@@ -56,11 +56,16 @@ PLACES: dict[str, str] = {
     "keys.set-written": "the set names what has changed, and nobody has been told",
     "keys.marked-destroyed": "the set calls a key destroyed, and its file is still there",
     "keys.file-wiped": "the file of a key is overwritten, and still has its name",
-    # A batch that arrives at a later hop or at the analyzer.
+    # A batch that arrives at a later hop or at the analyzer, or a filter at the shuffler.
     "arrival.written": "a batch is complete, and is not synced",
     "arrival.synced": "a batch is on the disk, and does not have its name",
     "arrival.named": "a batch has its name, and its folder is not synced",
     "arrival.stored": "a batch is durable, and its sender has not been told",
+    # The shuffler of a reach.
+    "filters.shuffled": "what was counted is kept, and no batch of it is written",
+    "filters.written": "the columns are in the outbox, and the state does not know of them",
+    "filters.committed": "the columns are known, and the filters are still there",
+    "filters.purged": "a digest has taken the place of the first filter, and not of the others",
     # The analyzer, and the ledger that pays for what it releases.
     "analyzer.counted": "tags are taken and messages counted, and nothing is committed",
     "analyzer.opened": "tags and tally are committed, and nothing is released",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Container
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,16 +21,38 @@ from chaffinch.storage.faults import write_fault
 from chaffinch.storage.files import Draft, sync_folder
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead, check_batch
-from chaffinch.wire.sealed_reports import Layout
 
 _SUFFIX = ".batch"
+
+
+class Lengths(Protocol):
+    """How long everything is that travels for a plan."""
+
+    @property
+    def plan_id(self) -> str:
+        """Return the id of the plan."""
+        ...
+
+    @property
+    def slots(self) -> int:
+        """Return how many items a report has at most."""
+        ...
+
+    @property
+    def hops(self) -> int:
+        """Return how many hops there are."""
+        ...
+
+    def item_length(self, hop: int) -> int:
+        """Return the length of what leaves a hop."""
+        ...
 
 
 class _Run(Protocol):
     """What a receiver must know of a plan that names its parties."""
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> Lengths:
         """Return how long everything is."""
         ...
 
@@ -55,7 +76,7 @@ class _Run(Protocol):
 class Expected:
     """What a receiver knows, from the plan, of the batches that come to it."""
 
-    layout: Layout
+    layout: Lengths
     hop: int
     """Who makes them; hops count from 1."""
     maker: bytes
@@ -130,10 +151,7 @@ class Arrival:
         self._start = b""
         self._head: BatchHead | None = None
         self._left = 0
-        try:
-            self._draft = Draft(self._target, 0o600)
-        except OSError as error:
-            raise write_fault(self._target.name, error) from None
+        self._draft = new_draft(self._target)
 
     def write(self, block: bytes) -> None:
         """Take the next bytes; Problem as soon as they cannot become a batch that is due."""
@@ -151,12 +169,7 @@ class Arrival:
         self._left -= len(block)
         if self._left < 0:
             raise Problem(Kind.DAMAGED_BATCH)
-        rest = memoryview(block)
-        try:
-            while rest:
-                rest = rest[os.write(self._draft.number, rest) :]
-        except OSError as error:
-            raise write_fault(self._target.name, error) from None
+        write_block(self._draft, self._target, block)
 
     def finish(self) -> BatchHead:
         """Check all of it and put it in its place; durable when this returns.
@@ -174,17 +187,7 @@ class Arrival:
         if found != self._id:
             raise Problem(Kind.DAMAGED_BATCH, "Its id is not the digest of its content.")
         self._expected.check_head(self._head, self._keys())
-        reach("arrival.written")
-        try:
-            os.fsync(self._draft.number)
-            reach("arrival.synced")
-            with suppress(FileExistsError):  # Another sender was first with the same content.
-                self._draft.put_in_place(overwrite=False)
-            reach("arrival.named")
-            sync_folder(self._target.parent)
-        except OSError as error:
-            raise write_fault(self._target.name, error, Reason.UNCERTAIN) from None
-        reach("arrival.stored")
+        put_down(self._draft, self._target)  # Or another sender was first with the same content.
         return self._head
 
     def close(self) -> None:
@@ -202,3 +205,40 @@ class Arrival:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def new_draft(target: Path) -> Draft:
+    """Return a new file for something that arrives."""
+    try:
+        return Draft(target, 0o600)
+    except OSError as error:
+        raise write_fault(target.name, error) from None
+
+
+def write_block(draft: Draft, target: Path, block: bytes) -> None:
+    """Write the next bytes of something that arrives."""
+    rest = memoryview(block)
+    try:
+        while rest:
+            rest = rest[os.write(draft.number, rest) :]
+    except OSError as error:
+        raise write_fault(target.name, error) from None
+
+
+def put_down(draft: Draft, target: Path) -> bool:
+    """Give a file that is complete its name, durably; False where another file has that name."""
+    reach("arrival.written")
+    first = True
+    try:
+        os.fsync(draft.number)
+        reach("arrival.synced")
+        try:
+            draft.put_in_place(overwrite=False)
+        except FileExistsError:
+            first = False
+        reach("arrival.named")
+        sync_folder(target.parent)
+    except OSError as error:
+        raise write_fault(target.name, error, Reason.UNCERTAIN) from None
+    reach("arrival.stored")
+    return first

@@ -25,6 +25,7 @@ from chaffinch.wire.documents import Strict, digest, one_line, read_document
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS, MOST_ROWS
 
 FORMAT = "chaffinch/columns@1"
+_RULE = f"{Kind.COLUMNS.value} in the format {FORMAT}"
 _LARGEST_FILE = 1 << 24
 """A million counts of up to nine digits."""
 _Digits16 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -103,12 +104,15 @@ class ShuffledColumns:
 
 def load_columns(path: AnyPath) -> ShuffledColumns:
     """Return what a shuffler handed over in a file; refuse one with anything amiss."""
-    name = Path(path).name
-    rule = f"{Kind.COLUMNS.value} in the format {FORMAT}"
-    text = read_small(Path(path), most=_LARGEST_FILE, must_be=rule)
-    model, _ = read_document(text, _ColumnsFile, FORMAT, name=name, kind=Kind.COLUMNS)
+    text = read_small(Path(path), most=_LARGEST_FILE, must_be=_RULE)
+    return columns_from(text, name=Path(path).name)
+
+
+def columns_from(content: bytes, *, name: str = "columns") -> ShuffledColumns:
+    """Return what a shuffler handed over; refuse a content with anything amiss."""
+    model, _ = read_document(content, _ColumnsFile, FORMAT, name=name, kind=Kind.COLUMNS)
     try:
         return model.build()
     except InvalidInput as error:
         faults = [f"{error.parameter} that are not {error.must_be}"]
-        raise InvalidFile(f"file {name}", rule, faults) from None
+        raise InvalidFile(f"file {name}", _RULE, faults) from None

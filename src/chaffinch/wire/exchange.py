@@ -6,6 +6,7 @@ largest length and a last moment. A request says nothing about whoever sends it.
 
 from __future__ import annotations
 
+import secrets
 import ssl
 import time
 from collections.abc import Iterable
@@ -54,6 +55,31 @@ class Reply:
     def problem(self) -> str | None:
         """Return the word of the problem that a service of ours has; None for anything else."""
         return problem_word(self.body) if self.status >= 400 else None
+
+    @property
+    def passes(self) -> bool:
+        """Return whether to try again: nobody answered (status 0), not now, or for other keys."""
+        if self.problem is None:
+            return self.status in {0, 429} or self.status >= 500
+        return self.problem in {"overloaded", "slowBody", "outdatedKeys"}
+
+
+class Pauses:
+    """Longer and longer pauses, each of random length, until patience ends. All in seconds."""
+
+    def __init__(self, patience: float, first: float, longest: float) -> None:
+        self._last = time.monotonic() + patience
+        self._pause, self._longest = first, longest
+
+    def wait(self, least: float | None) -> bool:
+        """Wait before the next try; return False if there is to be none."""
+        share = secrets.randbelow(1 << 32) / (1 << 32)
+        seconds = (least or 0.0) + self._pause * share
+        self._pause = min(2 * self._pause, self._longest)
+        if time.monotonic() + seconds > self._last:
+            return False
+        time.sleep(seconds)
+        return True
 
 
 class Exchange:

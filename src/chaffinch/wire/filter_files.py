@@ -16,6 +16,7 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
@@ -36,7 +37,8 @@ MOST_ROWS = 20
 _FORMAT = "chaffinch/filter@1"
 _RULE = f"a filter in the format {_FORMAT}"
 _FIRST_LINE = f"{_FORMAT}\n".encode()
-_LONGEST_HEAD = 4096
+LONGEST_HEAD = 4096
+"""Bytes in front of the rows, at most."""
 _ALIGNED = 64
 _Digits16 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 _Digits32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -95,6 +97,11 @@ class Filter:
         """Return the SHA-256 of facts and rows, which stands in its file too."""
         return _checksum(self._facts("0" * 64), self.rows)
 
+    def content(self) -> bytes:
+        """Return the bytes of its file: always the same ones."""
+        rows = [np.ascontiguousarray(row, "<u8").tobytes() for row in self.rows]
+        return b"".join((_head(self._facts(self.digest)), *rows))
+
     def save(self, path: AnyPath) -> None:
         """Write the filter to a file, which is there in full or not at all."""
         facts = self._facts(self.digest)
@@ -123,15 +130,22 @@ def load_filter(path: AnyPath) -> Filter:
         if not stat.S_ISREG(place.stat().st_mode):
             raise _wrong(name, "something that is no file")
         with place.open("rb") as file:
-            facts, start = _opened(name, file)
-            words = _words(facts.bits)
-            file.seek(start)
-            # Copied, so that nobody can change or cut off what was checked.
-            rows = tuple(
-                np.fromfile(file, "<u8", words).astype(np.uint64) for _ in range(facts.rows)
-            )
+            return _read(name, file, os.fstat(file.fileno()).st_size)
     except OSError as error:
         raise storage_fault(place.name, error, verb="read") from None
+
+
+def filter_from(content: bytes) -> Filter:
+    """Return the filter whose file has this content; refuse one with anything amiss."""
+    return _read("filter", BytesIO(content), len(content))
+
+
+def _read(name: str, file: BinaryIO, size: int) -> Filter:
+    facts, start = _opened(name, file, size)
+    words = _words(facts.bits)
+    file.seek(start)
+    # Copied, so that nobody can change or cut off what was checked.
+    rows = tuple(_row(file.read(8 * words)) for _ in range(facts.rows))
     if any(len(row) != words for row in rows) or _checksum(facts, rows) != facts.sha256:
         raise _wrong(name, "damaged content")
     for row in rows:
@@ -143,9 +157,13 @@ def load_filter(path: AnyPath) -> Filter:
         raise _wrong(name, f"a {error.parameter} that is not {error.must_be}") from None
 
 
-def _opened(name: str, file: BinaryIO) -> tuple[_Facts, int]:
+def _row(content: bytes) -> NDArray[np.uint64]:
+    return np.frombuffer(content[: len(content) // 8 * 8], "<u8").astype(np.uint64)
+
+
+def _opened(name: str, file: BinaryIO, size: int) -> tuple[_Facts, int]:
     """Return the facts of a file and where its rows start, if it has exactly that size."""
-    head = file.read(_LONGEST_HEAD)
+    head = file.read(LONGEST_HEAD)
     if not head.startswith(_FIRST_LINE):
         known = head.startswith(b"chaffinch/filter@")
         raise _wrong(name, "one of another version" if known else "something else")
@@ -156,7 +174,6 @@ def _opened(name: str, file: BinaryIO) -> tuple[_Facts, int]:
     written = _head(facts)
     if not head.startswith(written):
         raise _wrong(name, "facts that are not written in their one way")
-    size = os.fstat(file.fileno()).st_size
     if size != len(written) + facts.rows * 8 * _words(facts.bits):
         raise _wrong(name, "a size that does not fit its facts: cut off, or added to")
     return facts, len(written)

@@ -23,6 +23,7 @@ class Kind(Enum):
     UNKNOWN_PLAN = ("unrecognizedPlan", 404, "This service does not run that plan or round.")
     UNKNOWN_METHOD = ("unknownMethod", 405, "This address does not take that method.")
     SLOW_BODY = ("slowBody", 408, "The body did not arrive in time.")
+    ANOTHER_FILTER = ("anotherFilter", 409, "This publisher has sent another filter before.")
     TOO_LARGE = ("tooLarge", 413, "The body is longer than this service takes.")
     WRONG_TYPE = ("wrongType", 415, "The body is of another content type.")
     OUTDATED_KEYS = ("outdatedKeys", 422, "A report is sealed for a key that is not in use.")
@@ -32,6 +33,7 @@ class Kind(Enum):
         422,
         "The batch is not as its maker signed it.",
     )
+    DAMAGED_FILTER = ("damagedFilter", 422, "The filter is not as its publisher signed it.")
     LONG_HEAD = ("longHead", 431, "The head of the request is longer than this service takes.")
     FAILED = ("failed", 500, "This service has failed; nothing was acknowledged.")
     OVERLOADED = ("overloaded", 503, "This service takes nothing just now.")

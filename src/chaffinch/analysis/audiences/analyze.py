@@ -81,6 +81,13 @@ def charge_release(ledger: Ledger, plan: ReachPlan, release: ReachRelease) -> En
 
     The same filters again cost nothing; other filters with the same key are refused.
     """
+    check_key(ledger, release)
+    with ledger.charging(Charge.of(plan), release.key, subject=release.batch) as paid:
+        return paid
+
+
+def check_key(ledger: Ledger, release: ReachRelease) -> None:
+    """Refuse a release whose campaign key was charged for other filters."""
     for entry in ledger.of("analyzer").entries():
         if entry.key == release.key and entry.subject != release.batch:
             raise InvalidInput(
@@ -89,8 +96,6 @@ def charge_release(ledger: Ledger, plan: ReachPlan, release: ReachRelease) -> En
                 "the key of other filters that were charged before",
                 hint="collect again with a new key; the same filters again cost nothing",
             )
-    with ledger.charging(Charge.of(plan), release.key, subject=release.batch) as paid:
-        return paid
 
 
 def _count_sources(

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 from cyclopts import App
 
-from chaffinch.cli.reach import analyze, compare, demo, encode, figures, key, plan, shuffle
+from chaffinch.cli.reach import analyze, compare, demo, encode, figures, key, plan, send, shuffle
 
 VERBS: dict[str, Callable[..., int | None]] = {
     "demo": demo.demo,
     "plan": plan.plan,
     "key": key.key,
     "encode": encode.encode,
+    "send": send.send,
     "shuffle": shuffle.shuffle,
     "analyze": analyze.analyze,
     "compare": compare.compare,

@@ -69,6 +69,7 @@ def plan(
     explain: Annotated[bool, _FLAG] = False,
     check: Path | None = None,
     anyway: Annotated[bool, _FLAG] = False,
+    parties: Path | None = None,
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Find the filters that count most exactly and keep a promise, or check a plan.
@@ -83,6 +84,10 @@ def plan(
         Verify this plan file instead: recompute its guarantee from its parameters.
     anyway
         Also make a plan that is of no use, because it protects nobody.
+    parties
+        A file that names the shuffler, the analyzer and the identity of each publisher, for a
+        plan whose filters travel sealed: as `chaffinch plan --example-parties` prints one, with
+        one hop, and with a table [publishers] of NAME = "identity".
     """
     from chaffinch.errors import InvalidInput
 
@@ -96,6 +101,10 @@ def plan(
         paths.check_again(found, check, output)
     else:
         found = _planned(asked, output, anyway=anyway)
+    if parties is not None:
+        from chaffinch.planning.parties_file import read_reach_parties
+
+        found = found.run_by(read_reach_parties(parties))
     if out is not None:
         paths.write_plan(found, out, output)
         if paths.is_pipe(out):

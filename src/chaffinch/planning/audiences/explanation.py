@@ -149,6 +149,17 @@ def _shuffling(plan: ReachPlan) -> str:
         " The shuffler flips every bit of every filter again, with a chance of "
         f"{float(plan.shuffler.flip_probability):.3%}, once and never again, and hands over how "
         f"many columns are alike; {float(plan.all_flips):.3%} of all bits are others in the end."
+        f"{_sealed(plan)}"
+    )
+
+
+def _sealed(plan: ReachPlan) -> str:
+    if plan.parties is None:
+        return ""
+    shuffler, analyzer = plan.parties.hops[0].name, plan.parties.analyzer.name
+    return (
+        f" The shuffler is {shuffler}, and the analyzer {analyzer}. Every filter is sealed for "
+        f"{shuffler} and signed by its publisher, who sends one and no other under this plan."
     )
 
 

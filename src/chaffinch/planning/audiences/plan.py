@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from chaffinch.planning.audiences import prediction
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.planning.audiences.explanation import explain, reach_warnings
 from chaffinch.planning.audiences.id_rule import AS_IS, IdRule, RuleName
+from chaffinch.planning.audiences.parties import ReachParties, ReachPartiesModel
 from chaffinch.planning.audiences.shuffler import (
     MOST_DELTA,
     MOST_EPSILON,
@@ -25,6 +26,7 @@ from chaffinch.planning.audiences.shuffler import (
     colluding_epsilon,
 )
 from chaffinch.planning.documents import GuaranteeModel, guarantee_document
+from chaffinch.planning.parties import KEMS
 from chaffinch.privacy import FlippedAudiences, Guarantee, Target
 from chaffinch.protocols.base import GRAIN
 from chaffinch.questions import label
@@ -41,6 +43,7 @@ from chaffinch.wire.documents import (
     save_document,
 )
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
+from chaffinch.wire.sealed_filters import FilterLayout
 
 FORMAT = "chaffinch/reach-plan@1"
 _LARGEST_FILE = 1 << 20
@@ -86,6 +89,8 @@ class ReachPlan:
     """How every publisher spells its ids."""
     shuffler: Shuffler | None = None
     """Who flips again and hides the order; None where the key alone does."""
+    parties: ReachParties | None = None
+    """Who runs it, where filters travel sealed; None where people carry files."""
     options: tuple[Option, ...] = field(default=(), compare=False, repr=False)
     """What was weighed; not part of the document."""
 
@@ -97,6 +102,7 @@ class ReachPlan:
         between: object = self.shuffler
         if not (between is None or isinstance(between, Shuffler)):
             raise InvalidInput("shuffler", "a Shuffler", type(between).__name__)
+        self._check_parties()
         if not isinstance(self.ids, IdRule):
             raise InvalidInput("rule for ids", "an IdRule", type(self.ids).__name__)
         if len(self.sizes) != len(self.audience.publishers):
@@ -109,6 +115,19 @@ class ReachPlan:
         if (self.flip_probability * GRAIN).denominator != 1:
             raise InvalidInput("flip probability", "a multiple of 1/2⁶⁴", self.flip_probability)
         _ = self.mechanism, self.own_mechanism
+
+    def _check_parties(self) -> None:
+        if self.parties is None:
+            return
+        if self.shuffler is None:
+            raise InvalidInput(
+                "plan that names its parties",
+                "one with a shuffler",
+                "one without",
+                hint="plan with --shuffled (shuffled=True)",
+            )
+        if self.parties != self.parties.ordered(self.audience.publishers):
+            raise InvalidInput("publishers among the parties", "in the order of the plan", "others")
 
     @cached_property
     def mechanism(self) -> FlippedAudiences:
@@ -142,6 +161,40 @@ class ReachPlan:
         if self.shuffler is None:
             return self.flip_probability
         return both_flips(self.flip_probability, self.shuffler.flip_probability)
+
+    # -------------------------------------------------------------------- who runs it
+
+    def run_by(self, parties: ReachParties) -> ReachPlan:
+        """Return this plan with the parties who run it: another plan, with an id of its own."""
+        return replace(self, parties=parties.ordered(self.audience.publishers))
+
+    @property
+    def named_parties(self) -> ReachParties:
+        """Return who runs it; refuse a plan that names nobody."""
+        if self.parties is None:
+            raise InvalidInput(
+                "plan",
+                "one that names the parties who run it",
+                "one that does not",
+                hint="name them: chaffinch reach plan … --shuffled --parties parties.toml",
+            )
+        return self.parties
+
+    @cached_property
+    def layout(self) -> FilterLayout:
+        """Return how long everything is that travels; refuse a plan that names no parties."""
+        kem = KEMS[self.named_parties.outer_kem]
+        return FilterLayout(self.id, self.filter_bytes, 1 << self.audience.rows, self.bits, kem)
+
+    @property
+    def reports(self) -> int:
+        """Return how many filters are shuffled together: that of every publisher."""
+        return len(self.audience.publishers)
+
+    @property
+    def rounds(self) -> int:
+        """Return how often publishers are asked: once, as every filter has noise of its own."""
+        return 1
 
     # -------------------------------------------------------------------- what is promised
 
@@ -381,6 +434,7 @@ class ReachPlanModel(Strict):
     filters: FilterModel
     shuffler: ShufflerModel | None = None
     guarantee: GuaranteeModel
+    parties: ReachPartiesModel | None = None
 
 
 def load_plan(path: str | Path) -> ReachPlan:
@@ -414,6 +468,7 @@ def _plan_body(plan: ReachPlan) -> dict[str, Any]:
         },
         **_shuffler_part(plan),
         "guarantee": guarantee_document(plan.guarantee),
+        **({} if plan.parties is None else {"parties": plan.parties.document()}),
     }
 
 
@@ -442,6 +497,7 @@ def _shuffler_part(plan: ReachPlan) -> dict[str, Any]:
 
 def _built_plan(model: ReachPlanModel) -> ReachPlan:
     names = [one.name for one in model.publishers]
+    parties = None if model.parties is None else model.parties.build().ordered(tuple(names))
     return ReachPlan(
         title=model.title,
         audience=Audience(names, frequencies=model.filters.frequencies),
@@ -453,4 +509,5 @@ def _built_plan(model: ReachPlanModel) -> ReachPlan:
         delta=float(model.guarantee.delta),
         ids=AS_IS if model.ids is None else model.ids.build(),
         shuffler=None if model.shuffler is None else model.shuffler.build(),
+        parties=parties,
     )

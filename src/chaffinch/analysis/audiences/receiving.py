@@ -1,0 +1,104 @@
+"""The columns of a reach from a batch to their release: paid for and kept together, once.
+
+The shuffler hands columns over as the one item of a batch that it has signed. Of every plan one
+batch is released, and no other one ever: the same rows with fresh flips would show more than was
+promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from chaffinch.analysis.audiences.analyze import analyze, check_key
+from chaffinch.analysis.opening import check_due
+from chaffinch.analysis.received import KnownBatch, OpenedItem, Received
+from chaffinch.errors import (
+    BudgetExhausted,
+    ChaffinchError,
+    InvalidFile,
+    InvalidInput,
+    StorageFault,
+)
+from chaffinch.keys import StoredKey
+from chaffinch.ledger import Charge, Ledger
+from chaffinch.planning.audiences.plan import ReachPlan
+from chaffinch.release.audiences import ReachRelease
+from chaffinch.release.files import json_bytes
+from chaffinch.storage.failpoints import reach
+from chaffinch.storage.faults import storage_fault
+from chaffinch.wire.arrivals import Expected
+from chaffinch.wire.column_files import columns_from
+from chaffinch.wire.envelopes import replay_tag
+from chaffinch.wire.sealed_batches import check_batch
+from chaffinch.wire.sealed_filters import unpad
+
+
+def open_columns(path: Path, plan: ReachPlan, keys: Mapping[int, StoredKey]) -> OpenedItem:
+    """Open the one item of a batch file; refuse a file that is not as its maker signed it."""
+    expected, layout = Expected.of(plan, 1), plan.layout
+    try:
+        with path.open("rb") as file:
+            head, found = check_batch(file, expected.maker)
+            check_due(expected, head, keys)
+            item = file.read(head.items * head.item_length)
+    except OSError as error:
+        raise storage_fault(path.name, error, verb="read") from None
+    stored = keys[head.route[0]]
+    padded = stored.key.open(item, layout.binding(2, head.round))
+    content = None if padded is None else unpad(padded, layout.columns_length)
+    tag = replay_tag(stored.tag_secret, item, stored.key.kem)
+    return OpenedItem(found, head, 1 << plan.audience.rows, content, tag)
+
+
+def release_columns(
+    received: Received,
+    batch: KnownBatch,
+    plan: ReachPlan,
+    *,
+    ledger: Ledger | None = None,
+    level: float = 0.95,
+) -> KnownBatch:
+    """Release columns that were opened, or note why not; return what is known of them then."""
+    try:
+        _check_first(received, batch)
+        columns = columns_from(received.content(batch.id))
+        release = analyze(columns, plan, level=level)
+    except StorageFault:
+        raise
+    except ChaffinchError as refusal:
+        received.decide(batch.id, "refused", why=refusal.message)
+        return received.known(batch.id)
+    try:
+        content = _paid(ledger, plan, release)
+    except (BudgetExhausted, InvalidInput) as refusal:
+        # No room, or a ledger for losses of another kind: another ledger may pay.
+        received.decide(batch.id, "unpaid", why=refusal.message)
+        return received.known(batch.id)
+    reach("analyzer.paid")
+    received.decide(batch.id, "released", release=content)
+    reach("analyzer.released")
+    return received.known(batch.id)
+
+
+def _check_first(received: Received, batch: KnownBatch) -> None:
+    """Refuse a batch whose item counts for nothing, or that comes after another of its plan."""
+    if not batch.counted:
+        raise InvalidFile("batch", "one that holds columns of this plan", ["a copy, or junk"])
+    others = [one for one in received.all() if one.plan_id == batch.plan_id and one.counted]
+    # Of two that were opened at the same time, the one with the smaller id comes first.
+    before = [one for one in others if one.state in ("released", "unpaid") or one.id < batch.id]
+    if any(one.id != batch.id and one.state != "refused" for one in before):
+        raise InvalidFile("batch", "the first one of its plan", ["another one"])
+
+
+def _paid(ledger: Ledger | None, plan: ReachPlan, release: ReachRelease) -> bytes:
+    """Charge a release and keep it, in one transaction; return what was kept when it was paid."""
+    content = json_bytes(release.document())
+    if ledger is None:
+        return content
+    check_key(ledger, release)
+    entry = ledger.charge(Charge.of(plan), release.key, subject=release.batch, content=content)
+    kept = ledger.content_of(entry)
+    # A charge without content was made by a command, of the same columns.
+    return content if kept is None else kept

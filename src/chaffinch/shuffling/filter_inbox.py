@@ -1,0 +1,168 @@
+"""Sealed filters of publishers: one from each under a plan, and never another one.
+
+A filter is a file under the names of its plan and its publisher, who has signed it. When it has
+been shuffled, its SHA-256 takes its place in one step and for good: the same filter is known when
+it comes again, and there is no moment at which another one could take the name. A second filter
+of the same ids would have fresh flips, and show more than was promised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Container
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.files import atomic, make_folder, sync_folder
+from chaffinch.wire.arrivals import new_draft, put_down, write_block
+from chaffinch.wire.envelopes import HEAD
+from chaffinch.wire.problems import Kind, Problem
+from chaffinch.wire.sealed_filters import FilterLayout, is_from
+from chaffinch.wire.signatures import SIGNATURE
+
+_SUFFIX = ".filter"
+_DIGEST = 32
+
+
+class FilterInbox:
+    """The folder of sealed filters of a shuffler."""
+
+    def __init__(self, folder: Path) -> None:
+        make_folder(folder)
+        self._folder = folder
+
+    def path(self, plan_id: str, publisher: str) -> Path:
+        """Return where the filter of a publisher is, or its digest; by its identity in hex."""
+        return self._folder / f"{plan_id}-{publisher}{_SUFFIX}"
+
+    def digest(self, plan_id: str, publisher: str) -> bytes | None:
+        """Return the SHA-256 of the sealed filter that was taken; None if none was."""
+        try:
+            with self.path(plan_id, publisher).open("rb") as file:
+                # A process may have died between the name of the file and the sync of its folder.
+                sync_folder(self._folder)
+                if os.fstat(file.fileno()).st_size == _DIGEST:
+                    return file.read()
+                return hashlib.file_digest(file, "sha256").digest()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise storage_fault("filter", error, verb="read") from None
+
+    def read(self, plan_id: str, publisher: str) -> bytes | None:
+        """Return a sealed filter; None if there is none, or its digest is all that is left."""
+        try:
+            content = self.path(plan_id, publisher).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise storage_fault("filter", error, verb="read") from None
+        return None if len(content) == _DIGEST else content
+
+    def is_there(self, plan_id: str, publisher: str) -> bool:
+        """Return whether there is a sealed filter that has not been shuffled."""
+        path = self.path(plan_id, publisher)
+        return path.exists() and path.stat().st_size != _DIGEST
+
+    def purge(self, plan_id: str, publisher: str) -> None:
+        """Let the digest take the place of a filter that has been shuffled."""
+        if self.is_there(plan_id, publisher):
+            found = self.digest(plan_id, publisher)
+            assert found is not None  # noqa: S101 - nobody else removes one
+            with atomic(self.path(plan_id, publisher), permissions=0o600) as file:
+                file.write(found)
+
+    def key_ids(self) -> set[int]:
+        """Return which keys the filters that wait here are sealed for."""
+        found: set[int] = set()
+        try:
+            for path in self._folder.glob(f"*{_SUFFIX}"):
+                with path.open("rb") as file:
+                    if os.fstat(file.fileno()).st_size != _DIGEST:
+                        found.update(file.read(1))
+        except OSError as error:
+            raise storage_fault("filter", error, verb="read") from None
+        return found
+
+
+class FilterArrival:
+    """One sealed filter on its way in. Leaving the block before ``finish`` removes it.
+
+    ``heads`` tells how the envelopes start that are taken, as of now.
+    """
+
+    def __init__(
+        self,
+        inbox: FilterInbox,
+        layout: FilterLayout,
+        publisher: str,
+        heads: Callable[[], Container[bytes]],
+    ) -> None:
+        self._inbox, self._layout, self._publisher = inbox, layout, publisher
+        self._heads = heads
+        self._target = inbox.path(layout.plan_id, publisher)
+        self._envelope, self._whole = hashlib.sha256(), hashlib.sha256()
+        self._start, self._end, self._length = b"", b"", 0
+        self._draft = new_draft(self._target)
+
+    def write(self, block: bytes) -> None:
+        """Take the next bytes; Problem as soon as they are too many."""
+        write_block(self._draft, self._target, block)
+        self._whole.update(block)
+        self._start = (self._start + block[:HEAD])[:HEAD]
+        left = max(0, self._layout.envelope_length - self._length)
+        self._envelope.update(memoryview(block)[:left])
+        self._end += block[left:]
+        self._length += len(block)
+        if self._length > self._layout.sealed_length:
+            raise _wrong_length(self._layout)
+
+    def finish(self) -> tuple[bytes, bool]:
+        """Check all of it and put it in its place; return its SHA-256, and whether it is new.
+
+        It is durable when this returns. Faults of the disk are as those of other arrivals.
+        """
+        if self._length != self._layout.sealed_length or len(self._end) != SIGNATURE:
+            raise _wrong_length(self._layout)
+        identity = bytes.fromhex(self._publisher)
+        if not is_from(identity, self._layout, self._envelope.digest(), self._end):
+            raise Problem(Kind.DAMAGED_FILTER)
+        digest = self._whole.digest()
+        # What was taken before is known, also if its key is out of use by now.
+        if self._is_known(digest):
+            return digest, False
+        if self._start not in self._heads():
+            raise Problem(Kind.OUTDATED_KEYS)
+        new = put_down(self._draft, self._target)
+        return digest, new or not self._is_known(digest)
+
+    def _is_known(self, digest: bytes) -> bool:
+        """Return whether this filter was taken; Problem if another one of the publisher was."""
+        known = self._inbox.digest(self._layout.plan_id, self._publisher)
+        if known not in (None, digest):
+            raise Problem(Kind.ANOTHER_FILTER)
+        return known is not None
+
+    def close(self) -> None:
+        """Remove what is not in its place."""
+        os.close(self._draft.number)
+        self._draft.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _wrong_length(layout: FilterLayout) -> Problem:
+    words = f"A sealed filter of this plan has {layout.sealed_length} bytes."
+    return Problem(Kind.INVALID_MESSAGE, words)

@@ -1,0 +1,284 @@
+"""Filters of publishers travel sealed: each once, all together or none, to one release."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from chaffinch.analysis.received import KnownBatches
+from chaffinch.encoding.publisher import sending
+from chaffinch.encoding.publisher.sending import send_filter
+from chaffinch.errors import InvalidInput, NotDelivered, PlanMismatch
+from chaffinch.keys import KeyFolder
+from chaffinch.ledger import Ledger
+from chaffinch.privacy import Target
+from chaffinch.reach import analyze, load_columns
+from chaffinch.release.documents import read_reach_release
+from chaffinch.wire import media_types
+from chaffinch.wire.column_files import columns_from
+from chaffinch.wire.problems import problem_word
+from chaffinch.wire.sealed_filters import seal_filter
+from chaffinch.wire.signatures import SIGNATURE, sign
+from tests.reach import publishing
+from tests.services.campaign import NAMES, Campaign
+from tests.services.oracle import dies_at
+
+SHUFFLING = [
+    "filters.shuffled",
+    "outbox.written",
+    "outbox.named",
+    "filters.written",
+    "filters.committed",
+    "filters.purged",
+    "forwarding.replied",
+    "forwarding.removed",
+]
+ARRIVING = ["arrival.written", "arrival.synced", "arrival.named", "arrival.stored"]
+RELEASING = ["analyzer.counted", "analyzer.opened", "ledger.charged", "analyzer.paid"]
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "FIRST_PAUSE", 0.001)
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Campaign:
+    return Campaign.make(tmp_path / "campaign")
+
+
+def send(campaign: Campaign, *names: str) -> list[bool]:
+    """Send filters; return for each whether it was new."""
+    return [
+        send_filter(campaign.filter(name), campaign.plan, campaign.keys[name], patience=5).new
+        for name in names
+    ]
+
+
+def put(campaign: Campaign, name: str, content: bytes) -> tuple[int, str | None]:
+    """Send any bytes under the name of a publisher; return status and problem."""
+    url = campaign.plan.named_parties.hops[0].url(
+        "v1", "plans", campaign.plan.id, "filters", campaign.keys[name].identity_hex
+    )
+    headers = {"content-type": media_types.FILTER}
+    reply = urllib3.request("PUT", url, body=content, headers=headers, retries=False, timeout=10)
+    return reply.status, problem_word(reply.data)
+
+
+def sealed(campaign: Campaign, name: str, *, signed_by: str | None = None) -> bytes:
+    """Return the sealed filter of a publisher, with fresh noise."""
+    (stored,) = campaign.keys["hop"].opening_keys().values()
+    identity = campaign.keys[signed_by or name].identity
+    content = campaign.encode(name).content()
+    return seal_filter(content, campaign.plan.layout, stored.key.sealing, identity)
+
+
+def handed_over(campaign: Campaign) -> dict[str, object]:
+    """Return what the shuffler has kept of its hand-over."""
+    (path,) = (campaign.folder / "hop" / "handed-over").glob("*.record")
+    found: dict[str, object] = json.loads(path.read_bytes())["columns"]
+    return found
+
+
+def left_in(folder: Path, name: str) -> list[int]:
+    """Return the sizes of the files in a folder of the shuffler."""
+    return sorted(path.stat().st_size for path in (folder / "hop" / name).glob("*.[bf]*"))
+
+
+def test_three_publishers_and_one_release(campaign: Campaign, tmp_path: Path) -> None:
+    mark = tmp_path / "ledger.mark"
+    ledger = Ledger.create(
+        tmp_path / "ledger.db", mark=mark, role="analyzer", cap=Target(epsilon=40, delta=0.01)
+    )
+    with campaign.fronts():
+        assert send(campaign, "daily", "radio") == [True, True]
+        with campaign.shuffler() as hop:
+            for _ in range(20):
+                hop.take()
+                hop.forward()
+            hop.tick()
+            assert hop.status.batches["sealed"] == 0, "one is missing, so nothing leaves"
+        assert not (campaign.folder / "hop" / "handed-over").exists()
+        assert send(campaign, "shop", "daily") == [True, False]
+        campaign.shuffle()
+        (batch,) = campaign.analyze(ledger)
+        assert (batch.state, batch.reports, batch.items) == ("released", 3, 1)
+        analyzer = campaign.plan.named_parties.analyzer
+        url = analyzer.url("v1", "plans", campaign.plan.id, "releases", batch.id)
+        content = urllib3.request("GET", url, timeout=10).data
+        page = urllib3.request("GET", f"{url}.html", timeout=10)
+        assert (page.status, b"campaign" in page.data) == (200, True)
+        # Publishers who lost the answer hear it again; nobody can send anything else.
+        assert send(campaign, *NAMES) == [False] * 3
+        assert put(campaign, "radio", sealed(campaign, "radio")) == (409, "anotherFilter")
+    # The same numbers as by files: the release of the very columns that the shuffler has kept.
+    release = read_reach_release(content)
+    columns = columns_from(
+        KnownBatches(campaign.folder / "analyzer" / "state.sqlite").content(batch.id)
+    )
+    assert {key: columns.body()[key] for key in handed_over(campaign)} == handed_over(campaign)
+    columns.save(tmp_path / "by-file.columns")
+    assert analyze(load_columns(tmp_path / "by-file.columns"), campaign.plan) == release
+    assert abs(release.reach.estimate - 1000) < 6 * release.reach.standard_error
+    (entry,) = ledger.entries()
+    assert (entry.key, entry.subject) == (release.key, release.batch)
+    assert left_in(campaign.folder, "filters") == [32] * 3
+    assert left_in(campaign.folder, "outbox") == []
+
+
+def test_a_second_filter_of_a_publisher_is_refused(campaign: Campaign) -> None:
+    with campaign.fronts():
+        send(campaign, "daily")
+        campaign.encode("daily").save(campaign.filter("daily"))
+        with pytest.raises(InvalidInput, match="another one"):
+            send(campaign, "daily")
+        assert put(campaign, "daily", sealed(campaign, "daily")) == (409, "anotherFilter")
+
+
+def test_what_nobody_of_the_plan_has_signed_is_refused(campaign: Campaign) -> None:
+    content = sealed(campaign, "daily")
+    with campaign.fronts():
+        for place in (0, 3, 20, 100, len(content) // 2, len(content) - SIGNATURE, -1):
+            changed = bytearray(content)
+            changed[place] ^= 1
+            assert put(campaign, "daily", bytes(changed)) == (422, "damagedFilter"), place
+        assert put(campaign, "radio", content) == (422, "damagedFilter")
+        for wrong in (content[:-1], content + b"\0", b"", content[:100]):
+            status, word = put(campaign, "daily", wrong)
+            assert (status, word) in {(400, "invalidMessage"), (413, "tooLarge")}
+        forged = sealed(campaign, "daily", signed_by="hop")
+        assert put(campaign, "daily", forged) == (422, "damagedFilter")
+        envelope = content[:-SIGNATURE]
+        other = envelope + sign(campaign.keys["daily"].identity, b"chaffinch batch", envelope)
+        assert put(campaign, "daily", other) == (422, "damagedFilter")
+        assert put(campaign, "hop", content)[0] == 404, "the shuffler is no publisher"
+        assert left_in(campaign.folder, "filters") == []
+        assert put(campaign, "daily", content)[0] == 201
+
+
+def test_who_signs_for_the_filter_of_another_stops_the_reach(campaign: Campaign) -> None:
+    """Nobody else can use the envelope of a publisher; what it holds is never looked at twice."""
+    with campaign.fronts():
+        send(campaign, "daily", "radio")
+        assert put(campaign, "shop", sealed(campaign, "daily", signed_by="shop"))[0] == 201
+        with campaign.shuffler() as hop:
+            while not hop.held:
+                hop.take()
+            hop.tick()
+            assert "another publisher" in hop.held[campaign.plan.id]
+            assert hop.status.batches["sealed"] == 0
+    assert not (campaign.folder / "hop" / "handed-over").exists()
+
+
+def test_a_publisher_sends_nothing_that_could_not_be_used(campaign: Campaign) -> None:
+    with pytest.raises(InvalidInput, match="that of radio"):
+        send_filter(campaign.filter("daily"), campaign.plan, campaign.keys["radio"])
+    with pytest.raises(InvalidInput, match="publisher of the plan"):
+        send_filter(campaign.filter("daily"), campaign.plan, campaign.keys["hop"])
+    other = publishing.small_plan(NAMES, shuffled=campaign.plan.flip_probability)
+    with pytest.raises(InvalidInput, match="names the parties"):
+        send_filter(campaign.filter("daily"), other, campaign.keys["daily"])
+    other = publishing.small_plan(NAMES, shuffled=campaign.plan.flip_probability, title="b")
+    other = other.run_by(campaign.plan.named_parties)
+    with pytest.raises(PlanMismatch):
+        send_filter(campaign.filter("daily"), other, campaign.keys["daily"])
+    with pytest.raises(NotDelivered, match="hop"):
+        send_filter(campaign.filter("daily"), campaign.plan, campaign.keys["daily"], patience=0)
+
+
+def test_a_key_stays_as_long_as_a_filter_needs_it(campaign: Campaign) -> None:
+    keys = campaign.keys["hop"]
+    (old,) = keys.opening_keys()
+    with campaign.fronts():
+        send(campaign, "daily")
+        late = sealed(campaign, "radio")
+        keys.rotate(at_once=True)
+        keys.close(old)
+    with campaign.fronts():
+        assert put(campaign, "radio", late) == (422, "outdatedKeys")
+        # The same filter, sealed for the key of before: it is sealed again for the new one.
+        kept = campaign.filter("radio")
+        name = f"{kept.name}.{publishing_digest(kept)}.sealed"
+        kept.with_name(name).write_bytes(late)
+        assert send(campaign, "radio", "shop", "daily") == [True, True, False]
+        with campaign.shuffler() as hop:
+            hop.tick()
+            assert old in keys.opening_keys()
+        campaign.shuffle()
+        with campaign.shuffler() as hop:
+            hop.tick()
+            assert old not in KeyFolder.open(campaign.folder / "hop-keys").opening_keys()
+        (batch,) = campaign.analyze()
+        assert batch.state == "released"
+
+
+def publishing_digest(path: Path) -> str:
+    """Return the start of the digest of a filter, by which what was sealed of it is known."""
+    from chaffinch.reach import load_filter
+
+    return load_filter(path).digest[:16]
+
+
+@pytest.mark.parametrize("place", ARRIVING)
+def test_a_collector_that_is_killed_has_the_filter_or_not(campaign: Campaign, place: str) -> None:
+    with campaign.fronts(place) as process:
+        with pytest.raises(NotDelivered):
+            send_filter(campaign.filter("daily"), campaign.plan, campaign.keys["daily"], patience=0)
+        assert process.wait() == -9
+    with campaign.fronts():
+        assert send(campaign, "daily", "daily") == [place in ARRIVING[:2], False]
+        assert put(campaign, "daily", sealed(campaign, "daily")) == (409, "anotherFilter")
+    length = campaign.plan.layout.sealed_length
+    assert left_in(campaign.folder, "filters") == [length]
+
+
+@pytest.mark.parametrize("place", SHUFFLING)
+def test_a_shuffler_that_is_killed_hands_over_once(campaign: Campaign, place: str) -> None:
+    with campaign.fronts():
+        send(campaign, *NAMES)
+        assert dies_at(place, campaign.shuffle)
+        before = handed_over(campaign)
+        campaign.shuffle()
+        (batch,) = campaign.analyze()
+        assert batch.state == "released"
+    known = KnownBatches(campaign.folder / "analyzer" / "state.sqlite")
+    assert handed_over(campaign) == before
+    assert columns_from(known.content(batch.id)).batch == before["batch"]
+    assert left_in(campaign.folder, "filters") == [32] * 3
+
+
+@pytest.mark.parametrize("place", RELEASING)
+def test_an_analyzer_that_is_killed_releases_and_pays_once(
+    campaign: Campaign, tmp_path: Path, place: str
+) -> None:
+    path, mark = tmp_path / "ledger.db", tmp_path / "ledger.mark"
+    Ledger.create(path, mark=mark, role="analyzer", cap=Target(epsilon=40, delta=0.01))
+
+    def work() -> None:
+        campaign.analyze(Ledger.open(path, mark=mark))
+
+    with campaign.fronts():
+        send(campaign, *NAMES)
+        campaign.shuffle()
+    assert dies_at(place, work)
+    (batch,) = campaign.analyze(Ledger.open(path, mark=mark))
+    assert batch.state == "released"
+    assert len(Ledger.open(path, mark=mark).entries()) == 1
+
+
+def test_a_second_hand_over_of_a_plan_is_refused(campaign: Campaign) -> None:
+    """A shuffler that has forgotten what it did, and flips the same rows again, is not followed."""
+    with campaign.fronts():
+        send(campaign, *NAMES)
+        campaign.shuffle()
+        (first,) = campaign.analyze()
+        assert first.state == "released"
+        (campaign.folder / "hop").rename(campaign.folder / "lost")
+    with campaign.fronts():
+        send(campaign, *NAMES)
+        campaign.shuffle()
+    states = {one.id == first.id: one.state for one in campaign.analyze()}
+    assert states == {True: "released", False: "refused"}
