@@ -260,9 +260,12 @@ def test_a_killed_front_takes_the_batch_again(hop: LastHop, tmp_path: Path, plac
 
 
 BROKEN = """
-import os
+import os, stat
+sync = os.fsync
 def fail(number):
-    raise OSError(5, "broken")
+    if stat.S_ISREG(os.fstat(number).st_mode):
+        raise OSError(5, "broken")
+    sync(number)
 os.fsync = fail
 """
 FULL = """
