@@ -204,7 +204,10 @@ class Sweep:
         changing = [place for place in places if self.calls[place].what != "s"]
         # Most is at risk when something was just told, or took its name: so all commits end.
         told = [one for one in places if self.calls[one - 1].what == "n"]
-        named = [one + 1 for one in places if self.calls[one].what in "url"]
+        after = [*places[1:], len(self.calls)]
+        named = [
+            then for one, then in zip(places, after, strict=True) if self.calls[one].what in "url"
+        ]
         changing.append(len(self.calls))
         killed = {*_spread(named, min(kills // 2, len(named)), drawn)}
         others = [one for one in changing if one not in killed]
