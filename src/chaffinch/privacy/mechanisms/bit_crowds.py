@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,13 @@ import numpy as np
 from chaffinch import checks
 from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.numerics.crowds import Box, Ends
-from chaffinch.privacy.numerics.laws import DIRECT_PRODUCTS, Law, sum_of_flips, target_bits
+from chaffinch.privacy.numerics.laws import (
+    DIRECT_PRODUCTS,
+    Law,
+    TargetBits,
+    sum_of_flips,
+    target_bits,
+)
 from chaffinch.privacy.numerics.loss import Knots, knots_of_sum, loss_tail
 from chaffinch.privacy.numerics.precision import (
     LEAST_TAIL,
@@ -75,10 +82,15 @@ class BitCrowds:
         )
         return one, two
 
-    @property
+    @cached_property
     def steepest(self) -> float:
         """Return a float at or above the largest log ratio any outcome can have."""
         return log_of_power((1 - self.flip) / self.flip, self.copies)
+
+    @cached_property
+    def target(self) -> TargetBits:
+        """Return what the target adds to the sum."""
+        return target_bits(self.copies, self.flip)
 
     def others(self, ones: int, kept: int, *, mirrored: bool, tail: Any, aim: Any) -> Law:
         """Return the sum of a crowd with ``ones`` ones and the zeros left beside ``kept`` ones."""
@@ -103,8 +115,7 @@ class BitCrowds:
     ) -> Knots:
         """Return the best tests of value 0 against value 1 in that crowd."""
         others = self.others(ones, kept, mirrored=mirrored, tail=tail, aim=aim)
-        target = target_bits(self.copies, self.flip)
-        return knots_of_sum(others, target, self.steepest, with_miss=with_miss)
+        return knots_of_sum(others, self.target, self.steepest, with_miss=with_miss)
 
     def guess_epsilon(self, delta: float) -> float:
         """Return about the epsilon of this delta, from a Gaussian tail: it proves nothing."""
@@ -138,14 +149,14 @@ class BitCrowds:
         """Return the boxes that hold every crowd."""
         return [Box((0,), (self.last,), mirrored) for mirrored in self.directions]
 
-    @property
+    @cached_property
     def is_wide(self) -> bool:
         """Return whether the sum scatters so much that its ridge is the faster way (`ridge`)."""
         least = _WIDE if self.flip >= _RARE else _WIDE_IF_RARE
         least = least if self.copies == 1 else _WIDE_IF_COPIED
         return self.variance >= least and is_placeable(self.last * self.step + self.fixed_zeros)
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """Return the variance of the others' sum, which is the same for every crowd."""
         bits = self.last * self.step + self.fixed_zeros
@@ -240,11 +251,10 @@ class Crowd:
     def pointwise(self, epsilon: float) -> Bracket:
         """Return P[loss > epsilon] for this crowd, the larger of the two directions."""
         epsilon = checks.epsilon(epsilon)
-        target = target_bits(self.among.copies, self.among.flip)
         ends = [
             loss_tail(
                 self.among.others(self.ones, self.ones, mirrored=mirrored, tail=1e-25, aim=1.0),
-                target,
+                self.among.target,
                 epsilon,
             )
             for mirrored in (False, True)

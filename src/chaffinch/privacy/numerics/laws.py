@@ -92,26 +92,33 @@ def binomial(count: int, chance: Fraction, tail: Any) -> Law:
         return point(0)
     if chance == 1:
         return point(count)
-    reach = half_width(float(count * chance * (1 - chance)), tail) + 2
-    mode = int((count + 1) * chance)
+    # In whole numbers, which is as exact as fractions and many times as fast.
+    part, whole = chance.as_integer_ratio()
+    reach = half_width(count * part * (whole - part) / whole**2, tail) + 2
+    mode = (count + 1) * part // whole
     low, high = max(0, mode - reach), min(count, mode + reach)
     rising = np.arange(mode, high, dtype=Wide)
     odds, inverse = _odds(chance)
     upper = np.cumprod((count - rising) / (rising + 1) * odds)
     falling = np.arange(mode, low, -1, dtype=Wide)
     lower = np.cumprod(falling / (count + 1 - falling) * inverse)
-    # Weights fall away from the mode, so those that may have underflowed are at the ends.
-    keep_low = int(np.searchsorted(-lower, -TINIEST, side="right"))
-    keep_high = int(np.searchsorted(-upper, -TINIEST, side="right"))
+    keep_low, keep_high = _accurate(lower), _accurate(upper)
     dropped = (len(lower) - keep_low + len(upper) - keep_high) * TINIEST
     lower, upper = lower[:keep_low], upper[:keep_high]
     weights = np.concatenate([lower[::-1], np.ones(1, dtype=Wide), upper])
     # The window's own weights are divided by their sum, so what is outside raises every mass.
-    whole = low == 0 and high == count
-    missing = dropped + (Wide(0) if whole else 2 * Wide(tail))
+    complete = low == 0 and high == count
+    missing = dropped + (Wide(0) if complete else 2 * Wide(tail))
     steps = max(keep_low, keep_high)
     relative = gamma(5.0 * steps) + gamma(5.0 * steps + len(weights) + 1.0) + 2 * missing
     return Law(mode - keep_low, weights / weights.sum(), relative, missing)
+
+
+def _accurate(weights: WideArray) -> int:
+    """Return how many of some falling weights cannot have underflowed: the rest is at the end."""
+    if len(weights) == 0 or weights[-1] >= TINIEST:
+        return len(weights)
+    return int(np.searchsorted(-weights, -TINIEST, side="right"))
 
 
 @lru_cache(maxsize=64)

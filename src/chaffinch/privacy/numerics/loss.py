@@ -175,8 +175,11 @@ class Knots:
         high = np.empty(len(epsilons))
         for part in plain.blocks(len(epsilons)):
             ratio = ratios[part, None]
-            weighted = (1 - plain.wider) * (ratio * plain.level)
-            values = (1 + plain.wider) * plain.gain - weighted + plain.noise(ratio)
+            # (1 − wider)·(ratio·level), taken from the gain: in one place, because memory is slow.
+            values = ratio * plain.level
+            values *= 1 - plain.wider
+            np.subtract((1 + plain.wider) * plain.gain, values, out=values)
+            values += plain.noise(ratio)
             high[part] = _highest_spread_rows(values, spread, np.maximum(values[:, -1], 0.0))
         high = np.maximum(high * (1 + 2.0**-50) + plain.missing, plain.missing)
         return np.where(epsilons >= self.steepest, 0.0, np.clip(high, 0, 1))
@@ -445,8 +448,13 @@ def _highest_spread_rows(values: WideArray, spread: float, outside: Any) -> Wide
             break
         curvature, middle = _parabola(values, top, reach)
         places = np.arange(values.shape[1], dtype=values.dtype)
-        distance = np.minimum((places - middle[:, None]) ** 2, radius_squared)
-        roof = (values + curvature[:, None] * distance).max(axis=1)
+        # v + c·min((j − m)², R²), in one place as well.
+        lifted = places - middle[:, None]
+        lifted *= lifted
+        np.minimum(lifted, radius_squared, out=lifted)
+        lifted *= curvature[:, None]
+        lifted += values
+        roof = lifted.max(axis=1)
         roof = np.maximum(roof, outside + curvature * radius_squared)
         kept = spread * (1.0 - 1.0 / rho - 0.5 / rho**2)
         # Roof and fall are rounded a few times each, in double precision at worst.

@@ -59,9 +59,9 @@ def product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     return found
 
 
-def wide(value: Fraction | int) -> Any:
+def wide(value: Fraction | decimal.Decimal | int) -> Any:
     """Return a rational in the working float, off by at most two roundoffs."""
-    numerator, denominator = Fraction(value).as_integer_ratio()
+    numerator, denominator = value.as_integer_ratio()
     if numerator == 0:
         return Wide(0)
     # 130 leading bits, put together from pieces that every working float holds exactly.
@@ -85,7 +85,7 @@ def exp_minus_one(epsilon: float) -> Any:
     if epsilon < 1e-30:
         return Wide(epsilon)
     exact = decimal.Decimal(epsilon)
-    return wide(Fraction(_DIGITS.subtract(_DIGITS.exp(exact), decimal.Decimal(1))))
+    return wide(_DIGITS.subtract(_DIGITS.exp(exact), decimal.Decimal(1)))
 
 
 def exp_ends(epsilon: float) -> tuple[Fraction, Fraction]:
@@ -109,7 +109,7 @@ def power_gap(base: Fraction, other: Fraction, power: int, epsilon: float) -> An
     gap = digits.subtract(
         digits.power(first, power), digits.multiply(growth, digits.power(second, power))
     )
-    return wide(Fraction(max(gap, decimal.Decimal(0))))
+    return wide(max(gap, decimal.Decimal(0)))
 
 
 def wide_exponential(powers: list[tuple[int | Fraction, Fraction]]) -> Any:
@@ -121,12 +121,12 @@ def wide_exponential(powers: list[tuple[int | Fraction, Fraction]]) -> Any:
     for power, base in powers:
         logarithm = _DIGITS.ln(_decimal(base))
         total = _DIGITS.add(total, _DIGITS.multiply(_decimal(power), logarithm))
-    return wide(Fraction(_DIGITS.exp(total)))
+    return wide(_DIGITS.exp(total))
 
 
 def wide_exp(power: Fraction) -> Any:
     """Return e^power of a rational of at most 10¹² in size, off by at most four roundoffs."""
-    return wide(Fraction(_DIGITS.exp(_decimal(power))))
+    return wide(_DIGITS.exp(_decimal(power)))
 
 
 def _decimal(value: int | Fraction) -> decimal.Decimal:

@@ -312,7 +312,7 @@ def _polar(modulus: Any, argument: Any) -> Any:
 
 
 def _wide(value: decimal.Decimal) -> Any:
-    found = wide(Fraction(abs(value)))
+    found = wide(abs(value))
     return -found if value < 0 else found
 
 
@@ -414,6 +414,11 @@ class _Box:
         """Return the logarithm of the middle's own scale."""
         return float(self.ridge.log_scale(self.middle))
 
+    @cached_property
+    def kernel_rounding(self) -> float:
+        """Return the rounding of a sum with the kernel itself."""
+        return self.rounding(self.ridge.kernel, self.ridge.kernel_slack)
+
     def rounding(self, kernel: WideArray, slack: WideArray) -> float:
         """Bound the rounding of a sum over the points, for any crowd of the box.
 
@@ -425,15 +430,23 @@ class _Box:
         doubles = _UNIT * (64 + len(self.heights) + turned) * np.abs(kernel)
         return float((self.heights * (exponents + doubles + slack)).sum() * 1.01)
 
-    def sums(self, kernel: WideArray, moves: Floats, rises: Floats) -> Floats:
-        """Return Re Σ kernel·φ·e^(bX − iyθ)/N for all b in ``moves`` and y in ``rises``."""
+    def terms(self, kernel: WideArray, moves: Floats) -> NDArray[np.complex128]:
+        """Return kernel·φ·e^(bX)/N at every point, a row for each b in ``moves``."""
         ridge, wide_moves = self.ridge, moves.astype(Wide)[:, None]
         modulus = (self.modulus + wide_moves * ridge.x_real).astype(np.float64)
         # Turns are taken off in the wide float; what is left may be rounded to a double.
         phase = self.phase + wide_moves * ridge.x_imaginary
         phase = (phase - _TURN * np.rint(phase / _TURN)).astype(np.float64)
-        terms = (ridge.weight * kernel).astype(np.complex128) * _polar(modulus, phase)
-        turns = np.outer(rises, ridge.theta.astype(np.float64))
+        found = (ridge.weight * kernel).astype(np.complex128) * _polar(modulus, phase)
+        return np.asarray(found, dtype=np.complex128)
+
+    def sums(self, kernel: WideArray, moves: Floats, rises: Floats) -> Floats:
+        """Return Re Σ kernel·φ·e^(bX − iyθ)/N for all b in ``moves`` and y in ``rises``."""
+        return self.turned(self.terms(kernel, moves), rises)
+
+    def turned(self, terms: NDArray[np.complex128], rises: Floats) -> Floats:
+        """Return Re Σ term·e^(−iyθ) for every row of terms and all y in ``rises``."""
+        turns = np.outer(rises, self.ridge.theta.astype(np.float64))
         turned = product(terms.real, np.cos(turns).T) + product(terms.imag, np.sin(turns).T)
         return np.asarray(turned, dtype=np.float64)
 
@@ -479,7 +492,7 @@ class _Box:
         rise = (top - bottom) / (along - 1)
         bend = (side**2 * bends[0] + 2 * side * rise * bends[1] + rise**2 * bends[2]) / 8
         error = bend * 1.01 + ridge.alias + ridge.cut
-        error += self.rounding(ridge.kernel, ridge.kernel_slack)
+        error += self.kernel_rounding
         place = np.unravel_index(int(values.argmax()), values.shape)
         bound = max(float(values[place]) + error, _EXP_OF_TINY)
         upper = self.scale + most + top * kappa + math.log(bound)
@@ -511,24 +524,24 @@ class _Box:
         moves = np.linspace(low, high, across)
         bottom, top = ridge.strip
         # The best threshold is the last one at which D rises: it must be known to lie inside.
-        below = self.sums(ridge.steps, moves, np.linspace(bottom, bottom + 1.0, along))
-        above = self.sums(ridge.steps, moves, np.linspace(top, top + 1.0, along))
+        terms = self.terms(ridge.steps, moves)
+        below = self.turned(terms, np.linspace(bottom, bottom + 1.0, along))
+        above = self.turned(terms, np.linspace(top, top + 1.0, along))
         return bool(below.min() > room and above.max() < -room)
 
     def ends(self, ones: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Return ln of both ends of delta for some crowds, each summed by itself."""
         ridge = self.ridge
-        moves = (ones - self.middle).astype(np.float64)
-        modulus = self.modulus + moves.astype(Wide)[:, None] * ridge.x_real
-        phase = self.phase + moves.astype(Wide)[:, None] * ridge.x_imaginary
-        terms = ridge.weight * ridge.kernel * _polar(modulus, phase)
+        # In doubles from here on, like the grid of a box: ``rounding`` counts them.
+        terms = self.terms(ridge.kernel, (ones - self.middle).astype(np.float64))
+        theta = ridge.theta.astype(np.float64)
 
         def value(rises: Floats, rows: Any) -> Floats:
-            turned = terms[rows] * _polar(Wide(0), -rises[:, None] * ridge.theta)
-            found: Floats = turned.real.sum(axis=1).astype(np.float64)
-            return found
+            turns, chosen = rises[:, None] * theta, terms[rows]
+            turned = chosen.real * np.cos(turns) + chosen.imag * np.sin(turns)
+            return np.asarray(turned.sum(axis=1))
 
-        error = ridge.alias + ridge.cut + self.rounding(ridge.kernel, ridge.kernel_slack)
+        error = ridge.alias + ridge.cut + self.kernel_rounding
         return self.best_thresholds(ones, value, error)
 
     def listed_ends(self, ones: NDArray[np.int64], goal: float) -> tuple[Floats, Floats] | None:
@@ -553,7 +566,7 @@ class _Box:
         coefficients = ((powers_x * terms) @ powers_y.T).real.astype(np.float64)
         spread = float((larger * np.exp(np.minimum(x + y, 700.0))).sum())
         error = goal / 2 + _UNIT * (len(x) + 16 * (across + along) + 64) * spread
-        error += ridge.alias + ridge.cut + self.rounding(ridge.kernel, ridge.kernel_slack)
+        error += ridge.alias + ridge.cut + self.kernel_rounding
         if not error <= 4 * goal:
             return None
         moves = (ones - self.middle) / half
