@@ -166,12 +166,15 @@ def test_reports_are_kept_apart_by_their_way(bench: Bench) -> None:
     layout = bench.collection.plan.layout
     sealing = next(iter(bench.collection.hops[0].opening_keys().values())).key.sealing
     item = bytes(layout.item_length(1))
-    ways = [b"\1", b"\2", b"\1"]
+    ours, other, marked = b"\1" + bytes(32), b"\2" + bytes(32), b"\1" + bytes([1] * 32)
+    ways = [ours, other, ours, marked]
     reports = [sealing.seal(layout.pack(way, [item]), layout.binding(1, 1)) for way in ways]
     bench.take(*reports)
     found = bench.state.partitions()
     plan_id = bench.collection.plan.id
-    assert found == {Partition(plan_id, 1, b"\1"): 2, Partition(plan_id, 1, b"\2"): 1}
+    assert found == {
+        Partition(plan_id, 1, route): count for route, count in ((ours, 2), (other, 1), (marked, 1))
+    }
 
 
 def test_processes_open_and_hold_no_key_where_others_could_read_it(
