@@ -4,8 +4,9 @@
     data/state.sqlite        tallies, replay tags and releases; the worker owns it
     the ledger and its mark  wherever they are configured
 
-Front and worker are two processes over one folder. A release is shown when it is kept, and the
-same bytes are shown for ever.
+Front and worker share a folder and nothing else, so they may be two processes; ``serve`` runs them
+as the event loop and a thread of one (``analyzer_process``). A release is shown when it is
+kept, and the same bytes are shown for ever.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts, own_plan
@@ -179,12 +179,7 @@ class AnalyzerWorker:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -12,7 +12,6 @@ import hashlib
 import os
 from collections.abc import Callable, Container
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from chaffinch.storage.faults import storage_fault
@@ -154,12 +153,7 @@ class FilterArrival:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from chaffinch.errors import InvalidFile, Reason
@@ -198,12 +197,7 @@ class Arrival:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
