@@ -9,9 +9,10 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 MOST_WORKERS = 8
 """One thread reads and writes for all of them; more would only wait for it."""
@@ -23,6 +24,7 @@ A shuffle counts twice: what it has read, of an unknown number, then what it has
 """
 
 _Item = TypeVar("_Item")
+_Shared = TypeVar("_Shared")
 _Result = TypeVar("_Result")
 
 
@@ -57,6 +59,26 @@ def mapped(
             items.close()
 
 
+class Pool(Protocol):
+    """Who works on streams of items for a service: processes here, or a cluster."""
+
+    def mapped(
+        self,
+        function: Callable[[_Shared, _Item], _Result],
+        shared: _Shared,
+        items: Iterable[_Item],
+    ) -> Iterator[_Result]:
+        """Give ``function(shared, item)`` in the order of the items; few are taken ahead.
+
+        What all items need is ``shared``: it may hold keys, and is kept where no other can read.
+        """
+        ...
+
+    def close(self) -> None:
+        """End whoever works; what they have not begun is left."""
+        ...
+
+
 class Processes:
     """Processes for work that holds the interpreter: started once, used for many streams.
 
@@ -76,12 +98,16 @@ class Processes:
         )
 
     def mapped(
-        self, function: Callable[[_Item], _Result], items: Iterable[_Item]
+        self,
+        function: Callable[[_Shared, _Item], _Result],
+        shared: _Shared,
+        items: Iterable[_Item],
     ) -> Iterator[_Result]:
-        """Give the results of a function in the order of its items; few are taken ahead."""
+        """Give ``function(shared, item)`` in the order of the items; few are taken ahead."""
+        work = partial(function, shared)
         if self._pool is None:
-            return map(function, items)
-        return _results(self._pool, function, items, self._ahead)
+            return map(work, items)
+        return _results(self._pool, work, items, self._ahead)
 
     def close(self) -> None:
         """End the processes; what they have not begun is left."""

@@ -108,10 +108,10 @@ def test_cores_are_counted() -> None:
 
 
 KILLED = """
-import os, signal
+import operator, os, signal
 from chaffinch.parallel import Processes
 
-print(list(Processes(2).mapped(abs, [-1, 2, -3])), flush=True)
+print(list(Processes(2).mapped(operator.mul, 2, [1, 2, 3])), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -123,4 +123,4 @@ def test_no_process_outlives_the_one_that_started_it() -> None:
         out, _ = killed.communicate(timeout=20)
     finally:
         killed.kill()
-    assert (out, killed.returncode) == ("[1, 2, 3]\n", -signal.SIGKILL)
+    assert (out, killed.returncode) == ("[2, 4, 6]\n", -signal.SIGKILL)

@@ -20,7 +20,7 @@ from chaffinch.analysis.releasing import release_batch
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.ledger import Ledger
-from chaffinch.parallel import Processes
+from chaffinch.parallel import Pool
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.storage.faults import storage_fault
@@ -66,13 +66,13 @@ class Analyzer:
         *,
         ledger: Ledger | None = None,
         level: float = 0.95,
-        processes: Processes | None = None,
+        pool: Pool | None = None,
     ) -> None:
         self._keys = keys
         self._plans = {plan.id: own_plan(plan, keys) for plan in plans}
         self._ledger = None if ledger is None else ledger.of("analyzer")
         self._level = level
-        self._processes = processes
+        self._pool = pool
         self._asked: set[str] = set()
         self._forgotten: set[int] = set()
         self.unreadable: dict[str, str] = {}
@@ -141,7 +141,7 @@ class Analyzer:
             if item.id == path.stem:
                 self._received.add_item(item)
             return item.id == path.stem
-        batch = open_batch(path, plan, keys, self._processes)
+        batch = open_batch(path, plan, keys, self._pool)
         if batch.id == path.stem:
             self._received.add(batch)
         return batch.id == path.stem

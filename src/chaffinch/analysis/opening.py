@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.keys import StoredKey
-from chaffinch.parallel import Processes
+from chaffinch.parallel import Pool, Processes
 from chaffinch.planning.plan import Plan
 from chaffinch.storage.faults import storage_fault
 from chaffinch.wire.arrivals import Expected
@@ -38,6 +37,14 @@ from chaffinch.wire.sealed_batches import BatchHead, blocks_of, check_batch
 
 _CHUNK = 500
 """Items that a process opens before it hands them back."""
+
+
+class _Needed(NamedTuple):
+    """What whoever opens items needs besides them."""
+
+    stored: StoredKey
+    binding: Binding
+    length: int
 
 
 class _Opened(NamedTuple):
@@ -139,7 +146,7 @@ def check_fresh(plan: Plan, fresh: int) -> None:
 
 
 def open_batch(
-    path: Path, plan: Plan, keys: Mapping[int, StoredKey], processes: Processes | None = None
+    path: Path, plan: Plan, keys: Mapping[int, StoredKey], pool: Pool | None = None
 ) -> OpenedBatch:
     """Open every item of a batch file; refuse a file that is not as its maker signed it."""
     expected = Expected.of(plan, plan.layout.hops)
@@ -148,9 +155,9 @@ def open_batch(
             head, found = check_batch(file, expected.maker)
             check_due(expected, head, keys)
             binding, length = plan.layout.binding(expected.hop + 1, head.round), head.item_length
-            work = partial(_open_block, keys[head.route[0]], binding, length)
+            needed = _Needed(keys[head.route[0]], binding, length)
             blocks = blocks_of(file, head.items * length, _CHUNK * length)
-            opened = list((processes or Processes(1)).mapped(work, blocks))
+            opened = list((pool or Processes(1)).mapped(_open_block, needed, blocks))
     except OSError as error:
         raise storage_fault(path.name, error, verb="read") from None
     codes = np.frombuffer(b"".join(one.contents for one in opened), ">u4").astype(np.uint32)
@@ -165,13 +172,13 @@ def check_due(expected: Expected, head: BatchHead, keys: Mapping[int, StoredKey]
         raise InvalidInput("batch", "one for this plan and its keys", problem.kind.word) from None
 
 
-def _open_block(stored: StoredKey, binding: Binding, length: int, block: bytes) -> _Opened:
-    key, secret, kem = stored.key, stored.tag_secret, stored.key.kem
+def _open_block(needed: _Needed, block: bytes) -> _Opened:
+    key, secret, length = needed.stored.key, needed.stored.tag_secret, needed.length
     contents, tags = [], []
     for at in range(0, len(block), length):
         item = block[at : at + length]
-        content = key.open(item, binding)
+        content = key.open(item, needed.binding)
         if content is not None:
             contents.append(content)
-            tags.append(replay_tag(secret, item, kem))
+            tags.append(replay_tag(secret, item, key.kem))
     return _Opened(b"".join(contents), b"".join(tags))

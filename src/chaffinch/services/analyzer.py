@@ -27,7 +27,7 @@ from chaffinch.analysis.received import KnownBatch, KnownBatches
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
-from chaffinch.parallel import Processes, cores
+from chaffinch.parallel import Pool, Processes, cores
 from chaffinch.release.audiences import FORMAT as REACH_FORMAT
 from chaffinch.release.documents import read_reach_release, read_release
 from chaffinch.release.publication import Publication
@@ -164,14 +164,14 @@ class AnalyzerWorker:
         settings: AnalyzerSettings | None = None,
     ) -> None:
         self._settings = settings or AnalyzerSettings()
-        self._processes = Processes(self._settings.openers)
+        self._pool: Pool = Processes(self._settings.openers)
         self.analyzer = Analyzer(
             folder,
             keys,
             plans,
             ledger=ledger,
             level=self._settings.level,
-            processes=self._processes,
+            pool=self._pool,
         )
         self.status = self._look()
         """What was done, as of the last step; another thread may read it."""
@@ -184,7 +184,7 @@ class AnalyzerWorker:
 
     def close(self) -> None:
         """Stop everything; what is not done is done by the next one."""
-        self._processes.close()
+        self._pool.close()
         self.analyzer.close()
 
     def run(

@@ -26,7 +26,7 @@ from typing import Self
 from chaffinch.errors import InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.keys.folder import GRACE
-from chaffinch.parallel import Processes, cores
+from chaffinch.parallel import Pool, Processes, cores
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.planning.parties import Party
 from chaffinch.planning.plan import Plan
@@ -128,12 +128,12 @@ class Shuffler:
             folder / OUTBOX, keys.identity, words, memory=self._settings.memory_bytes
         )
         self._remove_orphans()
-        self._processes = Processes(self._settings.openers)
+        self._pool: Pool = Processes(self._settings.openers)
         first = {name: plan for name, plan in self._plans.items() if self._hops[name] == 1}
         layouts = {name: plan.layout for name, plan in first.items()}
-        self._opener = SegmentOpener(self._state, folder / INBOX, layouts, self._processes)
+        self._opener = SegmentOpener(self._state, folder / INBOX, layouts, self._pool)
         self._relays = {
-            name: Relay(self._state, self._plans[name], hop, self._outbox, self._processes)
+            name: Relay(self._state, self._plans[name], hop, self._outbox, self._pool)
             for name, hop in self._hops.items()
             if hop > 1
         }
@@ -163,7 +163,7 @@ class Shuffler:
         self._forwarder.close()
         for relay in self._reaches.values():
             relay.close()
-        self._processes.close()
+        self._pool.close()
         self._state.close()
 
     def run(self, stop: threading.Event, ticked: Callable[[], object] = lambda: None) -> None:

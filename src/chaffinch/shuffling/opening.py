@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chaffinch.parallel import Processes
+from chaffinch.parallel import Pool
 from chaffinch.shuffling.inbox import Upload, read_segment
 from chaffinch.shuffling.state import Change, Partition, State
 from chaffinch.storage.failpoints import reach
@@ -62,17 +62,16 @@ class Found(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Envelopes of one length and purpose, one behind the other; keys travel with them."""
+    """Envelopes of one length and purpose, one behind the other."""
 
-    keys: tuple[HopKey, ...]
     binding: Binding
     length: int
     envelopes: bytes
 
 
-def open_chunk(chunk: Chunk) -> list[Found | None]:
+def open_chunk(given: tuple[HopKey, ...], chunk: Chunk) -> list[Found | None]:
     """Return what is in each envelope; None for one that does not open. Runs in any process."""
-    keys = {key.id: (_loaded(key), key.tag_secret) for key in chunk.keys}
+    keys = {key.id: (_loaded(key), key.tag_secret) for key in given}
     length, binding, envelopes = chunk.length, chunk.binding, chunk.envelopes
     found: list[Found | None] = []
     for at in range(0, len(envelopes), length):
@@ -92,13 +91,10 @@ def _loaded(key: HopKey) -> OpeningKey:
     return OpeningKey(key.id, key.kem, key.private)
 
 
-def chunks_of(
-    envelopes: bytes, length: int, binding: Binding, keys: Iterable[HopKey]
-) -> Iterator[Chunk]:
-    """Yield envelopes in chunks, each with the keys that open them."""
-    given = tuple(keys)
+def chunks_of(envelopes: bytes, length: int, binding: Binding) -> Iterator[Chunk]:
+    """Yield envelopes in chunks."""
     for at in range(0, len(envelopes), _CHUNK * length):
-        yield Chunk(given, binding, length, envelopes[at : at + _CHUNK * length])
+        yield Chunk(binding, length, envelopes[at : at + _CHUNK * length])
 
 
 # ----------------------------------------------------------------------------
@@ -109,12 +105,12 @@ class SegmentOpener:
     """Takes segments over into the state; it knows the plans of which this is the first hop."""
 
     def __init__(
-        self, state: State, inbox: Path, layouts: Mapping[str, Layout], processes: Processes
+        self, state: State, inbox: Path, layouts: Mapping[str, Layout], pool: Pool
     ) -> None:
         self._state = state
         self._inbox = inbox
         self._layouts = layouts
-        self._processes = processes
+        self._pool = pool
 
     def open_segments(self, paths: Iterable[Path], keys: HopKeys) -> None:
         """Take over all reports of sealed segments, one segment after the other, and remove them.
@@ -177,13 +173,13 @@ class SegmentOpener:
             for segment in segments:
                 under_way.append(segment)
                 for group in segment.groups:
-                    for chunk in group.chunks(keys):
+                    for chunk in group.chunks():
                         segment.left += 1
                         handed_out.append((segment, group))
                         yield chunk
                 segment.all_handed_out = True
 
-        for found in self._processes.mapped(open_chunk, chunks()):
+        for found in self._pool.mapped(open_chunk, tuple(keys.opening.values()), chunks()):
             segment, group = handed_out.popleft()
             group.found += found
             segment.left -= 1
@@ -271,11 +267,11 @@ class _Group:
             return 0
         return self.rejected["destroyed_key"] + len(self.due) // self.layout.report_length
 
-    def chunks(self, keys: HopKeys) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[Chunk]:
         """Yield what can be opened, in chunks."""
         if self.layout is not None:
             binding, length = self.layout.binding(1, self.round), self.layout.report_length
-            yield from chunks_of(self.due, length, binding, keys.opening.values())
+            yield from chunks_of(self.due, length, binding)
 
     def payloads(self, layout: Layout, counted: Counter[str]) -> list[tuple[Found, bytes, bytes]]:
         """Return what was opened with its route and items; count what cannot be used."""

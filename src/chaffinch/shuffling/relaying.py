@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from chaffinch.parallel import Processes
+from chaffinch.parallel import Pool
 from chaffinch.planning.plan import Plan
 from chaffinch.shuffling.opening import (
     Found,
@@ -43,16 +43,14 @@ _IN_MEMORY = 64 << 20
 class Relay:
     """Takes batches of the hop before; ``hop`` is the place of this one, from 2."""
 
-    def __init__(
-        self, state: State, plan: Plan, hop: int, outbox: Outbox, processes: Processes
-    ) -> None:
+    def __init__(self, state: State, plan: Plan, hop: int, outbox: Outbox, pool: Pool) -> None:
         assert plan.parties is not None  # noqa: S101 - or there would be no hops
         self._state = state
         self._plan = plan
         self._hop = hop
         self._maker = plan.parties.hops[hop - 2].key
         self._outbox = outbox
-        self._processes = processes
+        self._pool = pool
         self._fixed = sum(part.slots for part in plan.parts if not part.varies)
 
     def take(self, path: Path, keys: HopKeys) -> None:
@@ -123,9 +121,9 @@ class Relay:
         chunks = (
             chunk
             for block in blocks_of(file, head.items * length, _BLOCK * length)
-            for chunk in chunks_of(block, length, binding, [key])
+            for chunk in chunks_of(block, length, binding)
         )
-        return self._processes.mapped(open_chunk, chunks)
+        return self._pool.mapped(open_chunk, (key,), chunks)
 
 
 def _blocks(file: IO[bytes], items: int, length: int) -> Iterator[Items]:
