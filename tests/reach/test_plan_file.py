@@ -12,12 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaffinch import plan as survey_plan
+from chaffinch import questions
 from chaffinch.errors import ChaffinchError, GuaranteeNotProven, InvalidFile
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.planning.audiences.plan import (
     _LARGEST_FILE,
     FORMAT,
     ReachPlan,
+    load_any_plan,
     plan_from,
 )
 from chaffinch.privacy import Target
@@ -105,6 +108,23 @@ def test_other_formats_are_refused(other: object) -> None:
         plan_from(changed(lambda document: document.update(format=other)))
     hints = {"chaffinch/reach-plan@2": "another version", "chaffinch/plan@1": "plan of a survey"}
     assert hints.get(str(other), "") in caught.value.hint
+
+
+def test_a_damaged_plan_of_a_reach_is_not_read_as_one_of_a_survey(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_bytes(changed(lambda document: document.update(title="Summer"), forged=False))
+    with pytest.raises(InvalidFile, match="unchanged since it was written"):
+        load_any_plan(path)
+    path.write_bytes(text(PLAN.document()))
+    assert load_any_plan(path) == PLAN
+
+
+def test_a_survey_that_names_the_format_of_a_reach_is_still_a_survey(tmp_path: Path) -> None:
+    survey = survey_plan(
+        questions.Bit(), users=1000, target=Target(epsilon=1.0, delta=1e-6), title=FORMAT
+    )
+    survey.save(tmp_path / "plan.json")
+    assert load_any_plan(tmp_path / "plan.json") == survey
 
 
 @pytest.mark.parametrize(

@@ -40,13 +40,13 @@ def test_the_example_says_the_defaults(tmp_path: Path) -> None:
     plain = read(tmp_path, EXAMPLE)
     full = read(tmp_path, uncommented(EXAMPLE))
     assert full.collector.limits == plain.collector.limits == CollectorLimits()
-    assert full.collector.server == plain.collector.server == Limits()
+    assert full.collector.front.server == plain.collector.front.server == Limits()
     assert plain.shuffler == ShufflerSettings()
     assert full.shuffler.patience == plain.shuffler.patience
     assert full.shuffler.interval_seconds == plain.shuffler.interval_seconds
     assert full.shuffler.memory_bytes == plain.shuffler.memory_bytes
     assert full.shuffler.rule.largest_batch == plain.shuffler.rule.largest_batch
-    assert full.collector.tls is not None
+    assert full.collector.front.tls is not None
     assert full.place.data == tmp_path / "data"
 
 
@@ -72,7 +72,8 @@ def test_the_example_of_an_analyzer_says_the_defaults(tmp_path: Path) -> None:
     assert names_analyzer(path)
     path.write_text(uncommented(analyzer_settings.EXAMPLE))
     full = read_analyzer(path)
-    assert (full.batches, full.server) == (plain.batches, plain.server) == (BatchLimits(), Limits())
+    assert full.batches == plain.batches == BatchLimits()
+    assert full.front.server == plain.front.server == Limits()
     assert plain.work == AnalyzerSettings()
     assert (full.work.level, full.work.look_seconds) == (0.95, plain.work.look_seconds)
     assert plain.budget is None

@@ -21,14 +21,14 @@ from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.ledger import Ledger
 from chaffinch.parallel import Pool
-from chaffinch.planning.audiences.plan import ReachPlan
+from chaffinch.planning.audiences.plan import AnyPlan, ReachPlan
 from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import make_folder, sync_folder
 from chaffinch.wire.arrivals import arrived_batches
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
 
-_AnyPlan = TypeVar("_AnyPlan", Plan, ReachPlan, Plan | ReachPlan)
+_OwnPlan = TypeVar("_OwnPlan", Plan, ReachPlan, AnyPlan)
 
 RECEIVED, STATE = "received", "state.sqlite"
 """Where batches arrive, and what is known of them, in the folder of an analyzer."""
@@ -62,7 +62,7 @@ class Analyzer:
         self,
         folder: Path,
         keys: KeyFolder,
-        plans: Iterable[Plan | ReachPlan],
+        plans: Iterable[AnyPlan],
         *,
         ledger: Ledger | None = None,
         level: float = 0.95,
@@ -133,7 +133,7 @@ class Analyzer:
         self.unreadable.pop(path.stem, None)
         return True
 
-    def _take_over(self, path: Path, plan: Plan | ReachPlan) -> bool:
+    def _take_over(self, path: Path, plan: AnyPlan) -> bool:
         """Open a batch and keep what is in it; return False if its name is not its id."""
         keys = self._keys.opening_keys()
         if isinstance(plan, ReachPlan):
@@ -198,7 +198,7 @@ def _unopened(known: KnownBatches, folder: Path) -> list[Path]:
     return [one for one in arrived_batches(folder) if one.stem not in opened]
 
 
-def own_plan(plan: _AnyPlan, keys: KeyFolder) -> _AnyPlan:
+def own_plan(plan: _OwnPlan, keys: KeyFolder) -> _OwnPlan:
     """Refuse a plan whose analyzer is somebody else, before anything is promised for it."""
     if not isinstance(plan, ReachPlan):
         require_plan(plan)

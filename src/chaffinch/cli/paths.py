@@ -18,7 +18,7 @@ from chaffinch.outputs.protected import Kind, refuse_to_overwrite
 if TYPE_CHECKING:
     from chaffinch.cli.output import Output
     from chaffinch.ledger import Ledger
-    from chaffinch.planning.audiences.plan import ReachPlan
+    from chaffinch.planning.audiences.plan import AnyPlan, ReachPlan
     from chaffinch.planning.plan import Plan
     from chaffinch.planning.survey_file import SurveyFile
 
@@ -263,17 +263,11 @@ def open_reach_plan(path: Path) -> ReachPlan:
     return load_plan(path)
 
 
-def open_any_plan(path: Path) -> Plan | ReachPlan:
+def open_any_plan(path: Path) -> AnyPlan:
     """Return the plan in a file, of a survey or for audiences."""
-    from chaffinch.planning.audiences import plan as reach_plan
-    from chaffinch.planning.plan import LARGEST_FILE, plan_from
-    from chaffinch.storage.files import read_small
+    from chaffinch.planning.audiences.plan import load_any_plan
 
-    text = read_small(require_file(require_name(path)), most=LARGEST_FILE, must_be="a plan")
-    # Which reader to ask is all that is guessed here: it checks everything.
-    if reach_plan.FORMAT.encode() in text:
-        return reach_plan.plan_from(text, name=path.name)
-    return plan_from(text, name=path.name)
+    return load_any_plan(require_file(require_name(path)))
 
 
 def _refuse_other_plan(path: Path, plan_id: str) -> None:
@@ -291,14 +285,14 @@ def _refuse_other_plan(path: Path, plan_id: str) -> None:
         )
 
 
-def check_again(plan: Plan | ReachPlan, path: Path, output: Output) -> None:
+def check_again(plan: AnyPlan, path: Path, output: Output) -> None:
     """Recompute the guarantee of a plan that was read, and say that it holds."""
     with output.thinking("recomputing the guarantee"):
         plan.verify()
     output.say(f"{path.name}: whole, unchanged, and its guarantee holds (recomputed)")
 
 
-def write_plan(plan: Plan | ReachPlan, path: Path, output: Output) -> None:
+def write_plan(plan: AnyPlan, path: Path, output: Output) -> None:
     """Write a plan to a file, or by itself to a pipe, for the next command."""
     if is_pipe(path):
         output.document(plan.document())

@@ -28,13 +28,13 @@ from chaffinch.errors import Reason, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.parallel import Pool, Processes, cores
+from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.release.audiences import FORMAT as REACH_FORMAT
 from chaffinch.release.documents import read_reach_release, read_release
 from chaffinch.release.publication import Publication
 from chaffinch.services.batches import USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.front import Front
 from chaffinch.services.http import Application, Handler, Request, Response
-from chaffinch.services.plans import AnyPlan
 from chaffinch.wire.problems import Kind, Problem
 
 _JSON, _HTML = "application/json", "text/html; charset=utf-8"

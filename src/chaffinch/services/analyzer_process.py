@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 
 from chaffinch.analysis.analyzer import AnalyzerCounts, analyzer_counts
 from chaffinch.keys import KeyFolder
+from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.services.admin import Board
 from chaffinch.services.analyzer import TICK, AnalyzerFront, AnalyzerWorker
 from chaffinch.services.analyzer_settings import AnalyzerFile
 from chaffinch.services.logs import Log
-from chaffinch.services.plans import AnyPlan
 from chaffinch.services.server import run
 from chaffinch.services.status import ANALYZER_LAWS, PlanStatus, Status
 from chaffinch.services.working import working
@@ -45,12 +45,12 @@ def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], objec
             post()
             worker.run(stop, lambda said: log("held", said=said), ticked=post)
 
-    listeners = [
-        settings.listen.listener(front.application, settings.tls),
-        settings.admin.listener(board.application),
-    ]
-    background = [front.front.following_keys(), working(job, log)]
-    run(listeners, limits=settings.server, background=background, announce=log.starting(announce))
+    run(
+        settings.front.listeners(front.application, board.application),
+        limits=settings.front.server,
+        background=[front.front.following_keys(), working(job, log)],
+        announce=log.starting(announce),
+    )
     log("stopped")
 
 

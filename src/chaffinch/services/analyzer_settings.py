@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, field_validator
 
@@ -13,18 +13,18 @@ from chaffinch.services.analyzer import AnalyzerSettings
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.server import Limits
 from chaffinch.services.settings import (
-    Address,
+    SERVER_LIMITS,
+    FrontModel,
+    FrontSettings,
     Place,
     PlaceModel,
-    Tls,
-    TlsModel,
-    checked_limits,
     limits_of,
     read_file,
+    tls_example,
 )
 from chaffinch.wire.documents import Strict
 
-EXAMPLE = """\
+EXAMPLE = f"""\
 # The settings of an analyzer, for `chaffinch serve analyzer`.
 # Paths are taken from where this file is. What is commented out is the default.
 
@@ -49,24 +49,14 @@ admin = "127.0.0.1:9083"
 # ledger = "ledger.db"
 # mark = "ledger.mark"
 
-# Speak TLS without a proxy in front.
-# [analyzer.tls]
-# certificate = "certificate.pem"
-# private_key = "private-key.pem"
-
+{tls_example("analyzer")}
 [analyzer.limits]
 # batch_bytes = 4294967296      # of one batch
 # at_once = 4                   # batches that may be on their way in
 # free_bytes = 536870912        # that must be free on the disk beside them
 # openers = 8                   # processes that open messages; without this one for each core
 # look_seconds = 0.5            # between two looks at what has arrived
-# head_bytes = 8192             # of the head of a request
-# connections = 512             # at the same time
-# patience_seconds = 10.0       # that a head may take, and a body
-# slowest_rate = 65536          # a long body has a second more for so many bytes
-# idle_seconds = 30.0           # that a connection may say nothing
-# stop_seconds = 10.0           # that requests under way have when the service stops
-"""
+{SERVER_LIMITS}"""
 
 
 @dataclass(frozen=True)
@@ -86,12 +76,9 @@ class AnalyzerFile:
     """What an analyzer runs."""
 
     place: Place
-    listen: Address
-    admin: Address
-    tls: Tls | None
+    front: FrontSettings
     budget: Budget | None
     batches: BatchLimits
-    server: Limits
     work: AnalyzerSettings
 
 
@@ -103,21 +90,18 @@ class _Budget(Strict):
         return Budget(base / self.ledger, base / self.mark)
 
 
-class _Analyzer(Strict):
-    listen: str
-    admin: str
+class _Analyzer(FrontModel):
+    limited: ClassVar = (BatchLimits, Limits, AnalyzerSettings)
+
     level: Annotated[float, Field(gt=0, lt=1)] = AnalyzerSettings.level
     budget: _Budget | None = None
-    tls: TlsModel | None = None
-    limits: dict[str, int | float] = Field(default_factory=dict)
 
     @field_validator("limits")
     @classmethod
-    def _known(cls, given: dict[str, int | float]) -> dict[str, int | float]:
-        found = checked_limits(given, BatchLimits, Limits, AnalyzerSettings)
-        if "level" in found:
+    def _without_level(cls, given: dict[str, int | float]) -> dict[str, int | float]:
+        if "level" in given:
             raise ValueError("level is no limit: it stands in [analyzer]")
-        return found
+        return given
 
 
 class _File(PlaceModel):
@@ -128,12 +112,9 @@ class _File(PlaceModel):
         budget = None if found.budget is None else found.budget.build(base)
         return AnalyzerFile(
             self.place(base),
-            Address.of(found.listen),
-            Address.of(found.admin),
-            None if found.tls is None else found.tls.build(base),
+            found.front(base),
             budget,
             limits_of(found.limits, BatchLimits),
-            limits_of(found.limits, Limits),
             limits_of(found.limits, AnalyzerSettings, level=found.level),
         )
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaffinch.errors import Reason, StorageFault
-from chaffinch.services.endings import end_process
 from chaffinch.services.front import Front, Hosted
 from chaffinch.services.http import Handler, Request, Response
+from chaffinch.services.working import end_process
 from chaffinch.storage.files import make_folder
 from chaffinch.wire import media_types
 from chaffinch.wire.arrivals import Arrival, Expected, has_arrived

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaffinch.keys.folder import KeyFolder
+from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.planning.plan import Plan
 from chaffinch.services.batches import USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.filters import FilterDesk
 from chaffinch.services.front import Front, Hosted
 from chaffinch.services.group_commit import USUAL_INBOX, GroupCommit, InboxLimits
 from chaffinch.services.http import Application, Handler, Request, Response, Room
-from chaffinch.services.plans import AnyPlan
 from chaffinch.shuffling.inbox import Upload
 from chaffinch.shuffling.state import is_relayed
 from chaffinch.storage.failpoints import reach

@@ -15,9 +15,9 @@ from pathlib import Path
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.services.batches import USUAL_BATCHES, BatchLimits
-from chaffinch.services.endings import end_process
 from chaffinch.services.front import Front, Hosted
 from chaffinch.services.http import Handler, Request, Response
+from chaffinch.services.working import end_process
 from chaffinch.shuffling.filter_inbox import FilterArrival, FilterInbox
 from chaffinch.wire import media_types
 from chaffinch.wire.problems import Kind, Problem

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from chaffinch.errors import ChaffinchError, InvalidInput
 from chaffinch.keys.folder import KeyFolder
+from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.services.http import Handler, Request, Response
-from chaffinch.services.plans import AnyPlan
 from chaffinch.wire import media_types
 from chaffinch.wire.documents import document_bytes
 from chaffinch.wire.envelopes import X25519

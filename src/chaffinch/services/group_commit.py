@@ -22,7 +22,7 @@ from threading import Thread
 from typing import Self
 
 from chaffinch.errors import Reason, StorageFault
-from chaffinch.services.endings import end_process
+from chaffinch.services.working import end_process
 from chaffinch.shuffling.inbox import (
     LARGEST_SEGMENT,
     SegmentWriter,

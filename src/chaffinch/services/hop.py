@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from chaffinch.keys import KeyFolder
+from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.services.admin import Board, posting
 from chaffinch.services.collector import Collector
 from chaffinch.services.hop_settings import HopSettings
 from chaffinch.services.logs import Log
-from chaffinch.services.plans import AnyPlan
 from chaffinch.services.server import run
 from chaffinch.services.settings import Place
 from chaffinch.services.shuffler import INBOX, RECEIVED, STATE, Shuffler, hop_of
@@ -39,12 +39,12 @@ def serve_collector(settings: HopSettings, announce: Announce) -> None:
         gauges["acknowledged_reports"] = float(collector.counts["durable"])
         return Status("collector", keys=_states(keys), gauges=gauges, problems=problems)
 
-    listeners = [
-        chosen.listen.listener(collector.application, chosen.tls),
-        chosen.admin.listener(board.application),
-    ]
-    background = [collector.running(), posting(board, look, _TICK)]
-    run(listeners, limits=chosen.server, background=background, announce=log.starting(announce))
+    run(
+        chosen.front.listeners(collector.application, board.application),
+        limits=chosen.front.server,
+        background=[collector.running(), posting(board, look, _TICK)],
+        announce=log.starting(announce),
+    )
     log("stopped")
 
 

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-
-from pydantic import Field, field_validator
+from typing import ClassVar
 
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import CollectorLimits
 from chaffinch.services.group_commit import InboxLimits
 from chaffinch.services.server import Limits
 from chaffinch.services.settings import (
+    SERVER_LIMITS,
     Address,
+    FrontModel,
+    FrontSettings,
     Place,
     PlaceModel,
-    Tls,
-    TlsModel,
-    checked_limits,
+    ServiceModel,
     limits_of,
     read_file,
+    tls_example,
 )
 from chaffinch.services.shuffler import ShufflerSettings
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.releasing import ReleaseRule
-from chaffinch.wire.documents import Strict
 
-EXAMPLE = """\
+EXAMPLE = f"""\
 # The settings of a hop, for `chaffinch serve collector` and `chaffinch serve shuffler`.
 # Paths are taken from where this file is. What is commented out is the default.
 
@@ -43,11 +43,7 @@ listen = "127.0.0.1:8081"
 # For operators: /healthz, /readyz, /metrics, /status. Keep it on a loopback address.
 admin = "127.0.0.1:9081"
 
-# Speak TLS without a proxy in front.
-# [collector.tls]
-# certificate = "certificate.pem"
-# private_key = "private-key.pem"
-
+{tls_example("collector")}
 [collector.limits]
 # body_bytes = 4194304          # of one upload
 # reports = 4096                # in one upload
@@ -58,13 +54,7 @@ admin = "127.0.0.1:9081"
 # segment_seconds = 1.0         # or after so long
 # batch_bytes = 4294967296      # of one batch of the hop before
 # at_once = 4                   # batches that may be on their way in
-# head_bytes = 8192             # of the head of a request
-# connections = 512             # at the same time
-# patience_seconds = 10.0       # that a head may take, and a body
-# slowest_rate = 65536          # a long body has a second more for so many bytes
-# idle_seconds = 30.0           # that a connection may say nothing
-# stop_seconds = 10.0           # that requests under way have when the service stops
-
+{SERVER_LIMITS}
 [shuffler]
 admin = "127.0.0.1:9082"
 # trusted = "roots.pem"         # TLS roots for the next party, in place of the system's
@@ -89,11 +79,8 @@ admin = "127.0.0.1:9082"
 class CollectorSettings:
     """The front of a hop on HTTP."""
 
-    listen: Address
-    admin: Address
-    tls: Tls | None
+    front: FrontSettings
     limits: CollectorLimits
-    server: Limits
 
 
 @dataclass(frozen=True)
@@ -106,38 +93,20 @@ class HopSettings:
     shuffler: ShufflerSettings
 
 
-class _Collector(Strict):
-    listen: str
-    admin: str
-    tls: TlsModel | None = None
-    limits: dict[str, int | float] = Field(default_factory=dict)
-
-    @field_validator("limits")
-    @classmethod
-    def _known(cls, given: dict[str, int | float]) -> dict[str, int | float]:
-        return checked_limits(given, CollectorLimits, InboxLimits, BatchLimits, Limits)
+class _Collector(FrontModel):
+    limited: ClassVar = (CollectorLimits, InboxLimits, BatchLimits, Limits)
 
     def build(self, base: Path) -> CollectorSettings:
         inbox = limits_of(self.limits, InboxLimits)
         batches = limits_of(self.limits, BatchLimits)
-        return CollectorSettings(
-            Address.of(self.listen),
-            Address.of(self.admin),
-            None if self.tls is None else self.tls.build(base),
-            limits_of(self.limits, CollectorLimits, inbox=inbox, batches=batches),
-            limits_of(self.limits, Limits),
-        )
+        limits = limits_of(self.limits, CollectorLimits, inbox=inbox, batches=batches)
+        return CollectorSettings(self.front(base), limits)
 
 
-class _Shuffler(Strict):
-    admin: str
+class _Shuffler(ServiceModel):
+    limited: ClassVar = (ShufflerSettings, ReleaseRule, Patience)
+
     trusted: str | None = None
-    limits: dict[str, int | float] = Field(default_factory=dict)
-
-    @field_validator("limits")
-    @classmethod
-    def _known(cls, given: dict[str, int | float]) -> dict[str, int | float]:
-        return checked_limits(given, ShufflerSettings, ReleaseRule, Patience)
 
     def build(self, base: Path) -> ShufflerSettings:
         return limits_of(

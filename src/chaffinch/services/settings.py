@@ -14,18 +14,28 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, cast, get_type_hints
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.keys import KeyFolder
+from chaffinch.planning.audiences.plan import AnyPlan, load_any_plan
 from chaffinch.services.http import Application
-from chaffinch.services.plans import AnyPlan, load_any
-from chaffinch.services.server import Listener
+from chaffinch.services.server import Limits, Listener
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import make_folder, read_small
 from chaffinch.wire.documents import Strict, faults_of
+
+SERVER_LIMITS = """\
+# head_bytes = 8192             # of the head of a request
+# connections = 512             # at the same time
+# patience_seconds = 10.0       # that a head may take, and a body
+# slowest_rate = 65536          # a long body has a second more for so many bytes
+# idle_seconds = 30.0           # that a connection may say nothing
+# stop_seconds = 10.0           # that requests under way have when the service stops
+"""
+"""The end of the limits in an example: those of whatever listens."""
 
 _LARGEST = 1 << 20
 _RULE = "the settings of a service"
@@ -93,7 +103,7 @@ class Place:
 
     def load_plans(self) -> tuple[AnyPlan, ...]:
         """Return the plans; refuse one that does not keep what it promises."""
-        found = tuple(map(load_any, self.plan_files))
+        found = tuple(map(load_any_plan, self.plan_files))
         if len({plan.id for plan in found}) < len(found):
             raise InvalidInput("list of plans", "one of different plans", "one of them twice")
         for plan in found:
@@ -101,15 +111,18 @@ class Place:
         return found
 
 
-class TlsModel(Strict):
-    """What a file says of TLS."""
+@dataclass(frozen=True)
+class FrontSettings:
+    """Where a service listens: for those who send to it, and for its operators."""
 
-    certificate: str
-    private_key: str
+    listen: Address
+    admin: Address
+    tls: Tls | None
+    server: Limits
 
-    def build(self, base: Path) -> Tls:
-        """Return the files, from where the settings are."""
-        return Tls(base / self.certificate, base / self.private_key)
+    def listeners(self, application: Application, board: Application) -> list[Listener]:
+        """Return what listens to senders, and what to operators."""
+        return [self.listen.listener(application, self.tls), self.admin.listener(board)]
 
 
 class PlaceModel(Strict):
@@ -124,7 +137,46 @@ class PlaceModel(Strict):
         return Place(tuple(base / one for one in self.plans), base / self.keys, base / self.data)
 
 
-def checked_limits(given: dict[str, int | float], *kinds: type) -> dict[str, int | float]:
+class ServiceModel(Strict):
+    """What a file says of every service: where operators look at it, and its limits."""
+
+    limited: ClassVar[tuple[type, ...]]
+    """The dataclasses whose numbers are its limits."""
+
+    admin: str
+    limits: dict[str, int | float] = Field(default_factory=dict)
+
+    @field_validator("limits")
+    @classmethod
+    def _known(cls, given: dict[str, int | float]) -> dict[str, int | float]:
+        return _checked_limits(given, *cls.limited)
+
+
+class _Tls(Strict):
+    certificate: str
+    private_key: str
+
+    def build(self, base: Path) -> Tls:
+        return Tls(base / self.certificate, base / self.private_key)
+
+
+class FrontModel(ServiceModel):
+    """What a file says of a service that others send to."""
+
+    listen: str
+    tls: _Tls | None = None
+
+    def front(self, base: Path) -> FrontSettings:
+        """Return where it listens, with files from where the settings are."""
+        return FrontSettings(
+            Address.of(self.listen),
+            Address.of(self.admin),
+            None if self.tls is None else self.tls.build(base),
+            limits_of(self.limits, Limits),
+        )
+
+
+def _checked_limits(given: dict[str, int | float], *kinds: type) -> dict[str, int | float]:
     """Return limits that are positive numbers of some dataclasses; ValueError for others."""
     hints = {name: hint for kind in kinds for name, hint in get_type_hints(kind).items()}
     allowed = {name: hint for name, hint in hints.items() if hint in (int, float, int | None)}
@@ -148,6 +200,16 @@ def limits_of(given: dict[str, int | float], kind: Callable[..., _Made], **other
     """Return a dataclass with the limits that a file gives, and its own for the rest."""
     names = {one.name for one in fields(cast("Any", kind))}
     return kind(**{name: value for name, value in given.items() if name in names}, **others)
+
+
+def tls_example(service: str) -> str:
+    """Return what an example says of TLS."""
+    return f"""\
+# Speak TLS without a proxy in front.
+# [{service}.tls]
+# certificate = "certificate.pem"
+# private_key = "private-key.pem"
+"""
 
 
 def names_analyzer(path: str | Path) -> bool:

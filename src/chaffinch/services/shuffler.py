@@ -27,11 +27,10 @@ from chaffinch.errors import InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.keys.folder import GRACE
 from chaffinch.parallel import Pool, Processes, cores
-from chaffinch.planning.audiences.plan import ReachPlan
+from chaffinch.planning.audiences.plan import AnyPlan, ReachPlan
 from chaffinch.planning.parties import Party
 from chaffinch.planning.plan import Plan
 from chaffinch.sampling import secure_words
-from chaffinch.services.plans import AnyPlan
 from chaffinch.shuffling.filter_inbox import FilterInbox
 from chaffinch.shuffling.filter_relay import AnalyzerKeys, FilterRelay
 from chaffinch.shuffling.forwarding import Forwarder, Patience

@@ -1,4 +1,4 @@
-"""The thread that works behind a listener, for as long as its process serves."""
+"""The thread that works behind a listener, and how a process ends that must not go on."""
 
 from __future__ import annotations
 
@@ -8,10 +8,24 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import NoReturn
 
 from chaffinch.errors import ChaffinchError
-from chaffinch.services.endings import FAILED
 from chaffinch.services.logs import Log
+
+_FAILED = 5
+"""The exit code of a process whose disk has failed."""
+
+
+def end_process(what: str, fault: BaseException) -> NoReturn:
+    """End the process at once: what is not acknowledged by now never is.
+
+    Of a fault that is none of ours only the kind is told: its words may hold what was sent.
+    """
+    said = str(fault) if isinstance(fault, ChaffinchError) else type(fault).__name__
+    sys.stderr.write(f"{what} has failed, and this process ends. {said}\n")
+    sys.stderr.flush()
+    os._exit(_FAILED)
 
 
 @asynccontextmanager
@@ -31,7 +45,7 @@ async def working(job: Callable[[threading.Event], None], log: Log) -> AsyncIter
             known = isinstance(fault, ChaffinchError)
             log("failed", kind=type(fault).__name__, said=str(fault) if known else "")
             sys.stderr.flush()
-            os._exit(FAILED)
+            os._exit(_FAILED)
 
     thread = threading.Thread(target=work, name="work", daemon=True)
     thread.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -27,6 +28,8 @@ from chaffinch.planning.audiences.shuffler import (
 )
 from chaffinch.planning.documents import GuaranteeModel, guarantee_document
 from chaffinch.planning.parties import KEMS
+from chaffinch.planning.plan import LARGEST_FILE, Plan
+from chaffinch.planning.plan import plan_from as survey_plan_from
 from chaffinch.privacy import FlippedAudiences, Guarantee, Target
 from chaffinch.protocols.base import GRAIN
 from chaffinch.questions import label
@@ -330,6 +333,10 @@ class ReachPlan:
         return f"{self.title or 'reach plan'} ({self.id[:16]}): {self.guarantee}"
 
 
+AnyPlan = Plan | ReachPlan
+"""What a service runs, and a ledger pays for."""
+
+
 def check_bits(parameter: str, bits: object) -> int:
     """Return a number of bits: a power of two, so that the hash fills all columns alike."""
     size = checks.whole(parameter, bits, least=LEAST_BITS, most=MOST_BITS)
@@ -447,6 +454,22 @@ def plan_from(text: str | bytes, *, name: str = "plan") -> ReachPlan:
     """Return the plan in a text."""
     model, body = read_document(text, ReachPlanModel, FORMAT, name=name)
     return same_again(lambda: _built_plan(model), _plan_body, body, name=name, rule=_RULE)
+
+
+def load_any_plan(path: str | Path) -> AnyPlan:
+    """Return the plan in a file, of a survey or of a reach, by the format that it names."""
+    content = read_small(path, most=LARGEST_FILE, must_be="a plan")
+    read = plan_from if _names_reach(content) else survey_plan_from
+    return read(content, name=Path(path).name)
+
+
+def _names_reach(content: bytes) -> bool:
+    """Return whether a document says that it is the plan of a reach; its reader checks it all."""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and document.get("format") == FORMAT
 
 
 def _plan_body(plan: ReachPlan) -> dict[str, Any]:
