@@ -12,7 +12,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _KEM = b"KEM" + bytes.fromhex("0020")
-_SUITE = b"HPKE" + bytes.fromhex("0020 0001 0001")
 
 
 def _extract(suite: bytes, salt: bytes, label: bytes, material: bytes) -> bytes:
@@ -52,14 +51,20 @@ def offer(ephemeral: bytes, public: bytes, info: bytes) -> Secrets:
 
 def _schedule(exchanged: bytes, kem_context: bytes, info: bytes) -> Secrets:
     extracted = _extract(_KEM, b"", b"eae_prk", exchanged)
-    shared = _expand(_KEM, extracted, b"shared_secret", kem_context, 32)
-    psk = _extract(_SUITE, b"", b"psk_id_hash", b"")
-    context = b"\0" + psk + _extract(_SUITE, b"", b"info_hash", info)
-    secret = _extract(_SUITE, shared, b"secret", b"")
+    return schedule(_expand(_KEM, extracted, b"shared_secret", kem_context, 32), info)
+
+
+def schedule(shared: bytes, info: bytes, algorithms: str = "0020 0001 0001") -> Secrets:
+    """Return the secrets that follow from a shared one, for a KEM, a KDF and an AEAD."""
+    suite = b"HPKE" + bytes.fromhex(algorithms)
+    length = 16 if suite.endswith(b"\1") else 32  # of an AES-128 key, or any other
+    psk = _extract(suite, b"", b"psk_id_hash", b"")
+    context = b"\0" + psk + _extract(suite, b"", b"info_hash", info)
+    secret = _extract(suite, shared, b"secret", b"")
     return Secrets(
         shared,
-        _expand(_SUITE, secret, b"key", context, 16),
-        _expand(_SUITE, secret, b"base_nonce", context, 12),
+        _expand(suite, secret, b"key", context, length),
+        _expand(suite, secret, b"base_nonce", context, 12),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chaffinch.wire import media_types
-from tests.services.commands import serving, waited
+from tests.services.commands import Service, serving, waited
 from tests.services.servers import Site, collecting, make_site, read_all
 from tests.services.test_hop import SETTINGS, counts
 
@@ -16,6 +16,18 @@ ADDRESS = "127.83.61.47"
 HEADER, COOKIE, QUERY = "canary-in-a-header", "canary-in-a-cookie", "canary-in-a-query"
 FORWARDED = "203.0.113.77"
 AGENT = "canary-agent/1.0"
+ANALYZER = """
+plans = ["../plan.json"]
+keys = "keys"
+data = "data"
+[analyzer]
+listen = "127.0.0.1:0"
+admin = "127.0.0.1:0"
+[analyzer.limits]
+free_bytes = 1
+openers = 1
+look_seconds = 0.1
+"""
 
 
 def _ask(port: int, method: str, path: str, body: bytes = b"") -> bytes:
@@ -94,13 +106,39 @@ def test_nor_does_a_hop_tell_its_operator(site: Site) -> None:
         assert b" 201 " in _ask(port, "POST", site.path(), site.reports(2))
         assert b" 422 " in _ask(port, "POST", site.path(), bytes(site.plan.layout.report_length))
         waited(lambda: counts(shuffler)["durable"] == 2)
-        paths = ("/metrics", "/status", "/readyz", "/healthz")
-        told = [service.get(path) for service in (collector, shuffler) for path in paths]
-        told += [service.stop()[1] for service in (collector, shuffler)]
-    for said in told:
-        assert not _traces(said.encode())
-        assert "canary-in-a" not in said
+        _look_at_what_is_told(collector, shuffler)
     assert _files_without_traces(site.folder) > 5
+
+
+def test_nor_does_an_analyzer(site: Site) -> None:
+    config = site.folder / "analyzer" / "analyzer.toml"
+    config.write_text(ANALYZER)
+    with serving("analyzer", config) as analyzer:
+        port = int(analyzer.addresses[0].rpartition(":")[2])
+        for path in ("releases", "keys", f"batches/{'0' * 64}", "canary-in-a-path"):
+            asked = _ask(port, "GET", f"/v1/plans/{site.plan.id}/{path}")
+            assert not _traces(asked)
+        path = f"/v1/plans/{site.plan.id}/batches/{'0' * 64}"
+        assert b" 415 " in _ask(port, "PUT", path, b"canary-in-a-body")
+        waited(lambda: analyzer.get("/readyz") == "ready\n")
+        _look_at_what_is_told(analyzer)
+    assert _files_without_traces(site.folder) > 5
+
+
+def _look_at_what_is_told(*services: Service) -> None:
+    """Search everything that services tell their operators, and who may have sent reports too."""
+    told = []
+    for service in services:
+        port = int(service.addresses[-1].rpartition(":")[2])
+        for path in ("/metrics", "/status", "/readyz", "/healthz", "/canary-in-a-path"):
+            told += [service.get(path).encode(), _ask(port, "GET", path)]
+        code, logged = service.stop()
+        assert code == 0
+        told.append(logged.encode())
+    assert sum(b"chaffinch_counts_total" in said for said in told) >= 2 * len(services)
+    for said in told:
+        assert not _traces(said)
+        assert b"canary-in-a" not in said
 
 
 def test_the_search_finds_what_is_there() -> None:

@@ -1,7 +1,8 @@
-"""Vectors of what travels: RFC 9180 and ours, opened by us and a stranger, and by nobody else."""
+"""Vectors of what travels, of standards and ours: opened by us, a stranger, and nobody else."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.bindings._rust import openssl
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from pyhpke import KEMKey
 
@@ -32,20 +34,21 @@ PARTIES = STORED["parties"]
 NAMES = [one["name"] for one in STORED["reports"]]
 LISTS = [one["party"] for one in STORED["key_lists"]]
 ROUND: int = STORED["round"]
-RFC: dict[str, bytes] = {
-    name: bytes.fromhex(text)
-    for name, text in json.loads(
-        Path(__file__).with_name("rfc9180.json").read_text("utf-8")
-    ).items()
-    if name != "source"
-}
 
 
 def from_hex(text: str) -> bytes:
     return bytes.fromhex(text)
 
 
-# -------------------------------------------------------------------- RFC 9180
+def published(name: str) -> dict[str, bytes]:
+    """Return the vector of a standard."""
+    found = json.loads(Path(__file__).with_name(name).read_text("utf-8"))
+    return {name: from_hex(text) for name, text in found.items() if name != "source"}
+
+
+RFC, DRAFT = published("rfc9180.json"), published("hpke_pq.json")
+
+# -------------------------------------------------------------------- standards
 
 
 def test_the_oracle_has_every_step_of_the_standard() -> None:
@@ -80,6 +83,31 @@ def test_the_oracle_opens_what_we_seal_and_we_what_it_seals() -> None:
     assert hpke.unseal(RFC["private"], envelope[7:], info) == b"content"
     sealed = hpke.seal(RFC["ephemeral_private"], RFC["public"], b"content", info)
     assert key.open(key.head + sealed, binding) == b"content"
+
+
+def draft_key() -> OpeningKey:
+    """Return the key of the draft, which is made of a seed of 32 bytes there."""
+    return OpeningKey(7, HYBRID, hashlib.shake_256(DRAFT["private"]).digest(96))
+
+
+def test_the_hybrid_vector_of_the_draft_is_opened() -> None:
+    assert draft_key().sealing.public == DRAFT["public"]
+    suite = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+    private = draft_key()._loaded  # noqa: SLF001 - as the library has it
+    opened = openssl.hpke._decrypt_with_aad(  # noqa: SLF001
+        suite, DRAFT["enc"] + DRAFT["sealed"], private, DRAFT["info"], DRAFT["aad"]
+    )
+    assert opened == DRAFT["content"]
+    secrets = hpke.schedule(DRAFT["shared_secret"], DRAFT["info"], "647a 0001 0003")
+    assert secrets == hpke.Secrets(DRAFT["shared_secret"], DRAFT["key"], DRAFT["base_nonce"])
+
+
+def test_our_hybrid_envelopes_have_the_shared_secret_of_the_draft() -> None:
+    """The draft has no vector with our cipher: the oracle makes one of its shared secret."""
+    key, binding = draft_key(), Binding("ab" * 32, 2, "hop1")
+    secrets = hpke.schedule(DRAFT["shared_secret"], binding.info(key.head), "647a 0001 0001")
+    sealed = AESGCM(secrets.key).encrypt(secrets.base_nonce, b"content", b"")
+    assert key.open(key.head + DRAFT["enc"] + sealed, binding) == b"content"
 
 
 # -------------------------------------------------------------------- ours
