@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ from chaffinch.wire.filter_files import Filter
 
 WITHIN = Target(epsilon=10.0, delta=1e-3)
 """Without another word a publisher accepts no plan that promises less than this."""
-_Row = NDArray[np.uint64]
+Row = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +114,7 @@ def make_filter(  # noqa: PLR0913
     told: Callable[[Loaded], None] | None,
 ) -> Filter:
     """Return a filter as ``encode`` does, but not recorded yet: whoever gets it has to do so."""
-    require_plan(plan).verify(within=within)
-    plan.audience.place(publisher)
-    given: object = key
-    if not isinstance(given, CampaignKey):
-        # Whatever it is, it may be secret.
-        raise InvalidInput("campaign key", "a CampaignKey", type(given).__name__)
+    check_terms(plan, publisher, key, within)
     first, further = key.hash_keys(plan.id)
     reader = IdReader(
         source if isinstance(source, Table) else open_table(source),
@@ -131,13 +127,27 @@ def make_filter(  # noqa: PLR0913
         rule=plan.ids,
     )
     rows, what = _true_rows(reader, plan, further, progress)
-    ids = _count_ids(rows[0], plan, publisher)
+    loaded = count_loaded(what, ones_in(rows[0]), plan, publisher)
     if told is not None:
-        expected = plan.sizes[plan.audience.place(publisher)]
-        skipped = (what.missing.count, what.unfit.count)
-        told(Loaded(what.rows, ids, expected, what.changed, *skipped))
+        told(loaded)
     for row in rows:
         flip(secure_words(), row, plan.numerator, plan.bits)
+    return new_filter(rows, plan, publisher, key)
+
+
+def check_terms(plan: ReachPlan, publisher: str, key: CampaignKey, within: Target) -> None:
+    """Refuse a plan that promises too little, a publisher that it does not name, or no key."""
+    require_plan(plan).verify(within=within)
+    plan.audience.place(publisher)
+    given: object = key
+    if not isinstance(given, CampaignKey):
+        # Whatever it is, it may be secret.
+        raise InvalidInput("campaign key", "a CampaignKey", type(given).__name__)
+
+
+def new_filter(rows: list[Row], plan: ReachPlan, publisher: str, key: CampaignKey) -> Filter:
+    """Return rows whose flips are done as a filter with a name of its own."""
+    for row in rows:
         row.flags.writeable = False
     return Filter(
         plan_id=plan.id,
@@ -149,47 +159,72 @@ def make_filter(  # noqa: PLR0913
     )
 
 
-def _count_ids(row: _Row, plan: ReachPlan, publisher: str) -> int:
-    """Return about how many ids are in a row before its flips; refuse one that is too full."""
-    empty = plan.bits - int(np.bitwise_count(row).sum(dtype=np.int64))
+def ones_in(row: Row) -> int:
+    """Return how many columns of a row are set."""
+    return int(np.bitwise_count(row).sum(dtype=np.int64))
+
+
+def count_loaded(what: Spelled, ones: int, plan: ReachPlan, publisher: str) -> Loaded:
+    """Return what went into a filter of so many set columns; refuse one that is too full.
+
+    The columns are those of the first row, before its flips.
+    """
+    empty = plan.bits - ones
     wrong = float(plan.all_flips)
     noise = math.sqrt(wrong * (1.0 - wrong) / plan.bits) / (1.0 - 2.0 * wrong)
     if not empty / plan.bits > FULL_BELOW * noise:
         # The analyzer could not tell it from a filter of ones; the key is not used up here.
         raise FilterFull(f"filter of {publisher!r}")
-    return round(-(plan.bits / plan.hashes) * math.log(empty / plan.bits))
+    ids = round(-(plan.bits / plan.hashes) * math.log(empty / plan.bits))
+    expected = plan.sizes[plan.audience.place(publisher)]
+    return Loaded(what.rows, ids, expected, what.changed, what.missing.count, what.unfit.count)
 
 
 def _true_rows(
     reader: IdReader, plan: ReachPlan, further: bytes, progress: Progress | None = None
-) -> tuple[list[_Row], Spelled]:
+) -> tuple[list[Row], Spelled]:
     """Return the rows before any flip, and what became of the table's, all as private as the ids.
 
     Threads digest batches; one thread reads, and sets the bits.
     """
+    what = Spelled()
+
+    def read() -> Generator[Digests, None, None]:
+        nonlocal what
+        with mapped(lambda batch: reader.digests(*batch), reader.batches(), cores()) as found:
+            for digests, part in found:
+                yield digests
+                what = what.followed_by(part)
+                if progress is not None:
+                    progress(what.rows, reader.table.rows)
+        refuse_table(reader, what)
+
+    with closing(read()) as views:
+        return true_rows(views, plan, further), what
+
+
+def refuse_table(reader: IdReader, what: Spelled) -> None:
+    """Refuse a table for its faults, or if it has no id at all."""
+    reader.refuse_faults(what)
+    if not what.ids:
+        raise InvalidTable("one with at least one id", "none", hint="check the column")
+
+
+def true_rows(views: Iterable[Digests], plan: ReachPlan, further: bytes) -> list[Row]:
+    """Return the rows of some views before any flip: an id is in row f if it has f views."""
     frequencies = plan.audience.frequencies
     rows = [np.zeros(-(-plan.bits // 64), np.uint64) for _ in range(frequencies)]
-    views, what = 0, Spelled()
-    with (
-        Repeats(frequencies) as repeats,
-        mapped(lambda batch: reader.digests(*batch), reader.batches(), cores()) as found,
-    ):
-        for digests, part in found:
+    with Repeats(frequencies) as repeats:
+        for digests in views:
             _set_ids(rows[0], digests, plan, further)
             if frequencies > 1:
                 repeats.add(digests)
-            views, what = views + len(digests), what.followed_by(part)
-            if progress is not None:
-                progress(what.rows, reader.table.rows)
-        reader.refuse_faults(what)
-        if not views:
-            raise InvalidTable("one with at least one id", "none", hint="check the column")
         for times, seen in repeats.seen():
             _set_ids(rows[times - 1], seen, plan, further)
-    return rows, what
+    return rows
 
 
-def _set_ids(row: _Row, digests: Digests, plan: ReachPlan, further: bytes) -> None:
+def _set_ids(row: Row, digests: Digests, plan: ReachPlan, further: bytes) -> None:
     """Set every column of each id: one for its digest, one for that digest's digest, …."""
     set_columns(row, digests, plan.bits)
     for _ in range(plan.hashes - 1):

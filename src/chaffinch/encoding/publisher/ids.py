@@ -84,6 +84,11 @@ class Spelled:
     unfit: Rows = _NONE
     """Rows with an id that does not fit the plan's rule."""
 
+    @property
+    def ids(self) -> int:
+        """Return how many rows have an id that counts."""
+        return self.rows - self.missing.count - self.unfit.count
+
     def followed_by(self, more: Spelled) -> Spelled:
         """Return what became of these rows and of a later batch."""
         return Spelled(

@@ -90,7 +90,7 @@ class Repeats:
 
     def _thin(self) -> None:
         """Sort what is in memory and drop the copies that make no difference."""
-        kept = _thinned(self._buffer[: self._count], self._most)
+        kept = thinned(self._buffer[: self._count], self._most)
         self._count = len(kept)
         self._buffer[: self._count] = kept
 
@@ -120,7 +120,7 @@ class Repeats:
             high = low + max(int(within), 1)
             parts = [self._read(start, cuts[low], cuts[high]) for start, cuts in self._runs]
             parts.append(rest[last[low] : last[high]])
-            yield _thinned(np.concatenate(parts), self._most)
+            yield thinned(np.concatenate(parts), self._most)
             low = high
 
     def _read(self, start: int, low: np.int64, high: np.int64) -> Digests:
@@ -137,7 +137,7 @@ class Repeats:
         return out
 
 
-def _thinned(digests: Digests, most: int) -> Digests:
+def thinned(digests: Digests, most: int) -> Digests:
     """Sort digests in place and return them without copies beyond ``most`` of each."""
     digests.sort(kind="stable")  # five times as fast where sorted runs follow one another
     kept = np.ones(len(digests), np.bool_)
