@@ -13,6 +13,7 @@ from chaffinch.analysis import releasing
 from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.planning.plan import Plan
 from chaffinch.services.group_commit import GroupCommit
+from chaffinch.shuffling.filter_relay import FilterRelay
 from chaffinch.shuffling.inbox import Upload
 from chaffinch.shuffling.state import Change
 from chaffinch.storage.files import atomic
@@ -95,6 +96,22 @@ def pay_then_keep() -> None:
     Ledger.content_of = content_of  # type: ignore[assignment,method-assign]
 
 
+def purge_first() -> None:
+    """Let filters go before the batch of them is known."""
+    hand_over = FilterRelay._hand_over  # noqa: SLF001
+
+    def purged(self: FilterRelay, *given: Any) -> None:
+        self._purge()
+        hand_over(self, *given)
+
+    FilterRelay._hand_over = purged  # type: ignore[assignment,method-assign] # noqa: SLF001
+
+
+def hand_over_again() -> None:
+    """Forget, in every new life, that the filters of a plan were handed over."""
+    FilterRelay._is_known = lambda _: False  # type: ignore[assignment,method-assign] # noqa: SLF001
+
+
 PLANTS: dict[str, Callable[[], None]] = {
     "acknowledged before the sync": acknowledge_first,
     "databases without syncs": lambda: synchronous("OFF"),
@@ -105,4 +122,9 @@ PLANTS: dict[str, Callable[[], None]] = {
     "names without syncs": lambda: ignore_sync("fsync", folders=True),
     "tags tested, then inserted": test_then_insert,
     "a release outside of its charge": pay_then_keep,
+}
+REACH_PLANTS: dict[str, Callable[[], None]] = {
+    "filters without syncs": lambda: ignore_sync("fsync"),
+    "filters that go before their batch is known": purge_first,
+    "filters that are handed over again": hand_over_again,
 }

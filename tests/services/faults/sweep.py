@@ -13,165 +13,40 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from chaffinch.analysis import intervals
-from chaffinch.keys import KeyFolder
 from tests.services.faults import plants
-from tests.services.faults.calls import Call, note, read_calls, recorded
+from tests.services.faults.calls import Call, read_calls, recorded
 from tests.services.faults.disk import Disk, Image, image_of, write_image
-from tests.services.faults.world import LEVEL, Upload, World, sealed_uploads
-from tests.services.oracle import Collection
+from tests.services.faults.reach import ReachScene
+from tests.services.faults.scenes import End, Scene, SurveyScene
 
-OTHER_LEVEL = 0.9
-"""Of the analyzer that comes after the end: it would make other releases of the same batches."""
-_CROWD = 4
-_FIRST_FILLER = 40
 _TWICE = 5
 """One in so many ends is followed by a second one, while the parties are coming back."""
-
-
-@dataclass
-class Scene:
-    """A collection and what happens to it."""
-
-    collection: Collection
-    uploads: dict[str, Upload] = field(default_factory=dict)
-    fillers: list[Upload] = field(default_factory=list)
-    """Numbers that are sent after the end, so that nothing waits for its crowd."""
-
-    @classmethod
-    def make(cls, root: Path, *, hops: int, rounds: int = 1) -> Scene:
-        collection = World.prepare(root, crowd=_CROWD, numbers=100, hops=hops, rounds=rounds)
-        scene = cls(collection)
-        scene.fillers = scene.fill(_FIRST_FILLER)
-        return scene
-
-    def fill(self, first: int) -> list[Upload]:
-        """Return enough for a crowd in every round, for the keys that are in use now."""
-        rounds = range(1, self.collection.plan.rounds + 1)
-        shapes = [
-            (f"filler {first}", number, range(first, first + _CROWD))
-            for first, number in zip(range(first, 100, _CROWD), rounds, strict=False)
-        ]
-        return sealed_uploads(self.collection, shapes)
-
-    def send(self, world: World, *shapes: tuple[str, int, list[int]]) -> None:
-        """Send what nobody has sent before."""
-        uploads = sealed_uploads(self.collection, shapes)
-        for upload in uploads:
-            self.uploads[upload.name] = upload
-            note(f"sent {upload.name}")
-        assert world.send(*uploads) == [201] * len(uploads)
-
-    def play(self, world: World) -> None:
-        """Let things happen: copies at once and later, lost messages, too few for a crowd."""
-        rounds = self.collection.plan.rounds
-        self.send(world, ("a", 1, [0, 1, 1]))
-        self.send(world, ("b", 1, [2]), ("c", rounds, [3, 4]))
-        world.send(self.uploads["a"], *[self.uploads["b"]] * 3)
-        world.seal()
-        world.work()
-        self.send(world, ("d", 1, [5]), ("e", rounds, [6, 7, 8, 9]))
-        world.lose("drop-request", "drop-reply", "drop-reply")
-        world.seal()
-        world.work()
-        if rounds > 1:
-            self._rotate(world)
-        self.send(world, ("f", rounds, [10, 11]), ("g", 1, [12, 13, 14]))
-        world.send(self.uploads["e"])
-        world.seal()
-        world.work()
-
-    def _rotate(self, world: World) -> None:
-        for keys in (*self.collection.hops, self.collection.analyzer):
-            keys.rotate(at_once=True)
-        world.follow_keys()
-
-    def opened_in(self, root: Path) -> Scene:
-        """Return the same in another folder."""
-        hops = [KeyFolder.open(root / keys.path.name) for keys in self.collection.hops]
-        analyzer = KeyFolder.open(root / self.collection.analyzer.path.name)
-        there = Collection(self.collection.plan, tuple(hops), analyzer)
-        return Scene(there, self.uploads, self.fillers)
-
-
-class End(NamedTuple):
-    """What is left when everything ends at once."""
-
-    image: Image
-    sent: frozenset[str]
-    acknowledged: frozenset[str]
+SCENES: dict[str, Callable[[Path], Scene]] = {
+    "one hop": lambda root: SurveyScene.make(root, hops=1),
+    "two hops": lambda root: SurveyScene.make(root, hops=2),
+    "rounds and rotation": lambda root: SurveyScene.make(root, hops=2, rounds=2),
+    "reach": ReachScene.make,
+}
 
 
 def ends_of(
     disk: Disk, calls: Iterable[Call], wanted: Callable[[int, Disk], Iterable[tuple[str, Image]]]
 ) -> Iterator[tuple[str, End]]:
     """Yield what is left before each call that changes something, and after the last one."""
-    sent: set[str] = set()
-    told: set[str] = set()
+    known: dict[str, set[str]] = {"sent": set(), "told": set(), "receipt": set()}
     for place, call in enumerate([*calls, Call("end", 0, 0, b"", b"")]):
         if call.what == "n":
             word, _, name = call.first.decode().partition(" ")
-            (sent if word == "sent" else told).add(name)
+            known[word].add(name)
             continue
         for kind, image in wanted(place, disk):
-            yield kind, End(image, frozenset(sent), frozenset(told))
+            yield kind, End(image, frozenset(known["sent"]), frozenset(known["told"]))
         if call.what != "end":
             disk.do(call)
-
-
-def come_back(scene: Scene, end: End, root: Path, *, life: int = 1) -> None:
-    """Start everything on what is left, send again what nobody was told of, and look."""
-    with World(root, scene.collection.plan, OTHER_LEVEL) as world:
-        # What the first of two lives has paid for has the level of that one.
-        paid = {entry.subject for entry in world.ledger.entries()} if life == 1 else set()
-        again = [scene.uploads[name] for name in sorted(end.sent - end.acknowledged)]
-        here = scene.opened_in(root)
-        world.send(*again, *scene.fillers, *here.fill(_FIRST_FILLER + 8 * life))
-        world.seal()
-        world.work()
-        known = set(end.acknowledged) | world.acknowledged
-        check(scene, world, known, paid)
-        if len(end.image) % 3 == 0:
-            world.send(
-                *(scene.uploads[name] for name in sorted(end.sent)), *here.fill(72 + 8 * life)
-            )
-            world.seal()
-            world.work()
-            check(scene, world, known, paid)
-
-
-def check(scene: Scene, world: World, known: set[str], paid: set[str]) -> None:
-    """Hold what has come out against what was told: the oracle."""
-    found = world.histogram()
-    twice = sorted(number for number, times in found.items() if times > 1)
-    assert not twice, f"counted twice: {twice}"
-    told = {
-        number
-        for name, upload in scene.uploads.items()
-        if name in known
-        for number in upload.numbers
-    }
-    lost = sorted(told - found.keys())
-    assert not lost, f"acknowledged and lost: {lost}"
-    early = [number for number in found if number < _FIRST_FILLER and number not in told]
-    assert not early, f"never sent: {early}"
-    world.check_law()
-    for digest, level in world.levels().items():
-        assert level == LEVEL or digest not in paid, "what was paid for is another release now"
-
-
-# ----------------------------------------------------------------------------
-# All ends.
-
-SCENES: dict[str, Callable[[Path], Scene]] = {
-    "one hop": lambda root: Scene.make(root, hops=1),
-    "two hops": lambda root: Scene.make(root, hops=2),
-    "rounds and rotation": lambda root: Scene.make(root, hops=2, rounds=2),
-}
 
 
 class Sweep:
@@ -181,11 +56,8 @@ class Sweep:
         self._folder, self._root = folder, folder / "world"
         self._scene = SCENES[name](self._root)
         self._before = Disk(self._root)
-        with (
-            recorded(folder / "log", self._root),
-            World(self._root, self._scene.collection.plan) as world,
-        ):
-            self._scene.play(world)
+        with recorded(folder / "log", self._root):
+            self._scene.play(self._root)
         self.calls = read_calls(folder / "log")
         self.failed: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
@@ -235,7 +107,7 @@ class Sweep:
         write_image(end.image, root)
         try:
             if drawn.randrange(_TWICE):
-                come_back(self._scene, end, root)
+                self._scene.come_back(end, root)
             else:
                 self._live_twice(end, root, drawn)
         finally:
@@ -245,7 +117,7 @@ class Sweep:
         """End once more while everything comes back."""
         before, log = Disk(root), self._folder / "again-log"
         with recorded(log, root):
-            come_back(self._scene, end, root)
+            self._scene.come_back(end, root)
         calls = read_calls(log)
         chosen = drawn.randrange(len(calls))
 
@@ -257,9 +129,8 @@ class Sweep:
         for _, second in ends_of(before, calls, wanted):
             shutil.rmtree(root)
             write_image(second.image, root)
-            told = frozenset(name for name in second.acknowledged if name in self._scene.uploads)
-            both = End(second.image, end.sent, end.acknowledged | told)
-            come_back(self._scene, both, root, life=2)
+            both = End(second.image, end.sent, end.told | second.told)
+            self._scene.come_back(both, root, life=2)
 
 
 def _spread(places: list[int], many: int, drawn: random.Random) -> list[int]:
@@ -286,7 +157,7 @@ def main(words: list[str]) -> None:
     folder, name, kills, cuts, seed, *planted = words
     work_out_once()
     for plant in planted:
-        plants.PLANTS[plant]()
+        (plants.PLANTS | plants.REACH_PLANTS)[plant]()
     sweep = Sweep(Path(folder), name)
     if not planted:
         sweep.check_record()

@@ -2,7 +2,8 @@
 
 A scene is played once by all parties, and every call to the disk is written down. Then the disk
 is rebuilt as it is when all ends at one of the calls, everything comes back on it, and what is
-released must have every acknowledged number once, in batches of a crowd. See ``sweep.py``.
+released must have every acknowledged number once, in batches of a crowd; of a reach, one batch of
+the filters of all publishers. See ``scenes.py``, ``reach.py`` and ``sweep.py``.
 """
 
 from __future__ import annotations
@@ -21,11 +22,16 @@ import pytest
 
 from tests.meta import repository
 from tests.services.faults import calls
-from tests.services.faults.plants import PLANTS
+from tests.services.faults.plants import PLANTS, REACH_PLANTS
 
-GATE = {"one hop": (150, 100), "two hops": (160, 110)}
+GATE = {"one hop": (150, 100), "two hops": (160, 110), "reach": (40, 40)}
 """Kills and power cuts."""
-LONG = {"one hop": (2000, 3000), "two hops": (4000, 3000), "rounds and rotation": (4000, 4000)}
+LONG = {
+    "one hop": (2000, 3000),
+    "two hops": (4000, 3000),
+    "rounds and rotation": (4000, 4000),
+    "reach": (1000, 1000),
+}
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +87,8 @@ def test_ends_at_every_call(recorder: Path, folder: Path, scene: str, turn: int)
     assert found["done"] == {"kill": kills, "cut": cuts}
 
 
-@pytest.mark.parametrize("plant", PLANTS)
+@pytest.mark.parametrize("plant", [*PLANTS, *REACH_PLANTS])
 def test_a_planted_fault_is_found(recorder: Path, folder: Path, plant: str) -> None:
-    found = sweep(recorder, folder, "one hop", 90, 90, 1, plant)
+    scene = "one hop" if plant in PLANTS else "reach"
+    found = sweep(recorder, folder, scene, 90, 90, 1, plant)
     assert found["failed"], found

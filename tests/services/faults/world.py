@@ -17,13 +17,14 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self, cast
+from typing import IO, Any, Self
 from urllib.parse import urlsplit
 
 from chaffinch.analysis.analyzer import STATE, Analyzer
 from chaffinch.analysis.received import KnownBatches
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
+from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Target
 from chaffinch.services.analyzer import AnalyzerFront
@@ -83,6 +84,8 @@ class Wires(Exchange):
         self._run = run
         self.parties: dict[str, Application] = {}
         self.faults: list[str] = []
+        self.left: set[str] = set()
+        """The ids of batches that a party has sent, whatever became of them."""
 
     def ask(
         self,
@@ -93,13 +96,17 @@ class Wires(Exchange):
         headers: dict[str, str] | None = None,
         most: int,
     ) -> Reply:
-        del headers, most  # The parties of a test keep to the limits.
+        del most  # The parties of a test keep to the limits.
         fault = self.faults.pop(0) if self.faults else ""
         if fault == "drop-request":
             raise NoReply("a request that was lost", arrived=False)
         where = urlsplit(url)
-        content = b"".join(cast("Iterable[bytes]", body or ()))
-        asked = ask(self.parties[where.netloc], method, where.path, content, media_types.BATCH)
+        content = body if isinstance(body, bytes) else b"".join(body or ())
+        media_type = (headers or {}).get("content-type", "")
+        if media_type == media_types.BATCH:
+            self.left.add(where.path.rpartition("/")[2])
+            note(f"told {where.path.rpartition('/')[2]}")
+        asked = ask(self.parties[where.netloc], method, where.path, content, media_type)
         reply = self._run(asked)
         if reply.status in (200, 201):
             note(f"receipt {where.path}")
@@ -126,45 +133,43 @@ class _Loop:
         self._loop.close()
 
 
+def make_ledger(root: Path) -> None:
+    """Make the ledger of an analyzer who can pay for everything."""
+    Ledger.create(root / "ledger", role="analyzer", cap=PLENTY, mark=root / "mark")
+
+
 @dataclass
-class World:
-    """The parties at work below a folder, where their keys are."""
+class AtWork:
+    """The parties of any plan, at work below a folder where their keys are."""
 
     root: Path
-    plan: Plan
+    plan: AnyPlan
     level: float = LEVEL
     segment_bytes: int = 1500
     acknowledged: set[str] = field(default_factory=set)
 
-    @classmethod
-    def prepare(cls, root: Path, **chosen: Any) -> Collection:
-        """Make the keys and the ledger of a new world."""
-        collection = Collection.make(root, **chosen)
-        Ledger.create(root / "ledger", role="analyzer", cap=PLENTY, mark=root / "mark")
-        return collection
-
     def __enter__(self) -> Self:
         self._loop = _Loop()
-        self._wires = Wires(self._loop.run)
+        self.wires = Wires(self._loop.run)
         self._fronts: list[Front] = []
         self._collecting: AbstractAsyncContextManager[None] | None = None
         self._start_collector()
         parties = self.plan.parties
         assert parties is not None
-        names = [f"hop{number}" for number in range(1, len(parties.hops) + 1)]
+        names = [party.name for party in parties.hops]
         for name, party in zip(names[1:], parties.hops[1:], strict=True):
-            self._wires.parties[urlsplit(party.address).netloc] = self._desk(name)
+            self.wires.parties[urlsplit(party.address).netloc] = self._desk(name)
         keys, folder = self._keys("analyzer"), self.root / "analyzer"
         limits = BatchLimits(free_bytes=0)
         front = AnalyzerFront(folder, [self.plan], keys, limits=limits)
         self._fronts.append(front.front)
-        self._wires.parties[urlsplit(parties.analyzer.address).netloc] = front.application
+        self.wires.parties[urlsplit(parties.analyzer.address).netloc] = front.application
         settings = ShufflerSettings(
             openers=1, patience=Patience(first_pause=0.0), key_grace_seconds=0.0
         )
         self.hops = [Shuffler(self.root / n, self._keys(n), [self.plan], settings) for n in names]
         for hop in self.hops:
-            hop._forwarder._exchange = self._wires  # noqa: SLF001 - instead of a network
+            hop._forwarder._exchange = self.wires  # noqa: SLF001 - instead of a network
         ledger = Ledger.open(self.root / "ledger", mark=self.root / "mark")
         self.ledger = ledger
         self.analyzer = Analyzer(
@@ -189,9 +194,13 @@ class World:
 
     def _start_collector(self) -> None:
         inbox = InboxLimits(free_bytes=0, segment_bytes=self.segment_bytes)
-        limits = CollectorLimits(inbox=inbox)
-        keys = self._keys("hop1")
-        self._collector = Collector(self.root / "hop1", [self.plan], keys, limits=limits)
+        limits = CollectorLimits(inbox=inbox, batches=BatchLimits(free_bytes=0))
+        assert self.plan.parties is not None
+        first = self.plan.parties.hops[0]
+        self._collector = Collector(
+            self.root / first.name, [self.plan], self._keys(first.name), limits=limits
+        )
+        self.wires.parties[urlsplit(first.address).netloc] = self._collector.application
         self._collecting = self._collector.running()
         self._loop.run(self._collecting.__aenter__())
 
@@ -205,7 +214,67 @@ class World:
         self._fronts.append(collector.front)
         return collector.application
 
-    # ------------------------------------------------------------------ what happens
+    def forward(self, hop: Shuffler) -> None:
+        """Hand over what a hop has ready, until all of it has arrived."""
+        last = time.monotonic() + _PATIENCE
+        while time.monotonic() < last:
+            hop.forward()
+            batches = hop.overview().batches.get(self.plan.id, Counter())
+            if not batches["sealed"] and not batches["acknowledged"]:
+                return
+            time.sleep(0.0005)  # for the thread that talks to the next party
+        raise AssertionError("a batch does not arrive")
+
+    def follow_keys(self) -> None:
+        """Let every front take over keys that have changed, as it does once a second."""
+        for front in (self._collector.front, *self._fronts):
+            front.refresh()
+
+    def lose(self, *faults: str) -> None:
+        """Let the next messages between parties be lost."""
+        self.wires.faults.extend(faults)
+
+    # ------------------------------------------------------------------ what is there
+
+    @property
+    def _received(self) -> KnownBatches:
+        return KnownBatches(self.root / "analyzer" / STATE)
+
+    def paid_for_by(self, batch_id: str) -> str:
+        """Return what the ledger knows a batch by: all that is in it."""
+        raise NotImplementedError
+
+    def levels(self) -> dict[str, float]:
+        """Return the level of the release of each batch, by what it was paid for."""
+        return {
+            self.paid_for_by(one.id): json.loads(self._received.release(one.id) or b"")["level"]
+            for one in self.analyzer.batches()
+        }
+
+    def check_law(self) -> None:
+        """Check that everything that was taken is somewhere, once, and paid for once."""
+        for hop in self.hops:
+            assert all(counts.adds_up for counts in hop.overview().counts.values())
+        assert all(counts.adds_up for counts in self.analyzer.counts().values())
+        received, batches = self._received, self.analyzer.batches()
+        paid = {entry.subject: self.ledger.content_of(entry) for entry in self.ledger.entries()}
+        shown = {self.paid_for_by(one.id): received.release(one.id) for one in batches}
+        assert len(self.ledger.entries()) == len(batches), "a release is paid for once"
+        assert paid == shown, "what is shown is what was paid for"
+
+
+@dataclass
+class World(AtWork):
+    """The parties of a survey."""
+
+    plan: Plan
+
+    @classmethod
+    def prepare(cls, root: Path, **chosen: Any) -> Collection:
+        """Make the keys and the ledger of a new world."""
+        collection = Collection.make(root, **chosen)
+        make_ledger(root)
+        return collection
 
     def send(self, *uploads: Upload) -> list[int]:
         """Send uploads at the same time; note which are acknowledged, and return all statuses."""
@@ -239,31 +308,9 @@ class World:
         while self.analyzer.step():
             pass
 
-    def forward(self, hop: Shuffler) -> None:
-        """Hand over what a hop has ready, until all of it has arrived."""
-        last = time.monotonic() + _PATIENCE
-        while time.monotonic() < last:
-            hop.forward()
-            batches = hop.overview().batches.get(self.plan.id, Counter())
-            if not batches["sealed"] and not batches["acknowledged"]:
-                return
-            time.sleep(0.0005)  # for the thread that talks to the next party
-        raise AssertionError("a batch does not arrive")
-
-    def follow_keys(self) -> None:
-        """Let every front take over keys that have changed, as it does once a second."""
-        for front in (self._collector.front, *self._fronts):
-            front.refresh()
-
-    def lose(self, *faults: str) -> None:
-        """Let the next messages between parties be lost."""
-        self._wires.faults.extend(faults)
-
-    # ------------------------------------------------------------------ what is there
-
     def histogram(self) -> Counter[int]:
         """Return how often each number was released; check what holds for every batch."""
-        received = KnownBatches(self.root / "analyzer" / STATE)
+        received = self._received
         found: Counter[int] = Counter()
         for batch in self.analyzer.batches():
             assert batch.state == "released", (batch.state, batch.why)
@@ -274,25 +321,9 @@ class World:
             found.update({int(code): int(counts[code]) for code in counts.nonzero()[0]})
         return found
 
-    def levels(self) -> dict[str, float]:
-        """Return the level of the release of each batch, by the digest of its tally."""
-        received = KnownBatches(self.root / "analyzer" / STATE)
-        return {
-            received.tally(one.id).digest: json.loads(received.release(one.id) or b"")["level"]
-            for one in self.analyzer.batches()
-        }
-
-    def check_law(self) -> None:
-        """Check that everything that was taken is somewhere, once, and paid for once."""
-        for hop in self.hops:
-            assert all(counts.adds_up for counts in hop.overview().counts.values())
-        assert all(counts.adds_up for counts in self.analyzer.counts().values())
-        received = KnownBatches(self.root / "analyzer" / STATE)
-        batches = self.analyzer.batches()
-        paid = {entry.subject: self.ledger.content_of(entry) for entry in self.ledger.entries()}
-        shown = {received.tally(one.id).digest: received.release(one.id) for one in batches}
-        assert len(self.ledger.entries()) == len(batches), "a release is paid for once"
-        assert paid == shown, "what is shown is what was paid for"
+    def paid_for_by(self, batch_id: str) -> str:
+        """Return the digest of the tally of a batch."""
+        return self._received.tally(batch_id).digest
 
 
 def sealed_uploads(
