@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from chaffinch.errors import StorageFault
+from chaffinch.services import analyzer_process
+from chaffinch.services import hop as hop_process
 from chaffinch.services.admin import Board, posting
 from chaffinch.services.logs import Log
-from chaffinch.services.status import ANALYZER_LAWS, HOP_LAWS, Law, PlanStatus, Status
+from chaffinch.services.status import Law, PlanStatus, Status
 
 PLAN = "ab" * 32
 GOOD = {
@@ -29,7 +31,7 @@ GOOD = {
 
 
 def hop(counts: dict[str, int]) -> Status:
-    plan = PlanStatus(PLAN, "Members", counts, HOP_LAWS, {"sealed": 2})
+    plan = PlanStatus(PLAN, "Members", counts, hop_process.LAWS, {"sealed": 2})
     return Status("shuffler", (plan,), {1: "active"}, {"disk_free_bytes": 7.0})
 
 
@@ -40,7 +42,7 @@ def test_a_count_that_goes_astray_is_noticed(name: str | None) -> None:
 
 
 def test_an_analyzer_has_a_law_of_its_own() -> None:
-    (law,) = ANALYZER_LAWS
+    (law,) = analyzer_process.LAWS
     assert str(law) == "items = counted + dummies + replayed + rejected"
     counts = {"items": 4, "counted": 1, "dummies": 1, "replayed": 1, "rejected": 1}
     assert law.holds(counts)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from chaffinch.analysis.audiences.receiving import open_columns, release_columns
 from chaffinch.analysis.opening import open_batch
@@ -38,6 +38,9 @@ RECEIVED, STATE = "received", "state.sqlite"
 class AnalyzerCounts:
     """What became of the batches of one plan, and of the items in those that were opened."""
 
+    LAWS: ClassVar = {"items": ("counted", "dummies", "replayed", "rejected")}
+    """What each whole is the sum of, whatever happens."""
+
     waiting: int = 0
     opened: int = 0
     unpaid: int = 0
@@ -52,7 +55,10 @@ class AnalyzerCounts:
     @property
     def adds_up(self) -> bool:
         """Return whether every item is accounted for."""
-        return self.items == self.counted + self.dummies + self.replayed + self.rejected
+        return all(
+            getattr(self, whole) == sum(getattr(self, part) for part in parts)
+            for whole, parts in self.LAWS.items()
+        )
 
 
 class Analyzer:

@@ -1,45 +1,58 @@
 """From an opened batch to its release: paid for and kept in one transaction, once and for ever.
 
-A release follows from the tally alone. With a ledger, the charge and the bytes of the release are
-one transaction of the ledger: whoever is killed before it has neither, and whoever is killed after
-it takes the bytes from there, also if a newer version or another level would make other ones. The
-state of the analyzer has a copy, from which it is served.
+A release follows from what was opened, and from nothing else. With a ledger, the charge and the
+bytes of the release are one transaction of the ledger: whoever is killed before it has neither,
+and whoever is killed after it takes the bytes from there, also if a newer version or another level
+would make other ones. The state of the analyzer has a copy, from which it is served.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from chaffinch.analysis.analyze import analyze
 from chaffinch.analysis.opening import check_fresh
 from chaffinch.analysis.received import KnownBatch, Received
-from chaffinch.errors import BatchTooSmall, BudgetExhausted, InvalidFile, InvalidInput
-from chaffinch.ledger import Charge, Ledger
+from chaffinch.errors import (
+    BatchTooSmall,
+    BudgetExhausted,
+    ChaffinchError,
+    InvalidFile,
+    InvalidInput,
+)
+from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.planning.plan import Plan
 from chaffinch.release.files import json_bytes
 from chaffinch.release.surveys import Release
 from chaffinch.storage.failpoints import reach
-from chaffinch.wire.messages import Tally
+
+Made = tuple[bytes, Callable[[Ledger], Entry]]
+"""The bytes of a release, and what charges them to a ledger and keeps them there."""
 
 
-def release_batch(
+def settle(
     received: Received,
     batch: KnownBatch,
-    plan: Plan,
+    make: Callable[[], Made],
     *,
-    ledger: Ledger | None = None,
-    level: float = 0.95,
+    ledger: Ledger | None,
+    refusals: tuple[type[ChaffinchError], ...],
 ) -> KnownBatch:
-    """Release a batch that was opened, or note why not; return what is known of it then."""
-    tally = received.tally(batch.id)
+    """Release a batch that was opened, or note why not; return what is known of it then.
+
+    ``refusals`` say that nothing can ever be released of it. Any other error ends the work: after
+    it the batch is as it was.
+    """
     try:
-        check_fresh(plan, batch.fresh)
-        content = json_bytes(_noted(analyze(tally, plan, level=level), batch).document())
-    except (InvalidFile, BatchTooSmall) as refusal:
+        content, pay = make()
+    except refusals as refusal:
         received.decide(batch.id, "refused", why=refusal.message)
         return received.known(batch.id)
     try:
-        content = _paid(ledger, plan, tally, content)
+        if ledger is not None:
+            # A charge without content was made by a command, of the same messages.
+            content = ledger.content_of(pay(ledger)) or content
     except (BudgetExhausted, InvalidInput) as refusal:
         # No room, or a ledger for losses of another kind: another ledger may pay.
         received.decide(batch.id, "unpaid", why=refusal.message)
@@ -50,17 +63,26 @@ def release_batch(
     return received.known(batch.id)
 
 
-def _paid(ledger: Ledger | None, plan: Plan, tally: Tally, content: bytes) -> bytes:
-    """Charge a release and keep it, in one transaction; return what was kept when it was paid."""
-    if ledger is None:
-        return content
-    subject = tally.digest
-    entry = ledger.charge(
-        Charge.of(plan), subject, subject=subject, by_subject=True, content=content
-    )
-    kept = ledger.content_of(entry)
-    # A charge without content was made by a command, of the same tally.
-    return content if kept is None else kept
+def release_batch(
+    received: Received,
+    batch: KnownBatch,
+    plan: Plan,
+    *,
+    ledger: Ledger | None = None,
+    level: float = 0.95,
+) -> KnownBatch:
+    """Release the messages of a batch that was opened, or note why not."""
+    tally = received.tally(batch.id)
+
+    def make() -> Made:
+        check_fresh(plan, batch.fresh)
+        content = json_bytes(_noted(analyze(tally, plan, level=level), batch).document())
+        charge, name = Charge.of(plan), tally.digest
+        return content, lambda ledger: ledger.charge(
+            charge, name, subject=name, by_subject=True, content=content
+        )
+
+    return settle(received, batch, make, ledger=ledger, refusals=(InvalidFile, BatchTooSmall))
 
 
 def _noted(release: Release, batch: KnownBatch) -> Release:

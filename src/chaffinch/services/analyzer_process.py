@@ -13,11 +13,11 @@ from chaffinch.services.analyzer import TICK, AnalyzerFront, AnalyzerWorker
 from chaffinch.services.analyzer_settings import AnalyzerFile
 from chaffinch.services.logs import Log
 from chaffinch.services.server import run
-from chaffinch.services.status import ANALYZER_LAWS, PlanStatus, Status
+from chaffinch.services.status import Law, PlanStatus, Status
 from chaffinch.services.working import working
 
 _STATES = ("waiting", "opened", "unpaid", "refused", "released")
-_ITEMS = ("items", "counted", "dummies", "replayed", "rejected")
+LAWS = tuple(Law(*one) for one in AnalyzerCounts.LAWS.items())
 
 
 def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], object]) -> None:
@@ -75,8 +75,8 @@ def _status(
             PlanStatus(
                 plan_id,
                 titles.get(plan_id, "not run any more"),
-                {name: getattr(counts, name) for name in _ITEMS},
-                ANALYZER_LAWS,
+                {name: getattr(counts, name) for law in LAWS for name in (law.whole, *law.parts)},
+                LAWS,
                 {name: getattr(counts, name) for name in _STATES},
             )
         )

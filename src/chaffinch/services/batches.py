@@ -1,4 +1,4 @@
-"""Where batches of the hop before are taken, by a later hop or by the analyzer.
+"""The desk where a party takes what arrives; here batches, by a later hop or by the analyzer.
 
 A batch is answered with a receipt when it is durable here: 201 when it came just now, 200 with
 the same receipt whenever it comes again. Whoever lost the answer asks for the receipt.
@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.services.front import Front, Hosted
@@ -18,11 +19,12 @@ from chaffinch.services.http import Handler, Request, Response
 from chaffinch.services.working import end_process
 from chaffinch.storage.files import make_folder
 from chaffinch.wire import media_types
-from chaffinch.wire.arrivals import Arrival, Expected, has_arrived
+from chaffinch.wire.arrivals import Arrival, Arriving, Expected, has_arrived
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import sign_receipt
 
 _BATCH = media_types.BATCH.encode()
+_Known = TypeVar("_Known")
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,54 @@ class BatchLimits:
 USUAL_BATCHES = BatchLimits()
 
 
-class BatchDesk:
+class Desk:
+    """Takes into a folder what arrives: few at a time, and none when the disk is nearly full."""
+
+    def __init__(self, folder: Path, front: Front, limits: BatchLimits, *, what: str) -> None:
+        make_folder(folder)
+        self._folder, self._front, self._limits = folder, front, limits
+        self._what = what
+        self._arriving = 0
+
+    async def _receive(
+        self, request: Request, start: Callable[[], Arriving[_Known]], *, most: int
+    ) -> _Known:
+        """Store a body of so many bytes at most; return what is known of it then."""
+        free = shutil.disk_usage(self._folder).free
+        if self._arriving >= self._limits.at_once or free < self._limits.free_bytes:
+            raise Problem(Kind.OVERLOADED, retry_after=5)
+        self._arriving += 1
+        try:
+            return await _store(request, start(), most)
+        except StorageFault as fault:
+            if fault.reason is not Reason.NO_SPACE:
+                end_process(f"The folder of {self._what}", fault)
+            raise Problem(Kind.OVERLOADED, retry_after=30) from None
+        finally:
+            self._arriving -= 1
+
+    def _receipt(self, status: int, name: str) -> Response:
+        receipt = sign_receipt(name, self._front.keys.identity)
+        return Response.of(status, receipt, media_types.RECEIPT)
+
+
+async def _store(request: Request, arrival: Arriving[_Known], most: int) -> _Known:
+    try:
+        async for block in request.blocks(most=most):
+            arrival.write(block)
+    except BaseException:
+        arrival.close()
+        raise
+    # From here on the thread closes it: whoever waits for the thread may be cancelled.
+    return await asyncio.to_thread(_finish, arrival)
+
+
+def _finish(arrival: Arriving[_Known]) -> _Known:
+    with arrival:
+        return arrival.finish()
+
+
+class BatchDesk(Desk):
     """Takes batches into a folder.
 
     ``is_known`` tells, by the id of its plan and its own, of a batch that was taken before and may
@@ -53,12 +102,8 @@ class BatchDesk:
         is_known: Callable[[str, str], bool],
         limits: BatchLimits = USUAL_BATCHES,
     ) -> None:
-        make_folder(folder)
-        self._folder = folder
-        self._front = front
+        super().__init__(folder, front, limits, what="batches")
         self._is_known = is_known
-        self._limits = limits
-        self._arriving = 0
 
     @property
     def routes(self) -> dict[str, Mapping[str, Handler]]:
@@ -80,30 +125,13 @@ class BatchDesk:
             async for _ in request.blocks(most=self._limits.batch_bytes):
                 pass  # A sender who is cut off would not see the answer.
             return self._receipt(200, batch_id)
-        if self._arriving >= self._limits.at_once or self._is_full():
-            raise Problem(Kind.OVERLOADED, retry_after=5)
-        self._arriving += 1
-        try:
-            await self._store(request, hosted, batch_id)
-        except StorageFault as fault:
-            if fault.reason is not Reason.NO_SPACE:
-                end_process("The folder of batches", fault)
-            raise Problem(Kind.OVERLOADED, retry_after=30) from None
-        finally:
-            self._arriving -= 1
-        return self._receipt(201, batch_id)
-
-    async def _store(self, request: Request, hosted: Hosted, batch_id: str) -> None:
         expected = Expected.of(hosted.plan, hosted.place - 1)
-        arrival = Arrival(self._folder, batch_id, expected, lambda: hosted.key_ids)
-        try:
-            async for block in request.blocks(most=self._limits.batch_bytes):
-                arrival.write(block)
-        except BaseException:
-            arrival.close()
-            raise
-        # From here on the thread closes it: whoever waits for the thread may be cancelled.
-        await asyncio.to_thread(_finish, arrival)
+
+        def start() -> Arrival:
+            return Arrival(self._folder, batch_id, expected, lambda: hosted.key_ids)
+
+        await self._receive(request, start, most=self._limits.batch_bytes)
+        return self._receipt(201, batch_id)
 
     async def _has(self, hosted: Hosted, batch_id: str) -> bool:
         def look() -> bool:
@@ -116,15 +144,3 @@ class BatchDesk:
             if fault.reason is Reason.UNCERTAIN:
                 end_process("The folder of batches", fault)
             raise Problem(Kind.OVERLOADED, retry_after=5) from None
-
-    def _is_full(self) -> bool:
-        return shutil.disk_usage(self._folder).free < self._limits.free_bytes
-
-    def _receipt(self, status: int, batch_id: str) -> Response:
-        receipt = sign_receipt(batch_id, self._front.keys.identity)
-        return Response.of(status, receipt, media_types.RECEIPT)
-
-
-def _finish(arrival: Arrival) -> None:
-    with arrival:
-        arrival.finish()

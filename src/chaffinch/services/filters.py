@@ -7,32 +7,26 @@ nobody else can sign for it. Another filter of the same publisher is refused for
 
 from __future__ import annotations
 
-import asyncio
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from chaffinch.errors import Reason, StorageFault
 from chaffinch.planning.audiences.plan import ReachPlan
-from chaffinch.services.batches import USUAL_BATCHES, BatchLimits
-from chaffinch.services.front import Front, Hosted
+from chaffinch.services.batches import USUAL_BATCHES, BatchLimits, Desk
+from chaffinch.services.front import Front
 from chaffinch.services.http import Handler, Request, Response
-from chaffinch.services.working import end_process
 from chaffinch.shuffling.filter_inbox import FilterArrival, FilterInbox
 from chaffinch.wire import media_types
 from chaffinch.wire.problems import Kind, Problem
-from chaffinch.wire.sealed_batches import sign_receipt
 
 _FILTER = media_types.FILTER.encode()
 
 
-class FilterDesk:
+class FilterDesk(Desk):
     """Takes filters into a folder."""
 
     def __init__(self, folder: Path, front: Front, limits: BatchLimits = USUAL_BATCHES) -> None:
-        self._folder, self._front, self._limits = folder, front, limits
+        super().__init__(folder, front, limits, what="filters")
         self._inbox = FilterInbox(folder)
-        self._arriving = 0
 
     @property
     def routes(self) -> dict[str, Mapping[str, Handler]]:
@@ -47,35 +41,9 @@ class FilterDesk:
         if publisher not in dict(plan.named_parties.publishers).values():
             raise Problem(Kind.UNKNOWN_PATH)
         request.require_type(_FILTER)
-        free = shutil.disk_usage(self._folder).free
-        if self._arriving >= self._limits.at_once or free < self._limits.free_bytes:
-            raise Problem(Kind.OVERLOADED, retry_after=5)
-        self._arriving += 1
-        try:
-            digest, new = await self._store(request, hosted, plan, publisher)
-        except StorageFault as fault:
-            if fault.reason is not Reason.NO_SPACE:
-                end_process("The folder of filters", fault)
-            raise Problem(Kind.OVERLOADED, retry_after=30) from None
-        finally:
-            self._arriving -= 1
-        receipt = sign_receipt(digest.hex(), self._front.keys.identity)
-        return Response.of(201 if new else 200, receipt, media_types.RECEIPT)
 
-    async def _store(
-        self, request: Request, hosted: Hosted, plan: ReachPlan, publisher: str
-    ) -> tuple[bytes, bool]:
-        arrival = FilterArrival(self._inbox, plan.layout, publisher, lambda: hosted.heads)
-        try:
-            async for block in request.blocks(most=plan.layout.sealed_length):
-                arrival.write(block)
-        except BaseException:
-            arrival.close()
-            raise
-        # From here on the thread closes it: whoever waits for the thread may be cancelled.
-        return await asyncio.to_thread(_finish, arrival)
+        def start() -> FilterArrival:
+            return FilterArrival(self._inbox, plan.layout, publisher, lambda: hosted.heads)
 
-
-def _finish(arrival: FilterArrival) -> tuple[bytes, bool]:
-    with arrival:
-        return arrival.finish()
+        digest, new = await self._receive(request, start, most=plan.layout.sealed_length)
+        return self._receipt(201 if new else 200, digest.hex())

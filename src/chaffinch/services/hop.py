@@ -15,12 +15,13 @@ from chaffinch.services.logs import Log
 from chaffinch.services.server import run
 from chaffinch.services.settings import Place
 from chaffinch.services.shuffler import INBOX, RECEIVED, STATE, Shuffler, hop_of
-from chaffinch.services.status import HOP_LAWS, PlanStatus, Status
+from chaffinch.services.status import Law, PlanStatus, Status
 from chaffinch.services.working import working
 from chaffinch.shuffling.inbox import sealed_segments
 from chaffinch.shuffling.state import Counts, Overview, overview_of
 
 Announce = Callable[[list[str]], object]
+LAWS = tuple(Law(*one) for one in Counts.LAWS.items())
 _TICK = 60.0
 """Seconds between two looks at a collector."""
 
@@ -103,7 +104,7 @@ def _status(
             plan_id,
             run_here[plan_id].title if plan_id in run_here else "not run any more",
             _counted(found.counts.get(plan_id, Counts())),
-            HOP_LAWS,
+            LAWS,
             found.batches.get(plan_id, {}),
             _crowd_of(run_here.get(plan_id), keys),
         )
@@ -121,7 +122,7 @@ def _crowd_of(plan: AnyPlan | None, keys: KeyFolder) -> int | None:
 
 
 def _counted(counts: Counts) -> dict[str, int]:
-    names = {name for law in HOP_LAWS for name in (law.whole, *law.parts)}
+    names = {name for law in LAWS for name in (law.whole, *law.parts)}
     return {name: getattr(counts, name) for name in sorted(names)}
 
 

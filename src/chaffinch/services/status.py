@@ -28,13 +28,6 @@ class Law:
         return f"{self.whole} = {' + '.join(self.parts)}"
 
 
-HOP_LAWS = (
-    Law("durable", ("opened", "duplicate", "rejected", "waiting")),
-    Law("opened", ("pooled", "batched", "expired")),
-)
-ANALYZER_LAWS = (Law("items", ("counted", "dummies", "replayed", "rejected")),)
-
-
 @dataclass(frozen=True)
 class PlanStatus:
     """What became of everything that was taken for one plan."""

@@ -12,11 +12,10 @@ import hashlib
 import os
 from collections.abc import Callable, Container
 from pathlib import Path
-from typing import Self
 
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import atomic, make_folder, sync_folder
-from chaffinch.wire.arrivals import new_draft, put_down, write_block
+from chaffinch.wire.arrivals import Arriving
 from chaffinch.wire.envelopes import HEAD
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_filters import FilterLayout, is_from
@@ -87,8 +86,8 @@ class FilterInbox:
         return found
 
 
-class FilterArrival:
-    """One sealed filter on its way in. Leaving the block before ``finish`` removes it.
+class FilterArrival(Arriving[tuple[bytes, bool]]):
+    """One sealed filter on its way in.
 
     ``heads`` tells how the envelopes start that are taken, as of now.
     """
@@ -100,16 +99,15 @@ class FilterArrival:
         publisher: str,
         heads: Callable[[], Container[bytes]],
     ) -> None:
+        super().__init__(inbox.path(layout.plan_id, publisher))
         self._inbox, self._layout, self._publisher = inbox, layout, publisher
         self._heads = heads
-        self._target = inbox.path(layout.plan_id, publisher)
         self._envelope, self._whole = hashlib.sha256(), hashlib.sha256()
         self._start, self._end, self._length = b"", b"", 0
-        self._draft = new_draft(self._target)
 
     def write(self, block: bytes) -> None:
         """Take the next bytes; Problem as soon as they are too many."""
-        write_block(self._draft, self._target, block)
+        self._append(block)
         self._whole.update(block)
         self._start = (self._start + block[:HEAD])[:HEAD]
         left = max(0, self._layout.envelope_length - self._length)
@@ -120,10 +118,7 @@ class FilterArrival:
             raise _wrong_length(self._layout)
 
     def finish(self) -> tuple[bytes, bool]:
-        """Check all of it and put it in its place; return its SHA-256, and whether it is new.
-
-        It is durable when this returns. Faults of the disk are as those of other arrivals.
-        """
+        """Check all of it and put it in its place; return its SHA-256, and whether it is new."""
         if self._length != self._layout.sealed_length or len(self._end) != SIGNATURE:
             raise _wrong_length(self._layout)
         identity = bytes.fromhex(self._publisher)
@@ -135,7 +130,7 @@ class FilterArrival:
             return digest, False
         if self._start not in self._heads():
             raise Problem(Kind.OUTDATED_KEYS)
-        new = put_down(self._draft, self._target)
+        new = self._put_down()
         return digest, new or not self._is_known(digest)
 
     def _is_known(self, digest: bytes) -> bool:
@@ -144,17 +139,6 @@ class FilterArrival:
         if known not in (None, digest):
             raise Problem(Kind.ANOTHER_FILTER)
         return known is not None
-
-    def close(self) -> None:
-        """Remove what is not in its place."""
-        os.close(self._draft.number)
-        self._draft.__exit__(None, None, None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _wrong_length(layout: FilterLayout) -> Problem:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from chaffinch.errors import StorageFault
 from chaffinch.storage.databases import SHUFFLER_STATE
@@ -113,6 +113,12 @@ class Sealed(NamedTuple):
 class Counts:
     """What became of everything that was taken for one plan."""
 
+    LAWS: ClassVar = {
+        "durable": ("opened", "duplicate", "rejected", "waiting"),
+        "opened": ("pooled", "batched", "expired"),
+    }
+    """What each whole is the sum of, whatever happens."""
+
     durable: int = 0
     opened: int = 0
     duplicate: int = 0
@@ -133,8 +139,10 @@ class Counts:
     @property
     def adds_up(self) -> bool:
         """Return whether everything that was taken is somewhere, once."""
-        arrived = self.opened + self.duplicate + self.rejected + self.waiting
-        return self.durable == arrived and self.opened == self.pooled + self.batched + self.expired
+        return all(
+            getattr(self, whole) == sum(getattr(self, part) for part in parts)
+            for whole, parts in self.LAWS.items()
+        )
 
 
 class State:

@@ -1,7 +1,7 @@
-"""A batch that arrives from the hop before: durable under its id when its sender is told, or gone.
+"""What arrives at a party: durable under its name when its sender is told, or gone.
 
-What the head says is checked before anything else is taken; the signature, when all of it is
-there. The file is synced before it has its name, and the name before anybody is told. A batch
+What the head of a batch says is checked before anything else is taken; the signature, when all of
+it is there. The file is synced before it has its name, and the name before anybody is told. A batch
 that is there already is not written again: its id is the digest of its content.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from chaffinch.errors import InvalidFile, Reason
 from chaffinch.storage.failpoints import reach
@@ -22,6 +23,7 @@ from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead, check_batch
 
 _SUFFIX = ".batch"
+_Known = TypeVar("_Known")
 
 
 class Lengths(Protocol):
@@ -130,8 +132,69 @@ def arrived_batches(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"*{_SUFFIX}"))
 
 
-class Arrival:
-    """One batch on its way into a folder. Leaving the block before ``finish`` removes it.
+class Arriving(ABC, Generic[_Known]):
+    """A file on its way into a folder. Leaving the block before ``finish`` removes it."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        try:
+            self._draft = Draft(target, 0o600)
+        except OSError as error:
+            raise write_fault(target.name, error) from None
+
+    @abstractmethod
+    def write(self, block: bytes) -> None:
+        """Take the next bytes; Problem as soon as they cannot become what is due."""
+
+    @abstractmethod
+    def finish(self) -> _Known:
+        """Check all of it and put it in its place; durable when this returns.
+
+        After a StorageFault of the reason NO_SPACE the same bytes may be sent again. After one
+        of the reason UNCERTAIN nobody knows what is on the disk, and the process must end.
+        """
+
+    def _append(self, block: bytes) -> None:
+        """Write the next bytes."""
+        rest = memoryview(block)
+        try:
+            while rest:
+                rest = rest[os.write(self._draft.number, rest) :]
+        except OSError as error:
+            raise write_fault(self._target.name, error) from None
+
+    def _put_down(self) -> bool:
+        """Give the complete file its name, durably; False where another file has that name."""
+        reach("arrival.written")
+        first = True
+        try:
+            os.fsync(self._draft.number)
+            reach("arrival.synced")
+            try:
+                self._draft.put_in_place(overwrite=False)
+            except FileExistsError:
+                first = False
+            reach("arrival.named")
+            sync_folder(self._target.parent)
+        except OSError as error:
+            raise write_fault(self._target.name, error, Reason.UNCERTAIN) from None
+        reach("arrival.stored")
+        return first
+
+    def close(self) -> None:
+        """Remove what is not in its place."""
+        os.close(self._draft.number)
+        self._draft.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Arrival(Arriving[BatchHead]):
+    """One batch on its way into a folder.
 
     ``keys`` tells the ids of the keys for which batches are taken, as of now: a batch can be on
     its way for so long that its key is closed meanwhile.
@@ -144,13 +207,12 @@ class Arrival:
         expected: Expected,
         keys: Callable[[], Container[int]],
     ) -> None:
-        self._target = batch_path(folder, batch_id)
+        super().__init__(batch_path(folder, batch_id))
         self._id = batch_id
         self._expected, self._keys = expected, keys
         self._start = b""
         self._head: BatchHead | None = None
         self._left = 0
-        self._draft = new_draft(self._target)
 
     def write(self, block: bytes) -> None:
         """Take the next bytes; Problem as soon as they cannot become a batch that is due."""
@@ -168,14 +230,10 @@ class Arrival:
         self._left -= len(block)
         if self._left < 0:
             raise Problem(Kind.DAMAGED_BATCH)
-        write_block(self._draft, self._target, block)
+        self._append(block)
 
     def finish(self) -> BatchHead:
-        """Check all of it and put it in its place; durable when this returns.
-
-        After a StorageFault of the reason NO_SPACE the same batch may be sent again. After one
-        of the reason UNCERTAIN nobody knows what is on the disk, and the process must end.
-        """
+        """Check all of it and put it in its place; durable when this returns."""
         if self._head is None or self._left:
             raise Problem(Kind.DAMAGED_BATCH)
         try:
@@ -186,53 +244,5 @@ class Arrival:
         if found != self._id:
             raise Problem(Kind.DAMAGED_BATCH, "Its id is not the digest of its content.")
         self._expected.check_head(self._head, self._keys())
-        put_down(self._draft, self._target)  # Or another sender was first with the same content.
+        self._put_down()  # Or another sender was first with the same content.
         return self._head
-
-    def close(self) -> None:
-        """Remove what is not in its place."""
-        os.close(self._draft.number)
-        self._draft.__exit__(None, None, None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def new_draft(target: Path) -> Draft:
-    """Return a new file for something that arrives."""
-    try:
-        return Draft(target, 0o600)
-    except OSError as error:
-        raise write_fault(target.name, error) from None
-
-
-def write_block(draft: Draft, target: Path, block: bytes) -> None:
-    """Write the next bytes of something that arrives."""
-    rest = memoryview(block)
-    try:
-        while rest:
-            rest = rest[os.write(draft.number, rest) :]
-    except OSError as error:
-        raise write_fault(target.name, error) from None
-
-
-def put_down(draft: Draft, target: Path) -> bool:
-    """Give a file that is complete its name, durably; False where another file has that name."""
-    reach("arrival.written")
-    first = True
-    try:
-        os.fsync(draft.number)
-        reach("arrival.synced")
-        try:
-            draft.put_in_place(overwrite=False)
-        except FileExistsError:
-            first = False
-        reach("arrival.named")
-        sync_folder(target.parent)
-    except OSError as error:
-        raise write_fault(target.name, error, Reason.UNCERTAIN) from None
-    reach("arrival.stored")
-    return first

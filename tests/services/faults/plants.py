@@ -9,15 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from chaffinch.analysis import releasing
-from chaffinch.ledger import Charge, Entry, Ledger
-from chaffinch.planning.plan import Plan
+from chaffinch.ledger import Entry, Ledger
 from chaffinch.services.group_commit import GroupCommit
 from chaffinch.shuffling.filter_relay import FilterRelay
 from chaffinch.shuffling.inbox import Upload
 from chaffinch.shuffling.state import Change
 from chaffinch.storage.files import atomic
-from chaffinch.wire.messages import Tally
 
 
 def acknowledge_first() -> None:
@@ -79,20 +76,22 @@ def pay_then_keep() -> None:
     def place(ledger: Ledger, subject: str) -> Path:
         return ledger._path.with_name(f"paid-{subject}")  # noqa: SLF001
 
-    def paid(ledger: Ledger | None, plan: Plan, tally: Tally, content: bytes) -> bytes:
-        assert ledger is not None
-        subject = tally.digest
-        ledger.charge(Charge.of(plan), subject, subject=subject, by_subject=True)
-        kept = place(ledger, subject)
-        if not kept.exists():
+    charge = Ledger.charge
+
+    def charge_first(
+        self: Ledger, *asked: Any, subject: str = "", content: bytes | None = None, **more: Any
+    ) -> Entry:
+        entry = charge(self, *asked, subject=subject, **more)
+        kept = place(self, subject)
+        if content is not None and not kept.exists():
             with atomic(kept) as file:
                 file.write(content)
-        return kept.read_bytes()
+        return entry
 
     def content_of(ledger: Ledger, entry: Entry) -> bytes:
         return place(ledger, entry.subject).read_bytes()
 
-    releasing._paid = paid  # noqa: SLF001
+    Ledger.charge = charge_first  # type: ignore[method-assign]
     Ledger.content_of = content_of  # type: ignore[assignment,method-assign]
 
 

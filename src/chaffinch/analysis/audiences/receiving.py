@@ -13,19 +13,12 @@ from pathlib import Path
 from chaffinch.analysis.audiences.analyze import analyze, check_key
 from chaffinch.analysis.opening import check_due
 from chaffinch.analysis.received import KnownBatch, OpenedItem, Received
-from chaffinch.errors import (
-    BudgetExhausted,
-    ChaffinchError,
-    InvalidFile,
-    InvalidInput,
-    StorageFault,
-)
+from chaffinch.analysis.releasing import Made, settle
+from chaffinch.errors import FilterFull, InvalidFile, InvalidInput, PlanMismatch
 from chaffinch.keys import StoredKey
-from chaffinch.ledger import Charge, Ledger
+from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.planning.audiences.plan import ReachPlan
-from chaffinch.release.audiences import ReachRelease
 from chaffinch.release.files import json_bytes
-from chaffinch.storage.failpoints import reach
 from chaffinch.storage.faults import storage_fault
 from chaffinch.wire.arrivals import Expected
 from chaffinch.wire.column_files import columns_from
@@ -60,25 +53,22 @@ def release_columns(
     level: float = 0.95,
 ) -> KnownBatch:
     """Release columns that were opened, or note why not; return what is known of them then."""
-    try:
+
+    def make() -> Made:
         _check_first(received, batch)
         columns = columns_from(received.content(batch.id))
         release = analyze(columns, plan, level=level)
-    except StorageFault:
-        raise
-    except ChaffinchError as refusal:
-        received.decide(batch.id, "refused", why=refusal.message)
-        return received.known(batch.id)
-    try:
-        content = _paid(ledger, plan, release)
-    except (BudgetExhausted, InvalidInput) as refusal:
-        # No room, or a ledger for losses of another kind: another ledger may pay.
-        received.decide(batch.id, "unpaid", why=refusal.message)
-        return received.known(batch.id)
-    reach("analyzer.paid")
-    received.decide(batch.id, "released", release=content)
-    reach("analyzer.released")
-    return received.known(batch.id)
+        content = json_bytes(release.document())
+
+        def pay(ledger: Ledger) -> Entry:
+            check_key(ledger, release)
+            charge = Charge.of(plan)
+            return ledger.charge(charge, release.key, subject=release.batch, content=content)
+
+        return content, pay
+
+    refusals = (InvalidFile, InvalidInput, PlanMismatch, FilterFull)
+    return settle(received, batch, make, ledger=ledger, refusals=refusals)
 
 
 def _check_first(received: Received, batch: KnownBatch) -> None:
@@ -90,15 +80,3 @@ def _check_first(received: Received, batch: KnownBatch) -> None:
     before = [one for one in others if one.state in ("released", "unpaid") or one.id < batch.id]
     if any(one.id != batch.id and one.state != "refused" for one in before):
         raise InvalidFile("batch", "the first one of its plan", ["another one"])
-
-
-def _paid(ledger: Ledger | None, plan: ReachPlan, release: ReachRelease) -> bytes:
-    """Charge a release and keep it, in one transaction; return what was kept when it was paid."""
-    content = json_bytes(release.document())
-    if ledger is None:
-        return content
-    check_key(ledger, release)
-    entry = ledger.charge(Charge.of(plan), release.key, subject=release.batch, content=content)
-    kept = ledger.content_of(entry)
-    # A charge without content was made by a command, of the same columns.
-    return content if kept is None else kept
