@@ -84,6 +84,15 @@ def test_the_example_of_an_analyzer_says_the_defaults(tmp_path: Path) -> None:
         read_analyzer(path)
 
 
+@pytest.mark.parametrize("level", ["0.3", "1.0", "nan"])
+def test_a_level_that_no_interval_can_have_is_refused(tmp_path: Path, level: str) -> None:
+    """Otherwise the service would fail at its first batch, or refuse it for ever."""
+    path = tmp_path / "analyzer.toml"
+    path.write_text(analyzer_settings.EXAMPLE.replace("# level = 0.95", f"level = {level}"))
+    with pytest.raises(InvalidFile, match=r"analyzer\.level"):
+        read_analyzer(path)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

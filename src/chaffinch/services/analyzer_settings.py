@@ -93,7 +93,7 @@ class _Budget(Strict):
 class _Analyzer(FrontModel):
     limited: ClassVar = (BatchLimits, Limits, AnalyzerSettings)
 
-    level: Annotated[float, Field(gt=0, lt=1)] = AnalyzerSettings.level
+    level: Annotated[float, Field(ge=0.5, le=1 - 1e-12)] = AnalyzerSettings.level
     budget: _Budget | None = None
 
     @field_validator("limits")
