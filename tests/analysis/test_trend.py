@@ -23,6 +23,7 @@ from chaffinch.ledger.charge import Charge, total
 from chaffinch.planning.plan import Part
 from chaffinch.protocols.base import number_question
 from chaffinch.protocols.noise import Floats, Truth
+from chaffinch.release.surveys import Answer, Together
 from tests.tiers import nightly
 
 ALARM = 1e-6
@@ -190,6 +191,141 @@ def test_rows_follow_from_the_releases(releases: list[cf.Release]) -> None:
     assert (cups.unit, drinks.unit) == ("cups", None)
 
 
+def reach_of(answer: Answer, size: int, value: int, misses: float) -> float:
+    """Return how far a share may be from its estimate, by the intervals of all values."""
+    estimate = answer.estimates[value]
+    ends = estimate - answer.low_together[value], answer.high_together[value] - estimate
+    normal = float(stats.norm.isf(misses / 2)) * answer.standard_errors[value]
+    return float(max(*ends, normal)) / size
+
+
+@pytest.mark.parametrize("rounds", [2, 3])
+def test_what_holds_together_is_as_much_wider_as_there_are_rounds(
+    releases: list[cf.Release], rounds: int
+) -> None:
+    """Of three values in some rounds, and of their changes: the tail of exp(-x) for all of them."""
+    found = releases[:rounds]
+    drinks, cups = cf.trend(found).answers
+    shared = (1 - LEVEL) / 3
+    wider = math.log(shared / rounds) / math.log(shared)
+    for row in drinks.estimates:
+        value, release = LABELS.index(row.value), found[int(row.round[-1]) - 1]
+        answer, size = release.answer("drink"), release.reports
+        low, high = answer.low_together[value] / size, answer.high_together[value] / size
+        assert row.low_together == pytest.approx(
+            max(0.0, row.estimate - wider * (row.estimate - low)) if low < row.estimate else low
+        )
+        assert row.high_together == pytest.approx(
+            min(1.0, row.estimate + wider * (high - row.estimate)) if high > row.estimate else high
+        )
+    compared = len(compared_rounds(rounds))
+    wider = math.log(shared / compared) / math.log(shared)
+    for row in drinks.changes:
+        value = LABELS.index(row.value)
+        both = [found[int(name[-1]) - 1] for name in (row.round, row.until)]
+        reach = wider * math.hypot(
+            *(reach_of(one.answer("drink"), one.reports, value, shared) for one in both)
+        )
+        assert row.low_together == pytest.approx(max(-1.0, row.estimate - reach))
+        assert row.high_together == pytest.approx(min(1.0, row.estimate + reach))
+    # A mean is in its own unit, and no share of anything: nothing is cut off at 1.
+    wider = math.log((1 - LEVEL) / rounds) / math.log(1 - LEVEL)
+    for row, release in zip(cups.estimates, found, strict=True):
+        (low,), (high,) = release.answer("cups").low_together, release.answer("cups").high_together
+        assert row.low_together == pytest.approx(row.estimate - wider * (row.estimate - low))
+        assert row.high_together == pytest.approx(row.estimate + wider * (high - row.estimate))
+        assert row.high_together > 1
+    assert all(row.high_together - row.low_together > 1 for row in cups.changes)
+
+
+def test_the_longer_of_two_whiskers_counts() -> None:
+    ones = np.ones((2, 2))
+    for ends in ((-3 * ones, 1 * ones), (-1 * ones, 3 * ones)):
+        measures = Measures(0 * ones, 0.1 * ones, ends, ends, LEVEL)
+        assert (measures.reach() == 3).all()
+        half = (1 - LEVEL) / 2
+        assert measures.reach_together(1) == pytest.approx(3 * ones)
+        assert measures.reach_together(7) == pytest.approx(
+            3 * math.log(half / 7) / math.log(half) * ones
+        )
+    # Where noise is all that is known, the error tells, for as many values as there are.
+    none = Measures(0 * ones, ones, (0 * ones, 0 * ones), (0 * ones, 0 * ones), LEVEL)
+    assert none.reach_together(1) == pytest.approx(float(stats.norm.isf(0.0125)) * ones)
+
+
+def test_an_estimate_outside_its_interval_moves_no_end(releases: list[cf.Release]) -> None:
+    """Shares below 0 are estimated, and their intervals start at 0."""
+    first, second, _ = releases
+    answer = first.answers[0]
+    below = replace(
+        answer,
+        estimates=np.array([-3.0, 100.0, 330.0]),
+        low_together=np.array([0.0, 90.0, 300.0]),
+        high_together=np.array([5.0, 110.0, 315.0]),
+    )
+    moved = replace(first, answers=(below, *first.answers[1:]))
+    rows = {row.value: row for row in cf.trend([moved, second]).answers[0].estimates[::2]}
+    assert rows["tea"].low_together == 0
+    assert rows["water"].high_together == 1
+    assert 0 < rows["coffee"].low_together < 90 / 315
+
+
+def test_a_trend_is_called_as_its_last_release_and_its_rounds_by_number(
+    releases: list[cf.Release],
+) -> None:
+    told = [
+        replace(one, title=f"title {number}", version=str(number))
+        for number, one in enumerate(releases)
+    ]
+    trend = cf.trend(told)
+    assert (trend.title, trend.version, trend.level) == ("title 2", "2", LEVEL)
+    assert [one.name for one in trend.rounds] == ["round 1", "round 2", "round 3"]
+    assert [(one.batch, one.reports, one.plan_id, one.guarantee) for one in trend.rounds] == [
+        (one.batch, one.reports, one.plan_id, one.guarantee) for one in told
+    ]
+
+
+def test_rows_are_what_all_rounds_protect_if_one_does(releases: list[cf.Release]) -> None:
+    first, second, third = releases
+    assert cf.trend(releases).protects == "report"
+    assert cf.trend([first, replace(second, unit="row"), third]).protects == "row"
+
+
+def test_a_release_that_adds_to_earlier_ones_counts_with_them(
+    plan: cf.Plan, releases: list[cf.Release]
+) -> None:
+    """What it promises with the earlier ones is added, also where plans would prove less."""
+    first, second, third = releases
+    more = replace(plan.guarantee, epsilon=5.0, delta=2e-4, local_epsilon=7.0)
+    added = [first, replace(second, together=Together(2, more)), third]
+    for found in (cf.trend(added, plans=[plan]), cf.trend([replace(o, rounds=3) for o in added])):
+        promise = found.guarantee
+        assert (promise.epsilon, promise.delta) == pytest.approx((9, 4e-4))
+        assert promise.local_epsilon == pytest.approx(2 * plan.guarantee.local_epsilon + 7)
+        assert promise.method == "upper-bound"
+    certain = replace(plan.guarantee, delta=0.6, crowd="another crowd")
+    both = cf.trend([replace(one, guarantee=certain) for one in (first, second)]).guarantee
+    assert (both.delta, both.crowd) == (1.0, "another crowd")
+    mixed = cf.trend([first, replace(second, guarantee=certain)]).guarantee
+    assert mixed.crowd == f"{plan.guarantee.crowd} and another crowd"
+
+
+def test_releases_of_several_plans_promise_what_these_compose_to(
+    plan: cf.Plan, releases: list[cf.Release]
+) -> None:
+    other = replace(plan, rounds=2)
+    first, second, third = releases
+    mixed = [first, replace(second, plan_id=other.id, rounds=2), third]
+    # Without all plans nothing is composed.
+    for plans in ([], [plan], [other]):
+        assert cf.trend(mixed, plans=plans).guarantee.epsilon == pytest.approx(6)
+    both = cf.trend(mixed, plans=[plan, other]).guarantee
+    assert plan.epsilon < both.epsilon < 6
+    # Nothing is composed to less than what one release promises by itself.
+    careful = [replace(o, guarantee=replace(o.guarantee, epsilon=50.0)) for o in (first, second)]
+    assert cf.trend(careful, plans=[plan]).guarantee.epsilon == 50
+
+
 def test_two_rounds_are_compared_once() -> None:
     assert compared_rounds(2) == [(0, 1)]
     assert compared_rounds(4) == [(0, 1), (1, 2), (2, 3), (0, 3)]
@@ -267,6 +403,7 @@ def test_what_is_no_trend_is_refused(plan: cf.Plan, releases: list[cf.Release]) 
     first, second, _ = releases
     for wrong, said in (
         ([first], "number of releases"),
+        ([first] * 1001, "number of releases"),
         ([first, first], "batches"),
         ([first, replace(second, level=0.9)], "level"),
         ([first, "second"], "those of a survey"),

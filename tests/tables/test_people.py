@@ -15,8 +15,8 @@ import pytest
 from scipy import stats
 
 from chaffinch.errors import InvalidCells, InvalidInput, InvalidTable, StorageFault
-from chaffinch.questions import Choice
-from chaffinch.tables import people
+from chaffinch.questions import Choice, Number
+from chaffinch.tables import people, text
 from chaffinch.tables.checking import AnswerColumns
 from chaffinch.tables.people import People, sample_people
 from chaffinch.tables.read import open_table
@@ -122,6 +122,75 @@ def test_cells_of_several_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert {int(cell) for cell in kept} <= set(range(9))
 
 
+@pytest.fixture
+def line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every line of a file be a batch by itself, and all of them come together again."""
+    monkeypatch.setattr(text, "_TEXT_BYTES", 1)
+    monkeypatch.setattr(people, "_BUCKETS", 1)
+
+
+def written(path: Path, *lines: dict[str, object]) -> Path:
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+@pytest.mark.usefixtures("line_by_line")
+def test_only_a_column_of_several_types_becomes_text(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "mixed.jsonl",
+        {"who": "a", "x": 1, "y": 7, "z": None},
+        {"who": "b", "x": "2", "y": 8, "z": 4},
+        {"who": "c", "x": None, "y": 9, "z": 5},
+    )
+    places = [AnswerColumns(VALUES, (name,), name) for name in "xyz"]
+    found = sample_people(open_table(path), "who", places=places)
+    rows = [row for part in found.table.batches(["x", "y", "z"]) for row in part.to_pylist()]
+    assert sorted(rows, key=lambda row: row["y"]) == [
+        {"x": "1", "y": 7, "z": None},
+        {"x": "2", "y": 8, "z": 4},
+        {"x": None, "y": 9, "z": 5},
+    ]
+
+
+@pytest.mark.usefixtures("line_by_line")
+def test_whole_numbers_and_others_are_numbers_together(tmp_path: Path) -> None:
+    lines = ({"who": str(row), "x": number} for row, number in enumerate([1, 2.5, None]))
+    places = [AnswerColumns(Number(0, 3, missing="count"), ("x",), "x")]
+    found = sample_people(open_table(written(tmp_path / "x.jsonl", *lines)), "who", places=places)
+    assert sorted(cells(found), key=str) == [1.0, 2.5, None]
+
+
+@pytest.mark.usefixtures("line_by_line")
+def test_rows_are_counted_over_all_batches(tmp_path: Path) -> None:
+    good = [{"who": str(row % 2), "x": row} for row in range(5)]
+    told: list[tuple[int, int | None]] = []
+    table = open_table(written(tmp_path / "good.jsonl", *good))
+    found = sample_people(table, "who", places=PLACES, progress=lambda *done: told.append(done))
+    assert (found.people, found.rows) == (2, 5)
+    assert told == [(done, None) for done in range(1, 6)]
+    bad = [*good, {"who": None, "x": 5}, {"who": "1", "x": "private"}]
+    with pytest.raises(InvalidCells) as caught:
+        sample(written(tmp_path / "bad.jsonl", *bad))
+    assert {(one.column, one.rows) for one in caught.value.faults} == {("who", (6,)), ("x", (7,))}
+
+
+def test_a_table_that_can_be_read_once_can_be_read_again_afterwards() -> None:
+    batch = pa.record_batch({"who": ["a", "b"], "x": [1, 2]})
+    source = open_table(pa.RecordBatchReader.from_batches(batch.schema, [batch]))
+    assert not source.readable_again
+    found = sample_people(source, "who", places=PLACES)
+    assert found.table.readable_again
+    assert sorted(cells(found)) == sorted(cells(found)) == [1, 2]
+
+
+def test_names_of_columns_are_no_first_line_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text("who,x\na,1\nb,2\n")
+    source = open_table(path)
+    assert source.named_by_first_line
+    assert not sample_people(source, "who", places=PLACES).table.named_by_first_line
+
+
 def test_a_column_of_answers_tells_nobody_apart() -> None:
     with pytest.raises(InvalidInput, match="column of people"):
         sample_people(open_table({"x": [1, 2]}), "x", places=PLACES)
@@ -179,8 +248,12 @@ def test_what_is_left_is_a_table_of_the_answers_alone() -> None:
 
 def test_rows_stay_in_their_old_order() -> None:
     """That of people would tell who is who."""
-    found = cells(sample({"who": [f"u{row * 7 % 1000}" for row in range(1000)], "x": range(1000)}))
-    assert found == sorted(found)
+    found = cells(
+        sample({"who": [f"u{row * 7 % 400}" for row in range(1000)], "x": range(1000)}, 2)
+    )
+    rows = [cell for cell in found if cell is not None]
+    assert rows == sorted(rows)
+    assert found[: len(rows)] == rows, "rows without answers come last"
 
 
 def test_the_rows_of_a_bucket_are_looked_at_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
