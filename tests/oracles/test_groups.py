@@ -144,6 +144,15 @@ def test_the_bound_is_close_to_a_crowd_that_exists(
     assert one_crowd_delta(records, float(flip), each, epsilon / within) > 1e-6
 
 
+def test_steps_of_equal_shares_are_taken_where_lines_lie_too_far_apart() -> None:
+    """P ≤ e^(ε/2)·(e^(ε/2)·Q + δ) + δ: far less between the nodes of a steep profile."""
+    one = privacy.FlippedBits(users=1_000, flip_probability="0.1")
+    two = privacy.Grouped(one, 2)
+    shares = one.delta(1.19).upper * (1 + math.exp(1.19))
+    assert one_crowd_delta(1_000, 0.1, 2, 2.38) <= shares < 1e-20
+    assert two.delta(2.38).upper == pytest.approx(shares, rel=1e-9)
+
+
 def test_composition_over_the_records_of_a_batch_would_be_no_bound() -> None:
     """The figure behind the mechanism: n = 10,000, q = .003, two records, delta 1e-6."""
     one = privacy.FlippedBits(users=10_000, flip_probability="0.003")

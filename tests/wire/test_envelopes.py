@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey
@@ -84,22 +86,63 @@ def test_we_open_what_another_library_seals() -> None:
     assert key.open(key.head + enc + context.seal(b"from there"), BINDING) == b"from there"
 
 
-def test_a_tag_is_that_of_the_copy_and_of_no_other() -> None:
-    key = OpeningKey.new(1)
+@KEMS
+def test_a_tag_is_that_of_the_copy_and_of_no_other(kem: int) -> None:
+    key = OpeningKey.new(1, kem)
     first, second = (key.sealing.seal(b"same", BINDING) for _ in range(2))
-    tags = [replay_tag(b"secret", one, X25519) for one in (first, first, second)]
+    tags = [replay_tag(b"secret", one, kem) for one in (first, first, second)]
     assert tags[0] == tags[1] != tags[2]
-    assert replay_tag(b"other", first, X25519) != tags[0]
+    assert replay_tag(b"other", first, kem) != tags[0]
     assert {len(tag) for tag in tags} == {16}
+    # It is that of the head and of the whole encapsulated key, and of nothing behind them.
+    end = len(first) - 4 - 16
+    assert replay_tag(b"secret", first[:end] + b"anything", kem) == tags[0]
+    assert replay_tag(b"secret", first[: end - 1], kem) != tags[0]
+    assert replay_tag(b"secret", b"\2" + first[1:], kem) != tags[0]
+
+
+@KEMS
+def test_keys_travel_to_other_processes_as_bytes(kem: int) -> None:
+    key = OpeningKey.new(1, kem)
+    envelope = key.sealing.seal(b"code", BINDING)
+    assert key.open(envelope, BINDING) == b"code"  # Both halves have been loaded.
+    opening, sealing = pickle.loads(pickle.dumps((key, key.sealing)))  # noqa: S301 - our own
+    assert (opening, sealing) == (key, key.sealing)
+    assert opening.open(sealing.seal(b"more", BINDING), BINDING) == b"more"
 
 
 def test_keys_of_other_lengths_and_kinds_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="32 bytes"):
-        SealingKey(1, X25519, bytes(31))
+    for kem, length in ((X25519, 32), (HYBRID, 1184 + 32)):
+        for wrong in (length - 1, length + 1):
+            with pytest.raises(InvalidInput, match=f"{length} bytes"):
+                SealingKey(1, kem, bytes(wrong))
+    for kem, length in ((X25519, 32), (HYBRID, 64 + 32)):
+        OpeningKey(1, kem, bytes(length))
+        for wrong in (length - 1, length + 1):
+            with pytest.raises(InvalidInput, match=f"{length} bytes"):
+                OpeningKey(1, kem, bytes(wrong))
     with pytest.raises(InvalidInput, match="KEM"):
         SealingKey(1, 0x10, bytes(32))
     with pytest.raises(InvalidInput, match="one of its kind"):
         SealingKey(1, HYBRID, bytes([255]) * (1184 + 32))
-    assert kem_of(OpeningKey.new(9).head) == X25519
-    assert kem_of(bytes([9, 0, 32, 0, 2, 0, 1])) is None
     assert "private" not in repr(OpeningKey.new(9))
+
+
+def test_an_id_is_one_byte() -> None:
+    key = OpeningKey.new(255)
+    assert key.sealing.head[0] == 255
+    for wrong in (-1, 256):
+        with pytest.raises(InvalidInput, match="id of a key"):
+            SealingKey(wrong, X25519, key.sealing.public)
+        with pytest.raises(InvalidInput, match="id of a key"):
+            OpeningKey(wrong, X25519, key.private)
+
+
+def test_a_head_names_the_key_and_three_algorithms() -> None:
+    assert OpeningKey.new(9).head.hex() == "09002000010001"
+    assert OpeningKey.new(9, HYBRID).sealing.head.hex() == "09647a00010001"
+    for number in (0, 9, 255):
+        assert kem_of(bytes([number]) + bytes.fromhex("002000010001")) == X25519
+        assert kem_of(bytes([number]) + bytes.fromhex("647a00010001")) == HYBRID
+    for other in ("09001000010001", "09002000020001", "09002000010002", "0900200001", ""):
+        assert kem_of(bytes.fromhex(other)) is None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.errors import InvalidFile, InvalidInput, Reason
+from chaffinch.wire.batches import LARGEST_REPORTS
 from chaffinch.wire.envelopes import HYBRID, X25519, OpeningKey
-from chaffinch.wire.key_lists import KeyList
+from chaffinch.wire.key_lists import LONGEST_LIST, KeyList
 from chaffinch.wire.problems import Kind, Problem, problem_word
 from chaffinch.wire.sealed_batches import (
     BatchHead,
@@ -20,7 +24,8 @@ from chaffinch.wire.sealed_batches import (
     sign_receipt,
     write_batch,
 )
-from chaffinch.wire.sealed_reports import Layout
+from chaffinch.wire.sealed_reports import Layout, pack_code, route_of
+from chaffinch.wire.signatures import SIGNATURE, is_signed, sign
 
 PLAN = "5a" * 32
 IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -53,9 +58,47 @@ def test_a_payload_that_breaks_a_rule_is_none() -> None:
     assert layout.unpack(good) is not None
 
 
+def test_a_payload_of_another_route_or_of_too_many_items_is_not_packed() -> None:
+    layout = Layout(PLAN, 2, 2)
+    item = bytes(layout.item_length(1))
+    assert len(layout.pack(bytes(34), [item] * 2)) == layout.payload_length
+    for route, items in ((33, 1), (35, 1), (34, 3)):
+        with pytest.raises(InvalidInput, match="payload"):
+            layout.pack(bytes(route), [item] * items)
+
+
+def test_every_byte_behind_the_items_is_zero() -> None:
+    layout = Layout(PLAN, 3)
+    length = layout.item_length(1)
+    items = [bytes([255]) * length] * 2
+    good = layout.pack(bytes([7]) * 33, items)
+    assert good[:39] == bytes([1, *[7] * 33, 0, 0, 0, 2, 255])
+    assert len(good) == 38 + 3 * length
+    for place in (38 + 2 * length, len(good) - 1):
+        changed = bytearray(good)
+        changed[place] = 1
+        assert layout.unpack(bytes(changed)) is None
+
+
+def test_a_route_is_the_ids_and_the_digest_of_the_keys() -> None:
+    keys = [OpeningKey.new(3).sealing, OpeningKey.new(1).sealing]
+    listed = keys[0].head + keys[0].public + keys[1].head + keys[1].public
+    assert route_of(keys) == b"\3\1" + hashlib.sha256(listed).digest()
+    assert pack_code(258) == b"\0\0\1\2"
+
+
 def test_a_plan_of_too_many_messages_cannot_be_sealed() -> None:
+    # 7 + 32 + 16 bytes of an envelope, 38 of a payload, and 59 of each message.
+    most = ((1 << 20) - 55 - 38) // 59
+    assert (1 << 20) - 59 < Layout(PLAN, most).report_length <= 1 << 20
     with pytest.raises(InvalidInput, match="bytes"):
-        Layout(PLAN, 20_000)
+        Layout(PLAN, most + 1)
+    with pytest.raises(InvalidInput, match="slots"):
+        Layout(PLAN, 0)
+    Layout(PLAN, 1, 8)
+    for hops in (0, 9):
+        with pytest.raises(InvalidInput, match="hops"):
+            Layout(PLAN, 1, hops)
 
 
 def test_a_key_list_is_read_as_it_was_signed_and_in_no_other_way() -> None:
@@ -75,6 +118,58 @@ def test_a_key_list_is_read_as_it_was_signed_and_in_no_other_way() -> None:
         KeyList.read(content, plan_id="00" * 32, identity=PUBLIC)
     with pytest.raises(InvalidInput):
         KeyList(PLAN, 9, (keys[0], keys[0]))
+
+
+@pytest.mark.parametrize(
+    "body",
+    {
+        "nothing": lambda _: b"",
+        "a head that is cut off": lambda body: body[:48],
+        "another format": lambda body: b"chafkey2" + body[8:],
+        "another plan": lambda body: body[:8] + bytes(32) + body[40:],
+        "no key": lambda body: body[:48] + b"\0",
+        "fewer keys than there are": lambda body: body[:48] + b"\1" + body[49:],
+        "more keys than there are": lambda body: body[:48] + b"\3" + body[49:],
+        "half a key": lambda body: body[:-1],
+        "more bytes": lambda body: body + b"\0",
+        "one key twice": lambda body: body[:88] + body[49:88],
+        "a key of another kind": lambda body: body[:53] + b"\2" + body[54:],
+        "bytes that are no key": lambda body: body[:88] + b"\1\x64\x7a\0\1\0\1" + b"\xff" * 1216,
+    }.values(),
+)
+def test_nothing_else_is_a_key_list_though_its_party_has_signed_it(
+    body: Callable[[bytes], bytes],
+) -> None:
+    keys = tuple(OpeningKey.new(number).sealing for number in (3, 1))
+    good = KeyList(PLAN, 9, keys).signed(IDENTITY)[:-SIGNATURE]
+    read = partial(KeyList.read, plan_id=PLAN, identity=PUBLIC)
+    assert read(good + sign(IDENTITY, b"chaffinch keys", good)).keys == keys
+    bad = body(good)
+    with pytest.raises(InvalidFile) as caught:
+        read(bad + sign(IDENTITY, b"chaffinch keys", bad))
+    assert caught.value.reason is Reason.DAMAGED
+
+
+def test_a_key_list_has_a_key_and_a_serial_of_eight_bytes() -> None:
+    keys = tuple(OpeningKey.new(number).sealing for number in range(2))
+    for serial in (0, (1 << 64) - 1):
+        content = KeyList(PLAN, serial, keys).signed(IDENTITY)
+        assert KeyList.read(content, plan_id=PLAN, identity=PUBLIC).serial == serial
+    for serial in (-1, 1 << 64):
+        with pytest.raises(InvalidInput, match="serial"):
+            KeyList(PLAN, serial, keys)
+    with pytest.raises(InvalidInput, match="key list"):
+        KeyList(PLAN, 1, ())
+
+
+def test_a_list_may_have_as_many_keys_as_a_byte_counts() -> None:
+    key = OpeningKey.new(0, HYBRID).sealing
+    keys = tuple(replace(key, id=number) for number in range(256))
+    content = KeyList(PLAN, 1, keys[:255]).signed(IDENTITY)
+    assert len(content) == LONGEST_LIST
+    assert KeyList.read(content, plan_id=PLAN, identity=PUBLIC).keys == keys[:255]
+    with pytest.raises(InvalidInput, match="key list"):
+        KeyList(PLAN, 1, keys)
 
 
 def _batch() -> tuple[BatchHead, bytes, str]:
@@ -107,6 +202,40 @@ def test_every_changed_bit_and_every_cut_of_a_batch_is_refused() -> None:
             check_batch(io.BytesIO(bad), who)
 
 
+def test_a_head_is_written_in_one_way_only() -> None:
+    head = BatchHead(PLAN, 2, 1, b"\7\5", reports=4, items=6, item_length=5)
+    packed = head.pack()
+    assert BatchHead.unpack(packed) == head
+    # Another format, a route that goes on behind its length, one that is longer than any.
+    for place, byte in ((7, 0), (45, 1), (45, 9), (48, 1)):
+        changed = bytearray(packed)
+        changed[place] = byte
+        with pytest.raises(InvalidFile):
+            BatchHead.unpack(bytes(changed))
+    for bad in (packed[:-1], packed + b"\0"):
+        with pytest.raises(InvalidFile):
+            BatchHead.unpack(bad)
+
+
+def test_a_head_has_a_route_and_counts_that_can_be() -> None:
+    head = BatchHead(PLAN, 2, 1, b"\7", reports=4, items=6, item_length=5)
+    assert BatchHead.unpack(replace(head, route=bytes(8)).pack()).route == bytes(8)
+    for wrong in (
+        {"route": b""},
+        {"route": bytes(9)},
+        {"reports": -1},
+        {"reports": LARGEST_REPORTS + 1},
+        {"items": -1},
+    ):
+        with pytest.raises(InvalidInput):
+            replace(head, **wrong)  # type: ignore[arg-type]
+    # What no head may say is a damaged batch where somebody sends it.
+    many = (LARGEST_REPORTS + 1).to_bytes(8, "big")
+    for bad in (head.pack()[:45] + b"\0" + head.pack()[46:], head.pack()[:54] + many + bytes(12)):
+        with pytest.raises(InvalidFile):
+            BatchHead.unpack(bad)
+
+
 def test_items_of_another_number_are_not_written() -> None:
     head, _, _ = _batch()
     with pytest.raises(InvalidInput, match="6 of 5 bytes"):
@@ -128,3 +257,13 @@ def test_a_problem_is_told_by_its_word() -> None:
     assert b'"reports": [3, 5]' in problem.body()
     for other in (b"", b"[]", b'{"type": 3}', b'{"type": "about:blank"}', b"\xff"):
         assert problem_word(other) is None
+
+
+def test_a_signature_is_for_its_words_its_content_and_its_signer() -> None:
+    signature = sign(IDENTITY, b"words", b"content")
+    assert is_signed(PUBLIC, b"words", b"content", signature)
+    for words, content in ((b"other", b"content"), (b"words", b"other"), (b"words\0con", b"tent")):
+        assert not is_signed(PUBLIC, words, content, signature)
+    assert not is_signed(STRANGER, b"words", b"content", signature)
+    assert not is_signed(b"no key", b"words", b"content", signature)
+    assert not is_signed(PUBLIC, b"words", b"content", signature[:-1])
