@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from chaffinch.analysis.crossed import crossed_answer
-from chaffinch.analysis.sums import critical_multiple, ratio_intervals, sum_intervals
+from chaffinch.analysis.sums import Interval, critical_multiple, ratio_intervals, sum_intervals
 from chaffinch.protocols import Decoys, FlippedDecoys, Flips, Protocol, Signed
 from chaffinch.protocols.joint import FlippedTogether, JointNoise, SignedTogether
 from chaffinch.protocols.noise import Truth
@@ -251,3 +251,64 @@ def test_of_three_questions_the_groups_are_pairs() -> None:
     margins = {(row.question, row.value): row.estimate for row in told.of_kind("margin")}
     assert margins["third", "no"] == sum(range(100, 1700, 200))
     assert margins["group", "a"] == 1_000
+
+
+# ----------------------------------------------------------------------------
+# Intervals that hold together.
+
+JOINT, MISS = SignedTogether(7 / 8, 1.0), 0.05
+
+
+def told_by(each: Interval, together: Interval, place: int) -> tuple[float, ...]:
+    columns = (each.estimates, each.errors, each.low, each.high, together.low, together.high)
+    return tuple(float(column[place]) for column in columns)
+
+
+def test_margins_and_shares_that_hold_together_share_the_chance_to_miss() -> None:
+    """Among the values of a question; among all answers in all groups."""
+    drinks = Choice(["tea", "mate", "milk"], missing="count")
+    cross = Cross({"group": Choice(["a", "b"], missing="refuse"), "drink": drinks})
+    cells = np.array([[600.0, 200.0, 150.0, 50.0], [100.0, 300.0, 400.0, 200.0]])
+    told = crossed_answer(cross, JOINT, cells.ravel(), PEOPLE, 1 - MISS)
+    margins = {(row.question, row.value): row.numbers for row in told.of_kind("margin")}
+    for name, values, sums in (("group", "ab", cells), ("drink", cross.axes[1], cells.T)):
+        each, together = (
+            sum_intervals(JOINT, sums, PEOPLE, miss) for miss in (MISS, MISS / len(values))
+        )
+        for place, value in enumerate(values):
+            assert margins[name, value] == pytest.approx(told_by(each, together, place))
+    shares = {(row.given, row.value): row.numbers for row in told.of_kind("share")}
+    assert len(shares) == 8
+    for place, value in enumerate(cross.axes[1]):
+        # A share of those who answered; of the gap, among all.
+        some = cells[:, :3] if place < 3 else cells
+        scores = np.arange(some.shape[1]) == place
+        each, together = (ratio_intervals(JOINT, some, scores, miss) for miss in (MISS, MISS / 8))
+        for group in (0, 1):
+            found = shares[("ab"[group],), value]
+            assert found == pytest.approx(told_by(each, together, group))
+
+
+def test_means_that_hold_together_share_the_chance_to_miss() -> None:
+    """Those of three groups; that of everybody, of sums of three cells, stands for itself."""
+    cells = np.array([[200.0, 300.0, 300.0, 200.0, 100.0], [300.0] * 5, [0, 0, 90.0, 200.0, 10.0]])
+    told = crossed_answer(LEVELS, JOINT, cells.ravel(), 4_000, 1 - MISS)
+    scores = np.arange(5) / 4
+
+    def means(some: NDArray[np.float64], times: int, miss: float) -> Interval:
+        spread = np.repeat(some / times, times, axis=1)
+        most = sum_intervals(JOINT, spread, 4_000, miss).high
+        return ratio_intervals(JOINT, some, scores, miss, rounding=most / 64, times=times)
+
+    everybody = means(cells.sum(axis=0)[None], 3, MISS)
+    each, together = means(cells, 1, MISS), means(cells, 1, MISS / 3)
+    rows = [told_by(everybody, everybody, 0)]
+    rows += [told_by(each, together, place) for place in range(3)]
+    wanted = [
+        (-10 + 40 * estimate, 40 * error, *(-10 + 40 * end for end in ends))
+        for estimate, error, *ends in rows
+    ]
+    found = told.of_kind("mean")
+    assert [row.given for row in found] == [(), ("a",), ("b",), ("c",)]
+    for row, numbers in zip(found, wanted, strict=True):
+        assert row.numbers == pytest.approx(numbers)

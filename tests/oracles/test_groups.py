@@ -153,6 +153,19 @@ def test_steps_of_equal_shares_are_taken_where_lines_lie_too_far_apart() -> None
     assert two.delta(2.38).upper == pytest.approx(shares, rel=1e-9)
 
 
+@pytest.mark.parametrize("ratio", [1.0, 1.5, 4.0, 9.0, 40.0, 80.0])
+def test_two_answers_by_chance_are_as_far_apart_as_by_hand(ratio: float) -> None:
+    """An answer that is flipped once in ten times: T(α) = min(9α, 8/9 + α/9).
+
+    T∘T is 81α up to α = 1/90, and rises by α from there: T∘T(α) − r·α is largest at 1/90.
+    """
+    two = privacy.Grouped(privacy.FlippedBits(users=1, flip_probability="0.1"), 2)
+    truth = (81 - ratio) / 90
+    assert two.delta(math.log(ratio)).upper == pytest.approx(truth, rel=1e-9)
+    assert truth <= two.delta_bound(math.log(ratio)) <= 1.01 * truth
+    assert two.delta(two.local_epsilon).upper == two.delta_bound(two.local_epsilon) == 0
+
+
 def test_composition_over_the_records_of_a_batch_would_be_no_bound() -> None:
     """The figure behind the mechanism: n = 10,000, q = .003, two records, delta 1e-6."""
     one = privacy.FlippedBits(users=10_000, flip_probability="0.003")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -22,10 +23,13 @@ from chaffinch.errors import (
     InvalidInput,
     PlanMismatch,
 )
-from chaffinch.planning.levels import best_levels, group_error
+from chaffinch.planning.candidates import Task
+from chaffinch.planning.expansion import Asked
+from chaffinch.planning.levels import best_levels, count_error, group_error, with_levels
 from chaffinch.planning.plan import Part, Plan, plan_from
 from chaffinch.planning.survey_file import survey_from
 from chaffinch.protocols import Decoys, Flips
+from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import Cross, Question
 from chaffinch.release.documents import read_release
 from chaffinch.simulate import SeededWords, audit, from_column
@@ -104,6 +108,34 @@ def test_levels_are_those_of_the_smallest_error() -> None:
         assert group_error(spread, people, chosen) == min(errors)
     assert best_levels(0.1, 1e9, 7) == 7
     assert best_levels(1e9, 10, 0) in {2, 3}
+
+
+@pytest.mark.parametrize(
+    ("spread", "reports", "max_messages", "groups", "levels"),
+    [
+        (4.0, 1_200, 16, 3, 6),  # of 166: there is room for 16 · 1,000 / (2 · 4²) = 500 cells
+        (8.0, 10**6, 8, 3, 20),
+        (8.0, 10**6, 1, 3, 2),
+        (0.01, 10**12, 16, 3, 1000),
+        (0.01, 10**12, 16, 2000, 500),  # of a million cells
+    ],
+)
+def test_levels_fit_into_half_of_the_room_that_reports_have(
+    spread: float, reports: int, max_messages: int, groups: int, levels: int
+) -> None:
+    cross = Cross({"group": cf.Choice(range(groups), missing="refuse"), "delay": DELAY})
+    asked = (Asked("delay", cross), Asked("carrier", CARRIER), Asked("chosen", LEVELLED))
+    task = with_levels(Task(asked, 1_000, reports, 1, max_messages), spread)
+    found = [one.question for one in task.questions]
+    assert found == [replace(cross, levels=levels), CARRIER, LEVELLED]
+    assert [one.name for one in task.questions] == ["delay", "carrier", "chosen"]
+
+
+def test_the_error_of_a_count_is_about_that_of_two_counts_that_move() -> None:
+    task = Task((Asked("a", CARRIER), Asked("b", cf.Bit())), 1_000, 1_000, 3, 8)
+    assert count_error(task, (1.0, 1e-6)) == pytest.approx(
+        math.sqrt(2 * 6) / gaussian_mu(1.0, 1e-6)
+    )
 
 
 def test_the_error_of_a_group_is_that_of_simulated_ones() -> None:

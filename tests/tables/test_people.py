@@ -6,6 +6,7 @@ import errno
 import json
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -129,7 +130,7 @@ def line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(people, "_BUCKETS", 1)
 
 
-def written(path: Path, *lines: dict[str, object]) -> Path:
+def written(path: Path, *lines: Mapping[str, object]) -> Path:
     path.write_text("\n".join(map(json.dumps, lines)))
     return path
 
@@ -162,15 +163,15 @@ def test_whole_numbers_and_others_are_numbers_together(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("line_by_line")
 def test_rows_are_counted_over_all_batches(tmp_path: Path) -> None:
-    good = [{"who": str(row % 2), "x": row} for row in range(5)]
+    good: list[dict[str, object]] = [{"who": str(row % 2), "x": row} for row in range(5)]
     told: list[tuple[int, int | None]] = []
     table = open_table(written(tmp_path / "good.jsonl", *good))
     found = sample_people(table, "who", places=PLACES, progress=lambda *done: told.append(done))
     assert (found.people, found.rows) == (2, 5)
     assert told == [(done, None) for done in range(1, 6)]
-    bad = [*good, {"who": None, "x": 5}, {"who": "1", "x": "private"}]
+    bad: list[dict[str, object]] = [{"who": None, "x": 5}, {"who": "1", "x": "private"}]
     with pytest.raises(InvalidCells) as caught:
-        sample(written(tmp_path / "bad.jsonl", *bad))
+        sample(written(tmp_path / "bad.jsonl", *good, *bad))
     assert {(one.column, one.rows) for one in caught.value.faults} == {("who", (6,)), ("x", (7,))}
 
 

@@ -228,7 +228,7 @@ def test_a_head_has_a_route_and_counts_that_can_be() -> None:
         {"items": -1},
     ):
         with pytest.raises(InvalidInput):
-            replace(head, **wrong)  # type: ignore[arg-type]
+            replace(head, **wrong)
     # What no head may say is a damaged batch where somebody sends it.
     many = (LARGEST_REPORTS + 1).to_bytes(8, "big")
     for bad in (head.pack()[:45] + b"\0" + head.pack()[46:], head.pack()[:54] + many + bytes(12)):
