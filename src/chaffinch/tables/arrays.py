@@ -31,6 +31,8 @@ class Opened:
     """What was guessed, in words."""
     separator: str | None = None
     """What stands between the cells of a text."""
+    groups: tuple[int, ...] = ()
+    """The rows of each group of them that can be read apart from the others."""
 
 
 def check_kinds(schema: pa.Schema) -> None:

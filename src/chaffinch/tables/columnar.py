@@ -48,8 +48,11 @@ _BLOCK = 1 << 20
 _SMALLER = "write the file again with smaller row groups, or as CSV"
 
 
-def open_parquet(source: Source) -> Opened:
-    """Open a Parquet file; its table of contents is at the end, so a pipe will not do."""
+def open_parquet(source: Source, wanted: range | None = None) -> Opened:
+    """Open a Parquet file, or some row groups of it.
+
+    Its table of contents is at the end, so a pipe will not do.
+    """
     import pyarrow.parquet as pq
 
     if not source.seekable:
@@ -62,7 +65,11 @@ def open_parquet(source: Source) -> Opened:
         footer = _checked_footer(file)
         file.seek(0)
         found = pq.ParquetFile(file)
-        names, rows = check_names(found.schema_arrow.names), found.metadata.num_rows
+        names, metadata = check_names(found.schema_arrow.names), found.metadata
+        held = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        groups = range(len(held)) if wanted is None else wanted
+        if not set(groups) <= set(range(len(held))):
+            raise EOFError  # the file is another one than when its groups were counted
 
     def stream(columns: tuple[str, ...], size: int) -> Iterator[pa.RecordBatch]:
         with source.open() as file, reading(source.name, "Parquet"):
@@ -72,8 +79,8 @@ def open_parquet(source: Source) -> Opened:
                 pre_buffer=False,  # it would hold the whole file
                 page_checksum_verification=True,
             )
-            steps = _check_parts(footer, opened, file, columns, size)
-            for group, rows in enumerate(steps):
+            steps = _check_parts(footer, opened, file, columns, size, groups=groups)
+            for group, rows in zip(groups, steps, strict=True):
                 # One thread decodes ahead of nobody: the memory stays at one batch per column.
                 for batch in opened.iter_batches(
                     rows, row_groups=[group], columns=list(columns), use_threads=False
@@ -81,7 +88,8 @@ def open_parquet(source: Source) -> Opened:
                     batch.validate(full=True)  # the format leaves the letters to the reader
                     yield batch
 
-    return Opened(names, rows, stream)
+    kept = tuple(held[group] for group in groups)
+    return Opened(names, sum(kept), stream, groups=kept)
 
 
 # ----------------------------------------------------------------------------
@@ -103,7 +111,13 @@ def _checked_footer(file: BinaryIO) -> Footer:
 
 
 def _check_parts(
-    footer: Footer, opened: Any, file: BinaryIO, columns: Sequence[str], rows: int
+    footer: Footer,
+    opened: Any,
+    file: BinaryIO,
+    columns: Sequence[str],
+    rows: int,
+    *,
+    groups: range,
 ) -> list[int]:
     """Return how many rows of each group may be decoded at a time; refuse what is too large."""
     metadata = opened.metadata
@@ -129,7 +143,7 @@ def _check_parts(
             ],
             rows,
         )
-        for chunks in footer.groups
+        for chunks in (footer.groups[group] for group in groups)
     ]
     file.seek(0)
     return steps

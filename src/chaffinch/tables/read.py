@@ -71,6 +71,8 @@ class Table:
     """How it is written, as far as that is known."""
     numbers: Mapping[str, NumberFormat] = field(default_factory=dict)
     """How the numbers of a column are written, where that was guessed."""
+    groups: tuple[int, ...] = ()
+    """The rows of each row group, of a Parquet file."""
 
     def cell_format(self, column: str, question: Question) -> CellFormat | None:
         """Return how the answers to a question are written in a column; None is for plainly."""
@@ -157,6 +159,7 @@ def open_table(
     *,
     format: str | None = None,  # noqa: A002
     settings: Settings = Settings(),  # noqa: B008 - frozen
+    groups: range | None = None,
 ) -> Table:
     """Open a path, ``"-"`` or a binary stream, an Arrow object, a frame, or plain sequences.
 
@@ -164,7 +167,8 @@ def open_table(
     CSV is read as text without guessing types. An empty cell is a missing answer, and so is a
     text that stands for one, unless a question lists it as a value.
     ``settings`` tell how text is written; what they leave open is guessed where it is certain.
-    A sequence without a name becomes the one column ``answers``.
+    A sequence without a name becomes the one column ``answers``. Of a Parquet file some row
+    ``groups`` may be read alone.
     """
     if format is not None:
         checks.choice("format", format, tuple(_FORMATS))
@@ -177,7 +181,11 @@ def open_table(
         return _object_table(source, settings)
     again = found.stream is None  # before anything is read of it
     kind = format or _format(found)
-    opened = _FORMATS[kind](found, settings)
+    if groups is not None and kind != "parquet":
+        raise InvalidTable("one with row groups", f"one in the format {kind}")
+    opened = (
+        _FORMATS[kind](found, settings) if groups is None else columnar.open_parquet(found, groups)
+    )
     return Table(
         tuple(opened.columns),
         opened.rows,
@@ -187,6 +195,7 @@ def open_table(
         readable_again=again,
         notes=tuple(opened.notes),
         settings=replace(settings, separator=opened.separator),
+        groups=opened.groups,
     )
 
 
