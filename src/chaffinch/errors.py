@@ -17,6 +17,7 @@ ChaffinchError                 .code (a stable word), .hint, .details (safe to l
 ├── BudgetExhausted            the charge does not fit into what is left
 ├── DataRepeated               a second release of the same data that nobody has allowed
 ├── NotDelivered               a service that has not taken reports; they wait
+├── ClusterFault               a cluster has not done what it was asked; nothing counts
 ├── StorageFault               a file or disk did not do what it should
 │   └── LedgerRolledBack       a ledger that has forgotten charges it once acknowledged
 ├── RandomnessUnavailable      no secure random bytes; raised instead of using weaker ones
@@ -31,7 +32,7 @@ at ``reason`` where one class covers several cases.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 
@@ -77,6 +78,18 @@ class ChaffinchError(Exception):
         super().__init__(f"{message}\nhint: {hint}" if hint else message)
         self.message = message
         self.hint = hint
+
+    def __reduce__(self) -> tuple[Callable[..., ChaffinchError], tuple[object, ...]]:
+        # An error travels between processes as it is: what it was made from is not kept.
+        return _restore_error, (type(self), self.args, self.__dict__)
+
+
+def _restore_error(
+    kind: type[ChaffinchError], words: tuple[object, ...], facts: Mapping[str, object]
+) -> ChaffinchError:
+    error = kind.__new__(kind, *words)
+    error.__dict__.update(facts)
+    return error
 
 
 class InvalidInput(ChaffinchError, ValueError):
@@ -325,6 +338,12 @@ class NotDelivered(ChaffinchError):
             details={"service": service, "got": got, "waiting": waiting},
         )
         self.waiting = waiting
+
+
+class ClusterFault(ChaffinchError):
+    """A cluster could not be reached, or has not finished its work; nothing was acknowledged."""
+
+    code = "cluster-fault"
 
 
 class StorageFault(ChaffinchError):

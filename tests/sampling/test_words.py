@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hmac
 import inspect
 import multiprocessing
 import os
@@ -13,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from chaffinch.errors import InvalidInput, RandomnessUnavailable
 from chaffinch.sampling import words
-from chaffinch.sampling.words import SecureWords, secure_words
+from chaffinch.sampling.words import KeyedWords, SecureWords, secure_words
 
 SIZES = (1, 5, words.DIRECT - 1, words.DIRECT, 3, 5 * words.POOL + 1, words.POOL, 0, 2)
 
@@ -202,3 +203,50 @@ def test_entropy_lost_at_a_new_key_stops_the_source(monkeypatch: pytest.MonkeyPa
 def test_bad_counts_are_refused(count: object) -> None:
     with pytest.raises(InvalidInput):
         SecureWords().take(count)  # type: ignore[arg-type]
+
+
+def keyed(secret: bytes = bytes(32), *bound: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    source = KeyedWords(secret, *bound)
+    return np.concatenate([source.take(size) for size in SIZES])
+
+
+def test_keyed_words_are_the_key_stream_of_their_secret_and_what_they_are_bound_to() -> None:
+    secret = bytes(range(32))
+    text = b"chaffinch/keyed-words@1\n"
+    for part in (b"shuffle", b"", b"three"):
+        text += len(part).to_bytes(8, "little") + part
+    key = hmac.digest(secret, text + bytes(8), "sha256")
+    stream = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
+    expected = np.frombuffer(stream.update(bytes(8 * 40 * words.POOL)), dtype=np.uint64)
+    taken = KeyedWords(secret, b"shuffle", b"", b"three").take(40 * words.POOL)
+    assert np.array_equal(taken, expected)
+
+
+def test_keyed_words_are_the_same_for_whoever_does_the_same() -> None:
+    assert np.array_equal(keyed(bytes(32), b"a", b"b"), keyed(bytes(32), b"a", b"b"))
+
+
+@pytest.mark.parametrize(
+    "other", [(bytes(31) + b"\1", b"a", b"b"), (bytes(32), b"ab"), (bytes(32), b"a", b"b", b"")]
+)
+def test_keyed_words_have_nothing_in_common_with_others(other: tuple[bytes, ...]) -> None:
+    both = np.concatenate([keyed(bytes(32), b"a", b"b"), keyed(*other)])
+    assert len(np.unique(both)) == len(both)  # Equal by chance: below 1e-9.
+
+
+def test_a_key_is_followed_by_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words, "KEY_LIFE", 1000)
+    source = KeyedWords(bytes(32), b"a")
+    drawn = np.concatenate([source.take(700), source.take(2500)])
+    assert len(np.unique(drawn)) == 3200
+    again = KeyedWords(bytes(32), b"a")
+    assert np.array_equal(drawn, np.concatenate([again.take(700), again.take(2500)]))
+
+
+def test_a_secret_has_its_length_and_its_words_stay_where_they_are() -> None:
+    for secret in (b"", b"0" * 31, b"0" * 33):
+        with pytest.raises(InvalidInput, match="secret must be 32 bytes") as caught:
+            KeyedWords(secret)
+        assert "000" not in str(caught.value)
+    with pytest.raises(TypeError, match="never copied"):
+        pickle.dumps(KeyedWords(bytes(32)))

@@ -209,6 +209,7 @@ BY_ERROR = {
     "guarantee-not-proven": REFUSED,
     "ledger-rolled-back": REFUSED,
     "not-delivered": STORAGE,
+    "cluster-fault": STORAGE,
     "storage-fault": STORAGE,
     "randomness-unavailable": STORAGE,
     "unexpected": UNEXPECTED,

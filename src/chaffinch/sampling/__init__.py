@@ -15,11 +15,12 @@ from chaffinch.sampling.flips import flip, flip_mask
 from chaffinch.sampling.gaps import position_chunks, positions
 from chaffinch.sampling.one_hot import flip_one_hot, flip_packed
 from chaffinch.sampling.tables import SCALE, ChanceTable
-from chaffinch.sampling.words import SecureWords, Words, secure_words
+from chaffinch.sampling.words import KeyedWords, SecureWords, Words, secure_words
 
 __all__ = [
     "SCALE",
     "ChanceTable",
+    "KeyedWords",
     "SecureWords",
     "Words",
     "backend",

@@ -1,21 +1,25 @@
 """Random 64-bit words: AES-256 in counter mode, keyed by the operating system.
 
-There is no seed and no fallback: without good entropy an error is raised.
+There is no seed and no fallback: without good entropy an error is raised. Where work may be done
+twice, as by the tasks of a cluster, the key comes from a secret of the job instead, which itself
+is fresh from the operating system.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
+import hmac
 import os
 import threading
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
 from chaffinch import checks
-from chaffinch.errors import RandomnessUnavailable
+from chaffinch.errors import InvalidInput, RandomnessUnavailable
 
 POOL = 1 << 13
 """Words kept ready for small requests (64 KiB, where the cipher is at full speed)."""
@@ -28,7 +32,11 @@ KEY_LIFE = 1 << 32
 
 MOST_WORDS = 1 << 40
 
+SECRET_BYTES = 32
+"""The length of the secret that keyed words come from."""
+
 _ZEROS = bytes(32 * POOL)
+_DOMAIN = b"chaffinch/keyed-words@1\n"
 
 
 class Words(Protocol):
@@ -39,7 +47,31 @@ class Words(Protocol):
         ...
 
 
-class SecureWords:
+class _Drawn:
+    """What takes words from one stream after the other."""
+
+    def take(self, count: int) -> NDArray[np.uint64]:
+        """Return ``count`` fresh words in an array that the caller owns."""
+        if type(count) is not int or not 0 <= count <= MOST_WORDS:
+            count = checks.whole("count of words", count, most=MOST_WORDS)
+        stream = self._stream()
+        return stream.take(count) if count <= stream.left else self._split(count)
+
+    def _split(self, count: int) -> NDArray[np.uint64]:
+        """Return more words than one key has left, from as many keys as that takes."""
+        words = np.empty(count, dtype=np.uint64)
+        done = 0
+        while done < count:
+            stream = self._stream()
+            done += stream.fill(words[done : done + stream.left])
+        return words
+
+    def _stream(self) -> _Stream:
+        """Return a stream that has words left."""
+        raise NotImplementedError
+
+
+class SecureWords(_Drawn):
     """Words that nobody can predict; safe to share between threads and across forks.
 
     Every thread has its own key, and a forked child starts with a new one, so no two of
@@ -52,37 +84,58 @@ class SecureWords:
     def __init__(self) -> None:
         self._local = _Local()
 
-    def take(self, count: int) -> NDArray[np.uint64]:
-        """Return ``count`` fresh words in an array that the caller owns."""
-        if type(count) is not int or not 0 <= count <= MOST_WORDS:
-            count = checks.whole("count of words", count, most=MOST_WORDS)
+    def _stream(self) -> _Stream:
         stream = self._local.stream
         if stream is None or stream.stale():
             # Without entropy this raises, and the old stream stays stale: the next call raises too.
-            stream = self._local.stream = _Stream()
-        return stream.take(count) if count <= stream.left else self._split(count)
-
-    def _split(self, count: int) -> NDArray[np.uint64]:
-        """Return more words than one key has left, from as many keys as that takes."""
-        words = np.empty(count, dtype=np.uint64)
-        done = 0
-        while done < count:
-            stream = self._local.stream
-            if stream is None or stream.stale():
-                stream = self._local.stream = _Stream()
-            done += stream.fill(words[done : done + stream.left])
-        return words
+            stream = self._local.stream = _Stream(_keyed_cipher())
+        return stream
 
     def __reduce__(self) -> tuple[type[SecureWords], tuple[()]]:
         return (SecureWords, ())  # A copy in another process shares no key.
 
 
+class KeyedWords(_Drawn):
+    """Words that a secret and what they are for decide: who draws again gets the same ones.
+
+    The key of AES is HMAC-SHA-256 of the parts of ``bound`` under the secret, so words that are
+    bound to anything else are independent of these for whoever lacks the secret. The same calls
+    in the same order give the same words. Not for several threads.
+
+    >>> draw = KeyedWords(bytes(32), b"shuffle", b"part 3").take
+    >>> again = KeyedWords(bytes(32), b"shuffle", b"part 3").take
+    >>> bool((draw(5) == again(5)).all())
+    True
+    """
+
+    def __init__(self, secret: bytes, *bound: bytes) -> None:
+        if len(secret) != SECRET_BYTES:
+            raise InvalidInput("secret", f"{SECRET_BYTES} bytes", "something else")
+        self._keys = hmac.new(secret, _DOMAIN, hashlib.sha256)
+        for part in bound:
+            # With its length before it, no other parts make the same text.
+            self._keys.update(len(part).to_bytes(8, "little") + part)
+        self._number = 0
+        self._current: _Stream | None = None
+
+    def _stream(self) -> _Stream:
+        if self._current is None or self._current.left <= 0:
+            key = self._keys.copy()
+            key.update(self._number.to_bytes(8, "little"))
+            cipher = Cipher(algorithms.AES256(key.digest()), modes.CTR(bytes(16))).encryptor()
+            self._number, self._current = self._number + 1, _Stream(cipher)
+        return self._current
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("words under a key are never copied")
+
+
 class _Stream:
     """The key stream of one thread in one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, cipher: CipherContext) -> None:
         self._born = _process()
-        self._cipher = _keyed_cipher()
+        self._cipher = cipher
         self.left = KEY_LIFE
         self._pool = np.empty(POOL, dtype=np.uint64)
         self._next = POOL  # An empty pool.

@@ -1,0 +1,293 @@
+"""One job on a cluster: pieces go out, functions of ours work on them, small results come back.
+
+A task may run twice: Spark repeats what an executor took with it when it was lost, and may start
+a second copy of a slow one. So no task draws random words of its own. Every job has a fresh secret
+of 256 bits, and the words of a task follow from it, from what they are for, and from a digest of
+its input (``Keyring.words``): who does the work again gets the same words and writes the same
+bytes; another input gets words that are independent of these. Two jobs never share a secret.
+
+The secret, and the keys of the party whose job it is, are in a broadcast and nowhere else: not in
+the function, the configuration or the environment, and on no disk as they are (``session``).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from chaffinch.errors import ChaffinchError, ClusterFault
+from chaffinch.parallel import Progress
+from chaffinch.sampling import KeyedWords
+from chaffinch.sampling.words import SECRET_BYTES
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator, Broadcast, SparkContext
+
+_PAUSE_SECONDS = 0.2
+
+_Piece = TypeVar("_Piece")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class Keyring:
+    """What the tasks of one job share and nobody else has; never shown."""
+
+    _secret: bytes = field(repr=False)
+    keys: Mapping[str, bytes] = field(repr=False)
+    """Keys of the party whose job it is, by what they are for."""
+
+    def words(self, purpose: str, part: int, digest: bytes) -> KeyedWords:
+        """Return the words for one piece of work on one input, the same for whoever does it."""
+        return KeyedWords(self._secret, purpose.encode(), part.to_bytes(8, "little"), digest)
+
+
+Work = Callable[[Keyring, _Piece], _Result]
+"""What a task does with a piece; it travels to the executors, so it holds nothing private."""
+Scatter = Callable[[Keyring, _Piece], Iterable[tuple[int, bytes]]]
+"""Gives bytes for some of the parts, once for each."""
+Gather = Callable[[Keyring, int, list[bytes]], _Result]
+"""What is done with all bytes for one part, in the order of the pieces they come from."""
+
+
+class Job:
+    """Work for a cluster under one secret, which ends with the job.
+
+    What a task refuses with an error of ours is raised here as it is. A lost executor is Spark's
+    to replace; what it cannot is a ``ClusterFault``.
+    """
+
+    def __init__(self, context: SparkContext, keys: Mapping[str, bytes] | None = None) -> None:
+        self._context = context
+        ring = Keyring(secrets.token_bytes(SECRET_BYTES), dict(keys or {}))
+        with _cluster_faults():
+            self._ring: Broadcast[Keyring] = context.broadcast(ring)
+        self._group = f"chaffinch-{secrets.token_hex(8)}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # An executor that is gone cannot be told, and has nothing any more.
+        with suppress(Exception):
+            if error is not None:
+                self._context.cancelJobGroup(self._group)
+        with suppress(Exception):
+            self._ring.destroy(blocking=True)
+
+    @property
+    def width(self) -> int:
+        """Return how many tasks the cluster runs at once, as far as is known now."""
+        return max(1, self._context.defaultParallelism)
+
+    def map(
+        self,
+        function: Work[_Piece, _Result],
+        pieces: Sequence[_Piece],
+        *,
+        sizes: Sequence[int] | None = None,
+        progress: Progress | None = None,
+    ) -> list[_Result]:
+        """Return what a function makes of every piece, in the order of the pieces.
+
+        ``progress`` is told how much is done of the sum of ``sizes``; without them each is one.
+        """
+        if not pieces:
+            return []
+        work = _Mapped(self._ring, self._context.accumulator(0), function)
+        with self._progress(work.done, _sizes(pieces, sizes), progress):
+            found = self._numbered(pieces, sizes).mapPartitions(work).collect()
+        return [outcome.value for outcome in found]
+
+    def exchange(
+        self,
+        pieces: Sequence[_Piece],
+        scatter: Scatter[_Piece],
+        gather: Gather[_Result],
+        *,
+        parts: int,
+        sizes: Sequence[int] | None = None,
+        progress: Progress | None = None,
+    ) -> list[_Result]:
+        """Send bytes from every piece to numbered parts, and return what is made of each part.
+
+        All bytes for one part are held by its task at once.
+        """
+        done = self._context.accumulator(0)
+        scattered = _Scattered(self._ring, done, scatter, parts)
+        gathered = _Gathered(self._ring, gather)
+        with self._progress(done, _sizes(pieces, sizes), progress):
+            found = (
+                self._numbered(pieces, sizes)
+                .mapPartitions(scattered)
+                .partitionBy(parts, _same)
+                .mapPartitionsWithIndex(gathered)
+                .collect()
+            )
+        return [outcome.value for outcome in found]
+
+    def _numbered(self, pieces: Sequence[Any], sizes: Sequence[int] | None) -> Any:
+        numbered = list(zip(range(len(pieces)), _sizes(pieces, sizes), pieces, strict=True))
+        return self._context.parallelize(numbered, max(1, len(numbered)))
+
+    @contextmanager
+    def _progress(
+        self, done: Accumulator[int], sizes: Sequence[int], progress: Progress | None
+    ) -> Iterator[None]:
+        """Run Spark's jobs in this group, and tell meanwhile what is done."""
+        self._context.setJobGroup(self._group, "chaffinch", interruptOnCancel=True)
+        ended, total = threading.Event(), sum(sizes)
+
+        def tell() -> None:
+            assert progress is not None  # noqa: S101 - started only where it is
+            while not ended.wait(_PAUSE_SECONDS):
+                progress(done.value, total)
+
+        watch = threading.Thread(target=tell, daemon=True)
+        if progress is not None:
+            watch.start()
+        try:
+            with _cluster_faults():
+                yield
+        finally:
+            ended.set()
+            if progress is not None:
+                watch.join()
+        if progress is not None:
+            progress(total, total)
+
+
+def _sizes(pieces: Sequence[Any], sizes: Sequence[int] | None) -> Sequence[int]:
+    return sizes if sizes is not None else [1] * len(pieces)
+
+
+def _same(part: int) -> int:
+    return part
+
+
+# ----------------------------------------------------------------------------
+# What runs on executors. An error is a value there: as an exception Spark would run the task
+# three times more, and write its words, and what stands near them, to its logs.
+
+
+@dataclass(frozen=True)
+class _Outcome(Generic[_Result]):
+    """What came of a task: a result, an error of ours, or where something else went wrong."""
+
+    result: _Result | None = None
+    error: ChaffinchError | None = None
+    fault: str = ""
+
+    @property
+    def value(self) -> _Result:
+        if self.error is not None:
+            raise self.error
+        if self.fault:
+            raise ClusterFault(
+                f"The task of a job must end well. Got {self.fault}.",
+                hint="nothing was released; check that all machines have the same version of "
+                "chaffinch",
+            )
+        return self.result  # type: ignore[return-value]
+
+
+def _outcome_of(work: Callable[[], _Result]) -> _Outcome[_Result]:
+    try:
+        return _Outcome(result=work())
+    except ChaffinchError as error:
+        return _Outcome(error=error)
+    except Exception as error:  # noqa: BLE001 - its words may hold what is private
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{os.path.basename(place.filename)}:{place.lineno}"  # noqa: PTH119
+        return _Outcome(fault=f"{type(error).__name__} at {where}")
+
+
+_Numbered = Iterable[tuple[int, int, Any]]
+"""Pieces, each after its number and its size."""
+
+
+@dataclass(frozen=True)
+class _Mapped(Generic[_Piece, _Result]):
+    ring: Broadcast[Keyring]
+    done: Accumulator[int]
+    function: Work[_Piece, _Result]
+
+    def __call__(self, numbered: _Numbered) -> Iterator[_Outcome[_Result]]:
+        for _, size, piece in numbered:
+            yield _outcome_of(lambda piece=piece: self.function(self.ring.value, piece))  # type: ignore[misc]
+            self.done.add(size)
+
+
+@dataclass(frozen=True)
+class _Scattered(Generic[_Piece]):
+    ring: Broadcast[Keyring]
+    done: Accumulator[int]
+    function: Scatter[_Piece]
+    parts: int
+
+    def __call__(self, numbered: _Numbered) -> Iterator[tuple[int, tuple[int, _Outcome[bytes]]]]:
+        for number, size, piece in numbered:
+            found = _outcome_of(lambda piece=piece: self._blobs(piece))  # type: ignore[misc]
+            blobs = {part: _Outcome(blob) for part, blob in (found.result or {}).items()}
+            if found.result is None:  # every part gets to know, and none does its work
+                refused = _Outcome[bytes](error=found.error, fault=found.fault)
+                blobs = dict.fromkeys(range(self.parts), refused)
+            yield from ((part, (number, blob)) for part, blob in blobs.items())
+            self.done.add(size)
+
+    def _blobs(self, piece: _Piece) -> dict[int, bytes]:
+        blobs: dict[int, bytes] = {}
+        for part, blob in self.function(self.ring.value, piece):
+            if part in blobs or part not in range(self.parts):
+                raise IndexError
+            blobs[part] = blob
+        return blobs
+
+
+@dataclass(frozen=True)
+class _Gathered(Generic[_Result]):
+    ring: Broadcast[Keyring]
+    function: Gather[_Result]
+
+    def __call__(
+        self, part: int, arrived: Iterable[tuple[int, tuple[int, _Outcome[bytes]]]]
+    ) -> Iterator[_Outcome[_Result]]:
+        # In which order they arrive is chance; in which order they stand here is not.
+        blobs = [one for _, one in sorted((sent for _, sent in arrived), key=lambda one: one[0])]
+        yield _outcome_of(
+            lambda: self.function(self.ring.value, part, [blob.value for blob in blobs])
+        )
+
+
+@contextmanager
+def _cluster_faults() -> Iterator[None]:
+    """Say of what Spark could not do that it could not, without its pages of words."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise ClusterFault(
+            f"The Spark cluster must finish its tasks. Got {_cause(error)}.",
+            hint="nothing was acknowledged; run the same command again when the cluster is well",
+        ) from None
+
+
+def _cause(error: Exception) -> str:
+    """Return the kind of a failure in Spark's words, its first line at most."""
+    cause = getattr(error, "java_exception", None)
+    words = str(cause.getMessage()) if cause is not None else type(error).__name__
+    return (words.splitlines() or [""])[0][:200].rstrip(".") or "no answer"

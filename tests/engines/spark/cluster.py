@@ -1,0 +1,153 @@
+"""A real cluster on this machine: a master and two workers, each a process, on loopback."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from chaffinch.engines.spark.java import java_home
+
+HOME = Path(pyspark.__file__).parent
+ROOT = Path(__file__).parents[3]
+WORKERS = 2
+DEFAULTS = """
+spark.authenticate true
+spark.authenticate.secret {secret}
+spark.network.crypto.enabled true
+spark.executor.memory 512m
+spark.executor.cores 1
+spark.driver.memory 512m
+spark.driver.host 127.0.0.1
+spark.driver.bindAddress 127.0.0.1
+spark.eventLog.enabled true
+spark.eventLog.dir file://{events}
+spark.eventLog.compress false
+spark.driver.extraJavaOptions {java}
+spark.executor.extraJavaOptions {java}
+spark.executorEnv.PYTHONPATH {root}
+spark.local.dir {local}
+"""
+JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Less work to start, for what runs seconds only."""
+START_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where the master listens, and where its processes leave what they write."""
+
+    url: str
+    folder: Path
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return what a driver's environment must say to take part."""
+        return {"SPARK_CONF_DIR": str(self.folder / "conf"), "PYSPARK_PYTHON": sys.executable}
+
+    def executors(self) -> list[int]:
+        """Return the processes of the executors that run now."""
+        return [
+            int(place.name)
+            for place in Path("/proc").iterdir()
+            if place.name.isdigit() and self._is_executor(place)
+        ]
+
+    def _is_executor(self, place: Path) -> bool:
+        with suppress(OSError):
+            words = (place / "cmdline").read_bytes()
+            own = str(self.folder).encode() in (place / "environ").read_bytes()
+            return own and b"CoarseGrainedExecutorBackend" in words
+        return False
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[Cluster]:
+    """Start a cluster; at the end, however it comes, none of its processes is left."""
+    for name in ("conf", "events", "logs", "work", "local"):
+        (folder / name).mkdir()
+    text = DEFAULTS.format(
+        secret=secrets.token_hex(16),
+        events=folder / "events",
+        local=folder / "local",
+        java=JAVA,
+        root=ROOT,
+    )
+    (folder / "conf" / "spark-defaults.conf").write_text(text, encoding="utf-8")
+    port = _free_port()
+    cluster = Cluster(f"spark://127.0.0.1:{port}", folder)
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        processes.append(_launch(cluster, "master", "master.Master", "--port", str(port)))
+        _wait(lambda: _listens(port))
+        worker = ("-c", "1", "-m", "1g", "-d", str(folder / "work"), cluster.url)
+        processes += [
+            _launch(cluster, f"worker{number}", "worker.Worker", *worker)
+            for number in range(WORKERS)
+        ]
+        yield cluster
+    finally:
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for number in cluster.executors():  # they outlive a worker that is killed
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+
+
+def _launch(cluster: Cluster, name: str, kind: str, *words: str) -> subprocess.Popen[bytes]:
+    environment = (
+        os.environ
+        | cluster.settings
+        | {
+            "SPARK_HOME": str(HOME),
+            "SPARK_LOCAL_DIRS": str(cluster.folder / "local"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": JAVA,
+        }
+    )
+    home = java_home(cluster.folder / "java")
+    if home is not None:
+        environment["JAVA_HOME"] = str(home)
+    command = [shutil.which("nice") or "nice", str(HOME / "bin" / "spark-class")]
+    command += [f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", "--webui-port", "0"]
+    with (cluster.folder / "logs" / name).open("wb") as log:
+        return subprocess.Popen(
+            [*command, *words],
+            env=environment,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _wait(ready: Callable[[], bool]) -> None:
+    end = time.monotonic() + START_SECONDS
+    while not ready():
+        assert time.monotonic() < end, "the master does not start"
+        time.sleep(0.05)

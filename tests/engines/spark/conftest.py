@@ -1,0 +1,48 @@
+"""One cluster and one application for all files that need them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from tests.engines.spark.cluster import Cluster
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    from tests.engines.spark import cluster as module
+
+    with module.started(tmp_path_factory.mktemp("cluster")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def _application(cluster: Cluster) -> Iterator[SparkContext]:
+    from chaffinch.engines.spark.session import running
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in cluster.settings.items():
+            patch.setenv(name, value)
+        with running(cluster.url) as made:
+            yield made
+
+
+@pytest.fixture
+def context(_application: SparkContext, monkeypatch: pytest.MonkeyPatch) -> SparkContext:
+    """Return the application, as if no party had used it before."""
+    from chaffinch.engines.spark import session
+
+    monkeypatch.setattr(session, "_PARTIES", {})
+    return _application
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Forgive Spark that it leaves sockets for the collector to close."""
+    for item in items:
+        if item.path.name.startswith("check_"):
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
