@@ -41,7 +41,7 @@ test: lint $(FLIGHTS)  ## everything a change must pass (what .ci/run calls)
 test-long: $(READY) $(FLIGHTS) $(TRIAL) $(FUZZERS)  ## the nightly tier: every test, many more examples
 	$(PYTHON) -m pytest -n $(WORKERS) -m "long or not long" --hypothesis-profile=long --timeout=7200
 	PYTHONPATH=.data/fuzz $(PYTHON) -m tests.wire.fuzz envelopes 10000000
-	for target in payloads key_lists batches problems; do \
+	for target in payloads key_lists batches filters problems; do \
 		PYTHONPATH=.data/fuzz $(PYTHON) -m tests.wire.fuzz $$target 1000000 || exit 1; done
 	PYTHONPATH=$(CURDIR)/.data/http-fuzz $(PYTHON) -m tests.services.http_fuzz 1000
 

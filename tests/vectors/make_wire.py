@@ -13,9 +13,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
 
+from chaffinch.wire.column_files import ShuffledColumns
 from chaffinch.wire.envelopes import HYBRID, X25519, Binding, OpeningKey, replay_tag
+from chaffinch.wire.filter_files import Filter
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.messages import EMPTY
 from chaffinch.wire.sealed_batches import BatchHead, sign_receipt, write_batch
@@ -24,6 +28,7 @@ from tests.oracles import hpke
 FILE = Path(__file__).with_name("wire.json")
 SOURCE = "made by tests/vectors/make_wire.py from the wire specification, docs/reference/wire.md"
 ROUND = 3
+PUBLISHER = "daily"
 HOPS = {"hop1": 7, "hop2": 9, "analyzer": 200}
 """The id of each party's key."""
 
@@ -50,15 +55,15 @@ def identity(party: str) -> Ed25519PrivateKey:
 class Ephemeral:
     """One ephemeral key after another, of a name."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self.keys = name, list[str]()
+    def __init__(self, name: str, number: int = ROUND) -> None:
+        self.name, self.round, self.keys = name, number, list[str]()
 
-    def seal(self, party: str, content: bytes) -> bytes:
-        """Return an envelope for a party; the name of a layer is that of who opens it."""
+    def seal(self, party: str, content: bytes, layer: str = "") -> bytes:
+        """Return an envelope for a party; the name of a layer is mostly that of who opens it."""
         key = opening_key(party)
         own = secret(f"{self.name} ephemeral {len(self.keys)}")
         self.keys.append(own.hex())
-        info = Binding(PLAN, ROUND, party).info(key.head)
+        info = Binding(PLAN, self.round, layer or party).info(key.head)
         return key.head + hpke.seal(own, key.sealing.public, content, info)
 
 
@@ -111,6 +116,53 @@ def batch(items: list[str]) -> dict[str, Any]:
     }
 
 
+def sealed_filter() -> dict[str, Any]:
+    """Return the filter of a publisher on its way to the shuffler, who is ``hop1``."""
+    rows = tuple(np.frombuffer(secret(f"row {number}"), "<u8")[:2] for number in (1, 2))
+    made = Filter(PLAN, PUBLISHER, "0a" * 16, "0b" * 16, 100, tuple(map(_cut, rows)))
+    drawn, content = Ephemeral("filter", 1), made.content()
+    padded = len(content).to_bytes(4, "big") + content
+    envelope = drawn.seal("hop1", padded.ljust(4 + 4096 + 32, b"\0"), "filter")
+    signed = bytes.fromhex(PLAN) + hashlib.sha256(envelope).digest()
+    sealed = envelope + identity(PUBLISHER).sign(b"chaffinch filter\0" + signed)
+    return {
+        "publisher": PUBLISHER,
+        "identity_private": identity(PUBLISHER).private_bytes_raw().hex(),
+        "identity": identity(PUBLISHER).public_key().public_bytes_raw().hex(),
+        "bits": made.bits,
+        "rows": [row.tobytes().hex() for row in made.rows],
+        "file": content.hex(),
+        "ephemeral": drawn.keys,
+        "sealed": sealed.hex(),
+        "receipt": sign_receipt(hashlib.sha256(sealed).hexdigest(), identity("hop1")).hex(),
+    }
+
+
+def _cut(row: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a row of 100 bits: nothing is set behind them."""
+    return row & np.array([2**64 - 1, 2**36 - 1], np.uint64)
+
+
+def columns() -> dict[str, Any]:
+    """Return what the shuffler hands to the analyzer: the columns of one publisher's two rows."""
+    counts = np.array([40, 30, 20, 10], np.int64)
+    made = ShuffledColumns(PLAN, "0a" * 16, "0c" * 16, 100, 2, counts)
+    drawn, content = Ephemeral("columns", 1), made.content()
+    padded = len(content).to_bytes(4, "big") + content
+    item = drawn.seal("analyzer", padded.ljust(4 + 1024 + 4 * 4, b"\0"))
+    head = BatchHead(PLAN, 1, 1, bytes([HOPS["analyzer"]]), 1, 1, len(item))
+    file = io.BytesIO()
+    name = write_batch(file, head, [item], identity("hop1"))
+    return {
+        "counts": counts.tolist(),
+        "file": content.hex(),
+        "ephemeral": drawn.keys,
+        "item": item.hex(),
+        "id": name,
+        "batch": file.getvalue().hex(),
+    }
+
+
 def key_list(party: str, serial: int, kems: list[int]) -> dict[str, Any]:
     """Return the signed keys of a party; of several, ids go up from its first."""
     keys = [
@@ -149,6 +201,8 @@ def made() -> dict[str, Any]:
             key_list("analyzer", 2**40, [X25519, HYBRID, X25519]),
         ],
         "batch": batch(two["items"]),
+        "filter": sealed_filter(),
+        "columns": columns(),
     }
 
 

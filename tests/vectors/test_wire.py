@@ -19,10 +19,13 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from pyhpke import KEMKey
 
 from chaffinch.errors import InvalidFile
+from chaffinch.wire.column_files import columns_from
 from chaffinch.wire.envelopes import HYBRID, X25519, Binding, OpeningKey, SealingKey, replay_tag
+from chaffinch.wire.filter_files import filter_from
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.problems import Kind
 from chaffinch.wire.sealed_batches import check_batch, is_receipt
+from chaffinch.wire.sealed_filters import FilterLayout, is_from, unpad
 from chaffinch.wire.sealed_reports import Layout
 from tests.meta import repository
 from tests.oracles import hpke
@@ -215,6 +218,62 @@ def test_the_hybrid_envelope_is_opened() -> None:
     assert opened == from_hex(stored["content"])
 
 
+# -------------------------------------------------------------------- filters
+
+FILTER, COLUMNS = STORED["filter"], STORED["columns"]
+LAYOUT = FilterLayout(STORED["plan"], 32, 4, FILTER["bits"])
+PUBLISHER = from_hex(FILTER["identity"])
+
+
+def filter_in(sealed: bytes) -> bytes | None:
+    """Return the filter file that the shuffler finds; None where it refuses what was sent."""
+    envelope, signature = sealed[:-64], sealed[-64:]
+    digest = hashlib.sha256(envelope).digest()
+    if not is_from(PUBLISHER, LAYOUT, digest, signature):
+        return None
+    opened = key_of("hop1").open(envelope, LAYOUT.binding(1, 1))
+    return None if opened is None else unpad(opened, LAYOUT.filter_length)
+
+
+def test_the_sealed_filter_is_opened() -> None:
+    sealed = from_hex(FILTER["sealed"])
+    assert len(sealed) == LAYOUT.sealed_length
+    content = filter_in(sealed)
+    assert content is not None
+    assert content.hex() == FILTER["file"]
+    found = filter_from(content)
+    assert (found.publisher, found.bits) == (FILTER["publisher"], FILTER["bits"])
+    assert [row.tobytes().hex() for row in found.rows] == FILTER["rows"]
+    name = hashlib.sha256(sealed).hexdigest()
+    assert is_receipt(name, from_hex(FILTER["receipt"]), from_hex(PARTIES["hop1"]["identity"]))
+
+
+def test_a_stranger_makes_and_opens_filters() -> None:
+    private = from_hex(PARTIES["hop1"]["private"])
+    opened = stranger.open_filter(STORED["plan"], private, PUBLISHER, from_hex(FILTER["sealed"]))
+    assert opened.hex() == FILTER["file"]
+    names = ("plan_id", "publisher", "key", "batch", "bits")
+    facts = {name: getattr(filter_from(opened), name) for name in names}
+    assert stranger.filter_file(facts, list(map(from_hex, FILTER["rows"]))) == opened
+    key = (PARTIES["hop1"]["key_id"], from_hex(PARTIES["hop1"]["public"]))
+    own = from_hex(FILTER["identity_private"])
+    assert filter_in(stranger.seal_filter(STORED["plan"], key, own, opened, 32)) == opened
+
+
+def test_the_columns_are_opened() -> None:
+    item = from_hex(COLUMNS["item"])
+    assert len(item) == LAYOUT.item_length(1)
+    opened = key_of("analyzer").open(item, LAYOUT.binding(2, 1))
+    assert opened is not None
+    content = unpad(opened, LAYOUT.columns_length)
+    assert content == stranger.unpadded(opened) == from_hex(COLUMNS["file"])
+    assert columns_from(content).counts.tolist() == COLUMNS["counts"]
+    maker = from_hex(PARTIES["hop1"]["identity"])
+    name, (number, route, reports), items = stranger.read_batch(from_hex(COLUMNS["batch"]), maker)
+    assert (name, number, reports, items) == (COLUMNS["id"], 1, 1, [item])
+    assert route == bytes([PARTIES["analyzer"]["key_id"]])
+
+
 # -------------------------------------------------------------------- and nothing else
 
 
@@ -247,6 +306,7 @@ def accepts_report(report: dict[str, Any], content: bytes) -> bool:
     return codes_in(report, content) is not None
 
 
+LONG = 2000
 READERS: dict[str, tuple[Callable[[bytes], bool], str]] = {
     **{one["name"]: (partial(accepts_report, one), one["sealed"]) for one in STORED["reports"]},
     **{
@@ -255,12 +315,15 @@ READERS: dict[str, tuple[Callable[[bytes], bool], str]] = {
     },
     "batch": (accepts_batch, STORED["batch"]["content"]),
     "receipt": (accepts_receipt, STORED["batch"]["receipt"]),
+    "filter": (lambda content: filter_in(content) is not None, FILTER["sealed"]),
+    "columns": (accepts_batch, COLUMNS["batch"]),
     "hybrid": (accepts_hybrid, STORED["hybrid"]["sealed"]),
 }
 
 
 def flipped(content: bytes) -> Iterator[bytes]:
-    for place in range(8 * len(content)):
+    """Yield the content with each bit flipped; of a long one with a bit of each byte."""
+    for place in range(0, 8 * len(content), 1 if len(content) < LONG else 7):
         changed = bytearray(content)
         changed[place // 8] ^= 1 << place % 8
         yield bytes(changed)

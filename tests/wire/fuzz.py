@@ -23,12 +23,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chaffinch.errors import InvalidFile
 from chaffinch.parallel import cores
+from chaffinch.wire.column_files import columns_from
 from chaffinch.wire.envelopes import HYBRID, X25519, Binding, OpeningKey
+from chaffinch.wire.filter_files import filter_from
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.problems import Kind, Problem, problem_word
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, check_batch
+from chaffinch.wire.sealed_filters import FilterLayout, is_from, unpad
 from chaffinch.wire.sealed_reports import Layout
-from chaffinch.wire.signatures import sign
+from chaffinch.wire.signatures import SIGNATURE, sign
 
 STORED = json.loads((Path(__file__).parents[1] / "vectors" / "wire.json").read_text("utf-8"))
 BINDING = Binding(STORED["plan"], STORED["round"], "hop1")
@@ -37,6 +40,9 @@ IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 PUBLIC = IDENTITY.public_key().public_bytes_raw()
 REPORT = bytes.fromhex(STORED["reports"][0]["sealed"])
 KEY = OpeningKey(7, X25519, bytes.fromhex(STORED["parties"]["hop1"]["private"]))
+FILTER = bytes.fromhex(STORED["filter"]["sealed"])
+FILTERS = FilterLayout(STORED["plan"], 32, 4, STORED["filter"]["bits"])
+PUBLISHER = bytes.fromhex(STORED["filter"]["identity"])
 HYBRID_ENVELOPE = bytes.fromhex(STORED["hybrid"]["sealed"])
 HYBRID_KEY = OpeningKey(7, HYBRID, bytes.fromhex(STORED["hybrid"]["private"]))
 
@@ -105,6 +111,24 @@ def batches(data: bytes) -> bool:
     return True
 
 
+def filters(data: bytes) -> bool:
+    """Seal bytes as a filter: what is read is written the same way, and nobody else has signed."""
+    padded = data.ljust(FILTERS.filter_length, b"\0")[: FILTERS.filter_length]
+    for content in (data, unpad(padded, FILTERS.filter_length)):
+        if content is not None:
+            with suppress(InvalidFile):
+                assert filter_from(content).content() == content
+            with suppress(InvalidFile):
+                assert json.loads(columns_from(content).content()) == json.loads(content)
+    changed = bytes(one ^ other for one, other in zip(FILTER, data, strict=False))
+    sealed = changed + FILTER[len(changed) :]
+    digest = hashlib.sha256(sealed[:-SIGNATURE]).digest()
+    if is_from(PUBLISHER, FILTERS, digest, sealed[-SIGNATURE:]):
+        assert sealed == FILTER, "a filter that its publisher has not signed was taken"
+        return False
+    return True
+
+
 def problems(data: bytes) -> bool:
     """Read bytes as a problem document: it has a word, or none."""
     word = problem_word(data)
@@ -112,11 +136,17 @@ def problems(data: bytes) -> bool:
     return True
 
 
+READERS = (
+    "envelopes", "key_lists", "sealed_batches", "sealed_reports", "problems",
+    "sealed_filters", "filter_files", "column_files", "documents",
+)  # fmt: skip
+"""The files of ``wire`` that read what travels."""
 TARGETS: dict[str, Callable[[bytes], bool]] = {
     "envelopes": envelopes,
     "payloads": payloads,
     "key_lists": key_lists,
     "batches": batches,
+    "filters": filters,
     "problems": problems,
 }
 
@@ -135,6 +165,13 @@ def seeds() -> dict[str, list[bytes]]:
         "payloads": [bytes.fromhex(one["payload"]) for one in STORED["reports"]],
         "key_lists": [bytes.fromhex(one["content"])[:-64] for one in STORED["key_lists"]],
         "batches": [bytes.fromhex(STORED["batch"]["content"])[:-64]],
+        "filters": [
+            bytes.fromhex(STORED["filter"]["file"]),
+            bytes.fromhex(STORED["columns"]["file"]),
+            KEY.open(FILTER[:-SIGNATURE], FILTERS.binding(1, 1)) or b"",
+            bytes(100),
+            bytes(len(FILTER) - 1) + b"\1",
+        ],
         "problems": [Problem(kind, "detail", (1, 2)).body() for kind in Kind],
     }
 
@@ -180,7 +217,7 @@ def work(target: str, runs: int, folder: str) -> None:
 
 def instrumented() -> Iterator[FunctionType]:
     """Yield every function that reads what travels: the fuzzer sees their branches."""
-    for name in ("envelopes", "key_lists", "sealed_batches", "sealed_reports", "problems"):
+    for name in READERS:
         module = sys.modules[f"chaffinch.wire.{name}"]
         for thing in [*vars(module).values()]:
             inner = vars(thing).values() if isinstance(thing, type) else [thing]

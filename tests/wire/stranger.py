@@ -6,10 +6,14 @@ It imports nothing of chaffinch: HPKE is that of pyhpke, Ed25519 that of pyca.
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
 from dataclasses import dataclass
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey
 
@@ -116,3 +120,45 @@ def read_batch(content: bytes, identity: bytes) -> tuple[str, tuple[int, bytes, 
         raise ValueError("another batch")
     items = [signed[74 + place * length :][:length] for place in range(count)]
     return name.hex(), (number, route[:ids], reports), items
+
+
+# ----------------------------------------------------------------------------
+# Filters of publishers.
+
+
+def filter_file(facts: dict[str, object], rows: list[bytes]) -> bytes:
+    """Return a filter file; the facts lack the number of rows and the digest."""
+    known = {**facts, "rows": len(rows)}
+    known["sha256"] = hashlib.sha256(_canonical(known) + b"".join(rows)).hexdigest()
+    head = b"chaffinch/filter@1\n" + _canonical(known) + b"\n"
+    return head + bytes(-len(head) % 64) + b"".join(rows)
+
+
+def _canonical(facts: dict[str, object]) -> bytes:
+    return json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def seal_filter(
+    plan: str, key: tuple[int, bytes], identity: bytes, file: bytes, rows: int
+) -> bytes:
+    """Return a sealed filter; ``rows`` is how many bytes all rows have."""
+    padded = (struct.pack(">I", len(file)) + file).ljust(4 + 4096 + rows, b"\0")
+    envelope = Plan(plan, 1, 1, ()).seal("filter", key, padded)
+    signed = bytes.fromhex(plan) + hashlib.sha256(envelope).digest()
+    own = Ed25519PrivateKey.from_private_bytes(identity)
+    return envelope + own.sign(b"chaffinch filter\0" + signed)
+
+
+def open_filter(plan: str, private: bytes, identity: bytes, sealed: bytes) -> bytes:
+    """Return the filter file in a sealed filter of a publisher."""
+    envelope, signature = sealed[:-64], sealed[-64:]
+    signed = bytes.fromhex(plan) + hashlib.sha256(envelope).digest()
+    check_signature(identity, b"chaffinch filter", signed, signature)
+    return unpadded(Plan(plan, 1, 1, ()).open("filter", private, envelope))
+
+
+def unpadded(content: bytes) -> bytes:
+    (length,) = struct.unpack_from(">I", content)
+    if any(content[4 + length :]):
+        raise ValueError("another padding")
+    return content[4 : 4 + length]

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from chaffinch.wire import key_lists, sealed_batches
+from chaffinch.wire import key_lists, sealed_batches, sealed_filters
 from chaffinch.wire.envelopes import Binding, OpeningKey
 from chaffinch.wire.sealed_reports import Layout
 from tests.wire import fuzz
@@ -65,6 +65,7 @@ PLANTED: dict[str, tuple[object, str, object]] = {
     "payloads": (Layout, "unpack", _lax_unpack),
     "key_lists": (key_lists, "is_signed", lambda *_: True),
     "batches": (sealed_batches, "is_signed", lambda *_: True),
+    "filters": (sealed_filters, "is_signed", lambda *_: True),
 }
 
 
