@@ -1,0 +1,46 @@
+"""Vectors from answers to codes: what devices send, and a stranger who has only read the page."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from chaffinch.protocols import PROTOCOLS
+from tests.meta import repository
+from tests.vectors import make_codes
+from tests.wire import stranger_codes
+
+STORED: dict[str, Any] = json.loads(make_codes.FILE.read_text("utf-8"))
+NAMES = [case["name"] for case in STORED["cases"]]
+
+
+def test_the_vectors_are_what_a_device_sends() -> None:
+    assert make_codes.made() == STORED
+
+
+@pytest.mark.parametrize("case", STORED["cases"], ids=NAMES)
+def test_a_stranger_sends_the_same(case: dict[str, Any]) -> None:
+    for report in case["reports"]:
+        words = iter([int(word, 16) for word in report["words"]])
+        found = stranger_codes.encode(case["questions"], report["answer"], words)
+        assert found == report["codes"]
+        assert next(words, None) is None, "a device takes as many words"
+    assert sum(map(stranger_codes.codes_of, case["questions"])) == case["messages"]["codes"]
+    assert max(len(one["codes"]) for one in case["reports"]) <= case["messages"]["slots"]
+
+
+def test_every_protocol_has_vectors_and_is_on_the_page() -> None:
+    kinds = {entry["protocol"]["kind"] for case in STORED["cases"] for entry in case["questions"]}
+    assert kinds == {protocol.kind for protocol in PROTOCOLS}
+    page = (repository.ROOT / "docs" / "reference" / "wire.md").read_text("utf-8")
+    assert all(f"| `{kind}` |" in page for kind in kinds)
+
+
+def test_noise_is_among_the_vectors_sent_and_dropped() -> None:
+    """Of signed decoys there must be reports with bursts, without, and with too many."""
+    for case in STORED["cases"]:
+        if case["name"] == "signed decoys of a choice":
+            lengths = {(len(one["codes"]) > 1, len(one["words"]) > 1) for one in case["reports"]}
+    assert {(True, True), (False, True)} <= lengths
