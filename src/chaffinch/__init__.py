@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from chaffinch.release.documents import load_release
     from chaffinch.release.surveys import Release
     from chaffinch.shuffling.in_memory import shuffle
-    from chaffinch.simulate.auditing import audit
+    from chaffinch.simulate.randomizers import audit
 
 __version__ = "0.1.0.dev0"
 
@@ -80,7 +80,7 @@ _NAMES = {
     "Survey": "questions",
     "Target": "privacy",
     "analyze": "analysis.analyze",
-    "audit": "simulate.auditing",
+    "audit": "simulate.randomizers",
     "encode": "encoding.device",
     "encode_many": "encoding.bulk",
     "load_plan": "planning.plan",

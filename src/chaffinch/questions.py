@@ -30,7 +30,7 @@ MISSING = "(missing)"
 COUNT = "count"
 REFUSE = "refuse"
 PARTLY_MISSING = "given for all flags, or missing for all of them"
-MISSING_VALUES = ("NA", "N/A", "#N/A", "<NA>", "NaN", "null", "None", "?", "-")
+_MISSING_VALUES = ("NA", "N/A", "#N/A", "<NA>", "NaN", "null", "None", "?", "-")
 """Texts that stand for a missing answer unless a table says otherwise, in any case."""
 MOST_VALUES = 10**6
 MOST_LEVELS = 1000
@@ -85,13 +85,13 @@ def _folded(text: str) -> str:
     return text.strip().casefold()
 
 
-GAPS = gap_words(MISSING_VALUES)
+GAPS = gap_words(_MISSING_VALUES)
 
 
 def is_missing(answer: object, gaps: Collection[str] | None = None) -> bool:
     """Return whether an answer is a gap: None, NaN, white space, or a text among ``gaps``.
 
-    Those are by default ``MISSING_VALUES``. This is the one place that says so. A question looks
+    Those are by default ``_MISSING_VALUES``. This is the one place that says so. A question looks
     at its own values first: a country that is listed as "NA" is an answer.
 
     >>> is_missing("n/a"), is_missing("n/a", gaps=()), is_missing(""), is_missing(0)
@@ -494,7 +494,7 @@ class Cross:
 
     def _check_size(self, firsts: Sequence[str]) -> None:
         # A number that has no levels yet takes two of them at least.
-        sizes = [len(labels_of(self.questions[name])) for name in firsts]
+        sizes = [len(_labels_of(self.questions[name])) for name in firsts]
         sizes.append(2 if self.measure and not self.levels else len(self.axes[-1]))
         if math.prod(sizes) > MOST_VALUES:
             names = " × ".join(repr(name) for name in self.questions)
@@ -518,7 +518,7 @@ class Cross:
     @property
     def groups(self) -> int:
         """Return how many groups all questions but the last make."""
-        return math.prod(len(labels_of(one)) for one in list(self.questions.values())[:-1])
+        return math.prod(len(_labels_of(one)) for one in list(self.questions.values())[:-1])
 
     @property
     def scores(self) -> tuple[float, ...]:
@@ -530,7 +530,7 @@ class Cross:
     @cached_property
     def axes(self) -> tuple[tuple[str, ...], ...]:
         """Return the names of the answers to each question."""
-        axes = [labels_of(one) for one in self.questions.values() if not isinstance(one, Number)]
+        axes = [_labels_of(one) for one in self.questions.values() if not isinstance(one, Number)]
         if self.measure is not None:
             number = self.measure
             width = number.high - number.low
@@ -590,7 +590,7 @@ Question = Bit | Choice | Number | Flags | Cross
 QUESTIONS = (Bit, Choice, Number, Flags, Cross)
 
 
-def labels_of(question: Bit | Choice | Number) -> tuple[str, ...]:
+def _labels_of(question: Bit | Choice | Number) -> tuple[str, ...]:
     """Return the names of the answers to a question that has named ones."""
     if isinstance(question, Number):
         raise InvalidInput("question", "one with named answers", question.kind)

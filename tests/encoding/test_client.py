@@ -374,7 +374,7 @@ def test_an_outbox_is_for_its_owner_only(services: Services, box: Path) -> None:
     assert (box.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
     for place, bad, good in ((file, 0o640, 0o600), (box, 0o755, 0o700)):
         place.chmod(bad)
-        with pytest.raises(StorageFault, match="owner only"):
+        with pytest.raises(StorageFault, match="owner alone"):
             Client(services.plan, outbox=box)
         place.chmod(good)
 

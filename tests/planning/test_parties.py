@@ -9,8 +9,7 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.planning.parties import Parties, Party
-from chaffinch.planning.parties_file import EXAMPLE, read_parties
+from chaffinch.planning.parties import EXAMPLE, Parties, Party, read_parties
 from chaffinch.planning.plan import Plan, load_plan
 
 FIRST = Party("ours", "01" * 32, "https://shuffler.example:8443/")

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.planning.audiences.parties import ReachParties
+from chaffinch.planning.audiences.parties import ReachParties, read_reach_parties
 from chaffinch.planning.audiences.plan import load_plan
 from chaffinch.planning.parties import Party
-from chaffinch.planning.parties_file import read_reach_parties
 from chaffinch.wire.envelopes import OpeningKey
 from chaffinch.wire.filter_files import filter_from
 from chaffinch.wire.sealed_filters import pad, seal_filter, unpad

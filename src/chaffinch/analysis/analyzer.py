@@ -118,7 +118,7 @@ class Analyzer:
 
     def counts(self) -> dict[str, AnalyzerCounts]:
         """Return what became of all batches, by plan."""
-        return counts_in(self._received, self._folder)
+        return _counts_in(self._received, self._folder)
 
     def _waiting(self) -> list[Path]:
         return _unopened(self._received, self._folder)
@@ -183,10 +183,10 @@ class Analyzer:
 
 def analyzer_counts(folder: Path) -> dict[str, AnalyzerCounts]:
     """Return what became of all batches in the folder of an analyzer, whether it runs or not."""
-    return counts_in(KnownBatches(folder / STATE), folder / RECEIVED)
+    return _counts_in(KnownBatches(folder / STATE), folder / RECEIVED)
 
 
-def counts_in(known: KnownBatches, folder: Path) -> dict[str, AnalyzerCounts]:
+def _counts_in(known: KnownBatches, folder: Path) -> dict[str, AnalyzerCounts]:
     """Return what became of batches, by plan; those in the folder that nobody opened wait."""
     waiting = Counter(map(_plan_of, _unopened(known, folder)))
     found: dict[str, Counter[str]] = {one: Counter(waiting=count) for one, count in waiting.items()}

@@ -35,7 +35,7 @@ Near the best for means a quarter of the range away from the middle, and flat ar
 _ROUNDING = 1e-12
 """Room for the rounding of the last operations, far more than they lose."""
 
-Ends = tuple[Floats, Floats]
+_Ends = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,10 +67,10 @@ class AnsweredMean:
 
     mean: Floats
     mean_error: Floats
-    mean_ends: Ends
+    mean_ends: _Ends
     total: Floats
     total_error: float
-    total_ends: Ends
+    total_ends: _Ends
     nobody: NDArray[np.bool_]
     """Whether nobody may have answered, so that no mean can be given."""
 
@@ -123,7 +123,7 @@ def answered_mean(scale: Scale, totals: ArrayLike, people: Answerers, level: flo
     )
 
 
-def answered_shares(noise: TallyNoise, tallies: ArrayLike, reports: int, alpha: float) -> Ends:
+def answered_shares(noise: TallyNoise, tallies: ArrayLike, reports: int, alpha: float) -> _Ends:
     """Return the ends of the shares of all labels but the last, which is that of gaps.
 
     Each by itself misses with chance ``alpha`` at most: half of that for either count.
@@ -131,7 +131,7 @@ def answered_shares(noise: TallyNoise, tallies: ArrayLike, reports: int, alpha: 
     return share_ends(*two_sided(noise, tallies, reports, alpha / 2.0), reports)
 
 
-def share_ends(low: Counts, high: Counts, reports: int) -> Ends:
+def share_ends(low: Counts, high: Counts, reports: int) -> _Ends:
     """Return the ends of h/C from those of all counts, of which the last is that of gaps."""
     few, many = reports - high[..., -1:], reports - low[..., -1:]
     least = low[..., :-1] / np.maximum(many, 1) * (1.0 - _ROUNDING)

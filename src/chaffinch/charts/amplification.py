@@ -19,7 +19,7 @@ from chaffinch.privacy.amplification import (
 )
 from chaffinch.privacy.numerics.roots import bisect_real
 
-BoundKind = Literal["exact", "proven", "at least", "published"]
+_BoundKind = Literal["exact", "proven", "at least", "published"]
 """``at least`` is a crowd that can exist; ``published`` is a claim, never a guarantee."""
 
 _MOST_LOCAL = 30.0
@@ -35,7 +35,7 @@ class Bound:
 
     label: str
     source: str
-    kind: BoundKind
+    kind: _BoundKind
     epsilon: Callable[[float], float | None]
     delta: Callable[[float], float]
     """1 where nothing is said."""

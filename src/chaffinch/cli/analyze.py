@@ -9,7 +9,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.cli.batches import explain_broken_pipe
 from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import (
     ReleaseOptions,
@@ -58,7 +57,7 @@ def analyze(
             "place"
         )
     sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
-    with explain_broken_pipe(sources), output.counting("counting", "messages") as tell:
+    with paths.explain_broken_pipe(sources), output.counting("counting", "messages") as tell:
         tally = engine().tally(sources, found, progress=tell)
     refuse_to_replace(finished, tally.digest)
     with output.thinking("intervals"):

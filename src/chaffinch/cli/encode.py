@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.cli.batches import show_batch
 from chaffinch.cli.collection import PlannedCollection, TableOptions, planned_collection
-from chaffinch.cli.output import Output
+from chaffinch.cli.output import Output, show_batch
 
 if TYPE_CHECKING:
     from chaffinch.tables.read import Table

@@ -15,7 +15,7 @@ _LONGEST = 30
 _SMALLEST, _LARGEST = 1e-300, 1e18
 
 
-def convert_words(kind: Any, words: Sequence[Token]) -> Any:
+def _convert_words(kind: Any, words: Sequence[Token]) -> Any:
     """Convert the words of one option to what its annotation says.
 
     A whole number may be written as 1e6 or 30.0, but 2.7 is refused, not rounded.
@@ -31,7 +31,7 @@ def convert_words(kind: Any, words: Sequence[Token]) -> Any:
     return convert(kind, words)
 
 
-AS_PEOPLE_WRITE = Parameter(converter=convert_words)
+AS_PEOPLE_WRITE = Parameter(converter=_convert_words)
 
 
 def _whole_text(text: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from chaffinch.parallel import Progress
+    from chaffinch.wire.batches import BatchFacts
 
 _SPOKEN: ContextVar[tuple[str, ...]] = ContextVar("spoken", default=())
 
@@ -187,3 +188,18 @@ def _finite(content: Any) -> Any:
     if isinstance(content, float) and not math.isfinite(content):
         return "infinite" if content == math.inf else None
     return content
+
+
+def show_batch(facts: BatchFacts, target: str, output: Output) -> None:
+    """Say what a batch of messages holds and where it went."""
+    if output.json:
+        document: dict[str, Any] = {
+            "plan": facts.plan_id,
+            "stage": facts.stage,
+            "reports": facts.reports,
+            "file": target,
+        }
+        output.document(document)
+    else:
+        where = "" if target == "-" else f", written to {target}"
+        output.say(f"{count_of(facts.reports, 'report')} {facts.stage}{where}")

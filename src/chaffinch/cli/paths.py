@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chaffinch.errors import ChaffinchError, InvalidInput, InvalidTable, Reason
+from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, InvalidTable, Reason
 from chaffinch.outputs.protected import Kind, refuse_to_overwrite
 
 if TYPE_CHECKING:
@@ -65,6 +65,22 @@ def is_piped(name: str) -> bool:
     except (OSError, ValueError):
         return _file_or_pipe(name) == "-"  # of a file, whoever reads it tells what is wrong
     return not stat.S_ISREG(found.st_mode)
+
+
+@contextmanager
+def explain_broken_pipe(sources: list[str]) -> Iterator[None]:
+    """Say of a broken pipe what broke it: the command before, not a file."""
+    try:
+        yield
+    except InvalidFile as error:
+        if "-" not in sources or error.reason is not Reason.DAMAGED:
+            raise
+        raise InvalidFile(
+            "standard input",
+            "a whole stream of chaffinch messages",
+            ["one that is empty, cut off, or something else"],
+            hint="the command before this one in the pipe failed, or sent something else",
+        ) from None
 
 
 def require_file(path: Path) -> Path:

@@ -161,15 +161,16 @@ def _found(
 
 def _read_parties(path: Path | None) -> Parties | None:
     """Return who is to run the plan; read before anything is worked out."""
-    from chaffinch.planning.parties_file import read_parties
+    from chaffinch.planning.parties import read_parties
 
     return None if path is None else read_parties(path)
 
 
 def _show_example(output: Output, *, parties: bool) -> None:
-    from chaffinch.planning import parties_file, survey_file
+    from chaffinch.planning.parties import EXAMPLE as PARTIES
+    from chaffinch.planning.survey_file import EXAMPLE as SURVEY
 
-    text = parties_file.EXAMPLE if parties else survey_file.EXAMPLE
+    text = PARTIES if parties else SURVEY
     if output.json:
         output.document({"example": text})
     else:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from chaffinch.wire.messages import Tally
 
 
-class Payer(Protocol):
+class _Payer(Protocol):
     """Who knows what was paid for: a ledger, or the record of runs."""
 
     @property
@@ -130,7 +130,7 @@ def hand_out_release(
 
 def finish_release(
     targets: Iterable[Path],
-    payer: Payer | None,
+    payer: _Payer | None,
     output: Output,
     *,
     inputs: Sequence[str | Path],
@@ -184,7 +184,7 @@ class Releasing:
     key: str | None
 
     @property
-    def payer(self) -> Payer | None:
+    def payer(self) -> _Payer | None:
         """Return the ledger that pays, if there is one."""
         return None if self.account is None else self.account.ledger
 

@@ -9,8 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.cli.batches import explain_broken_pipe, show_batch
-from chaffinch.cli.output import Output
+from chaffinch.cli.output import Output, show_batch
 from chaffinch.outputs.protected import Kind, kind_of, refuse_to_overwrite
 
 
@@ -49,7 +48,7 @@ def shuffle(
     found = paths.open_plan(plan, output)
     _refuse_other_batch(target, record or usual_record(found.id))
     sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
-    with explain_broken_pipe(sources), output.counting("shuffling", "messages") as tell:
+    with paths.explain_broken_pipe(sources), output.counting("shuffling", "messages") as tell:
         facts = engine().shuffle(sources, found, target, record=record, progress=tell)
     show_batch(facts, target, output)
 

@@ -65,7 +65,7 @@ def encode_many(
     opened = answers
     if not isinstance(answers, Table):
         opened = open_table(answers, settings=settings_from(table or {}))
-    opened = reports_of_people(opened, plan, columns, person)
+    opened = _reports_of_people(opened, plan, columns, person)
     batches = list(_encoded_batches(opened, plan, secure_words(), columns, progress))
     return _one_batch(origin, batches)
 
@@ -95,7 +95,7 @@ def _one_report(plan: Plan, origin: Origin, numbers: list[NDArray[Any]], words: 
     return Report(origin, (*sorted(codes), *[EMPTY] * (origin.slots - len(codes))))
 
 
-def reports_of_people(
+def _reports_of_people(
     table: Table, plan: Plan, columns: Mapping[str, str] | None, person: str | None
 ) -> Table:
     """Return a row for each report; refuse people who send several but are not told apart."""

@@ -39,9 +39,9 @@ from chaffinch.wire.messages import Origin, Report
 from chaffinch.wire.problems import Kind
 
 REPORTS_TOGETHER = 100
-BYTES_TOGETHER = 1 << 20
+_BYTES_TOGETHER = 1 << 20
 """A gateway sends so many reports in one body, and so many bytes."""
-PATIENCE = 300.0
+_PATIENCE = 300.0
 """Seconds for which a service that does not answer is asked again."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 KEYS_LAST = 6 * 3600.0
@@ -80,7 +80,7 @@ class Client:
         outbox: AnyPath,
         within: Target | None = None,
         ledger: Ledger | None = None,
-        patience: float = PATIENCE,
+        patience: float = _PATIENCE,
     ) -> None:
         require_plan(plan).verify(within=within)
         self._plan = plan
@@ -191,7 +191,7 @@ class Client:
         first = self._parties.hops[0]
         url = first.url("v1", "plans", origin.plan_id, "rounds", origin.round, "reports")
         pauses = Pauses(self._patience, FIRST_PAUSE, LONGEST_PAUSE)
-        most = min(REPORTS_TOGETHER, max(1, BYTES_TOGETHER // self._plan.layout.report_length))
+        most = min(REPORTS_TOGETHER, max(1, _BYTES_TOGETHER // self._plan.layout.report_length))
         while True:
             group = self._sealed(self._outbox.next(origin, most))
             reply = self._post(url, group)

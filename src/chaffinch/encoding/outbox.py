@@ -19,7 +19,6 @@ import hmac
 import os
 import secrets
 import sqlite3
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,10 +26,10 @@ from pathlib import Path
 
 import numpy as np
 
-from chaffinch.errors import InvalidFile, StorageFault
+from chaffinch.errors import InvalidFile
 from chaffinch.storage.databases import OUTBOX
 from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import AnyPath
+from chaffinch.storage.files import AnyPath, require_private
 from chaffinch.storage.locks import lock_file
 from chaffinch.storage.records import RecordKind
 from chaffinch.wire.messages import EMPTY, Origin, Report
@@ -105,7 +104,7 @@ class Outbox:
         self._path = self._folder / "outbox.sqlite"
         _KIND.create(self._path, _fill)
         for place in (self._folder, self._path):
-            _require_private(place)
+            require_private(place)
         with _KIND.writing(self._path):
             pass  # Looked at once as a whole; a gateway's outbox is large.
 
@@ -266,18 +265,6 @@ class Outbox:
 
 def _fill(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO head VALUES (?)", (secrets.token_bytes(32),))
-
-
-def _require_private(place: Path) -> None:
-    try:
-        mode = stat.S_IMODE(place.stat().st_mode)
-    except OSError as error:
-        raise storage_fault(place.name, error, verb="read") from None
-    if mode & 0o077:
-        raise StorageFault(
-            f"The outbox must be for its owner only. Got {place.name!r} with the mode {mode:o}.",
-            hint=f"chmod {'700' if place.is_dir() else '600'} {place.name}",
-        )
 
 
 def _ids(reports: Iterable[Waiting]) -> list[tuple[int]]:

@@ -19,7 +19,6 @@ import hashlib
 import json
 import os
 import secrets
-import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -37,7 +36,7 @@ from chaffinch.errors import InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.keys.keyset import KeyEntry, Keyset, KeyState, Periods
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import atomic, read_small, sync_folder
+from chaffinch.storage.files import atomic, read_small, require_private, sync_folder
 from chaffinch.storage.leftovers import alone_in, remove_leftovers, staging_folder
 from chaffinch.wire.envelopes import X25519, OpeningKey
 from chaffinch.wire.key_lists import KeyList
@@ -47,6 +46,7 @@ _FORMAT = "chaffinch/key@1"
 _LARGEST = 1 << 20
 _SECRET = 32
 _RULE = Periods()
+_SEEN = "; if others could read it, make new keys and a new plan"
 GRACE = 60.0
 """Seconds between the last moment at which a key is taken for and its end."""
 
@@ -98,7 +98,7 @@ class KeyFolder:
     def open(cls, path: str | Path) -> KeyFolder:
         """Return the folder; refuse one that others may read, or that is damaged."""
         place = Path(path).resolve()
-        _require_private(place)
+        require_private(place, hint=_SEEN)
         content = _read(place / _IDENTITY)
         try:
             identity = load_pem_private_key(content, None)
@@ -289,22 +289,8 @@ def _wipe(place: Path) -> None:
 
 
 def _read(place: Path) -> bytes:
-    _require_private(place)
+    require_private(place, hint=_SEEN)
     return read_small(place, most=_LARGEST, must_be="a file of a key folder")
-
-
-def _require_private(place: Path) -> None:
-    try:
-        mode = stat.S_IMODE(place.stat().st_mode)
-    except OSError as error:
-        raise storage_fault(place.name, error, verb="read") from None
-    if mode & 0o077:
-        kind = "folder" if place.is_dir() else "file"
-        wanted = "700" if kind == "folder" else "600"
-        raise StorageFault(
-            f"The {kind} {place.name!r} must be for its owner alone. Got permissions {mode:o}.",
-            hint=f"chmod {wanted}; if others could read it, make new keys and a new plan",
-        )
 
 
 def _damaged(name: str, rule: str, got: str) -> InvalidFile:

@@ -142,7 +142,7 @@ class History:
     def after(self, charge: Charge, key: str, subject: str, content: bytes | None = None) -> Entry:
         """Return the entry that would follow."""
         sequence = len(self.entries) + 1
-        kept = "" if content is None else content_digest(content)
+        kept = "" if content is None else _content_digest(content)
         return _entry(self.mark.hash, (sequence, key, charge, subject), kept)
 
 
@@ -197,7 +197,7 @@ def _make_room(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA user_version = {_WITH_CONTENTS}")
 
 
-def content_digest(content: bytes) -> str:
+def _content_digest(content: bytes) -> str:
     """Return by what a content is known to its charge."""
     return hashlib.sha256(content).hexdigest()
 
@@ -208,7 +208,7 @@ def content_of(connection: sqlite3.Connection, entry: Entry) -> bytes | None:
         return None
     rows = connection.execute("SELECT content FROM contents WHERE sequence = ?", (entry.sequence,))
     ((content,),) = rows.fetchall()
-    if content_digest(content) != entry.content:
+    if _content_digest(content) != entry.content:
         raise _broken("whole", f"another content of row {entry.sequence}")
     return bytes(content)
 

@@ -2,14 +2,15 @@
 
 A plan that names its parties has another id than the same plan without them. A party agrees to
 a plan by signing a list of its keys for it (``wire.key_lists``); a device that holds the plan
-knows from it whose signatures to look for.
+knows from it whose signatures to look for. People write who they are in a file of TOML.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import Field
@@ -17,12 +18,38 @@ from pydantic import Field
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.questions import label
-from chaffinch.wire.documents import Strict
+from chaffinch.wire.documents import Strict, read_toml
 from chaffinch.wire.envelopes import HYBRID, X25519
 from chaffinch.wire.sealed_reports import MOST_HOPS, Layout
 
 KEMS = {"x25519": X25519, "x25519-ml-kem-768": HYBRID}
 """What the outer envelope of a report can be sealed with; inner ones are always X25519."""
+
+EXAMPLE = """\
+# Who runs a plan. Everybody who is named here must agree to it, and nobody may be two parties:
+# what is promised holds as long as those who shuffle do not work together with who analyzes.
+
+# What reports are sealed with on the outside. "x25519-ml-kem-768" also withstands quantum
+# computers; the first hop then makes its keys with `chaffinch keys create --kem`.
+outer_kem = "x25519"
+
+# The hops of the shuffler, the first one first: people send their reports there.
+# `chaffinch keys create` prints the identity of a party.
+[[hops]]
+name = "University"
+identity = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+address = "https://shuffler.example.org"
+
+# [[hops]]              # one more: any one of them that is honest is enough where slots are fixed
+# name = "Newspaper"
+# identity = "..."
+# address = "https://shuffler.example.net"
+
+[analyzer]
+name = "Ministry"
+identity = "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c"
+address = "https://analyzer.example.com"
+"""
 
 
 @dataclass(frozen=True)
@@ -154,3 +181,23 @@ class PartiesModel(Strict):
         """Return the parties."""
         hops = tuple(hop.build() for hop in self.hops)
         return Parties(hops, self.analyzer.build(), self.outer_kem)
+
+
+_Model = TypeVar("_Model", bound=PartiesModel)
+
+
+def read_parties(path: str | Path) -> Parties:
+    """Return the parties that a file names; refuse one that breaks a rule, with all its faults."""
+    return read_parties_file(path, PartiesModel).build()
+
+
+def read_parties_file(path: str | Path, kind: type[_Model]) -> _Model:
+    """Return what a file says of the parties of some kind of plan."""
+
+    def validate(found: dict[str, Any]) -> _Model:
+        model = kind.model_validate({"outer_kem": "x25519", **found})
+        model.build()  # what a party may be is for it to say
+        return model
+
+    hint = "`chaffinch plan --example-parties` prints one to start from"
+    return read_toml(path, validate, rule="a list of the parties who run a plan", hint=hint)

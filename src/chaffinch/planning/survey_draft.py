@@ -21,7 +21,7 @@ from chaffinch.errors import ChaffinchError, InvalidAnswer, InvalidInput, Invali
 from chaffinch.parallel import Progress
 from chaffinch.questions import Bit, is_missing, label
 from chaffinch.tables.arrays import plain_array
-from chaffinch.tables.number_formats import NumberFormat, guess_format
+from chaffinch.tables.formats import NumberFormat, guess_format
 from chaffinch.tables.read import Table
 from chaffinch.tables.settings import Settings
 

@@ -12,7 +12,7 @@ from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.precision import GRAIN
 from chaffinch.privacy.numerics.roots import bisect_whole, narrow_crossing
 
-Progress = Callable[[str], None]
+_Progress = Callable[[str], None]
 
 
 def calibrate(
@@ -20,7 +20,7 @@ def calibrate(
     target: Target,
     *,
     relative_tolerance: float = 1e-4,
-    progress: Progress | None = None,
+    progress: _Progress | None = None,
 ) -> Fraction:
     """Return the smallest flip probability k/2⁶⁴ whose mechanism meets ``target``.
 
@@ -72,7 +72,7 @@ def calibrate_count(
     least: int = 1,
     most: int = checks.LARGEST_CROWD,
     largest: bool = False,
-    progress: Progress | None = None,
+    progress: _Progress | None = None,
 ) -> int:
     """Return the smallest count (users, decoys) that meets ``target``, or the largest (copies).
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from chaffinch.protocols.noise import Floats
 
-Complex = NDArray[np.complex128]
+_Complex = NDArray[np.complex128]
 
 
 class JointNoise(ABC):
@@ -45,7 +45,7 @@ class JointNoise(ABC):
         """Return the mean of the weighted noise before anything is taken from it."""
 
     @abstractmethod
-    def characteristic(self, angles: Floats, weights: Floats, cells: Floats) -> Complex:
+    def characteristic(self, angles: Floats, weights: Floats, cells: Floats) -> _Complex:
         """Return E[exp(i·angle·Σ w·noise)]."""
 
     def covariance(self, first: Any, second: Any, cells: Any = 1) -> Any:
@@ -88,7 +88,7 @@ class FlippedTogether(JointNoise):
         flips = (self.records + self.fakes) * self.flip * float(np.abs(weights) @ cells)
         return flips + self.fakes * self.slope * float(weights @ cells) / self.values
 
-    def characteristic(self, angles: Floats, weights: Floats, cells: Floats) -> Complex:
+    def characteristic(self, angles: Floats, weights: Floats, cells: Floats) -> _Complex:
         """Return bits that nobody holds, each counted outwards, and decoys that lift one of them.
 
         A bit that is held leans the other way: every cumulant of its sum is at most this one's.
@@ -121,7 +121,7 @@ class SignedTogether(JointNoise):
         """Return 0."""
         return 0.0
 
-    def characteristic(self, angles: Floats, weights: Floats, cells: Floats) -> Complex:
+    def characteristic(self, angles: Floats, weights: Floats, cells: Floats) -> _Complex:
         """Return ((1 − a)²/(1 − 2a·cos + a²))^g for every cell."""
         turn = np.multiply.outer(angles, weights)
         # 1 − 2a·cos t + a² = (1 − a)² + 4a·sin²(t/2), which keeps its digits near 0.

@@ -38,7 +38,7 @@ _ALONE = "one report"
 _GUESS = "which of two answers someone gave"
 
 
-ANSWERED = "answered"
+_ANSWERED = "answered"
 """The name of the count of those who answered a number."""
 
 
@@ -131,14 +131,14 @@ class Answer:
         """
         for share in self.shares:
             _, estimate, *ends = share
-            yield Row(self.question, share_name(share), estimate, None, *ends)
+            yield Row(self.question, _share_name(share), estimate, None, *ends)
         if self.summary is None:
             return
         if self.summary.answered is None:
             spans = (reports * float(column[0]) for column in self._spans)
             yield Row(self.question, "sum", self.summary.total, *spans)
         else:
-            for name, span in zip((ANSWERED, "sum"), self.summary.answered, strict=True):
+            for name, span in zip((_ANSWERED, "sum"), self.summary.answered, strict=True):
                 yield Row(self.question, name, *span, *span[2:])
         for chance, low, middle, high in self.summary.quantiles:
             yield Row(self.question, quantile_name(chance), middle, None, low, high, low, high)
@@ -317,7 +317,7 @@ def _answer_document(answer: Answer) -> dict[str, Any]:
     return document
 
 
-def share_name(share: Share) -> str:
+def _share_name(share: Share) -> str:
     """Return what files call a share."""
     return f"{share.value}, share of {'all' if share.value == MISSING else 'answers'}"
 
@@ -554,7 +554,7 @@ def _number_lines(answer: Answer, summary: Summary, reports: int, counted: str) 
             yield Line(row.value, row.estimate, None, None, ends, quantile_digits)
         else:
             # Sums and counts of people are far off the scale of everything else.
-            label = f"{row.value} ({counted})" if row.value == ANSWERED else row.value
-            digits = decimal_places(error, counted=row.value == ANSWERED)
+            label = f"{row.value} ({counted})" if row.value == _ANSWERED else row.value
+            digits = decimal_places(error, counted=row.value == _ANSWERED)
             line = Line(label, row.estimate, error, ends, None, digits, name=row.value)
             yield line._replace(drawn=row is mean)

@@ -45,7 +45,7 @@ class CollectorLimits:
     batches: BatchLimits = USUAL_BATCHES
 
 
-USUAL_COLLECTOR = CollectorLimits()
+_USUAL_COLLECTOR = CollectorLimits()
 
 
 class Collector:
@@ -57,7 +57,7 @@ class Collector:
         plans: Sequence[AnyPlan],
         keys: KeyFolder,
         *,
-        limits: CollectorLimits = USUAL_COLLECTOR,
+        limits: CollectorLimits = _USUAL_COLLECTOR,
     ) -> None:
         self.front = Front(plans, keys)
         self._limits = limits

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from chaffinch.wire.problems import TYPE, Kind, Problem
 
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-Headers = tuple[tuple[bytes, bytes], ...]
+_Scope = dict[str, Any]
+_Receive = Callable[[], Awaitable[dict[str, Any]]]
+_Send = Callable[[dict[str, Any]], Awaitable[None]]
+_Headers = tuple[tuple[bytes, bytes], ...]
 
 _PARAMETERS = {
     "plan": "[0-9a-f]{64}",
@@ -33,7 +33,7 @@ class Response(NamedTuple):
 
     status: int
     body: bytes = b""
-    headers: Headers = ()
+    headers: _Headers = ()
 
     @classmethod
     def of(cls, status: int, body: bytes, media_type: str, *headers: tuple[str, str]) -> Response:
@@ -50,7 +50,7 @@ class Request:
 
     __slots__ = ("_receive", "_scope", "parameters")
 
-    def __init__(self, scope: Scope, receive: Receive, parameters: Mapping[str, str]) -> None:
+    def __init__(self, scope: _Scope, receive: _Receive, parameters: Mapping[str, str]) -> None:
         self._scope = scope
         self._receive = receive
         self.parameters = parameters
@@ -154,7 +154,7 @@ class Application:
         self._routes = [(_pattern(path), handlers) for path, handlers in routes.items()]
         self._known: dict[bytes, _Found] = {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
         """Answer one request."""
         try:
             handler, parameters = self._find(scope)
@@ -169,7 +169,7 @@ class Application:
             response = refusal(Problem(Kind.FAILED))
         await _answer(response, send)
 
-    def _find(self, scope: Scope) -> tuple[Handler, Mapping[str, str]]:
+    def _find(self, scope: _Scope) -> tuple[Handler, Mapping[str, str]]:
         path = scope["raw_path"]
         found = self._known.get(path)
         if found is None:
@@ -191,7 +191,7 @@ class Application:
         raise Problem(Kind.UNKNOWN_PATH)
 
 
-async def _answer(response: Response, send: Send) -> None:
+async def _answer(response: Response, send: _Send) -> None:
     headers = ((b"content-length", b"%d" % len(response.body)), *response.headers)
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": response.body})

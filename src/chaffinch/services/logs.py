@@ -16,7 +16,7 @@ from typing import TextIO
 
 from chaffinch.services.status import Status
 
-Fact = str | int | float | bool | None
+_Fact = str | int | float | bool | None
 
 
 class Log:
@@ -29,7 +29,7 @@ class Log:
         self._seen: dict[str, dict[str, int]] = {}
         self._outcomes: set[str] = set()
 
-    def __call__(self, event: str, **facts: Fact) -> None:
+    def __call__(self, event: str, **facts: _Fact) -> None:
         """Say that something has happened."""
         at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ")
         line = json.dumps({"at": at, "service": self._service, "event": event, **facts})

@@ -62,7 +62,7 @@ class Limits:
     """How long requests are waited for that are under way when the service is to stop."""
 
 
-USUAL_LIMITS = Limits()
+_USUAL_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Listener:
 def run(
     listeners: Sequence[Listener],
     *,
-    limits: Limits = USUAL_LIMITS,
+    limits: Limits = _USUAL_LIMITS,
     background: Sequence[AbstractAsyncContextManager[object]] = (),
     announce: Callable[[list[str]], object] = lambda _: None,
 ) -> None:
@@ -211,7 +211,7 @@ def _check_certificate(certificate: Path, private_key: Path | None) -> None:
 class _Settings(uvicorn.Config):
     """The settings of uvicorn, and our limits."""
 
-    limits = USUAL_LIMITS
+    limits = _USUAL_LIMITS
 
 
 class _Server(uvicorn.Server):

@@ -16,16 +16,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar, cast, get_type_hints
 
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, field_validator
 
-from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.errors import InvalidInput
 from chaffinch.keys import KeyFolder
 from chaffinch.planning.audiences.plan import AnyPlan, load_any_plan
 from chaffinch.services.http import Application
 from chaffinch.services.server import Limits, Listener
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import make_folder, read_small
-from chaffinch.wire.documents import Strict, faults_of
+from chaffinch.wire.documents import Strict, read_toml
 
 SERVER_LIMITS = """\
 # head_bytes = 8192             # of the head of a request
@@ -224,16 +224,8 @@ def read_file(
     path: str | Path, model: type[_Model], build: Callable[[_Model, Path], _Made]
 ) -> _Made:
     """Return what a file of settings says; refuse one that breaks a rule, with all its faults."""
-    place = Path(path)
-    content = read_small(place, most=_LARGEST, must_be=_RULE)
-    try:
-        found = model.model_validate(tomllib.loads(content.decode()))
-        return build(found, place.resolve().parent)
-    except ValidationError as fault:
-        faults = faults_of(fault)
-    except InvalidInput as fault:
-        faults = [fault.message]
-    except (ValueError, RecursionError) as fault:
-        faults = [f"no TOML document ({fault})"]
+    base = Path(path).resolve().parent
     hint = "`chaffinch serve collector --example`, or `analyzer`, prints settings to start from"
-    raise InvalidFile(f"file {place.name}", _RULE, faults, hint=hint)
+    return read_toml(
+        path, lambda found: build(model.model_validate(found), base), rule=_RULE, hint=hint
+    )

@@ -53,7 +53,7 @@ class Population:
             raise InvalidInput("population", f"at least {plan.reports:,} people", self.people)
 
 
-Asked = Question | Plan
+_Asked = Question | Plan
 MOST_CELLS = 1 << 22
 """Tallies that are drawn in one go; more are drawn piece by piece."""
 
@@ -77,7 +77,7 @@ def draw_tallies(
     return np.concatenate(pieces) if pieces else np.empty((0, len(places)), np.int64)
 
 
-def uniform(asked: Asked, n: int, seed: int = 0) -> Population:
+def uniform(asked: _Asked, n: int, seed: int = 0) -> Population:
     """Return people whose answers are drawn uniformly: every value, or yes and no, alike.
 
     >>> from chaffinch.questions import Choice
@@ -88,7 +88,7 @@ def uniform(asked: Asked, n: int, seed: int = 0) -> Population:
     return _draw_population(asked, n, seed, np.ones, words="uniform")
 
 
-def zipf(asked: Asked, n: int, seed: int = 0, exponent: float = 1.0) -> Population:
+def zipf(asked: _Asked, n: int, seed: int = 0, exponent: float = 1.0) -> Population:
     """Return people among whom the k-th value is held in proportion to 1/k^exponent.
 
     The k-th of several flags is held with chance 1/(k + 1)^exponent.
@@ -104,7 +104,7 @@ def zipf(asked: Asked, n: int, seed: int = 0, exponent: float = 1.0) -> Populati
 
 
 def from_column(
-    asked: Asked, answers: Any, *, columns: Mapping[str, str] | None = None
+    asked: _Asked, answers: Any, *, columns: Mapping[str, str] | None = None
 ) -> Population:
     """Return people with given answers: a column, or a table with a column per question."""
     from chaffinch.tables.answers import numbers_of
@@ -132,7 +132,7 @@ def from_column(
     return Population(truths[0].people, truths)
 
 
-def _parts(asked: Asked) -> tuple[expansion.Asked, ...]:
+def _parts(asked: _Asked) -> tuple[expansion.Asked, ...]:
     if isinstance(asked, Plan):
         return expansion.expanded(asked.questions.items())
     if not isinstance(asked, QUESTIONS):
@@ -158,7 +158,7 @@ def _count_answers(question: Question, numbers: NDArray[Any]) -> Truth:
 
 
 def _draw_population(
-    asked: Asked,
+    asked: _Asked,
     n: int,
     seed: int,
     weights: Callable[[int], Floats],

@@ -14,19 +14,21 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, combinations, islice
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
+from chaffinch.planning.plan import Plan
 from chaffinch.privacy.amplification import ShuffledTable
 from chaffinch.protocols.noise import Floats
-from chaffinch.simulate.audits import lower_bound
+from chaffinch.simulate.audits import Audit, lower_bound
+from chaffinch.simulate.audits import audit as audit_plan
 from chaffinch.simulate.seeded import chosen, generator
 from chaffinch.text_tables import html_table
 
-Messages = list[Hashable]
+_Messages = list[Hashable]
 _MOST_ANSWERS = 50
 _LEAST_TRIALS = 1000
 _BINS = 64
@@ -98,7 +100,7 @@ def audit_randomizer(  # noqa: PLR0913 - one for each option
     epsilon: float | None = None,
     delta: float = 0.0,
     users: int = 1,
-    see: Callable[[Messages], Hashable] | None = None,
+    see: Callable[[_Messages], Hashable] | None = None,
     trials: int = 50_000,
     confidence: float = 1 - 1e-6,
     seed: int | None = None,
@@ -148,7 +150,7 @@ class _Source:
     """Answers by their place, and how to draw the messages of one of them."""
 
     answers: tuple[Any, ...]
-    draw: Callable[[int, int], list[Messages]]
+    draw: Callable[[int, int], list[_Messages]]
     """(place of an answer, how often) → the messages of each time."""
 
 
@@ -163,7 +165,7 @@ def _source(
         given = tuple(answers)
         checks.whole("number of answers", len(given), least=2, most=_MOST_ANSWERS)
 
-        def call(place: int, count: int) -> list[Messages]:
+        def call(place: int, count: int) -> list[_Messages]:
             return [_messages(randomizer(given[place])) for _ in range(count)]
 
         return _Source(given, call), None, lambda _: math.inf
@@ -176,7 +178,7 @@ def _source(
     root = chosen(seed)
     draws = generator(root, "one device")
 
-    def sample(place: int, count: int) -> list[Messages]:
+    def sample(place: int, count: int) -> list[_Messages]:
         found = draws.choice(rows.shape[1], size=count, p=rows[asked[place]])
         return [[message] for message in found.tolist()]
 
@@ -187,7 +189,7 @@ def _source(
     return _Source(asked, sample), root, own
 
 
-def _messages(sent: object) -> Messages:
+def _messages(sent: object) -> _Messages:
     """Return what was sent as messages; a list is several, anything else is one."""
     return [_message(one) for one in sent] if isinstance(sent, list) else [_message(sent)]
 
@@ -216,7 +218,7 @@ class _Attack:
     zero: int
     other: int
     users: int
-    score: Callable[[Messages], float]
+    score: Callable[[_Messages], float]
 
     def scores(self, source: _Source, world: int, trials: int) -> Floats:
         """Return the scores of fresh views of a world."""
@@ -224,7 +226,7 @@ class _Attack:
         return np.fromiter(map(self.score, views), np.float64, count=trials)
 
 
-def _views(source: _Source, held: int, other: int, users: int, trials: int) -> Iterator[Messages]:
+def _views(source: _Source, held: int, other: int, users: int, trials: int) -> Iterator[_Messages]:
     """Yield everything that is sent, in each trial; a part of it is drawn at a time."""
     part = max(1, _DRAWN // users)
     for first in range(0, trials, part):
@@ -259,7 +261,7 @@ def _learned(
     return _crowd_attack(laws, code, users, trials)
 
 
-def _together(view: Messages) -> Hashable:
+def _together(view: _Messages) -> Hashable:
     """Return what is seen of several messages whose order is not."""
     return view[0] if len(view) == 1 else tuple(sorted(view, key=repr))
 
@@ -324,8 +326,37 @@ def _crowd_attack(
     _, one, zero, other = max(found)
     high, low = (np.append(chances[held] / chances[other], 0.0) for held in (one, zero))
 
-    def score(view: Messages) -> float:
+    def score(view: _Messages) -> float:
         told = [place.get(code(message), len(outcomes)) for message in view]
         return math.log((high[told].sum() + 1e-12) / (low[told].sum() + 1e-12))
 
     return _Attack(one, zero, other, users, score)
+
+
+@overload
+def audit(subject: Plan, **options: Any) -> Audit: ...
+
+
+@overload
+def audit(
+    subject: Callable[[Any], object] | Sequence[Sequence[Any]], **options: Any
+) -> RandomizerAudit: ...
+
+
+def audit(subject: Any, **options: Any) -> Audit | RandomizerAudit:
+    """Return what attacks prove: of a plan's own pipeline, or of a randomizer somebody brings.
+
+    ``options`` are those of `simulate.audit` for a plan, and of `simulate.audit_randomizer` for a
+    function that makes messages of an answer or for a table of chances. An audit refutes a claim
+    and never proves one.
+
+    >>> silent = audit(lambda answer: "" if answer else "no", answers=[True, False], epsilon=1)
+    >>> silent.ok
+    False
+    """
+    if isinstance(subject, Plan):
+        return audit_plan(subject, **options)
+    if isinstance(subject, (str, bytes)):
+        rule = "a plan, a function of an answer, or a table of chances"
+        raise InvalidInput("subject of an audit", rule, subject, hint="load a plan with load_plan")
+    return audit_randomizer(subject, **options)

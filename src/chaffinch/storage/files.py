@@ -221,6 +221,20 @@ class Draft:
         os.close(self._lock)
 
 
+def require_private(place: Path, *, hint: str = "") -> None:
+    """Refuse a file or folder that others than its owner may use."""
+    try:
+        mode = stat.S_IMODE(place.stat().st_mode)
+    except OSError as error:
+        raise storage_fault(place.name, error, verb="read") from None
+    if mode & 0o077:
+        kind, wanted = ("folder", "700") if place.is_dir() else ("file", "600")
+        raise StorageFault(
+            f"The {kind} {place.name!r} must be for its owner alone. Got permissions {mode:o}.",
+            hint=f"chmod {wanted}{hint}",
+        )
+
+
 def give_name(part: Path, target: Path, *, overwrite: bool) -> None:
     """Let a file that is complete take its name; without ``overwrite`` only where no file is."""
     if overwrite:

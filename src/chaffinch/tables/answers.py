@@ -30,7 +30,7 @@ from chaffinch.questions import (
 )
 from chaffinch.tables.arrays import is_text, plain_array
 from chaffinch.tables.faults import Faults
-from chaffinch.tables.number_formats import PlainNumbers
+from chaffinch.tables.formats import PlainNumbers
 
 if TYPE_CHECKING:
     import pyarrow as pa

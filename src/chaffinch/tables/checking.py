@@ -14,7 +14,7 @@ from chaffinch.questions import GAPS, Question
 from chaffinch.tables.answers import CellFormat, numbers_of
 from chaffinch.tables.arrays import is_text, plain_array
 from chaffinch.tables.faults import Faults, all_faults
-from chaffinch.tables.number_formats import guess_format, reads_numbers
+from chaffinch.tables.formats import guess_format, reads_numbers
 from chaffinch.tables.read import Table
 
 if TYPE_CHECKING:

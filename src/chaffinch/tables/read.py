@@ -20,8 +20,13 @@ from chaffinch.questions import Choice, Question
 from chaffinch.tables import columnar, objects, sources, text
 from chaffinch.tables.answers import CellFormat
 from chaffinch.tables.arrays import Opened, Stream, check_kinds, cut_batch
-from chaffinch.tables.date_formats import DateFormat
-from chaffinch.tables.number_formats import NumberFormat, PlainNumbers, reads_numbers, said_format
+from chaffinch.tables.formats import (
+    DateFormat,
+    NumberFormat,
+    PlainNumbers,
+    reads_numbers,
+    said_format,
+)
 from chaffinch.tables.settings import Settings
 from chaffinch.tables.sources import Source
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -18,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
 from chaffinch.outputs.protected import Kind, document_kind, refuse_all_but
-from chaffinch.storage.files import atomic
+from chaffinch.storage.files import atomic, read_small
 
 _OTHER_FORMS = {
     ".html",
@@ -34,6 +35,7 @@ _OTHER_FORMS = {
 }
 """A file with such a name would be opened by something that cannot read a plan."""
 
+_LARGEST_WRITTEN = 1 << 20
 _EXACT = r"^(0|[1-9][0-9]*)(\.[0-9]+)?$"
 _REAL = r"^([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|infinite)$"
 Exact = Annotated[str, Field(pattern=_EXACT, max_length=80)]
@@ -115,6 +117,22 @@ def same_again(
             ["a document that contradicts itself"],
         )
     return made
+
+
+def read_toml(
+    path: str | Path, build: Callable[[dict[str, Any]], _Made], *, rule: str, hint: str
+) -> _Made:
+    """Return what is built of a file that somebody wrote; refuse it with all its faults."""
+    content = read_small(path, most=_LARGEST_WRITTEN, must_be=rule)
+    try:
+        return build(tomllib.loads(content.decode()))
+    except ValidationError as fault:
+        faults = faults_of(fault)
+    except InvalidInput as fault:
+        faults = [fault.message]
+    except (ValueError, RecursionError) as fault:
+        faults = [f"no TOML document ({fault})"]
+    raise InvalidFile(f"file {Path(path).name}", rule, faults, hint=hint)
 
 
 def faults_of(fault: ValidationError) -> list[str]:

@@ -27,8 +27,8 @@ from urllib3.util import SKIP_HEADER
 
 from chaffinch.wire.problems import problem_word
 
-CONNECT_SECONDS = 10.0
-REPLY_SECONDS = 60.0
+_CONNECT_SECONDS = 10.0
+_REPLY_SECONDS = 60.0
 _LONGEST_WAIT = 3600.0
 _SILENT = {"user-agent": SKIP_HEADER, "accept-encoding": SKIP_HEADER}
 
@@ -88,8 +88,8 @@ class Exchange:
     def __init__(
         self,
         *,
-        connect_seconds: float = CONNECT_SECONDS,
-        reply_seconds: float = REPLY_SECONDS,
+        connect_seconds: float = _CONNECT_SECONDS,
+        reply_seconds: float = _REPLY_SECONDS,
         trusted: Path | None = None,
     ) -> None:
         """``trusted`` is a file of TLS roots; those of the system where there is none."""

@@ -36,8 +36,8 @@ from chaffinch.wire.signatures import SIGNATURE, is_signed, sign
 _FORMAT = b"chafkey1"
 _HEAD = struct.Struct(">8s32sQB")
 _WORDS = b"chaffinch keys"
-MOST_KEYS = 255
-LONGEST_LIST = _HEAD.size + MOST_KEYS * (HEAD + max(PUBLIC_LENGTHS.values())) + SIGNATURE
+_MOST_KEYS = 255
+LONGEST_LIST = _HEAD.size + _MOST_KEYS * (HEAD + max(PUBLIC_LENGTHS.values())) + SIGNATURE
 """Bytes of a list of as many of the longest keys."""
 
 
@@ -51,7 +51,7 @@ class KeyList:
 
     def __post_init__(self) -> None:
         checks.whole("serial of a key list", self.serial, most=(1 << 64) - 1)
-        if not 1 <= len({key.id for key in self.keys}) == len(self.keys) <= MOST_KEYS:
+        if not 1 <= len({key.id for key in self.keys}) == len(self.keys) <= _MOST_KEYS:
             raise InvalidInput("key list", "one of 1 to 255 keys with ids of their own", "another")
 
     def signed(self, identity: Ed25519PrivateKey) -> bytes:

@@ -83,14 +83,14 @@ class BatchHead:
     def unpack(cls, content: bytes) -> BatchHead:
         """Return the head of a file; refuse bytes that are none, or are written in another way."""
         if len(content) != HEAD_LENGTH or not content.startswith(_FORMAT):
-            raise damaged_batch("no head of one")
+            raise _damaged_batch("no head of one")
         _, plan, number, hop, length, route, *sizes = _HEAD.unpack(content)
         try:
             head = cls(plan.hex(), number, hop, route[:length], *sizes)
         except InvalidInput:
-            raise damaged_batch("a head that breaks its rules") from None
+            raise _damaged_batch("a head that breaks its rules") from None
         if head.pack() != content:
-            raise damaged_batch("a head that breaks its rules")
+            raise _damaged_batch("a head that breaks its rules")
         return head
 
     @property
@@ -99,7 +99,7 @@ class BatchHead:
         return HEAD_LENGTH + self.items * self.item_length + SIGNATURE
 
 
-def damaged_batch(fault: str) -> InvalidFile:
+def _damaged_batch(fault: str) -> InvalidFile:
     """Return the error of a batch that is not whole."""
     return InvalidFile("batch", "whole, as its maker signed it", [fault], reason=Reason.DAMAGED)
 
@@ -134,7 +134,7 @@ def check_batch(file: IO[bytes], identity: bytes) -> tuple[BatchHead, str]:
         found.update(block)
     signature = file.read(SIGNATURE + 1)
     if len(signature) != SIGNATURE or not is_signed(identity, _BATCH, found.digest(), signature):
-        raise damaged_batch("another signature")
+        raise _damaged_batch("another signature")
     file.seek(HEAD_LENGTH)
     return head, found.hexdigest()
 
@@ -145,7 +145,7 @@ def blocks_of(file: IO[bytes], length: int, block: int = _BLOCK) -> Iterator[byt
     while left:
         content = file.read(min(left, block))
         if not content:
-            raise damaged_batch("one that is cut off")
+            raise _damaged_batch("one that is cut off")
         left -= len(content)
         yield content
 

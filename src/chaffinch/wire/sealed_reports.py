@@ -43,9 +43,9 @@ from chaffinch.wire.envelopes import (
     hop_layer,
 )
 
-VERSION = 1
+_VERSION = 1
 MOST_HOPS = 8
-LONGEST_REPORT = 1 << 20
+_LONGEST_REPORT = 1 << 20
 """Bytes of a sealed report: a plan of more messages than fit cannot be run with sealed reports."""
 _COUNT = struct.Struct(">I")
 _CODE = struct.Struct(">I")
@@ -64,10 +64,10 @@ class Layout:
     def __post_init__(self) -> None:
         checks.whole("number of hops", self.hops, least=1, most=MOST_HOPS)
         checks.whole("number of slots", self.slots, least=1)
-        if self.report_length > LONGEST_REPORT:
+        if self.report_length > _LONGEST_REPORT:
             raise InvalidInput(
                 "sealed report",
-                f"at most {LONGEST_REPORT:,} bytes",
+                f"at most {_LONGEST_REPORT:,} bytes",
                 self.report_length,
                 hint="plan with fewer messages per report (most_messages)",
             )
@@ -103,14 +103,14 @@ class Layout:
         """Return a payload."""
         if len(route) != self.route_length or len(items) > self.slots:
             raise InvalidInput("payload", "one of this plan", f"{len(items)} items")
-        packed = bytes([VERSION]) + route + _COUNT.pack(len(items)) + b"".join(items)
+        packed = bytes([_VERSION]) + route + _COUNT.pack(len(items)) + b"".join(items)
         return packed.ljust(self.payload_length, b"\0")
 
     def unpack(self, payload: bytes) -> tuple[bytes, bytes] | None:
         """Return route and items, one behind the other; None for a payload that breaks a rule."""
         at = 1 + self.route_length
         start = at + _COUNT.size
-        if len(payload) != self.payload_length or payload[0] != VERSION:
+        if len(payload) != self.payload_length or payload[0] != _VERSION:
             return None
         (count,) = _COUNT.unpack_from(payload, at)
         end = start + count * self.item_length(1)

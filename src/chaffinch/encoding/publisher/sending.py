@@ -25,7 +25,7 @@ from chaffinch.wire.problems import Kind
 from chaffinch.wire.sealed_batches import is_receipt
 from chaffinch.wire.sealed_filters import seal_filter
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _LONGEST_REPLY = 1 << 16
 _TAKEN = (200, 201)
 _WORDS = {kind.word for kind in Kind}
@@ -63,7 +63,7 @@ def send_filter(
     found = load_filter(path)
     _check(found, plan, parties.publisher(keys.identity_hex))
     sending = _Sending(Path(path), found, plan, keys, Exchange(trusted=trusted))
-    return sending.send(Pauses(patience, FIRST_PAUSE, LONGEST_PAUSE))
+    return sending.send(Pauses(patience, FIRST_PAUSE, _LONGEST_PAUSE))
 
 
 def _check(found: Filter, plan: ReachPlan, publisher: str) -> None:

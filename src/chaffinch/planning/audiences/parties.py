@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from chaffinch.errors import InvalidInput
-from chaffinch.planning.parties import Parties, PartiesModel, PartyModel
+from chaffinch.planning.parties import Parties, PartiesModel, PartyModel, read_parties_file
 
 
 @dataclass(frozen=True)
@@ -78,3 +79,8 @@ class ReachPartiesModel(PartiesModel):
         hops = tuple(hop.build() for hop in self.hops)
         named = tuple(self.publishers.items())
         return ReachParties(hops, self.analyzer.build(), self.outer_kem, named)
+
+
+def read_reach_parties(path: str | Path) -> ReachParties:
+    """Return the parties of a reach that a file names; refuse one with all its faults."""
+    return read_parties_file(path, ReachPartiesModel).build()

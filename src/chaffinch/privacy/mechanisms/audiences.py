@@ -27,7 +27,7 @@ from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
 from chaffinch.privacy.mechanisms.filters import FlippedFilters, flip_probability_for
 from chaffinch.privacy.numerics.precision import Floats, log_of_power, up
 
-MOST_HASHES = 64
+_MOST_HASHES = 64
 _TOLERANCE, _ROUGH = 1e-7, 1e-4
 _LARGEST = 600.0
 
@@ -56,7 +56,7 @@ class FlippedAudiences(Mechanism):
         self, *, filters: int, bits: int, hashes: int, flip_probability: float | str | Fraction
     ) -> None:
         columns = FlippedFilters(filters=filters, bits=bits, flip_probability=flip_probability)
-        count = checks.whole("number of hashes", hashes, least=1, most=MOST_HASHES)
+        count = checks.whole("number of hashes", hashes, least=1, most=_MOST_HASHES)
         object.__setattr__(self, "filters", columns.filters)
         object.__setattr__(self, "bits", columns.bits)
         object.__setattr__(self, "hashes", count)
@@ -181,7 +181,7 @@ def audience_flip_probability(
     """
     wanted = checks.real("epsilon", epsilon, least=1e-9, most=_LARGEST)
     level = checks.delta(delta)
-    count = checks.whole("number of hashes", hashes, least=1, most=MOST_HASHES)
+    count = checks.whole("number of hashes", hashes, least=1, most=_MOST_HASHES)
     step = column_epsilon(wanted, count)
     # Lower by more than this division and the product back may round up.
     room = level if count == 1 else level / group_weight(step, count) * (1 - 1e-12)

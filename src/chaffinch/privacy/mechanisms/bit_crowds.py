@@ -40,7 +40,7 @@ from chaffinch.privacy.numerics.ridge import OffTheRidge, RidgeCrowds, is_placea
 from chaffinch.privacy.tradeoff import TradeOff, check_levels
 from chaffinch.progress import count_step
 
-Ask = Callable[[Knots, float], Ends]
+_Ask = Callable[[Knots, float], Ends]
 """A question to a pair (and a spread): the answer is both ends of one or several numbers."""
 
 SMALL_CROWD = 10_000
@@ -185,7 +185,7 @@ class BitCrowds:
         return Bracket(min(lower, upper), upper), crowd
 
     def bound_of(
-        self, ask: Ask, tail: Any, aim: Any = 1.0, *, with_miss: bool = False
+        self, ask: _Ask, tail: Any, aim: Any = 1.0, *, with_miss: bool = False
     ) -> Callable[[Box], Ends]:
         """Return the bound of a question over a box of crowds.
 
@@ -212,7 +212,7 @@ class Crowd:
     among: BitCrowds
     ones: int
 
-    def ends(self, ask: Ask, tail: Any, aim: Any = 1.0, *, with_miss: bool = False) -> Ends:
+    def ends(self, ask: _Ask, tail: Any, aim: Any = 1.0, *, with_miss: bool = False) -> Ends:
         """Return both ends of an answer, the larger of the two directions."""
         answers = []
         for mirrored in (False, True):
@@ -277,7 +277,7 @@ class Crowd:
         return TradeOff(levels, np.maximum(1.0 - high - 2.0**-52, 0.0), upper)
 
 
-def ask_delta(epsilon: float) -> Ask:
+def ask_delta(epsilon: float) -> _Ask:
     """Return the question for delta at one epsilon."""
 
     def ask(knots: Knots, spread: float) -> Ends:

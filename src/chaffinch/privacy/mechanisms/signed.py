@@ -45,8 +45,8 @@ from chaffinch.privacy.numerics.precision import (
 from chaffinch.privacy.numerics.roots import find_crossing
 from chaffinch.progress import count_step
 
-QUESTIONS = ("bit", "choice", "number")
-MOST_STEPS = 1024
+_QUESTIONS = ("bit", "choice", "number")
+_MOST_STEPS = 1024
 _MOST_RATE = 700
 """Of all bursts together: e^−rate must stay a float."""
 _MOST_BURST = 10_000
@@ -98,8 +98,8 @@ class SignedDecoys(Mechanism):
         steps: int = 1,
         share: float | str | Fraction = 1,
     ) -> None:
-        kind = checks.choice("question", question, QUESTIONS)
-        most = MOST_STEPS if kind == "number" else 1
+        kind = checks.choice("question", question, _QUESTIONS)
+        most = _MOST_STEPS if kind == "number" else 1
         above_one = Fraction(1) + Fraction(1, 2**70)
         settled = {
             "question": kind,

@@ -43,7 +43,7 @@ from chaffinch.privacy.guarantee import Bracket
 from chaffinch.privacy.numerics.precision import Floats, down, product, up
 from chaffinch.privacy.numerics.roots import bisect_real
 
-Complexes = NDArray[np.complex128]
+_Complexes = NDArray[np.complex128]
 
 UNIT = 2.0**-52
 """Twice the relative error of one rounded operation: the slack is meant."""
@@ -142,7 +142,7 @@ class Line:
         error = (error + 48.0 * UNIT * total) * _ERROR
         return smooth / window, bump / window, error / window
 
-    def _less_one(self, step: float, frequencies: int) -> Complexes:
+    def _less_one(self, step: float, frequencies: int) -> _Complexes:
         """Return Σ weight·(e^{iωv} − 1) at ω = step·k for k = 1 … frequencies.
 
         With ω = α + β, where α runs in long steps and β in short ones, e^{i(α+β)v} − 1 =
@@ -163,7 +163,7 @@ class Line:
         return found.ravel()[1 : frequencies + 1]
 
     def _power(
-        self, omega: Floats, less_one: Complexes, tau: float, excess: float
+        self, omega: Floats, less_one: _Complexes, tau: float, excess: float
     ) -> tuple[Floats, Floats, Floats]:
         """Return size and phase of z²F(tilt + iω)/Λ(tilt), and a bound of their rounding error."""
         count = self.count
@@ -231,7 +231,7 @@ class Line:
         return 2.0 * UNIT * (self.count * (tilting + 1.0) + 4.0 * size + 8.0)
 
 
-def _turns(angles: Floats) -> Complexes:
+def _turns(angles: Floats) -> _Complexes:
     """Return e^{iθ} − 1 = −2 sin²(θ/2) + i sin θ: no cancellation for small θ."""
     return -2.0 * np.sin(0.5 * angles) ** 2 + 1j * np.sin(angles)
 

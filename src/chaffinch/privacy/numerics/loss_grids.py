@@ -82,7 +82,7 @@ class GridLoss:
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class _Side:
     """The losses above 0 of one order of a pair, their masses, and the mass of infinite ones."""
 
     losses: Floats
@@ -90,7 +90,7 @@ class Side:
     infinite: float
 
     @classmethod
-    def of_profile(cls, nodes: Floats, heights: Floats) -> Side:
+    def of_profile(cls, nodes: Floats, heights: Floats) -> _Side:
         """Return the kinks of a convex profile that is flat beyond its last node.
 
         −h′ is how much mass the second law has beyond x. It is written so that each slope is
@@ -129,8 +129,8 @@ class Kinks:
     and at 0 it has what is left of 1.
     """
 
-    above: Side
-    below: Side
+    above: _Side
+    below: _Side
 
     @classmethod
     def of_profile(cls, epsilons: Floats, deltas: Floats, other: Floats | None = None) -> Kinks:
@@ -141,7 +141,7 @@ class Kinks:
         node the profile is flat: its delta becomes infinite loss.
         """
         profiles = convex_profiles(epsilons, deltas, deltas if other is None else other)
-        above, below = (Side.of_profile(*profile) for profile in profiles)
+        above, below = (_Side.of_profile(*profile) for profile in profiles)
         return cls(above, below)
 
     @property

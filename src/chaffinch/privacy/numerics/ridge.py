@@ -92,7 +92,7 @@ class RidgeCrowds:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class _Found:
     """Logarithms of both ends of the largest delta, and the crowd where it was seen."""
 
     lower: float
@@ -110,7 +110,7 @@ def is_placeable(bits: int) -> bool:
     return 64 * bits * float(ROUNDOFF) < _NEAR
 
 
-def worst_on_ridge(crowds: RidgeCrowds, epsilon: float, *, width: float) -> Found:
+def worst_on_ridge(crowds: RidgeCrowds, epsilon: float, *, width: float) -> _Found:
     """Return both ends of ln δ over all crowds of one direction, about ``width`` apart.
 
     Promises   lower ≤ truth ≤ upper. Raises OffTheRidge where several copies leave the strip.
@@ -330,7 +330,7 @@ class _Search:
     boxes: int = 0
     heap: list[tuple[float, int, int, float]] = field(default_factory=list)
 
-    def run(self) -> Found:
+    def run(self) -> _Found:
         """Halve or enumerate the box with the largest upper end until it meets what was seen."""
         self.add(0, self.crowds.last)
         while self.heap:
@@ -345,7 +345,7 @@ class _Search:
             self.add(middle + 1, high)
         for top, *_ in self.heap:
             self.settled = max(self.settled, -top)
-        return Found(self.best, max(self.best, self.settled), self.crowd, self.boxes)
+        return _Found(self.best, max(self.best, self.settled), self.crowd, self.boxes)
 
     def ones(self, crowd: int) -> int:
         """Return how many one-bits a crowd has."""

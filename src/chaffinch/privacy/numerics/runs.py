@@ -15,7 +15,7 @@ from chaffinch.progress import count_step
 Run = tuple[int, int]
 """The fewest and the most ones of the crowds in a run."""
 
-Holds = Callable[[Run], bool]
+_Holds = Callable[[Run], bool]
 """Whether a promise holds for a run."""
 
 
@@ -35,7 +35,7 @@ class TooManyRuns(Exception):
 
 
 def cover_crowds(
-    holds: Holds, last: int, *, few_runs: bool = True, most: int = MOST_RUNS
+    holds: _Holds, last: int, *, few_runs: bool = True, most: int = MOST_RUNS
 ) -> list[Run]:
     """Return runs that hold, one behind the other from 0 to ``last``, or raise CrowdRefused.
 
@@ -65,7 +65,7 @@ def cover_crowds(
     return runs
 
 
-def _first(holds: Holds, low: int, length: int) -> int:
+def _first(holds: _Holds, low: int, length: int) -> int:
     """Return a length that holds, halved until it does."""
     while not holds((low, low + length - 1)):
         length //= 2
@@ -74,7 +74,7 @@ def _first(holds: Holds, low: int, length: int) -> int:
     return length
 
 
-def _longest(holds: Holds, low: int, first: int, most: int) -> int:
+def _longest(holds: _Holds, low: int, first: int, most: int) -> int:
     """Return about the greatest length of a run that holds; ``first`` is tried first."""
 
     def works(length: int) -> bool:

@@ -31,7 +31,7 @@ from chaffinch.privacy.numerics.contours import MOST_FREQUENCIES, UNIT, Line
 from chaffinch.privacy.numerics.precision import ROUNDOFF, Wide, WideArray, down, up, wide
 from chaffinch.progress import count_step
 
-Number = float | Fraction
+_Number = float | Fraction
 
 FiniteLaw = tuple[list[Fraction], list[Fraction]]
 """Values and their probabilities, exact."""
@@ -48,11 +48,11 @@ _SLACK = 2.0**-50
 
 
 def positive_part_of_sum(
-    values: Sequence[Number],
-    probabilities: Sequence[Number],
+    values: Sequence[_Number],
+    probabilities: Sequence[_Number],
     count: int,
     *,
-    offset: Number = 0.0,
+    offset: _Number = 0.0,
     relative_width: float = 1e-3,
 ) -> Bracket:
     """Return the bracket of E[max(0, offset + sum of ``count`` iid variables)].
@@ -164,7 +164,7 @@ def _search(
 
 
 def _law(
-    values: Sequence[Number], probabilities: Sequence[Number]
+    values: Sequence[_Number], probabilities: Sequence[_Number]
 ) -> tuple[list[Fraction], list[float]]:
     """Merge equal values, drop impossible ones, and sort."""
     if len(values) != len(probabilities) or not values:
@@ -184,7 +184,7 @@ def _law(
     return points, masses
 
 
-def _exact(parameter: str, value: Number) -> Fraction:
+def _exact(parameter: str, value: _Number) -> Fraction:
     """Return a finite number as the rational that it is."""
     if not isinstance(value, Fraction):
         value = checks.real(parameter, value, least=-math.inf)

@@ -1,8 +1,9 @@
-"""Numbers as people write them: 1,234.50 and 1.234,50, with a currency sign or in percent.
+"""Numbers and dates as people write them: 1,234.50 and 1.234,50, 5.3.2024 and 03/05.
 
 Plain numbers are read without any of this. Another way of writing is guessed from the first rows
 of a column where only one reading of them is possible; where two differ, as for 1,234, nobody but
-the person who holds the table knows, and is asked.
+the person who holds the table knows, and is asked. How dates are written is never guessed: 03/05
+is in March or in May.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import unicodedata
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
 
@@ -26,6 +28,7 @@ _TWO_READINGS = re.compile(r"[1-9]\d{0,2}(?:[.,]\d{3})+")
 _SAY = (
     'say how: decimal = "." or ",", thousands = "," or "." or "none" under [table], or as options'
 )
+_TIMES = ("%H", "%I", "%X", "%c")
 _SAY_PERCENT = 'say what 12% is: percent = "number" (12) or "share" (0.12) under [table]'
 
 
@@ -216,3 +219,25 @@ def _readings(form: NumberFormat, digits: set[str]) -> dict[str, object]:
 
 def _refused(column: str, must_be: str, got: str, hint: str) -> InvalidTable:
     return InvalidTable(must_be, got, column=column, hint=hint)
+
+
+@dataclass(frozen=True)
+class DateFormat:
+    """One way to write dates.
+
+    >>> DateFormat("%d.%m.%Y").read("05.03.2024")
+    datetime.date(2024, 3, 5)
+    """
+
+    pattern: str
+
+    def read(self, cell: object) -> object:
+        """Return a text as a date; what is missing, or no text, stays as it is."""
+        if not isinstance(cell, str) or is_missing(cell):
+            return cell
+        try:
+            moment = datetime.strptime(cell.strip(), self.pattern)  # noqa: DTZ007 - as written
+        except ValueError:
+            raise InvalidAnswer(f"a date written as {self.pattern}") from None
+        timed = any(sign in self.pattern for sign in _TIMES)
+        return moment if timed else date(moment.year, moment.month, moment.day)

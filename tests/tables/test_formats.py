@@ -17,7 +17,7 @@ from chaffinch.errors import InvalidAnswer, InvalidCells, InvalidInput, InvalidT
 from chaffinch.questions import Bit, Choice, Cross, Number
 from chaffinch.tables.answers import numbers_of
 from chaffinch.tables.checking import answer_batches, check_answers, read_answers, settle_numbers
-from chaffinch.tables.number_formats import NumberFormat, guess_format
+from chaffinch.tables.formats import NumberFormat, guess_format
 from chaffinch.tables.read import Table, open_table
 from chaffinch.tables.settings import GROUP_SIGNS, Settings
 from tests.tables.test_answers import CANARY, WORDS
