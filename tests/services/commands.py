@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,13 +37,15 @@ class Service:
 
 
 @contextmanager
-def serving(role: str, config: Path) -> Iterator[Service]:
+def serving(
+    role: str, config: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[Service]:
     """Yield a service that runs by its command and settings; it is killed in the end."""
     command = [sys.executable, "-m", "chaffinch", "serve", role, "--config", str(config), "--json"]
     source = str(Path(cf.__file__).parents[1])
     process = subprocess.Popen(
         command,
-        env={**os.environ, "PYTHONPATH": source},
+        env={**os.environ, "PYTHONPATH": source, **(environment or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

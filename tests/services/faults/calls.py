@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_SOURCE = Path(__file__).with_name("calls.c")
+_SOURCE = "calls.c"
 _HEAD = struct.Struct("<cQqII")
 
 
@@ -28,11 +28,12 @@ class Call(NamedTuple):
     second: bytes
 
 
-def build(folder: Path) -> Path:
-    """Compile the recorder, and return what is to be loaded in front of everything."""
-    made = folder / "calls.so"
+def build(folder: Path, source: str = _SOURCE) -> Path:
+    """Compile the recorder, or another file, to be loaded in front of everything."""
+    made = folder / f"{source}.so"
     compiler = os.environ.get("CC", "cc")
-    words = ["-shared", "-fPIC", "-O1", "-o", str(made), str(_SOURCE), "-ldl"]
+    place = Path(__file__).with_name(source)
+    words = ["-shared", "-fPIC", "-O1", "-o", str(made), str(place), "-ldl"]
     subprocess.run([compiler, *words], check=True)
     return made
 
