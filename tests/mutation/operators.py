@@ -6,8 +6,8 @@ cached functions and context managers are changed like plain functions, which mu
 
 Left out: what the type checker refuses (None for an argument or in an assignment, a needed
 argument dropped), what an error says or calls a parameter (that it is raised is what counts),
-two of mutmut's three ways to spoil a text, and ``strict=True`` of a zip, which guards against
-mistakes of our own.
+two of mutmut's three ways to spoil a text, ``strict=True`` of a zip, which guards against
+mistakes of our own, and ``reach(…)``, which names a place where a test may end the process.
 """
 
 from __future__ import annotations
@@ -134,6 +134,19 @@ def _last_name(node: cst.CSTNode) -> str:
     return str(node.value) if isinstance(node, cst.Name) else ""
 
 
+def _is_failpoint(node: cst.CSTNode) -> bool:
+    """Return whether a statement only names a place, for a test that ends the process there.
+
+    Such a test starts a process of its own, and fails if the place has another name.
+    """
+    call = node.value if isinstance(node, cst.Expr) else None
+    return (
+        isinstance(call, cst.Call)
+        and isinstance(call.func, cst.Name)
+        and call.func.value == "reach"
+    )
+
+
 def _is_wrapped(node: cst.CSTNode) -> bool:
     """Return whether a function has decorators that a changed copy of it can be put under."""
     return (
@@ -161,7 +174,7 @@ class _Visitor(file_mutation.MutationVisitor):  # type: ignore[misc]
             self._names.add(id(node.args[0].value))
         if isinstance(node, cst.Call) and _last_name(node.func) in _ERRORS:
             return True
-        if id(node) in self._names:
+        if id(node) in self._names or _is_failpoint(node):
             return True
         return not _is_wrapped(node) and bool(super()._skip_node_and_children(node))
 
