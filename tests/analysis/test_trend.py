@@ -167,6 +167,7 @@ def test_rows_follow_from_the_releases(releases: list[cf.Release]) -> None:
     trend = cf.trend(releases, names=["May", "June", "July"])
     drinks, cups = trend.answers
     assert [row.round for row in drinks.estimates] == ["May", "June", "July"] * 3
+    assert {row.until for row in (*drinks.estimates, *cups.estimates)} == {""}
     for row, release in zip(drinks.estimates, releases, strict=False):
         answer = release.answer("drink")
         assert row.estimate == answer.estimates[0] / release.reports
@@ -397,6 +398,11 @@ def test_only_what_is_asked_alike_is_compared(releases: list[cf.Release]) -> Non
     relabelled = replace(second.answers[0], labels=("tea", "coffee", "wine"))
     with pytest.raises(InvalidInput, match="same questions"):
         cf.trend([fewer, replace(first, answers=(relabelled,))])
+    cups = second.answers[1]
+    assert cups.summary is not None
+    litres = replace(cups, summary=replace(cups.summary, unit="litres"))
+    trend = cf.trend([first, replace(second, answers=(second.answers[0], litres))])
+    assert trend.left_out == ("cups",)
 
 
 def test_what_is_no_trend_is_refused(plan: cf.Plan, releases: list[cf.Release]) -> None:
