@@ -1,0 +1,225 @@
+"""The state of a hop: tags, the pool, what waits, batches and counters, each step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from chaffinch.errors import StorageFault
+from chaffinch.shuffling.state import (
+    Change,
+    Counts,
+    Held,
+    Partition,
+    Pooled,
+    Sealed,
+    State,
+    is_relayed,
+    overview_of,
+)
+
+PLAN, OTHER = "5a" * 32, "5b" * 32
+HERE = Partition(PLAN, 1, b"\1" + bytes(32))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.sqlite"
+
+
+@pytest.fixture
+def state(path: Path) -> Iterator[State]:
+    found = State.open(path)
+    yield found
+    found.close()
+
+
+# ---------------------------------------------------------------------------- the laws
+
+WHOLE = Counts(
+    durable=26,
+    opened=12,
+    duplicate=1,
+    undecryptable=2,
+    malformed=3,
+    destroyed_key=1,
+    refused=2,
+    waiting=5,
+    pooled=3,
+    batched=4,
+    expired=5,
+)
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(Counts)])
+def test_a_report_too_many_or_too_few_is_noticed_wherever_it_is(name: str) -> None:
+    assert WHOLE.adds_up
+    assert WHOLE.rejected == 8
+    for by in (-1, 1):
+        assert not replace(WHOLE, **{name: getattr(WHOLE, name) + by}).adds_up
+
+
+# ---------------------------------------------------------------------------- tags
+
+
+def test_a_tag_is_new_once_for_each_key(state: State) -> None:
+    with state.changing() as change:
+        assert change.claim(1, [b"c", b"a", b"c", b"b"]) == [True, True, False, True]
+        assert change.claim(2, [b"a"]) == [True]
+    with state.changing() as change:
+        assert change.claim(1, [b"b", b"d", b"a"]) == [False, True, False]
+        change.forget_tags([1, 3])
+        assert change.claim(1, [b"a"]) == [True]
+        assert change.claim(2, [b"a"]) == [False]
+
+
+def test_what_fails_claims_nothing(state: State) -> None:
+    def stop(change: Change) -> None:
+        change.claim(1, [b"a"])
+        change.finish_segment("one")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), state.changing() as change:
+        stop(change)
+    with state.changing() as change:
+        assert change.claim(1, [b"a"]) == [True]
+    assert state.opened_segments() == set()
+
+
+# ---------------------------------------------------------------------------- the pool
+
+
+def test_a_partition_is_a_plan_a_round_and_a_route(state: State) -> None:
+    """Nothing of another one is counted with it, read with it, or taken with it."""
+    others = [HERE._replace(plan_id=OTHER), HERE._replace(round=2), HERE._replace(route=b"\2")]
+    with state.changing() as change:
+        for number, partition in enumerate([HERE, *others, HERE]):
+            change.add_to_pool(partition, 2 + number, bytes([number]), bytes([number] * 2))
+    assert state.partitions() == {HERE: 8, others[0]: 3, others[1]: 4, others[2]: 5}
+    assert state.sizes(HERE) == [b"\0", b"\4"]
+    assert list(state.pooled(HERE)) == [Pooled(b"\0", b"\0\0"), Pooled(b"\4", b"\4\4")]
+    for reports in (7, 9):
+        with pytest.raises(StorageFault), state.changing() as change:
+            change.take_from_pool(HERE, reports)
+    with state.changing() as change:
+        change.take_from_pool(HERE, 8)
+        change.take_from_pool(HERE, 0)
+    assert state.partitions() == {others[0]: 3, others[1]: 4, others[2]: 5}
+
+
+def test_reports_are_as_old_as_ticks_have_passed_since_they_came(state: State) -> None:
+    for _ in range(3):
+        with state.changing() as change:
+            change.add_to_pool(HERE, 10, b"", b"")
+            change.add_to_pool(HERE._replace(plan_id=OTHER), 1, b"", b"")
+            change.pass_tick()
+    assert state.tick() == 3
+    for most, pooled in ((3, 30), (2, 20), (2, 20), (1, 10)):
+        with state.changing() as change:
+            change.expire(most)
+        counts = state.counts()
+        assert (counts[PLAN].pooled, counts[PLAN].expired) == (pooled, 30 - pooled)
+        assert (counts[OTHER].pooled, counts[OTHER].expired) == (pooled // 10, 3 - pooled // 10)
+
+
+# ---------------------------------------------------------------------------- what waits
+
+
+def test_what_waits_is_kept_until_something_becomes_of_it(state: State) -> None:
+    with state.changing() as change:
+        change.hold(PLAN, 1, 2, b"ab")
+        change.hold(OTHER, 2, 0, b"c")
+    first, second = state.held()
+    assert (first, second) == (Held(1, PLAN, 1, 2, b"ab"), Held(2, OTHER, 2, 0, b"c"))
+    assert state.counts()[PLAN].waiting == 2
+    with state.changing() as change:
+        change.unhold(first.id)
+    assert state.held() == [second]
+
+
+def test_segments_are_known_until_they_are_surely_gone(state: State) -> None:
+    with state.changing() as change:
+        for name in "abc":
+            change.finish_segment(name)
+    with pytest.raises(StorageFault), state.changing() as change:
+        change.finish_segment("a")
+    with state.changing() as change:
+        change.forget_segments(["a", "c", "d"])
+    assert state.opened_segments() == {"b"}
+
+
+# ---------------------------------------------------------------------------- batches
+
+
+def test_a_batch_is_sealed_then_acknowledged_then_purged(state: State) -> None:
+    one, two = Sealed("aa", PLAN, 1, 5, 10), Sealed("bb", OTHER, 2, 6, 12)
+    with state.changing() as change:
+        change.add_batch(two)
+        change.add_batch(one)
+        change.mark_purged("aa")  # It is not acknowledged: nothing happens.
+    assert state.batches("sealed") == [one, two]
+    assert state.receipt("aa") is None
+    assert state.receipt("cc") is None
+    with state.changing() as change:
+        change.acknowledge("aa", b"receipt")
+        change.acknowledge("aa", b"another")
+    assert state.receipt("aa") == b"receipt"
+    assert (state.batches("sealed"), state.batches("acknowledged")) == ([two], [one])
+    with state.changing() as change:
+        change.mark_purged("aa")
+        change.acknowledge("aa", b"another")
+    assert (state.batches("acknowledged"), state.batches("purged")) == ([], [one])
+    assert state.receipt("aa") == b"receipt", "a receipt stays"
+    with pytest.raises(StorageFault), state.changing() as change:
+        change.add_batch(one)
+    assert state.overview().batches == {PLAN: {"purged": 1}, OTHER: {"sealed": 1}}
+
+
+def test_a_batch_of_the_hop_before_is_taken_once(state: State, path: Path) -> None:
+    assert not is_relayed(path.with_name("none"), "aa")
+    with state.changing() as change:
+        change.finish_relay("aa")
+    for known in (state.is_relayed, lambda name: is_relayed(path, name)):
+        assert known("aa")
+        assert not known("bb")
+    with pytest.raises(StorageFault), state.changing() as change:
+        change.finish_relay("aa")
+
+
+# ---------------------------------------------------------------------------- counters
+
+
+def test_counters_add_up_and_others_may_look_at_them(state: State, path: Path) -> None:
+    for _ in range(2):
+        with state.changing() as change:
+            change.count(PLAN, {"durable": 3, "opened": 2, "duplicate": 0})
+            change.count(OTHER, {"durable": 1})
+    with state.changing() as change:
+        change.count(PLAN, {"durable": -1})
+        change.add_to_pool(HERE, 4, b"", b"")
+        change.hold(PLAN, 1, 1, b"")
+        change.add_batch(Sealed("aa", PLAN, 1, 5, 10))
+    for found in (state.overview(), overview_of(path)):
+        assert found.counts == {
+            PLAN: Counts(durable=5, opened=4, pooled=4, waiting=1),
+            OTHER: Counts(durable=2),
+        }
+        assert found.batches == {PLAN: {"sealed": 1}}
+        assert found.counts[PLAN].adds_up
+        assert not found.counts[OTHER].adds_up
+
+
+def test_a_state_is_there_after_a_restart(state: State, path: Path) -> None:
+    with state.changing() as change:
+        change.claim(1, [b"a"])
+        change.add_to_pool(HERE, 1, b"", b"")
+        change.pass_tick()
+    state.close()
+    again = State.open(path)
+    assert (again.partitions(), again.tick()) == ({HERE: 1}, 1)
+    with again.changing() as change:
+        assert change.claim(1, [b"a"]) == [False]
+    state._store = again._store  # noqa: SLF001 - so that it is closed
