@@ -25,6 +25,7 @@ from chaffinch.privacy import FlippedFilters, Target
 from chaffinch.release.documents import read_release
 from chaffinch.wire.arrivals import Arrival, Expected, has_arrived
 from chaffinch.wire.problems import Kind, Problem
+from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
 from tests.analysis.crashing import main, open_analyzer
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
 from tests.meta import repository
@@ -207,6 +208,35 @@ def test_messages_that_were_left_out_are_noted(hop: LastHop, tmp_path: Path) -> 
         for note in answer.notes
     ]
     assert sum("30 that were copies" in note for note in notes) == 1
+    assert sum("left out" in note for note in notes) == 1, "what is whole has no such note"
+
+
+def test_junk_is_noted_beside_copies(hop: LastHop, tmp_path: Path) -> None:
+    crowd = hop.crowd()
+    junk = [bytes(len(crowd[0]))] * 2
+    (batch,) = sent(hop, tmp_path, hop.batch([*crowd, crowd[0], *junk], reports=2 * PEOPLE))
+    main(tmp_path, 0.95)
+    (answer,) = read_release(state(tmp_path).release(batch) or b"").answers
+    (note,) = (one for one in answer.notes if "left out" in one)
+    assert f"Of {PEOPLE**2 + 3} messages" in note
+    assert "1 that were copies" in note
+    assert "2 that did not open" in note
+
+
+def test_a_batch_under_another_name_is_not_opened(hop: LastHop, tmp_path: Path) -> None:
+    """Its receipt is for the name under which it was taken."""
+    batch = hop.batch(hop.crowd())
+    with closing(open_analyzer(tmp_path)) as analyzer:
+        hop.put(tmp_path / "data" / "received", Batch("ab" * 32, batch.content))
+        stranger = LastHop.of(flips(), tmp_path / "stranger").batch([])
+        hop.put(tmp_path / "data" / "received", stranger)
+        assert analyzer.step() == 0
+        assert analyzer.unreadable.keys() == {"ab" * 32, stranger.id}
+        assert analyzer.batches() == []
+        assert {name: one.waiting for name, one in analyzer.counts().items()} == {
+            hop.plan.id: 1,
+            BatchHead.unpack(stranger.content[:HEAD_LENGTH]).plan_id: 1,
+        }
 
 
 def test_copies_do_not_stand_for_reports(hop: LastHop, tmp_path: Path) -> None:
@@ -278,6 +308,10 @@ def test_a_damaged_file_waits_and_is_told(hop: LastHop, tmp_path: Path) -> None:
     assert analyzer.unreadable.keys() == {batch.id}
     assert analyzer.counts()[hop.plan.id].waiting == 1
     assert analyzer.needs_key(hop.key_id)
+    assert not analyzer.needs_key(hop.key_id + 1)
+    path.write_bytes(b"\0" + batch.content[1:])
+    assert analyzer.step() == 0
+    assert analyzer.needs_key(hop.key_id + 1), "nobody knows which key it was sealed for"
     path.write_bytes(batch.content)
     assert analyzer.step() == 2
     assert not analyzer.unreadable

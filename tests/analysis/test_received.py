@@ -1,0 +1,164 @@
+"""What the analyzer keeps of batches of one item, and that of a reach one release is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import fields, replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from chaffinch.analysis.analyzer import AnalyzerCounts
+from chaffinch.analysis.audiences.receiving import release_columns
+from chaffinch.analysis.received import KnownBatch, KnownBatches, OpenedItem, Received
+from chaffinch.errors import StorageFault
+from chaffinch.ledger import Ledger
+from chaffinch.privacy import Target
+from chaffinch.release.documents import read_reach_release
+from chaffinch.shuffling.filters import shuffle_with
+from chaffinch.simulate.seeded import SeededWords
+from chaffinch.wire.sealed_batches import BatchHead
+from tests.reach.publishing import made_up, small_plan
+
+PLAN = small_plan(bits=8192, flip=Fraction(1, 16), shuffled=Fraction(1, 16))
+FIRST, SECOND = "aa" * 32, "bb" * 32
+
+
+@pytest.fixture
+def received(tmp_path: Path) -> Iterator[Received]:
+    with closing(Received(tmp_path / "state.sqlite")) as made:
+        yield made
+
+
+def columns(seed: int) -> bytes:
+    """Return columns of the plan, flipped anew."""
+    filters = [made_up(PLAN, name, load=0.1) for name in PLAN.audience.publishers]
+    return shuffle_with(filters, PLAN, SeededWords(seed)).content()
+
+
+def opened(name: str, content: bytes | None, *, tag: int = 0, plan_id: str = PLAN.id) -> OpenedItem:
+    head = BatchHead(plan_id, 1, 1, b"\1", reports=2, items=1, item_length=99)
+    return OpenedItem(name, head, 4, content, bytes([tag or ord(name[0])]) * 16)
+
+
+def fates(known: KnownBatch) -> tuple[int, int, int, int]:
+    return known.counted, known.dummies, known.replayed, known.rejected
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(AnalyzerCounts)])
+def test_an_item_too_many_or_too_few_is_noticed_wherever_it_is(name: str) -> None:
+    whole = AnalyzerCounts(1, 2, 3, 4, 5, items=10, counted=1, dummies=2, replayed=3, rejected=4)
+    assert whole.adds_up
+    of_items = name in {"items", "counted", "dummies", "replayed", "rejected"}
+    for by in (-1, 1):
+        assert replace(whole, **{name: getattr(whole, name) + by}).adds_up is not of_items
+
+
+def test_an_item_is_kept_as_it_is_once(received: Received, tmp_path: Path) -> None:
+    received.add_item(opened(FIRST, b"columns", tag=7))
+    received.add_item(opened(SECOND, b"columns", tag=7))
+    received.add_item(opened("cc" * 32, None))
+    received.add_item(opened("dd" * 32, b"others"))
+    found = {one.id[:2]: fates(one) for one in received.all()}
+    assert found == {
+        "aa": (1, 0, 0, 0),
+        "bb": (0, 0, 1, 0),
+        "cc": (0, 0, 0, 1),
+        "dd": (1, 0, 0, 0),
+    }
+    reader = KnownBatches(tmp_path / "state.sqlite")
+    for known in (received, reader):
+        contents = [known.content(one * 32) for one in ("aa", "bb", "cc", "dd")]
+        assert contents == [b"columns", b"", b"", b"others"]
+        assert known.known(FIRST) == known.find(FIRST)
+        assert known.find("ee" * 32) is None
+    received.forget_tags([1])
+    received.add_item(opened("ee" * 32, b"columns", tag=7))
+    assert fates(received.known("ee" * 32)) == (1, 0, 0, 0)
+
+
+def test_a_tag_of_an_item_that_did_not_open_is_not_taken(received: Received) -> None:
+    """Or junk with the encapsulated key of somebody else's item would keep that one out."""
+    received.add_item(opened(FIRST, None, tag=7))
+    received.add_item(opened(SECOND, b"columns", tag=7))
+    assert fates(received.known(SECOND)) == (1, 0, 0, 0)
+
+
+@pytest.mark.parametrize(("state", "release"), [("released", b"release"), ("refused", None)])
+def test_what_was_decided_stays(received: Received, state: str, release: bytes | None) -> None:
+    received.add_item(opened(FIRST, b"columns"))
+    received.decide(FIRST, "unpaid", why="no room")
+    assert (received.known(FIRST).state, received.known(FIRST).why) == ("unpaid", "no room")
+    received.decide(FIRST, state, release=release)
+    assert (received.known(FIRST).state, received.known(FIRST).why) == (state, "")
+    for other in ("opened", "unpaid", "refused"):
+        with pytest.raises(StorageFault):
+            received.decide(FIRST, other)
+    assert received.release(FIRST) == release
+    assert [one.state for one in received.all()] == [state]
+
+
+def test_a_release_has_bytes_and_nothing_else_has(received: Received) -> None:
+    received.add_item(opened(FIRST, b"columns"))
+    for state, release in (("released", None), ("unpaid", b"release"), ("else", None)):
+        with pytest.raises(StorageFault):
+            received.decide(FIRST, state, release=release)
+    assert received.known(FIRST).state == "opened"
+
+
+# ---------------------------------------------------------------------------- one release
+
+
+def states(received: Received, *names: str, ledger: Ledger | None = None) -> list[str]:
+    return [
+        release_columns(received, received.known(name), PLAN, ledger=ledger).state for name in names
+    ]
+
+
+def test_of_a_reach_one_batch_is_released_and_no_other(received: Received) -> None:
+    """The same rows with fresh flips would show more than was promised."""
+    received.add_item(opened(SECOND, columns(1)))
+    assert states(received, SECOND) == ["released"]
+    release = read_reach_release(received.release(SECOND) or b"")
+    assert release.plan_id == PLAN.id
+    for name in (FIRST, "cc" * 32):
+        received.add_item(opened(name, columns(2)))
+        assert states(received, name) == ["refused"]
+        assert "first one of its plan" in received.known(name).why
+
+
+@pytest.mark.parametrize("order", [(FIRST, SECOND), (SECOND, FIRST)])
+def test_of_two_that_are_opened_together_the_smaller_id_is_first(
+    received: Received, order: tuple[str, str]
+) -> None:
+    for name in order:
+        received.add_item(opened(name, columns(1)))
+    found = dict(zip(order, states(received, *order), strict=True))
+    assert found == {FIRST: "released", SECOND: "refused"}
+
+
+def test_what_waits_for_another_ledger_is_the_first(received: Received, tmp_path: Path) -> None:
+    def ledger(name: str, cap: Target) -> Ledger:
+        mark = tmp_path / f"{name}.mark"
+        return Ledger.create(tmp_path / name, role="analyzer", cap=cap, mark=mark)
+
+    poor, rich = ledger("poor", Target(0.01, 1e-9)), ledger("rich", Target(100.0, 0.1))
+    received.add_item(opened(SECOND, columns(1)))
+    assert states(received, SECOND, ledger=poor) == ["unpaid"]
+    received.add_item(opened(FIRST, columns(2)))
+    assert states(received, FIRST, SECOND, ledger=rich) == ["refused", "released"]
+    (entry,) = rich.entries()
+    assert rich.content_of(entry) == received.release(SECOND)
+
+
+def test_junk_and_copies_keep_no_reach_from_its_release(received: Received) -> None:
+    """Nor does a batch of another plan, or one that was refused."""
+    received.add_item(opened(FIRST, None))
+    received.add_item(opened("a0" * 32, b"no columns", tag=1))
+    received.add_item(opened("a1" * 32, b"no columns", tag=1))
+    received.add_item(opened("a2" * 32, columns(3), plan_id="5a" * 32))
+    assert states(received, FIRST, "a1" * 32, "a0" * 32) == ["refused"] * 3
+    received.add_item(opened(SECOND, columns(1)))
+    assert states(received, SECOND) == ["released"]
