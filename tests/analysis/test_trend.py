@@ -323,8 +323,8 @@ def test_releases_of_several_plans_promise_what_these_compose_to(
     both = cf.trend(mixed, plans=[plan, other]).guarantee
     assert plan.epsilon < both.epsilon < 6
     # Nothing is composed to less than what one release promises by itself.
-    careful = [replace(o, guarantee=replace(o.guarantee, epsilon=50.0)) for o in (first, second)]
-    assert cf.trend(careful, plans=[plan]).guarantee.epsilon == 50
+    careful = replace(first, guarantee=replace(first.guarantee, epsilon=50.0))
+    assert cf.trend([careful, second], plans=[plan]).guarantee.epsilon == 50
 
 
 def test_two_rounds_are_compared_once() -> None:
