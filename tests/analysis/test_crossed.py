@@ -310,5 +310,26 @@ def test_means_that_hold_together_share_the_chance_to_miss() -> None:
     ]
     found = told.of_kind("mean")
     assert [row.given for row in found] == [(), ("a",), ("b",), ("c",)]
+    assert [row.question for row in told.of_kind("margin")] == ["group"] * 3, "levels are none"
     for row, numbers in zip(found, wanted, strict=True):
         assert row.numbers == pytest.approx(numbers)
+
+
+def test_a_sum_lies_between_whole_numbers_within_its_critical_value() -> None:
+    sums = np.array([[100.25, 40.5], [3.0, -2.5], [1_990.0, 40.0]])
+    found = sum_intervals(JOINT, sums, PEOPLE, MISS)
+    error = math.sqrt(2 * JOINT.own)
+    room = error * critical_multiple(JOINT, (1,), (2,), MISS / 2)
+    assert found.errors == pytest.approx([error] * 3)
+    assert found.estimates.tolist() == [140.75, 0.5, 2_030.0]
+    assert found.low.tolist() == [math.ceil(140.75 - room), 0, math.ceil(2_030 - room)]
+    assert found.high.tolist() == [math.floor(140.75 + room), math.floor(0.5 + room), PEOPLE]
+    assert 20 < room < 50
+
+
+def test_a_ratio_is_told_wherever_somebody_seems_to_be() -> None:
+    cells = np.array([[0.3, 0.2], [0.0, 0.0], [1.0, -3.0]])
+    found = ratio_intervals(JOINT, cells, [0, 1], MISS)
+    assert found.estimates[0] == pytest.approx(0.4)
+    assert np.isnan(found.estimates).tolist() == [False, True, True]
+    assert np.isnan(found.errors).tolist() == [False, True, True]
