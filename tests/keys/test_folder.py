@@ -212,6 +212,34 @@ def test_the_bytes_of_a_destroyed_key_are_overwritten(closed: KeyFolder) -> None
     assert link.read_bytes() == bytes(len(content))
 
 
+def test_what_a_killed_process_left_is_wiped_by_the_next_change(folder: KeyFolder) -> None:
+    key, draft = folder.path / "key-009.json", folder.path / ".keyset.json.0123456789abcdef.part"
+    for place in (key, draft):
+        place.write_bytes(b"secret")
+        place.chmod(0o600)
+    link = folder.path.parent / "same-file"
+    os.link(key, link)
+    serial, names = folder.serial, {"identity.pem", "keyset.json", "key-001.json"}
+    assert folder.rotate(now=START) == ()
+    assert {one.name for one in folder.path.iterdir()} == names
+    assert link.read_bytes() == bytes(6)
+    assert folder.serial == serial, "no key has changed"
+
+
+def test_rotating_tells_which_keys_took_a_step(folder: KeyFolder) -> None:
+    (pending,) = folder.rotate(now=START + 7 * DAY - 3600)
+    assert (pending.id, pending.state) == (2, KeyState.PENDING)
+    assert folder.rotate(now=START + 7 * DAY - 3600) == ()
+    stepped = folder.rotate(now=START + 7 * DAY)
+    assert [(one.id, str(one.state)) for one in stepped] == [(1, "expired"), (2, "active")]
+    assert [one.since for one in stepped] == [START + 7 * DAY] * 2
+    assert [str(one.state) for one in folder.rotate(now=START + 9 * DAY)] == ["closed"]
+    # A key that waits to take over takes over, and no further one is made.
+    folder.rotate(now=START + 14 * DAY - 3600)
+    folder.rotate(now=START + 14 * DAY - 3600, at_once=True)
+    assert states(folder) == ["closed", "expired", "active"]
+
+
 # ---------------------------------------------------------------------------- damage
 
 
