@@ -169,6 +169,23 @@ def test_critical_values_are_those_of_the_law_summed_by_hand(
     assert critical_multiple(joint, weights, cells, tail) == pytest.approx(by_hand, rel=1e-9)
 
 
+def test_critical_values_of_flips_are_those_of_their_binomial_law() -> None:
+    joint, tail = FlippedTogether(0.25, 40, 4), 0.01
+    law = stats.binom(80, 0.25)
+    places = np.arange(81)
+    above, below = law.sf(places - 1), law.cdf(places)
+    by_hand = max(places[above <= tail].min() - 20, 20 - places[below <= tail].max())
+    found = critical_multiple(joint, (1,), (2,), tail)
+    assert found == pytest.approx(by_hand / math.sqrt(15), rel=1e-9)
+
+
+def test_a_law_that_leans_down_is_as_far_as_its_mirror() -> None:
+    """So long a law is on a lattice, whose points stand for half a step to each side."""
+    joint = FlippedTogether(0.0, 0, 1_000, 70_000_000)
+    up, down = (critical_multiple(joint, (sign,), (1,), 0.001) for sign in (1, -1))
+    assert up == pytest.approx(down, rel=1e-6)
+
+
 def test_a_long_law_is_summed_on_a_lattice_that_changes_next_to_nothing() -> None:
     short = critical_multiple(SignedTogether(0.5, 2e4), (1,), (1,), 0.001)
     long = critical_multiple(SignedTogether(0.5, 2e9), (1,), (1,), 0.001)
@@ -333,3 +350,32 @@ def test_a_ratio_is_told_wherever_somebody_seems_to_be() -> None:
     assert found.estimates[0] == pytest.approx(0.4)
     assert np.isnan(found.estimates).tolist() == [False, True, True]
     assert np.isnan(found.errors).tolist() == [False, True, True]
+
+
+def test_the_ends_of_a_ratio_are_where_its_test_statistic_is_critical() -> None:
+    """Of two equal halves T(r) = Σ (s − r)·count weighs both cells alike."""
+    miss, count = 1e-4, 20_000.0
+    found = ratio_intervals(JOINT, np.array([[count, count]]), [0, 1], miss)
+    multiple = critical_multiple(JOINT, (-1, 1), (1, 1), miss / 2)
+    room = multiple * math.sqrt(0.5 * JOINT.own) / (2 * count)
+    assert found.estimates[0] == 0.5
+    assert 0.5 - found.low[0] == pytest.approx(room, rel=0.04)
+    assert found.high[0] - 0.5 == pytest.approx(room, rel=0.04)
+    assert found.errors[0] == pytest.approx(math.sqrt(0.5 * JOINT.own) / (2 * count))
+
+
+def test_without_noise_a_ratio_is_known() -> None:
+    """Also next to a place where one multiple takes over from another."""
+    quiet = SignedTogether(1e-12, 1.0)
+    cells = np.array([[199.6, 600.4], [200.4, 599.6], [0.0, 70.0], [70.0, 0.0]])
+    found = ratio_intervals(quiet, cells, [0, 1], MISS)
+    for ends in (found.low, found.high):
+        assert ends == pytest.approx([0.7505, 0.7495, 1.0, 0.0], abs=1e-4)
+
+
+def test_where_nothing_is_possible_the_nearest_ratio_is_left() -> None:
+    quiet = SignedTogether(1e-12, 1.0)
+    cells = np.array([[-10.0, 70.0], [70.0, -10.0], [-100.0, 50.0]])
+    found = ratio_intervals(quiet, cells, [0, 1], MISS)
+    for ends in (found.low, found.high):
+        assert ends == pytest.approx([1.0, 0.0, 0.5], abs=1e-9)
