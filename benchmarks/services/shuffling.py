@@ -76,6 +76,7 @@ def _run(data: Path, collection: Collection, reports: list[bytes], *, openers: i
     settings = ShufflerSettings(openers=openers)
     keys = KeyFolder.open(collection.hops[0].path)
     with Shuffler(data, keys, [collection.plan], settings) as hop:
+        collection.show_keys(hop)
         # Processes start with the first work they get, and are not what is measured.
         collection.write_segment(data, reports[:2] * 2000)
         hop.take()

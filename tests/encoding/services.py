@@ -87,8 +87,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         services, place = self._services
         services.asked.append(f"{place}:{self.path}")
-        if self.path == f"/v1/plans/{services.plan.id}/keys":
-            self._reply(200, services.lists[place])
+        if place == 0 and self.path == f"/v1/plans/{services.plan.id}/key-lists":
+            self._reply(200, b"".join(services.lists))
         else:
             self._reply(404, b"")
 

@@ -233,12 +233,12 @@ def test_lists_are_kept_for_some_hours(
 ) -> None:
     for person in (b"one", b"another"):
         _send_for(Client(services.plan, outbox=box), services, person)
-    assert sum(path.endswith("/keys") for path in services.asked) == 2
+    assert sum(path.endswith("/key-lists") for path in services.asked) == 1
     now = time.time()
     for hours in (-1, 24 * 3650):
         monkeypatch.setattr(time, "time", lambda jump=hours: now + 3600 * jump)
         _send_for(Client(services.plan, outbox=box), services, str(hours).encode())
-    assert sum(path.endswith("/keys") for path in services.asked) == 6
+    assert sum(path.endswith("/key-lists") for path in services.asked) == 3
 
 
 # -------------------------------------------------------------------- plans and budgets

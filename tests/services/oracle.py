@@ -15,7 +15,7 @@ import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -30,7 +30,11 @@ from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
 from chaffinch.sampling import secure_words
+from chaffinch.services.shuffler import Shuffler
+from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.inbox import SegmentWriter, Upload
+from chaffinch.shuffling.later_keys import LaterKeys
+from chaffinch.shuffling.state import State
 from chaffinch.storage import failpoints
 from chaffinch.wire.envelopes import X25519
 from chaffinch.wire.key_lists import KeyList
@@ -105,6 +109,25 @@ class Collection:
         sealer = self.sealer
         rest = (EMPTY,) * (self.plan.slots - 1)
         return [sealer.seal(Report(origin, (number, *rest)), secure_words()) for number in numbers]
+
+    def show_keys(self, hop: Shuffler) -> None:
+        """Let the first hop see the keys of all parties behind it, as if it had asked."""
+        self._show_keys(hop.later_keys)
+
+    def show_keys_to(self, data: Path) -> None:
+        """Let a first hop that does not run have seen these keys."""
+        with closing(State.open(data / "state.sqlite")) as state:
+            self._show_keys(LaterKeys(state, {self.plan.id: self.behind}, patience=Patience()))
+
+    @property
+    def behind(self) -> tuple[Party, ...]:
+        """Return the parties behind the first hop."""
+        assert self.plan.parties is not None
+        return (*self.plan.parties.hops[1:], self.plan.parties.analyzer)
+
+    def _show_keys(self, later: LaterKeys) -> None:
+        for party, folder in zip(self.behind, (*self.hops[1:], self.analyzer), strict=True):
+            later.take(self.plan.id, party, folder.key_list(self.plan.id))
 
     def write_segment(self, data: Path, reports: Iterable[bytes], round: int = 1) -> Path:  # noqa: A002
         """Put reports into a sealed segment of the inbox, as one upload."""
@@ -240,7 +263,18 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        self._answer(self._next_fault(), None)
+        if self.path.endswith("/keys"):
+            self._show_keys()
+        else:
+            self._answer(self._next_fault(), None)
+
+    def _show_keys(self) -> None:
+        receiver = self.server.receiver
+        body = receiver.party.key_list(receiver.collection.plan.id)
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def do_PUT(self) -> None:
         fault = self._next_fault()

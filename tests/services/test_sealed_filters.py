@@ -167,6 +167,7 @@ def test_who_signs_for_the_filter_of_another_stops_the_reach(campaign: Campaign)
         with campaign.shuffler() as hop:
             while not hop.held:
                 hop.take()
+                hop.forward()
             hop.tick()
             assert "another publisher" in hop.held[campaign.plan.id]
             assert hop.status.batches["sealed"] == 0

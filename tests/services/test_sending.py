@@ -95,6 +95,7 @@ def opened(collection: Collection, sealed: bytes) -> int:
 def collection(tmp_path: Path) -> Collection:
     made = Collection.make(tmp_path)
     made.plan.save(tmp_path / "plan.json")
+    made.show_keys_to(tmp_path / "hop1")
     return made
 
 
@@ -131,6 +132,7 @@ def test_a_service_with_tls_must_have_a_certificate_that_is_trusted(
     addresses = [f"https://127.0.0.1:{free_port()}" for _ in range(2)]
     collection = Collection.make(tmp_path, addresses=addresses)
     collection.plan.save(tmp_path / "plan.json")
+    collection.show_keys_to(tmp_path / "hop1")
     tls = certificate(tmp_path)
     with (
         party(collection, tmp_path, "hop1", tls),

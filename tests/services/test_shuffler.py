@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,9 +32,13 @@ QUICK = Patience(connect=2.0, reply=2.0, first_pause=0.01, longest_pause=0.02)
 
 
 def shuffler(collection: Collection, data: Path, hop: int = 1, **more: object) -> Shuffler:
-    settings = ShufflerSettings(openers=1, patience=QUICK, **more)  # type: ignore[arg-type]
+    """Return a hop at work; a first one has seen the keys of all behind it."""
+    chosen: dict[str, Any] = {"openers": 1, "patience": QUICK, "key_pause_seconds": 0.0, **more}
     keys = KeyFolder.open(collection.hops[hop - 1].path)
-    return Shuffler(data, keys, [collection.plan], settings)
+    made = Shuffler(data, keys, [collection.plan], ShufflerSettings(**chosen))
+    if hop == 1:
+        collection.show_keys(made)
+    return made
 
 
 def sealed(data: Path) -> list[bytes]:
@@ -329,6 +334,7 @@ def test_openers_end_with_a_shuffler_that_is_killed(collection: Collection, tmp_
     def work() -> None:
         keys = KeyFolder.open(collection.hops[0].path)
         with Shuffler(data, keys, [collection.plan], ShufflerSettings(openers=2)) as hop:
+            collection.show_keys(hop)
             hop.take()
             found = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
             os.write(writing, found.encode())

@@ -70,4 +70,9 @@ def _show_plan(plan: PlanStatus, output: Output) -> None:
             f"{count_of(plan.counts['pooled'], 'report')} in the pool. A batch leaves at a tick, "
             f"with {plan.crowd:,} or more of one round that name the same keys."
         )
+        if plan.unseen:
+            output.words(
+                f"{count_of(plan.unseen, 'report')} of them cannot leave: they name keys that this "
+                "hop has not given out. A later party has shown somebody other keys."
+            )
         output.words("")

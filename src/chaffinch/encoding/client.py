@@ -70,7 +70,8 @@ class Client:
     """A device that takes part in one plan, with an outbox that survives everything but its disk.
 
     ``within`` is the most that this device accepts, whatever the plan promises; ``ledger`` is
-    its budget. The plan must name its parties: their signed keys are fetched from each of them.
+    its budget. The plan must name its parties: their signed keys are taken from the first hop,
+    which gives everybody the same ones.
     """
 
     def __init__(
@@ -222,7 +223,7 @@ class Client:
         made = [one for one in group if one.sealed is None]
         if not made:
             return group
-        sealer = Sealer.of(self._plan, [self._key_list(party) for party in self._everyone])
+        sealer = Sealer.of(self._plan, self._key_lists())
         sealed = dict(zip(made, sealer.seal_all(one.report for one in made), strict=True))
         self._outbox.keep_sealed(sealed.items())
         reach("client.sealed")
@@ -235,7 +236,7 @@ class Client:
         sealed for a key that the first hop itself has taken off its list is touched: an honest
         one takes no copy of that any more. All else is sent again as it is.
         """
-        taken, *_ = [{key.head for key in self._fetch_keys(one).keys} for one in self._everyone]
+        taken = {key.head for key in self._fetch_keys()[0].keys}
         outdated = [one for one in group if (one.sealed or b"")[:HEAD] not in taken]
         lost = [one for one in outdated if one.on_its_way]
         self._outbox.forget(lost)
@@ -248,27 +249,38 @@ class Client:
     def _everyone(self) -> tuple[Party, ...]:
         return (*self._parties.hops, self._parties.analyzer)
 
-    def _key_list(self, party: Party) -> KeyList:
-        """Return the keys of a party, from the last hours."""
-        kept = self._outbox.key_list(self._plan.id, party.key)
-        if kept is not None and 0 <= time.time() - kept[1] < KEYS_LAST:
-            return KeyList.read(kept[0], plan_id=self._plan.id, identity=party.key)
-        return self._fetch_keys(party)
+    def _key_lists(self) -> list[KeyList]:
+        """Return the keys of all parties, from the last hours and all of one moment."""
+        kept = [self._outbox.key_list(self._plan.id, party.key) for party in self._everyone]
+        fresh = [one[0] for one in kept if one and 0 <= time.time() - one[1] < KEYS_LAST]
+        if len(fresh) < len(kept):
+            return self._fetch_keys()
+        read = zip(fresh, self._everyone, strict=True)
+        return [KeyList.read(one, plan_id=self._plan.id, identity=who.key) for one, who in read]
 
-    def _fetch_keys(self, party: Party) -> KeyList:
-        """Return the keys of a party as it gives them out now; refuse older or other ones."""
-        url = party.url("v1", "plans", self._plan.id, "keys")
+    def _fetch_keys(self) -> list[KeyList]:
+        """Return the keys of all parties as the first hop gives them out now.
+
+        Older ones are refused, and other ones of the same serial. A party asked by itself could
+        answer with keys for this device alone; the first hop would not let their reports leave.
+        """
+        first = self._parties.hops[0]
+        url = first.url("v1", "plans", self._plan.id, "key-lists")
         pauses = Pauses(self._patience, FIRST_PAUSE, LONGEST_PAUSE)
+        most = LONGEST_LIST * len(self._everyone)
         while True:
-            reply, _ = self._ask("GET", url, None, media_types.KEYS, LONGEST_LIST)
+            reply, _ = self._ask("GET", url, None, media_types.KEYS, most)
             if reply.status == 200:
                 break
             if not (reply.passes and pauses.wait(reply.retry_after)):
-                raise self._not_delivered(party, reply)
-        found = KeyList.read(reply.body, plan_id=self._plan.id, identity=party.key)
-        self._check_newer(party, found, reply.body)
-        self._outbox.keep_key_list(self._plan.id, party.key, reply.body, time.time())
-        return found
+                raise self._not_delivered(first, reply)
+        identities = [party.key for party in self._everyone]
+        found = KeyList.read_all(reply.body, plan_id=self._plan.id, identities=identities)
+        for party, (one, content) in zip(self._everyone, found, strict=True):
+            self._check_newer(party, one, content)
+        lists = {who: content for who, (_, content) in zip(identities, found, strict=True)}
+        self._outbox.keep_key_lists(self._plan.id, lists, time.time())
+        return [one for one, _ in found]
 
     def _check_newer(self, party: Party, found: KeyList, content: bytes) -> None:
         """Refuse a list that is older than one seen before, or another one of the same serial."""

@@ -19,7 +19,7 @@ import hmac
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -228,12 +228,12 @@ class Outbox:
             ).fetchone()
         return found
 
-    def keep_key_list(self, plan_id: str, identity: bytes, content: bytes, fetched: float) -> None:
-        """Keep the list of a party."""
+    def keep_key_lists(self, plan_id: str, lists: Mapping[bytes, bytes], fetched: float) -> None:
+        """Keep the lists of all parties, by identity: together, as they were given out."""
         self._change(
             "INSERT OR REPLACE INTO key_lists (plan, identity, content, fetched) "
             "VALUES (?, ?, ?, ?)",
-            [(plan_id, identity, content, fetched)],
+            [(plan_id, identity, content, fetched) for identity, content in lists.items()],
         )
 
     # -------------------------------------------------------------------- the file

@@ -8,22 +8,24 @@ here, another length, a key that is not in use. Nothing about the sender is stor
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaffinch.errors import StorageFault
 from chaffinch.keys.folder import KeyFolder
 from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.planning.plan import Plan
 from chaffinch.services.batches import USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.filters import FilterDesk
-from chaffinch.services.front import Front, Hosted
+from chaffinch.services.front import Front, Hosted, keys_response
 from chaffinch.services.group_commit import USUAL_INBOX, GroupCommit, InboxLimits
 from chaffinch.services.http import Application, Handler, Request, Response, Room
 from chaffinch.shuffling.inbox import Upload
-from chaffinch.shuffling.state import is_relayed
+from chaffinch.shuffling.state import is_relayed, seen_key_lists
 from chaffinch.storage.failpoints import reach
 from chaffinch.wire import media_types
 from chaffinch.wire.envelopes import HEAD
@@ -63,7 +65,7 @@ class Collector:
         self._limits = limits
         self._room = Room(limits.pending_bytes)
         self._inbox = GroupCommit(folder / "inbox", limits.inbox)
-        state = folder / "state.sqlite"
+        self._state = state = folder / "state.sqlite"
         self._desk = BatchDesk(
             folder / "received",
             self.front,
@@ -78,6 +80,7 @@ class Collector:
     def _routes(self) -> dict[str, Mapping[str, Handler]]:
         return {
             "/v1/plans/{plan}/rounds/{round}/reports": {"POST": self._take_reports},
+            "/v1/plans/{plan}/key-lists": {"GET": self._show_key_lists},
             **self._filters.routes,
             **self._desk.routes,
             **self.front.routes,
@@ -105,6 +108,22 @@ class Collector:
             self._room.give(len(body))
         self.counts["durable"] += count
         return _CREATED
+
+    async def _show_key_lists(self, request: Request) -> Response:
+        """Answer with the lists of all parties, as the shuffler of this first hop has seen them."""
+        hosted = self.front.find(request)
+        parties = hosted.plan.parties
+        if parties is None or hosted.place != 1:
+            raise Problem(Kind.UNKNOWN_PATH)
+        try:
+            seen = await asyncio.to_thread(seen_key_lists, self._state, hosted.plan.id)
+        except StorageFault:
+            raise Problem(Kind.OVERLOADED, retry_after=5) from None
+        behind = [party.identity for party in (*parties.hops[1:], parties.analyzer)]
+        if not seen.keys() >= set(behind):
+            raise Problem(Kind.UNSEEN_KEYS, retry_after=5)
+        lists = [hosted.key_list, *(seen[identity] for identity in behind)]
+        return keys_response(request, b"".join(lists))
 
     def _check(self, plan: Plan, hosted: Hosted, body: bytes) -> int:
         """Return how many reports a body has; refuse one that has something else in it."""

@@ -116,9 +116,13 @@ class Front:
         return _tagged(request, content, "application/json", plan.id, _FOREVER)
 
     async def _show_keys(self, request: Request) -> Response:
-        content = self.find(request).key_list
-        tag = hashlib.sha256(content).hexdigest()
-        return _tagged(request, content, media_types.KEYS, tag, _AN_HOUR)
+        return keys_response(request, self.find(request).key_list)
+
+
+def keys_response(request: Request, content: bytes) -> Response:
+    """Return key lists, or that the asker has them already."""
+    tag = hashlib.sha256(content).hexdigest()
+    return _tagged(request, content, media_types.KEYS, tag, _AN_HOUR)
 
 
 def _tagged(

@@ -18,7 +18,7 @@ from chaffinch.services.shuffler import INBOX, RECEIVED, STATE, Shuffler, hop_of
 from chaffinch.services.status import Law, PlanStatus, Status
 from chaffinch.services.working import working
 from chaffinch.shuffling.inbox import sealed_segments
-from chaffinch.shuffling.state import Counts, Overview, overview_of
+from chaffinch.shuffling.state import NOTHING, Counts, Overview, overview_of
 
 Announce = Callable[[list[str]], object]
 LAWS = tuple(Law(*one) for one in Counts.LAWS.items())
@@ -63,14 +63,15 @@ def serve_shuffler(settings: HopSettings, announce: Announce) -> None:
 
             def tell() -> None:
                 status = _status(settings, plans, keys, shuffler.overview())
-                held = (*status.problems, *shuffler.held.values())
-                status = replace(status, offers=shuffler.status.attempts, problems=held)
+                stopped = (f"plan {name[:16]} stops: {why}" for name, why in shuffler.held.items())
+                problems = (*status.problems, *stopped, *shuffler.later_keys.faults)
+                status = replace(status, offers=shuffler.status.attempts, problems=problems)
                 board.post(status)
                 log.changes(status)
-                for plan_id, why in shuffler.held.items():
-                    if plan_id not in told:
-                        log("held", plan=plan_id, said=why)
-                        told.add(plan_id)
+                for why in problems:
+                    if why not in told:
+                        log("held", said=why)
+                        told.add(why)
 
             tell()
             shuffler.run(stop, ticked=tell)
@@ -91,7 +92,7 @@ def _hosted(place: Place) -> tuple[tuple[AnyPlan, ...], KeyFolder]:
 def hop_status(settings: HopSettings) -> Status:
     """Return where everything is in a hop, whether it runs or not."""
     path = settings.place.data / STATE
-    found = overview_of(path) if path.exists() else Overview({}, {})
+    found = overview_of(path) if path.exists() else NOTHING
     return _status(settings, settings.place.load_plans(), settings.place.open_keys(), found)
 
 
@@ -107,11 +108,18 @@ def _status(
             LAWS,
             found.batches.get(plan_id, {}),
             _crowd_of(run_here.get(plan_id), keys),
+            found.unseen.get(plan_id, 0),
         )
         for plan_id in (*run_here, *(one for one in found.counts if one not in run_here))
     )
     gauges, problems = _room(settings)
-    return Status("shuffler", shown, _states(keys), gauges=gauges, problems=problems)
+    unready = tuple(
+        f"nothing of plan {plan.plan_id[:16]} can leave: the later parties have not all shown "
+        "their keys here"
+        for plan in shown
+        if plan.crowd is not None and plan.plan_id not in found.has_keys
+    )
+    return Status("shuffler", shown, _states(keys), gauges=gauges, problems=problems + unready)
 
 
 def _crowd_of(plan: AnyPlan | None, keys: KeyFolder) -> int | None:

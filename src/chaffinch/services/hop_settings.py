@@ -68,6 +68,7 @@ admin = "127.0.0.1:9082"
 # memory_bytes = 268435456      # for a batch that is made
 # look_seconds = 0.2            # between two looks at the inbox
 # key_grace_seconds = 60.0      # that a closed key stays, whatever needs it or not
+# key_pause_seconds = 3600.0    # that a key of a later party is given out before the next one
 # connect = 10.0                # seconds in which the next party must take a connection
 # reply = 60.0                  # and answer
 # first_pause = 1.0             # seconds before it is asked again; twice as many each time

@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -32,9 +33,10 @@ from chaffinch.planning.parties import Party
 from chaffinch.planning.plan import Plan
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling.filter_inbox import FilterInbox
-from chaffinch.shuffling.filter_relay import AnalyzerKeys, FilterRelay
+from chaffinch.shuffling.filter_relay import FilterRelay
 from chaffinch.shuffling.forwarding import Forwarder, Patience
 from chaffinch.shuffling.inbox import sealed_segments
+from chaffinch.shuffling.later_keys import LaterKeys
 from chaffinch.shuffling.opening import HopKey, HopKeys, SegmentOpener
 from chaffinch.shuffling.outbox import MEMORY, Outbox
 from chaffinch.shuffling.relaying import Relay
@@ -68,6 +70,8 @@ class ShufflerSettings:
     """A file of TLS roots for the next party; those of the system where there is none."""
     key_grace_seconds: float = GRACE
     """How long a key is seen closed before it may be destroyed."""
+    key_pause_seconds: float = 3600.0
+    """How long a later party's key is given out before another one is."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,7 @@ class Shuffler:
             for name, hop in self._hops.items()
             if hop > 1
         }
+        self.later_keys = self._follow_keys()
         self._filters = FilterInbox(folder / FILTERS)
         self._reaches = {plan.id: self._filter_relay(plan) for plan in reaches}
         self._releaser = Releaser(self._state, first, self._outbox, words, self._settings.rule)
@@ -160,8 +165,7 @@ class Shuffler:
     def close(self) -> None:
         """Stop everything; what is not done is done by the next one."""
         self._forwarder.close()
-        for relay in self._reaches.values():
-            relay.close()
+        self.later_keys.close()
         self._pool.close()
         self._state.close()
 
@@ -221,7 +225,8 @@ class Shuffler:
         self.status = self._look()
 
     def forward(self) -> None:
-        """Offer to the next party what is due, and keep the receipts that have come."""
+        """Offer to the next party what is due, and keep the receipts and keys that have come."""
+        self.later_keys.step()
         self._forwarder.step()
 
     @property
@@ -268,10 +273,24 @@ class Shuffler:
                 reason=Reason.DAMAGED,
             ) from None
 
+    def _follow_keys(self) -> LaterKeys:
+        """Return what follows the keys behind this hop, where it is the first."""
+        behind = {
+            name: (*parties.hops[1:], parties.analyzer)
+            for name, parties in self._parties.items()
+            if parties is not None and self._hops[name] == 1
+        }
+        return LaterKeys(
+            self._state,
+            behind,
+            patience=self._settings.patience,
+            trusted=self._settings.trusted,
+            pause_seconds=self._settings.key_pause_seconds,
+        )
+
     def _filter_relay(self, plan: ReachPlan) -> FilterRelay:
-        keys = AnalyzerKeys(plan, self._settings.patience, self._settings.trusted)
-        record = self._folder / HANDED_OVER
-        return FilterRelay(self._state, plan, self._filters, self._outbox, record=record, keys=keys)
+        record, keys = self._folder / HANDED_OVER, partial(self.later_keys.first_key, plan.id)
+        return FilterRelay(self._state, plan, self._filters, self._outbox, record=record, key=keys)
 
     def _arrived(self) -> set[str]:
         places = (self._folder / INBOX, self._folder / RECEIVED)

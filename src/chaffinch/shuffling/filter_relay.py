@@ -8,9 +8,7 @@ batch, the state learns of the batch, and the filters go.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from chaffinch.errors import ChaffinchError, InvalidInput, StorageFault
@@ -18,67 +16,17 @@ from chaffinch.keys import StoredKey
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.shuffling.filter_inbox import FilterInbox
 from chaffinch.shuffling.filters import shuffle
-from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.outbox import Outbox, items_of
 from chaffinch.shuffling.state import Sealed, State
 from chaffinch.storage.failpoints import reach
 from chaffinch.wire.column_files import ShuffledColumns
-from chaffinch.wire.envelopes import X25519, SealingKey
-from chaffinch.wire.exchange import Exchange, NoReply
+from chaffinch.wire.envelopes import SealingKey
 from chaffinch.wire.filter_files import Filter, filter_from
-from chaffinch.wire.key_lists import LONGEST_LIST, KeyList
 from chaffinch.wire.sealed_batches import BatchHead
 from chaffinch.wire.sealed_filters import pad, unpad
 from chaffinch.wire.signatures import SIGNATURE
 
-_OK = 200
 _STATES = ("sealed", "acknowledged", "purged")
-
-
-class AnalyzerKeys:
-    """Asks the analyzer of a plan for the key to seal for, beside whoever waits for it."""
-
-    def __init__(self, plan: ReachPlan, patience: Patience, trusted: Path | None) -> None:
-        self._plan, self._patience = plan, patience
-        self._exchange = Exchange(
-            connect_seconds=patience.connect, reply_seconds=patience.reply, trusted=trusted
-        )
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="keys")
-        self._asked: Future[SealingKey] | None = None
-        self._due, self._failures = 0.0, 0
-
-    def close(self) -> None:
-        """Ask nothing more."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self._exchange.close()
-
-    def find(self) -> SealingKey | None:
-        """Return the key if the analyzer has told it since the last time; else it is asked."""
-        if self._asked is None:
-            if self._due <= time.monotonic():
-                self._asked = self._threads.submit(self._fetch)
-            return None
-        if not self._asked.done():
-            return None
-        asked, self._asked = self._asked, None
-        try:
-            return asked.result()
-        except (NoReply, ChaffinchError):
-            self._failures += 1
-            self._due = time.monotonic() + self._patience.pause(self._failures)
-            return None
-
-    def _fetch(self) -> SealingKey:
-        party = self._plan.named_parties.analyzer
-        url = party.url("v1", "plans", self._plan.id, "keys")
-        reply = self._exchange.ask("GET", url, most=LONGEST_LIST)
-        if reply.status != _OK:
-            raise NoReply(reply.problem or f"status {reply.status}", arrived=True)
-        listed = KeyList.read(reply.body, plan_id=self._plan.id, identity=party.key)
-        usable = [key for key in listed.keys if key.kem == X25519]
-        if not usable:
-            raise NoReply("no key of the right kind", arrived=True)
-        return usable[0]
 
 
 class FilterRelay:
@@ -92,18 +40,15 @@ class FilterRelay:
         outbox: Outbox,
         *,
         record: Path,
-        keys: AnalyzerKeys,
+        key: Callable[[], SealingKey | None],
     ) -> None:
+        """``key`` knows the one to seal for the analyzer with, if it has shown any."""
         self._state, self._plan, self._inbox, self._outbox = state, plan, inbox, outbox
-        self._record, self._keys = record, keys
+        self._record, self._key = record, key
         self._publishers = plan.named_parties.publishers
         self._done = False
         self.held = ""
         """Why nothing can be made of the filters, if so: only another plan helps."""
-
-    def close(self) -> None:
-        """Ask nothing more."""
-        self._keys.close()
 
     def step(self, opening: Mapping[int, StoredKey]) -> None:
         """Shuffle the filters if all are here and the analyzer has said its key."""
@@ -111,7 +56,7 @@ class FilterRelay:
         if self._done:
             self._purge()
         elif not self.held and self._is_complete():
-            key = self._keys.find()
+            key = self._key()
             if key is not None:
                 self._shuffle(opening, key)
 

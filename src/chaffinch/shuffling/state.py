@@ -63,10 +63,21 @@ _FIRST = (
     "CREATE TABLE clock (tick INTEGER NOT NULL)",
     "INSERT INTO clock VALUES (0)",
 )
+_SECOND = (
+    # The newest list of keys that each party behind a first hop has shown to it.
+    """CREATE TABLE key_lists (
+    plan_id TEXT NOT NULL, party TEXT NOT NULL, content BLOB NOT NULL,
+    PRIMARY KEY (plan_id, party)
+) WITHOUT ROWID""",
+    # Every way through these parties that was given out to devices.
+    """CREATE TABLE routes (
+    plan_id TEXT NOT NULL, route BLOB NOT NULL, PRIMARY KEY (plan_id, route)
+) WITHOUT ROWID""",
+)
 STATE = StoreKind(
     "state of the shuffler",
     SHUFFLER_STATE,
-    steps=(_FIRST,),
+    steps=(_FIRST, _SECOND),
     hint="nothing was lost by this: reports stay where they are; if the file is damaged, restore "
     "it from a copy, as without it nobody knows which reports were passed on already",
 )
@@ -194,6 +205,16 @@ class State:
         )
         return (Pooled(*row) for row in self._store.each(query, partition))
 
+    def is_given_out(self, partition: Partition) -> bool:
+        """Return whether devices were given the keys of a partition by this hop."""
+        query = "SELECT 1 FROM routes WHERE plan_id = ? AND route = ?"
+        return bool(self._store.rows(query, (partition.plan_id, partition.route)))
+
+    def key_lists(self) -> dict[tuple[str, str], bytes]:
+        """Return the newest list of keys of each later party, by plan and identity."""
+        rows = self._store.rows("SELECT plan_id, party, content FROM key_lists")
+        return {(plan_id, party): content for plan_id, party, content in rows}
+
     def held(self) -> list[Held]:
         """Return what waits for its plan or key to be known."""
         return [Held(*row) for row in self._store.rows("SELECT * FROM waiting ORDER BY id")]
@@ -229,6 +250,13 @@ class Overview:
     counts: dict[str, Counts]
     batches: dict[str, Counter[str]]
     """How many are in each state."""
+    unseen: dict[str, int]
+    """How many pooled reports name keys that this hop has not given out."""
+    has_keys: frozenset[str]
+    """Plans of which all later parties have shown their keys."""
+
+
+NOTHING = Overview({}, {}, {}, frozenset())
 
 
 def overview_of(path: Path) -> Overview:
@@ -247,6 +275,15 @@ def is_relayed(path: Path, batch_id: str) -> bool:
         return connection.execute(query, (batch_id,)).fetchone() is not None
 
 
+def seen_key_lists(path: Path, plan_id: str) -> dict[str, bytes]:
+    """Return the lists of the later parties of a plan, for somebody who is not the owner."""
+    if not path.exists():
+        return {}
+    with STATE.looked_at(path) as connection:
+        query = "SELECT party, content FROM key_lists WHERE plan_id = ?"
+        return dict(connection.execute(query, (plan_id,)).fetchall())
+
+
 def _overview(rows: Callable[[str], list[tuple[Any, ...]]]) -> Overview:
     found: dict[str, Counter[str]] = {}
     for plan_id, name, value in rows(
@@ -260,7 +297,13 @@ def _overview(rows: Callable[[str], list[tuple[Any, ...]]]) -> Overview:
         "SELECT plan_id, state, COUNT(*) FROM batches GROUP BY plan_id, state"
     ):
         batches.setdefault(plan_id, Counter())[state] = number
-    return Overview({plan_id: Counts(**one) for plan_id, one in found.items()}, batches)
+    unseen = rows(
+        "SELECT plan_id, SUM(reports) FROM pool"
+        " WHERE (plan_id, route) NOT IN (SELECT * FROM routes) GROUP BY plan_id"
+    )
+    has_keys = frozenset(plan_id for (plan_id,) in rows("SELECT DISTINCT plan_id FROM routes"))
+    counts = {plan_id: Counts(**one) for plan_id, one in found.items()}
+    return Overview(counts, batches, dict(unseen), has_keys)
 
 
 class Change:
@@ -347,6 +390,16 @@ class Change:
     def unhold(self, held: int) -> None:
         """Stop keeping reports of which something became."""
         self._connection.execute("DELETE FROM waiting WHERE id = ?", (held,))
+
+    def keep_key_list(self, plan_id: str, party: str, content: bytes) -> None:
+        """Keep a list of keys in place of the one before."""
+        statement = "INSERT OR REPLACE INTO key_lists VALUES (?, ?, ?)"
+        self._connection.execute(statement, (plan_id, party, content))
+
+    def give_out(self, plan_id: str, route: bytes) -> None:
+        """Let reports that name these keys leave from now on, and for ever."""
+        statement = "INSERT OR IGNORE INTO routes VALUES (?, ?)"
+        self._connection.execute(statement, (plan_id, route))
 
     def add_batch(self, batch: Sealed) -> None:
         """Note a batch whose file is in the outbox."""

@@ -46,6 +46,9 @@ PLACES: dict[str, str] = {
     "releasing.written": "batches are in the outbox, and the state does not know of them",
     "releasing.taken": "batches are known and their reports gone, and nothing is committed",
     "releasing.committed": "batches are known and their reports gone, and nothing is sent",
+    # The first hop: keys of the parties behind it.
+    "later-keys.written": "a new list of keys is written, and not committed",
+    "later-keys.kept": "a new list of keys is kept, and nobody was given it",
     # The shuffler: handing over.
     "forwarding.replied": "the next party has answered, and its receipt is not kept",
     "forwarding.acknowledged": "the receipt is kept, and the batch is still there",

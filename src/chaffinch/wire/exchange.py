@@ -61,7 +61,7 @@ class Reply:
         """Return whether to try again: nobody answered (status 0), not now, or for other keys."""
         if self.problem is None:
             return self.status in {0, 429} or self.status >= 500
-        return self.problem in {"overloaded", "slowBody", "outdatedKeys"}
+        return self.problem in {"overloaded", "slowBody", "outdatedKeys", "unseenKeys"}
 
 
 class Pauses:

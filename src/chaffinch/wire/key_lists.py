@@ -24,6 +24,7 @@ The signature is Ed25519 by the party's identity key, which the plan names, over
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -61,6 +62,20 @@ class KeyList:
         return content + sign(identity, _WORDS, content)
 
     @classmethod
+    def read_all(
+        cls, content: bytes, *, plan_id: str, identities: Sequence[bytes]
+    ) -> list[tuple[KeyList, bytes]]:
+        """Return the lists of several parties, one behind the other, each with its own bytes."""
+        found, place = [], 0
+        for identity in identities:
+            own = content[place : place + _length(content, place)]
+            found.append((cls.read(own, plan_id=plan_id, identity=identity), own))
+            place += len(own)
+        if place != len(content):
+            raise _refused("one of another length")
+        return found
+
+    @classmethod
     def read(cls, content: bytes, *, plan_id: str, identity: bytes) -> KeyList:
         """Return a list that the party has signed for this plan; refuse any other, whole."""
         body, signature = content[:-SIGNATURE], content[-SIGNATURE:]
@@ -89,6 +104,20 @@ class KeyList:
             return cls(plan_id, serial, tuple(keys))
         except InvalidInput as fault:
             raise _refused(fault.must_be) from None
+
+
+def _length(content: bytes, start: int) -> int:
+    """Return how long the list is that starts at a place; whoever reads it checks all else."""
+    if len(content) < start + _HEAD.size:
+        raise _refused("one that is cut off")
+    *_, count = _HEAD.unpack_from(content, start)
+    place = start + _HEAD.size
+    for _ in range(count):
+        kem = kem_of(content[place : place + HEAD])
+        if kem is None:
+            raise _refused("one with a key of another kind")
+        place += HEAD + PUBLIC_LENGTHS[kem]
+    return place + SIGNATURE - start
 
 
 def _refused(fault: str) -> InvalidFile:

@@ -36,6 +36,7 @@ class Kind(Enum):
     DAMAGED_FILTER = ("damagedFilter", 422, "The filter is not as its publisher signed it.")
     LONG_HEAD = ("longHead", 431, "The head of the request is longer than this service takes.")
     FAILED = ("failed", 500, "This service has failed; nothing was acknowledged.")
+    UNSEEN_KEYS = ("unseenKeys", 503, "Not all parties have shown their keys here yet.")
     OVERLOADED = ("overloaded", 503, "This service takes nothing just now.")
 
     def __init__(self, word: str, status: int, title: str) -> None:

@@ -34,8 +34,8 @@ from chaffinch.services.front import Front
 from chaffinch.services.group_commit import InboxLimits
 from chaffinch.services.http import Application
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
-from chaffinch.shuffling.filter_relay import AnalyzerKeys
 from chaffinch.shuffling.forwarding import Forwarder, Patience
+from chaffinch.shuffling.later_keys import LaterKeys
 from chaffinch.wire import media_types
 from chaffinch.wire.exchange import Exchange, NoReply, Reply
 from tests.services.faults.calls import note
@@ -98,7 +98,8 @@ class Wires(Exchange):
         most: int,
     ) -> Reply:
         del most  # The parties of a test keep to the limits.
-        fault = self.faults.pop(0) if self.faults else ""
+        of_keys = url.endswith("/keys")  # The first hop asks for them whenever it likes.
+        fault = self.faults.pop(0) if self.faults and not of_keys else ""
         if fault == "drop-request":
             raise NoReply("a request that was lost", arrived=False)
         where = urlsplit(url)
@@ -109,7 +110,7 @@ class Wires(Exchange):
             note(f"told {where.path.rpartition('/')[2]}")
         asked = ask(self.parties[where.netloc], method, where.path, content, media_type)
         reply = self._run(asked)
-        if reply.status in (200, 201):
+        if reply.status in (200, 201) and not of_keys:
             note(f"receipt {where.path}")
         if fault == "drop-reply":
             raise NoReply("a reply that was lost", arrived=True)
@@ -128,7 +129,7 @@ class _AtOnce(ThreadPoolExecutor):
         return done
 
 
-def _talk(sender: Forwarder | AnalyzerKeys, wires: Wires) -> None:
+def _talk(sender: Forwarder | LaterKeys, wires: Wires) -> None:
     """Let a party talk to others by these wires instead of a network."""
     sender._exchange = wires  # noqa: SLF001
     sender._threads = _AtOnce()  # noqa: SLF001
@@ -166,13 +167,16 @@ class AtWork:
         self._fronts.append(front.front)
         self.wires.parties[urlsplit(parties.analyzer.address).netloc] = front.application
         settings = ShufflerSettings(
-            openers=1, patience=Patience(first_pause=0.0), key_grace_seconds=0.0
+            openers=1,
+            patience=Patience(first_pause=0.0),
+            key_grace_seconds=0.0,
+            key_pause_seconds=0.0,
         )
         self.hops = [Shuffler(self.root / n, self._keys(n), [self.plan], settings) for n in names]
         for hop in self.hops:
             _talk(hop._forwarder, self.wires)  # noqa: SLF001
-            for relay in hop._reaches.values():  # noqa: SLF001
-                _talk(relay._keys, self.wires)  # noqa: SLF001
+            _talk(hop.later_keys, self.wires)
+        self.see_keys()
         ledger = Ledger.open(self.root / "ledger", mark=self.root / "mark")
         self.ledger = ledger
         self.analyzer = Analyzer(
@@ -232,6 +236,16 @@ class AtWork:
         """Let every front take over keys that have changed, as it does once a second."""
         for front in (self._collector.front, *self._fronts):
             front.refresh()
+        self.see_keys()
+
+    def see_keys(self) -> None:
+        """Let the first hop see the keys of all behind it, as it does once a minute."""
+        parties = self.plan.parties
+        assert parties is not None
+        for party in (*parties.hops[1:], parties.analyzer):
+            url = party.url("v1", "plans", self.plan.id, "keys")
+            reply = self.wires.ask("GET", url, most=1 << 20)
+            self.hops[0].later_keys.take(self.plan.id, party, reply.body)
 
     def lose(self, *faults: str) -> None:
         """Let the next messages between parties be lost."""

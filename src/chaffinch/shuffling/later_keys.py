@@ -1,0 +1,189 @@
+"""The keys of the parties behind the first hop: it asks for them itself, and gives them out.
+
+A party that shows keys of its own to one device alone would know the messages of that device
+again. So devices take all lists from the first hop, which gives everybody the same ones, and
+which releases only reports that name keys it has given out. Whatever else a device was handed,
+by whomever, its reports wait.
+
+A list is taken if its party has signed it for the plan and its serial is higher than that of the
+list before. The first key of each list, taken together, are the *route* that is given out from
+then on; earlier ones still leave, as their reports may be on the way. Another first key cuts the
+crowd into those before and those after. A party can do that once in ``pause_seconds``, however
+often it signs a list: there are no more routes than parties behind this hop in that time.
+
+The state has a list before any device has it. One thread per party talks to the network; the
+state belongs to whoever asks for the results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaffinch.errors import InvalidFile
+from chaffinch.planning.parties import Party
+from chaffinch.shuffling.forwarding import Patience
+from chaffinch.shuffling.state import State
+from chaffinch.storage.failpoints import reach
+from chaffinch.wire.envelopes import X25519, SealingKey
+from chaffinch.wire.exchange import Exchange, NoReply
+from chaffinch.wire.key_lists import LONGEST_LIST, KeyList
+from chaffinch.wire.sealed_reports import route_of
+
+_OK = 200
+_AT_ONCE = 4
+_AGAIN = 60.0
+"""Seconds after which a party that has answered is asked again."""
+
+
+@dataclass
+class _Source:
+    """A party behind this hop in a plan, and what is known of its keys."""
+
+    plan_id: str
+    party: Party
+    content: bytes = b""
+    changed: float | None = None
+    """When its first key was last seen to change, by the monotonic clock."""
+    due: float = 0.0
+    failures: int = 0
+    under_way: Future[bytes] | None = None
+    fault: str = ""
+
+    @property
+    def taken(self) -> KeyList | None:
+        """Return the list that is given out."""
+        return self.read(self.content) if self.content else None
+
+    def read(self, content: bytes) -> KeyList:
+        """Return a list that the party has signed for the plan, with a key to seal for first."""
+        found = KeyList.read(content, plan_id=self.plan_id, identity=self.party.key)
+        if found.keys[0].kem != X25519:
+            raise self.refusal("with an X25519 key first", "another kind of key")
+        return found
+
+    def refusal(self, rule: str, got: str) -> InvalidFile:
+        """Return the error of a list that is not taken."""
+        hint = "a party gives everybody the same keys; was its key folder restored from a copy?"
+        return InvalidFile(f"key list of {self.party.name}", rule, [got], hint=hint)
+
+
+class LaterKeys:
+    """Follows the key lists of the parties behind this hop; ``behind`` has them for each plan."""
+
+    def __init__(
+        self,
+        state: State,
+        behind: Mapping[str, Sequence[Party]],
+        *,
+        patience: Patience,
+        trusted: Path | None = None,
+        pause_seconds: float = 0.0,
+    ) -> None:
+        self._state, self._patience, self._pause = state, patience, pause_seconds
+        kept = state.key_lists()
+        self._sources = {
+            plan_id: [
+                _Source(plan_id, party, kept.get((plan_id, party.identity), b""))
+                for party in parties
+            ]
+            for plan_id, parties in behind.items()
+        }
+        self._exchange = Exchange(
+            connect_seconds=patience.connect, reply_seconds=patience.reply, trusted=trusted
+        )
+        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="keys")
+
+    def close(self) -> None:
+        """Ask nothing more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._exchange.close()
+
+    def step(self) -> None:
+        """Take the lists that have come, and ask for those that are due."""
+        for one in self._each():
+            if one.under_way is not None and one.under_way.done():
+                self._settle(one, one.under_way)
+            elif one.under_way is None and one.due <= time.monotonic():
+                one.under_way = self._threads.submit(self._ask, one.plan_id, one.party)
+
+    def take(self, plan_id: str, party: Party, content: bytes) -> None:
+        """Keep the list of a party; refuse an older one, or another one of the same serial.
+
+        A list that comes too soon after another first key is left: it will be asked for again.
+        """
+        (one,) = (one for one in self._sources[plan_id] if one.party == party)
+        found, before = one.read(content), one.taken
+        if content == one.content:
+            return
+        if before is not None and found.serial <= before.serial:
+            rule = f"newer than number {before.serial}, which was seen before"
+            raise one.refusal(rule, f"another list with the number {found.serial}")
+        is_other = before is not None and found.keys[0] != before.keys[0]
+        now = time.monotonic()
+        if is_other and one.changed is not None and now < one.changed + self._pause:
+            return
+        self._keep(one, content)
+        if is_other:
+            one.changed = now
+
+    def first_key(self, plan_id: str) -> SealingKey | None:
+        """Return the key that everybody seals for the analyzer of a plan with, once it is known."""
+        taken = self._sources[plan_id][-1].taken
+        return None if taken is None else taken.keys[0]
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Return why lists are missing or not taken, in words that can be shown."""
+        return tuple(
+            f"{one.party.name} has shown no keys for plan {one.plan_id[:16]} ({one.fault})"
+            if not one.content
+            else one.fault
+            for one in self._each()
+            if one.fault and (not one.content or one.failures == 0)
+        )
+
+    def _each(self) -> Iterator[_Source]:
+        return (one for sources in self._sources.values() for one in sources)
+
+    def _settle(self, one: _Source, asked: Future[bytes]) -> None:
+        one.under_way = None
+        try:
+            content = asked.result()
+        except NoReply as fault:
+            one.failures += 1
+            one.due = time.monotonic() + self._patience.pause(one.failures)
+            one.fault = str(fault)
+            return
+        one.failures, one.fault, one.due = 0, "", time.monotonic() + _AGAIN
+        try:
+            self.take(one.plan_id, one.party, content)
+        except InvalidFile as fault:
+            one.fault = fault.message
+
+    def _keep(self, one: _Source, content: bytes) -> None:
+        """Keep a list, and give out the route that it is on, in one transaction."""
+        together = [
+            content if source is one else source.content for source in self._sources[one.plan_id]
+        ]
+        with self._state.changing() as change:
+            change.keep_key_list(one.plan_id, one.party.identity, content)
+            if all(together):
+                sources = zip(self._sources[one.plan_id], together, strict=True)
+                firsts = [source.read(content).keys[0] for source, content in sources]
+                change.give_out(one.plan_id, route_of(firsts))
+            reach("later-keys.written")
+        reach("later-keys.kept")
+        one.content = content
+
+    def _ask(self, plan_id: str, party: Party) -> bytes:
+        """Return what a party answers. Runs in a thread, and leaves the state alone."""
+        url = party.url("v1", "plans", plan_id, "keys")
+        reply = self._exchange.ask("GET", url, most=LONGEST_LIST)
+        if reply.status != _OK:
+            # A stranger's own words are not shown.
+            raise NoReply(f"the status {reply.status}", arrived=True)
+        return reply.body

@@ -1,0 +1,188 @@
+"""The first hop follows the keys of the parties behind it: which lists it takes, and gives out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chaffinch.errors import InvalidFile
+from chaffinch.planning.parties import Party
+from chaffinch.shuffling import later_keys as module
+from chaffinch.shuffling.forwarding import Patience
+from chaffinch.shuffling.later_keys import LaterKeys
+from chaffinch.shuffling.state import Partition, State, seen_key_lists
+from chaffinch.wire.envelopes import HYBRID, OpeningKey, SealingKey
+from chaffinch.wire.key_lists import KeyList
+from chaffinch.wire.sealed_reports import route_of
+from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
+
+QUICK = Patience(connect=2.0, reply=2.0, first_pause=0.001, longest_pause=0.002)
+
+
+@pytest.fixture(name="collection")
+def _collection(tmp_path: Path) -> Collection:
+    return Collection.make(tmp_path / "keys")
+
+
+@pytest.fixture(name="state")
+def _state(tmp_path: Path) -> Iterator[State]:
+    state = State.open(tmp_path / "state.sqlite")
+    yield state
+    state.close()
+
+
+def followed(collection: Collection, state: State, *, pause: float = 0.0) -> LaterKeys:
+    behind = {collection.plan.id: collection.behind}
+    return LaterKeys(state, behind, patience=QUICK, pause_seconds=pause)
+
+
+def signed(collection: Collection, serial: int, *keys: SealingKey) -> bytes:
+    """Return a list that the analyzer has signed."""
+    return KeyList(collection.plan.id, serial, keys).signed(collection.analyzer.identity)
+
+
+def key(number: int, kem: int = 0x0020) -> SealingKey:
+    return OpeningKey.new(number, kem).sealing
+
+
+def is_given_out(collection: Collection, state: State, *keys: SealingKey) -> bool:
+    return state.is_given_out(Partition(collection.plan.id, 1, route_of(keys)))
+
+
+def analyzer(collection: Collection) -> Party:
+    return collection.behind[-1]
+
+
+def test_only_newer_lists_are_taken(collection: Collection, state: State) -> None:
+    later, name, party = followed(collection, state), collection.plan.id, analyzer(collection)
+    one, two, other = key(1), key(2), key(1)
+    later.take(name, party, signed(collection, 5, one))
+    later.take(name, party, signed(collection, 5, one))
+    for serial, wrong in ((4, one), (5, other), (5, two), (0, two)):
+        with pytest.raises(InvalidFile, match="newer than number 5"):
+            later.take(name, party, signed(collection, serial, wrong))
+    with pytest.raises(InvalidFile, match="X25519"):
+        later.take(name, party, signed(collection, 6, key(3, HYBRID), one))
+    stranger = KeyList(name, 7, (two,)).signed(collection.hops[0].identity)
+    with pytest.raises(InvalidFile, match="signed"):
+        later.take(name, party, stranger)
+    assert later.first_key(name) == one
+    later.take(name, party, signed(collection, 6, two, one))
+    assert later.first_key(name) == two
+    assert is_given_out(collection, state, one), "reports for it may still be on their way"
+    assert is_given_out(collection, state, two)
+    assert not is_given_out(collection, state, other)
+
+
+def test_what_was_taken_outlives_the_process(collection: Collection, state: State) -> None:
+    name, party = collection.plan.id, analyzer(collection)
+    one = key(1)
+    followed(collection, state).take(name, party, signed(collection, 5, one))
+    again = followed(collection, state)
+    assert again.first_key(name) == one
+    with pytest.raises(InvalidFile, match="newer than number 5"):
+        again.take(name, party, signed(collection, 5, key(1)))
+
+
+def test_only_the_first_key_of_a_list_is_given_out(collection: Collection, state: State) -> None:
+    """A list with the same keys in another order would be one for a single device."""
+    later, one, pending = followed(collection, state), key(1), key(2)
+    later.take(collection.plan.id, analyzer(collection), signed(collection, 1, one, pending))
+    assert not is_given_out(collection, state, pending)
+
+
+def test_a_party_that_changes_its_key_again_and_again_waits(
+    collection: Collection, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    later = followed(collection, state, pause=60.0)
+    name, party, keys = collection.plan.id, analyzer(collection), [key(n) for n in range(40)]
+    for second, one in enumerate(keys):
+        now[0] = 1000.0 + 5 * second
+        later.take(name, party, signed(collection, second, one))
+    given_out = [number for number, one in enumerate(keys) if is_given_out(collection, state, one)]
+    assert given_out == [0, 1, 13, 25, 37], "one at the start, then one in a minute"
+    # What changes nothing for devices is taken at once.
+    later.take(name, party, signed(collection, 99, keys[37], keys[0]))
+    assert seen_key_lists(state_path(state), name) == {
+        party.identity: signed(collection, 99, keys[37], keys[0])
+    }
+
+
+def state_path(state: State) -> Path:
+    ((_, _, path),) = state._store.rows("PRAGMA database_list")  # noqa: SLF001 - of a fixture
+    return Path(path)
+
+
+def test_a_way_needs_all_parties_behind_this_one(tmp_path: Path, state: State) -> None:
+    collection = Collection.make(tmp_path / "two", hops=2)
+    later, name = followed(collection, state), collection.plan.id
+    second, last = collection.behind
+    later.take(name, last, collection.analyzer.key_list(name))
+    assert state.overview().has_keys == frozenset()
+    later.take(name, second, collection.hops[1].key_list(name))
+    assert state.overview().has_keys == {name}
+    (old,) = (one.key.sealing for one in collection.hops[1].accepted_keys().values())
+    (end,) = (one.key.sealing for one in collection.analyzer.accepted_keys().values())
+    assert is_given_out(collection, state, old, end)
+    collection.hops[1].rotate(at_once=True)
+    later.take(name, second, collection.hops[1].key_list(name))
+    new = next(iter(collection.hops[1].accepted_keys().values())).key.sealing
+    assert is_given_out(collection, state, new, end)
+    assert is_given_out(collection, state, old, end)
+
+
+def test_parties_are_asked_until_they_answer_and_then_again(
+    collection: Collection, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later, name = followed(collection, state), collection.plan.id
+
+    def until_seen(wanted: object) -> None:
+        last = time.monotonic() + 20
+        while later.first_key(name) != wanted:
+            assert time.monotonic() < last
+            later.step()
+
+    while not later.faults:
+        later.step()
+    assert "analyzer has shown no keys" in later.faults[0]
+    assert "(no connection)" in later.faults[0]
+    with receiving(Receiver(collection, collection.analyzer), port_of(collection.plan, "analyzer")):
+        until_seen(collection.sealer.keys[1])
+        assert later.faults == ()
+        monkeypatch.setattr(module, "_AGAIN", 0.0)
+        later = followed(collection, state)
+        collection.analyzer.rotate(at_once=True)
+        until_seen(collection.sealer.keys[1])
+    later = followed(collection, state)
+    while not any(one.failures for one in later._each()):  # noqa: SLF001 - nobody is there
+        later.step()
+    assert later.faults == (), "what was seen is given out, whoever is away"
+
+
+def test_a_list_that_is_not_taken_is_told(collection: Collection, state: State) -> None:
+    later, name = followed(collection, state), collection.plan.id
+    later.take(name, analyzer(collection), signed(collection, 99, key(9)))
+    with receiving(Receiver(collection, collection.analyzer), port_of(collection.plan, "analyzer")):
+        while not later.faults:
+            later.step()
+    assert "newer than number 99" in later.faults[0]
+    later.close()
+
+
+@pytest.mark.parametrize("place", ["later-keys.written", "later-keys.kept"])
+def test_a_hop_that_is_killed_has_a_list_or_asks_again(
+    collection: Collection, tmp_path: Path, place: str
+) -> None:
+    data = tmp_path / "data"
+    assert dies_at(place, lambda: collection.show_keys_to(data))
+    collection.show_keys_to(data)
+    kept = seen_key_lists(data / "state.sqlite", collection.plan.id)
+    assert kept == {analyzer(collection).identity: collection.analyzer.key_list(collection.plan.id)}
+    state = State.open(data / "state.sqlite")
+    assert is_given_out(collection, state, collection.sealer.keys[1])
+    state.close()
