@@ -15,6 +15,7 @@ from chaffinch.storage.failpoints import VARIABLE
 from chaffinch.wire import media_types
 from chaffinch.wire.problems import problem_word
 from chaffinch.wire.sealed_batches import BatchHead, is_receipt, write_batch
+from tests.services.commands import waited
 from tests.services.servers import Reply, Running, Site, collecting, make_site
 
 SMALL = {"collector": {}, "batches": {"free_bytes": 1}}
@@ -96,6 +97,39 @@ def test_what_is_not_due_is_refused(site: Site) -> None:
         assert service.post(site.path(), site.reports(1)) == 404
         service.stop()
     assert not list((site.folder / "hop2" / "data" / "received").iterdir())
+
+
+def test_a_stranger_holds_no_place_for_batches(site: Site) -> None:
+    """It knows a head that is due, and stops behind it; the maker has all places."""
+    batch_id, content = _batch(site)
+    other_id, other = _batch(site, reports=4)
+    received = site.folder / "hop2" / "data" / "received"
+    one_place = {"collector": {}, "batches": {"free_bytes": 1, "at_once": 1}}
+    with collecting(site, one_place, party="hop2") as service:
+        connections = []
+        for signature in (bytes(64), b"", other[74:138]):
+            connection = service.connect()
+            connection.putrequest("PUT", _address(site, batch_id))
+            connection.putheader("content-type", media_types.BATCH)
+            connection.putheader("content-length", str(len(content)))
+            connection.endheaders(content[:74] + signature)
+            connections.append(connection)
+        refused = [connections[place].getresponse() for place in (0, 2)]
+        assert [problem_word(one.read()) for one in refused] == ["damagedBatch"] * 2
+        assert not list(received.iterdir()), "nothing of what has not proven itself is kept"
+        assert _put(service, site, batch_id, content).status == 201
+        # The maker itself holds a place, as long as it sends.
+        slow = service.connect()
+        slow.putrequest("PUT", _address(site, other_id))
+        slow.putheader("content-type", media_types.BATCH)
+        slow.putheader("content-length", str(len(other)))
+        slow.endheaders(other[:200])
+        waited(lambda: any(received.glob(".*")))
+        third_id, third = _batch(site, reports=5)
+        assert _put(service, site, third_id, third).status == 503
+        for connection in (*connections, slow):
+            connection.close()
+        service.stop()
 
 
 def test_nobody_hands_a_batch_to_the_first_hop(site: Site) -> None:

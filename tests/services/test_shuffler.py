@@ -25,7 +25,7 @@ from chaffinch.shuffling.opening import HopKeys
 from chaffinch.shuffling.releasing import ReleaseRule
 from chaffinch.shuffling.state import is_relayed, overview_of
 from chaffinch.wire.problems import Kind, Problem
-from chaffinch.wire.sealed_batches import HEAD_LENGTH, blocks_of, check_batch, write_batch
+from chaffinch.wire.sealed_batches import START_LENGTH, blocks_of, check_batch, write_batch
 from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
 
 QUICK = Patience(connect=2.0, reply=2.0, first_pause=0.01, longest_pause=0.02)
@@ -272,7 +272,7 @@ def test_an_item_that_the_analyzer_would_know_by_its_key_goes_no_further(tmp_pat
     collection.analyzer.rotate(at_once=True)
     other = handed_over(collection, tmp_path / "other", second, range(5, 10))
     length = collection.plan.layout.item_length(1)
-    marked = other.read_bytes()[HEAD_LENGTH : HEAD_LENGTH + length]
+    marked = other.read_bytes()[START_LENGTH : START_LENGTH + length]
     remade(collection, path, lambda items: [*items, marked])
     path.unlink()
     other.unlink()

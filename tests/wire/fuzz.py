@@ -99,14 +99,16 @@ def key_lists(data: bytes) -> bool:
 
 def batches(data: bytes) -> bool:
     """Sign bytes as a batch: what is read has the head that is there, and all of its items."""
-    content = data + sign(IDENTITY, b"chaffinch batch", hashlib.sha256(data).digest())
+    head_bytes, items = data[:HEAD_LENGTH], data[HEAD_LENGTH:]
+    signature = sign(IDENTITY, b"chaffinch batch", hashlib.sha256(data).digest())
+    content = head_bytes + signature + items
     with suppress(InvalidFile):
         head, name = check_batch(io.BytesIO(content), PUBLIC)
         assert head.pack() == data[:HEAD_LENGTH]
         assert head.items * head.item_length == len(data) - HEAD_LENGTH
         assert name == hashlib.sha256(data).hexdigest()
     with suppress(InvalidFile):
-        check_batch(io.BytesIO(data + bytes(64)), PUBLIC)
+        check_batch(io.BytesIO(head_bytes + bytes(64) + items), PUBLIC)
         raise AssertionError("a batch that nobody signed was taken")
     return True
 

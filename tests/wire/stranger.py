@@ -110,13 +110,13 @@ def read_keys(content: bytes, plan: str, identity: bytes) -> tuple[int, list[tup
 
 def read_batch(content: bytes, identity: bytes) -> tuple[str, tuple[int, bytes, int], list[bytes]]:
     """Return the id, then round, route and reports, then the items of a batch."""
-    signed, signature = content[:-64], content[-64:]
+    signed, signature = content[:74] + content[138:], content[74:138]
     name = hashlib.sha256(signed).digest()
     check_signature(identity, b"chaffinch batch", name, signature)
     form, _, number, _, ids, route, reports, count, length = struct.unpack_from(
         ">8s32sIBB8sQQI", signed
     )
-    if form != b"chafbat1" or len(signed) != 74 + count * length:
+    if form != b"chafbat2" or len(signed) != 74 + count * length:
         raise ValueError("another batch")
     items = [signed[74 + place * length :][:length] for place in range(count)]
     return name.hex(), (number, route[:ids], reports), items

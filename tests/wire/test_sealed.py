@@ -248,7 +248,7 @@ def test_a_receipt_is_for_one_batch_and_of_one_receiver() -> None:
     assert is_receipt(name, receipt, PUBLIC)
     assert not is_receipt("00" * 32, receipt, PUBLIC)
     assert not is_receipt(name, receipt, STRANGER)
-    assert not is_receipt(name, content[-64:], PUBLIC), "the maker's own signature is no receipt"
+    assert not is_receipt(name, content[74:138], PUBLIC), "the maker's own signature is no receipt"
 
 
 def test_a_problem_is_told_by_its_word() -> None:

@@ -1,5 +1,8 @@
 """The desk where a party takes what arrives; here batches, by a later hop or by the analyzer.
 
+Few batches may be on their way at the same time. A sender has one of these places only when it
+has shown the signature of the hop before for that batch: a stranger has none to show.
+
 A batch is answered with a receipt when it is durable here: 201 when it came just now, 200 with
 the same receipt whenever it comes again. Whoever lost the answer asks for the receipt.
 """
@@ -8,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +24,7 @@ from chaffinch.storage.files import make_folder
 from chaffinch.wire import media_types
 from chaffinch.wire.arrivals import Arrival, Arriving, Expected, has_arrived
 from chaffinch.wire.problems import Kind, Problem
-from chaffinch.wire.sealed_batches import sign_receipt
+from chaffinch.wire.sealed_batches import START_LENGTH, sign_receipt
 
 _BATCH = media_types.BATCH.encode()
 _Known = TypeVar("_Known")
@@ -51,15 +54,15 @@ class Desk:
         self._arriving = 0
 
     async def _receive(
-        self, request: Request, start: Callable[[], Arriving[_Known]], *, most: int
+        self, blocks: AsyncIterator[bytes], start: Callable[[], Arriving[_Known]]
     ) -> _Known:
-        """Store a body of so many bytes at most; return what is known of it then."""
+        """Store a body; return what is known of it then."""
         free = shutil.disk_usage(self._folder).free
         if self._arriving >= self._limits.at_once or free < self._limits.free_bytes:
             raise Problem(Kind.OVERLOADED, retry_after=5)
         self._arriving += 1
         try:
-            return await _store(request, start(), most)
+            return await _store(blocks, start())
         except StorageFault as fault:
             if fault.reason is not Reason.NO_SPACE:
                 end_process(f"The folder of {self._what}", fault)
@@ -72,9 +75,9 @@ class Desk:
         return Response.of(status, receipt, media_types.RECEIPT)
 
 
-async def _store(request: Request, arrival: Arriving[_Known], most: int) -> _Known:
+async def _store(blocks: AsyncIterator[bytes], arrival: Arriving[_Known]) -> _Known:
     try:
-        async for block in request.blocks(most=most):
+        async for block in blocks:
             arrival.write(block)
     except BaseException:
         arrival.close()
@@ -86,6 +89,22 @@ async def _store(request: Request, arrival: Arriving[_Known], most: int) -> _Kno
 def _finish(arrival: Arriving[_Known]) -> _Known:
     with arrival:
         return arrival.finish()
+
+
+async def _begun(blocks: AsyncIterator[bytes]) -> bytes:
+    """Return the first blocks of a batch: all that stands before its items, or more."""
+    begun = b""
+    async for block in blocks:
+        begun += block
+        if len(begun) >= START_LENGTH:
+            break
+    return begun
+
+
+async def _joined(begun: bytes, blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield begun
+    async for block in blocks:
+        yield block
 
 
 class BatchDesk(Desk):
@@ -130,7 +149,10 @@ class BatchDesk(Desk):
         def start() -> Arrival:
             return Arrival(self._folder, batch_id, expected, lambda: hosted.key_ids)
 
-        await self._receive(request, start, most=self._limits.batch_bytes)
+        blocks = request.blocks(most=self._limits.batch_bytes)
+        begun = await _begun(blocks)
+        expected.read_start(begun, batch_id, hosted.key_ids)
+        await self._receive(_joined(begun, blocks), start)
         return self._receipt(201, batch_id)
 
     async def _has(self, hosted: Hosted, batch_id: str) -> bool:

@@ -45,5 +45,6 @@ class FilterDesk(Desk):
         def start() -> FilterArrival:
             return FilterArrival(self._inbox, plan.layout, publisher, lambda: hosted.heads)
 
-        digest, new = await self._receive(request, start, most=plan.layout.sealed_length)
+        blocks = request.blocks(most=plan.layout.sealed_length)
+        digest, new = await self._receive(blocks, start)
         return self._receipt(201 if new else 200, digest.hex())

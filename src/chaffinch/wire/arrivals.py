@@ -1,8 +1,9 @@
 """What arrives at a party: durable under its name when its sender is told, or gone.
 
-What the head of a batch says is checked before anything else is taken; the signature, when all of
-it is there. The file is synced before it has its name, and the name before anybody is told. A batch
-that is there already is not written again: its id is the digest of its content.
+What the head of a batch says, and that its maker has signed it, is checked before any item is
+taken; that the items are those of its id, when all of them are there. The file is synced before it
+has its name, and the name before anybody is told. A batch that is there already is not written
+again: its id is the digest of its content.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from chaffinch.storage.failpoints import reach
 from chaffinch.storage.faults import write_fault
 from chaffinch.storage.files import Draft, sync_folder
 from chaffinch.wire.problems import Kind, Problem
-from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead, check_batch
+from chaffinch.wire.sealed_batches import (
+    HEAD_LENGTH,
+    START_LENGTH,
+    BatchHead,
+    check_batch,
+    is_made_by,
+)
 
 _SUFFIX = ".batch"
 _Known = TypeVar("_Known")
@@ -90,6 +97,19 @@ class Expected:
         """Return what is known of the batches that a hop makes."""
         maker: bytes = plan.parties.hops[hop - 1].key
         return cls(plan.layout, hop, maker, plan.reports, plan.rounds)
+
+    def read_start(self, start: bytes, batch_id: str, keys: Container[int]) -> BatchHead:
+        """Return the head of a batch; refuse one that is not due, or not its maker's."""
+        if len(start) < START_LENGTH:
+            raise Problem(Kind.DAMAGED_BATCH)
+        try:
+            head = BatchHead.unpack(start[:HEAD_LENGTH])
+        except InvalidFile:
+            raise Problem(Kind.INVALID_MESSAGE) from None
+        self.check_head(head, keys)
+        if not is_made_by(self.maker, batch_id, start[:START_LENGTH]):
+            raise Problem(Kind.DAMAGED_BATCH)
+        return head
 
     def check_head(self, head: BatchHead, keys: Container[int]) -> None:
         """Refuse a batch of another plan, round or hop, of too few reports, or for another key."""
@@ -218,14 +238,10 @@ class Arrival(Arriving[BatchHead]):
         """Take the next bytes; Problem as soon as they cannot become a batch that is due."""
         if self._head is None:
             self._start += block
-            if len(self._start) < HEAD_LENGTH:
+            if len(self._start) < START_LENGTH:
                 return
             block = self._start
-            try:
-                self._head = BatchHead.unpack(block[:HEAD_LENGTH])
-            except InvalidFile:
-                raise Problem(Kind.INVALID_MESSAGE) from None
-            self._expected.check_head(self._head, self._keys())
+            self._head = self._expected.read_start(block, self._id, self._keys())
             self._left = self._head.file_length
         self._left -= len(block)
         if self._left < 0:

@@ -1,11 +1,11 @@
 """A batch of sealed messages on its way from one party to the next, and its receipt.
 
-A batch is a plain file that is written once: a head, the items in a uniform order, the
-signature of whoever made it. Its id is the SHA-256 of head and items: two batches of one id are
+A batch is a plain file that is written once: a head, the signature of whoever made it, the items
+in a uniform order. Its id is the SHA-256 of head and items: two batches of one id are
 the same batch, and one that was changed is not the batch of its name. ::
 
     struct {
-        opaque format[8];            // "chafbat1"
+        opaque format[8];            // "chafbat2"
         opaque plan_id[32];
         uint32 round;
         uint8  hop;                  // who made it; hops count from 1
@@ -14,12 +14,13 @@ the same batch, and one that was changed is not the batch of its name. ::
         uint64 reports;              // reports whose messages are in it
         uint64 items;
         uint32 item_length;
-    } BatchHead;                     // then the items, then opaque signature[64]
+    } BatchHead;                     // then opaque signature[64], then the items
 
 The signature is Ed25519 by the identity key that the plan names for that hop, over the words
-``chaffinch batch`` and a zero byte and the id. A receipt is the receiver's signature, over
-``chaffinch receipt``, a zero byte and the id: whoever has it knows that the batch is durable
-there.
+``chaffinch batch`` and a zero byte and the id. It stands in front of the items, so that a
+receiver that was told the id knows who sends them before it takes any. A receipt is the
+receiver's signature, over ``chaffinch receipt``, a zero byte and the id: whoever has it knows that
+the batch is durable there.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ from chaffinch.errors import InvalidFile, InvalidInput, Reason
 from chaffinch.wire.batches import LARGEST_REPORTS
 from chaffinch.wire.signatures import SIGNATURE, is_signed, sign
 
-_FORMAT = b"chafbat1"
+_FORMAT = b"chafbat2"
 _HEAD = struct.Struct(">8s32sIBB8sQQI")
 HEAD_LENGTH = _HEAD.size
+START_LENGTH = HEAD_LENGTH + SIGNATURE
+"""Bytes before the first item."""
 _LONGEST_ROUTE = 8
 _BLOCK = 1 << 20
 _BATCH = b"chaffinch batch"
@@ -96,7 +99,7 @@ class BatchHead:
     @property
     def file_length(self) -> int:
         """Return how long the whole file is."""
-        return HEAD_LENGTH + self.items * self.item_length + SIGNATURE
+        return START_LENGTH + self.items * self.item_length
 
 
 def _damaged_batch(fault: str) -> InvalidFile:
@@ -107,9 +110,12 @@ def _damaged_batch(fault: str) -> InvalidFile:
 def write_batch(
     file: IO[bytes], head: BatchHead, items: Iterable[bytes], identity: Ed25519PrivateKey
 ) -> str:
-    """Write a batch with its signature, and return its id; ``items`` come in blocks."""
+    """Write a batch with its signature, and return its id; ``items`` come in blocks.
+
+    What is signed is known at the end, and stands at the start: ``file`` can be gone back in.
+    """
     found = hashlib.sha256(head.pack())
-    file.write(head.pack())
+    file.write(head.pack().ljust(START_LENGTH, b"\0"))
     written = 0
     for block in items:
         found.update(block)
@@ -117,8 +123,14 @@ def write_batch(
         written += len(block)
     if written != head.items * head.item_length:
         raise InvalidInput("items", f"{head.items} of {head.item_length} bytes", written)
+    file.seek(HEAD_LENGTH)
     file.write(sign(identity, _BATCH, found.digest()))
     return found.hexdigest()
+
+
+def is_made_by(identity: bytes, batch_id: str, start: bytes) -> bool:
+    """Return whether a batch of that id is by its maker, from what stands before its items."""
+    return is_signed(identity, _BATCH, bytes.fromhex(batch_id), start[HEAD_LENGTH:])
 
 
 def check_batch(file: IO[bytes], identity: bytes) -> tuple[BatchHead, str]:
@@ -127,15 +139,14 @@ def check_batch(file: IO[bytes], identity: bytes) -> tuple[BatchHead, str]:
     ``identity`` is the public key of the maker, from the plan. Afterwards the file stands at
     the first item.
     """
-    packed = file.read(HEAD_LENGTH)
-    head = BatchHead.unpack(packed)
-    found = hashlib.sha256(packed)
+    start = file.read(START_LENGTH)
+    head = BatchHead.unpack(start[:HEAD_LENGTH])
+    found = hashlib.sha256(start[:HEAD_LENGTH])
     for block in blocks_of(file, head.items * head.item_length):
         found.update(block)
-    signature = file.read(SIGNATURE + 1)
-    if len(signature) != SIGNATURE or not is_signed(identity, _BATCH, found.digest(), signature):
+    if file.read(1) or not is_made_by(identity, found.hexdigest(), start):
         raise _damaged_batch("another signature")
-    file.seek(HEAD_LENGTH)
+    file.seek(START_LENGTH)
     return head, found.hexdigest()
 
 
