@@ -88,7 +88,8 @@ class Processes:
     """
 
     def __init__(self, workers: int) -> None:
-        self._ahead = workers + 2
+        # Enough to go on with while whoever asks waits for the disk.
+        self._ahead = 4 * workers
         self._pool = (
             ProcessPoolExecutor(
                 workers, mp_context=get_context("spawn"), initializer=_live_with_parent

@@ -177,6 +177,23 @@ def test_reports_are_kept_apart_by_their_way(bench: Bench) -> None:
     }
 
 
+def test_of_reports_with_copies_the_items_of_each_are_kept_once(bench: Bench) -> None:
+    """Reports of one way stand in one row, whatever number of items each has."""
+    layout = bench.collection.plan.layout
+    sealing = next(iter(bench.collection.hops[0].opening_keys().values())).key.sealing
+    route = b"\1" + bytes(32)
+    held = [
+        [bytes([8 * report + place]) * layout.item_length(1) for place in range(report % 3)]
+        for report in range(7)
+    ]
+    reports = [sealing.seal(layout.pack(route, items), layout.binding(1, 1)) for items in held]
+    counts = bench.take(*reports[:5], reports[1], *reports[3:], reports[2])
+    assert (counts.opened, counts.duplicate) == (7, 4)
+    (pooled,) = bench.state.pooled(Partition(bench.collection.plan.id, 1, route))
+    assert [*memoryview(pooled.sizes).cast("I")] == [len(items) for items in held]
+    assert pooled.items == b"".join(b"".join(items) for items in held)
+
+
 def test_processes_open_and_hold_no_key_where_others_could_read_it(
     collection: Collection, tmp_path: Path
 ) -> None:

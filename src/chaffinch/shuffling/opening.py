@@ -1,10 +1,12 @@
 """Opening: sealed segments of the inbox become reports that wait for their crowd.
 
-Processes open envelopes, chunk by chunk, and give back what was inside with its replay tags.
-The owner of the state then takes a whole segment over in one transaction: tags, the reports
-whose tags were new, counters, and that the segment is done. A crash before that leaves the
-segment as it was; after it the segment is never opened again, and its file goes. So a copy is
-a copy wherever it stands: in one upload, in two segments, or long after its report was passed on.
+Processes open envelopes, chunk by chunk, and give back what was inside with its replay tags,
+one behind the other and sorted by where it goes: the owner of the state is alone, and all that
+it does for each report holds up the processes. It takes a whole segment over in one transaction:
+tags, the reports whose tags were new, counters, and that the segment is done. A crash before
+that leaves the segment as it was; after it the segment is never opened again, and its file goes.
+So a copy is a copy wherever it stands: in one upload, in two segments, or long after its report
+was passed on.
 
 A report whose plan or key is not known here was acknowledged, so it waits in the state until it
 is known: a service that was started with another folder of keys loses nothing. A key that was
@@ -14,7 +16,7 @@ destroyed opens nothing any more: what comes for it is rejected, and counted.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -24,15 +26,17 @@ import numpy as np
 
 from chaffinch.parallel import Pool
 from chaffinch.shuffling.inbox import Upload, read_segment
+from chaffinch.shuffling.outbox import items_of
 from chaffinch.shuffling.state import Change, Partition, State
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import sync_folder
-from chaffinch.wire.envelopes import Binding, OpeningKey, replay_tag
+from chaffinch.wire.envelopes import TAG, OpeningKey, replay_tag
 from chaffinch.wire.sealed_reports import Layout
 
-_CHUNK = 500
+_CHUNK = 250
 """Envelopes that a process opens before it hands them back."""
+_SIZE = np.dtype("<u4")
 
 
 @dataclass(frozen=True)
@@ -53,37 +57,98 @@ class HopKeys:
     destroyed: Container[int] = ()
 
 
-class Found(NamedTuple):
-    """What was in an envelope that did open."""
-
-    key: int
-    tag: bytes
-    content: bytes
-
-
 class Chunk(NamedTuple):
-    """Envelopes of one length and purpose, one behind the other."""
+    """Envelopes of one plan, round and layer, one behind the other."""
 
-    binding: Binding
+    layout: Layout
+    hop: int
+    """Who opens them; hops count from 1."""
+    round: int
     length: int
     envelopes: bytes
 
 
-def open_chunk(given: tuple[HopKey, ...], chunk: Chunk) -> list[Found | None]:
-    """Return what is in each envelope; None for one that does not open. Runs in any process."""
+class Way(NamedTuple):
+    """Where the items of an envelope go: copies of one envelope always go the same way."""
+
+    key: int
+    """The key that opened it."""
+    route: bytes
+    """That of the report; at a later hop the id of the key that its one item is for."""
+
+
+class Contents(NamedTuple):
+    """What was in envelopes that go one way: three rows, in which each has its place."""
+
+    tags: bytes
+    sizes: bytes
+    """How many items each has, as unsigned numbers of 4 bytes."""
+    items: bytes
+
+    @property
+    def envelopes(self) -> int:
+        """Return of how many envelopes it is."""
+        return len(self.tags) // TAG
+
+    @staticmethod
+    def of(pairs: Sequence[tuple[bytes, bytes]], length: int) -> Contents:
+        """Return pairs of a tag and items as rows; ``length`` is that of an item."""
+        sizes = np.fromiter((len(items) // length for _, items in pairs), _SIZE, len(pairs))
+        tags = b"".join(tag for tag, _ in pairs)
+        return Contents(tags, sizes.tobytes(), b"".join(items for _, items in pairs))
+
+    @staticmethod
+    def joined(parts: Iterable[Contents]) -> Contents:
+        """Return the rows of several parts as one."""
+        return Contents(*map(b"".join, zip(*parts, strict=True)))
+
+    def claim(self, change: Change, key: int, length: int) -> Contents:
+        """Return those that are here for the first time, and remember all of them.
+
+        ``length`` is that of an item.
+        """
+        tags = [self.tags[at : at + TAG] for at in range(0, len(self.tags), TAG)]
+        fresh = change.claim(key, tags)
+        if all(fresh):
+            return self
+        sizes = np.frombuffer(self.sizes, _SIZE)
+        items = items_of(self.items, length)[np.repeat(fresh, sizes)]
+        kept = b"".join(tag for tag, new in zip(tags, fresh, strict=True) if new)
+        return Contents(kept, sizes[fresh].tobytes(), items.tobytes())
+
+
+class Opened(NamedTuple):
+    """What was in the envelopes of a chunk, and how many of them held nothing of use."""
+
+    contents: dict[Way, Contents]
+    undecryptable: int
+    malformed: int
+
+
+def open_chunk(given: tuple[HopKey, ...], chunk: Chunk) -> Opened:
+    """Return what is in the envelopes, sorted by its way. Runs in any process."""
     keys = {key.id: (_loaded(key), key.tag_secret) for key in given}
-    length, binding, envelopes = chunk.length, chunk.binding, chunk.envelopes
-    found: list[Found | None] = []
+    layout, hop, _, length, envelopes = chunk
+    binding, unit = layout.binding(hop, chunk.round), layout.item_length(hop)
+    found: dict[Way, list[tuple[bytes, bytes]]] = {}
+    undecryptable = malformed = 0
     for at in range(0, len(envelopes), length):
         envelope = envelopes[at : at + length]
         known = keys.get(envelope[0])
         content = known and known[0].open(envelope, binding)
         if known is None or content is None:
-            found.append(None)
-        else:
-            key, secret = known
-            found.append(Found(key.id, replay_tag(secret, envelope, key.kem), content))
-    return found
+            undecryptable += 1
+            continue
+        # Only the first hop gets several items in one envelope; later ones get the item itself.
+        unpacked = layout.unpack(content) if hop == 1 else (content[:1], content)
+        if unpacked is None:
+            malformed += 1
+            continue
+        (key, secret), (route, items) = known, unpacked
+        tag = replay_tag(secret, envelope, key.kem)
+        found.setdefault(Way(key.id, route), []).append((tag, items))
+    contents = {way: Contents.of(pairs, unit) for way, pairs in found.items()}
+    return Opened(contents, undecryptable, malformed)
 
 
 @lru_cache(maxsize=8)
@@ -91,10 +156,12 @@ def _loaded(key: HopKey) -> OpeningKey:
     return OpeningKey(key.id, key.kem, key.private)
 
 
-def chunks_of(envelopes: bytes, length: int, binding: Binding) -> Iterator[Chunk]:
-    """Yield envelopes in chunks."""
+def chunks_of(
+    envelopes: bytes, length: int, layout: Layout, hop: int, number: int
+) -> Iterator[Chunk]:
+    """Yield the envelopes of a round in chunks."""
     for at in range(0, len(envelopes), _CHUNK * length):
-        yield Chunk(binding, length, envelopes[at : at + _CHUNK * length])
+        yield Chunk(layout, hop, number, length, envelopes[at : at + _CHUNK * length])
 
 
 # ----------------------------------------------------------------------------
@@ -115,7 +182,8 @@ class SegmentOpener:
     def open_segments(self, paths: Iterable[Path], keys: HopKeys) -> None:
         """Take over all reports of sealed segments, one segment after the other, and remove them.
 
-        While one is written down, the processes open the next.
+        While one is written down, the processes open the next. That they are done is forgotten
+        for all of them together.
         """
         done = self._state.opened_segments()
         fresh = (
@@ -130,9 +198,10 @@ class SegmentOpener:
                 change.finish_segment(segment.path.stem)
                 reach("opening.taken")
             reach("opening.committed")
-            self._remove(segment.path)
-        for name in done:
-            self._remove(self._inbox / f"{name}.segment")
+            done.add(segment.path.stem)
+            remove_file(segment.path, sync=False)
+            reach("opening.removed")
+        self._forget(done)
 
     def open_held(self, keys: HopKeys) -> None:
         """Take over what waited for its plan or key, as far as these are known now."""
@@ -146,11 +215,15 @@ class SegmentOpener:
                     change.count(held.plan_id, {"durable": -held.counted})
                     self._take(change, segment.groups)
 
-    def _remove(self, path: Path) -> None:
-        remove_file(path)
-        reach("opening.removed")
+    def _forget(self, done: Collection[str]) -> None:
+        """Forget segments that are taken over, when their files are surely gone."""
+        if not done:
+            return
+        for name in done:
+            remove_file(self._inbox / f"{name}.segment", sync=False)
+        sync_removed(self._inbox)
         with self._state.changing() as change:
-            change.forget_segments([path.stem])
+            change.forget_segments(done)
 
     def _groups(self, uploads: Sequence[Upload], keys: HopKeys) -> list[_Group]:
         """Sort reports by what they are for, and by what can be done about them."""
@@ -181,7 +254,7 @@ class SegmentOpener:
 
         for found in self._pool.mapped(open_chunk, tuple(keys.opening.values()), chunks()):
             segment, group = handed_out.popleft()
-            group.found += found
+            group.add(found)
             segment.left -= 1
             while under_way and under_way[0].is_open:
                 yield under_way.popleft()
@@ -194,17 +267,16 @@ class SegmentOpener:
                 change.hold(group.plan_id, group.round, group.held, group.waiting)
             if group.layout is None:
                 continue
-            payloads = group.payloads(group.layout, counted)
-            fresh = claimed(change, [found for found, _, _ in payloads])
-            counted["duplicate"] += fresh.count(False)
-            counted["opened"] += fresh.count(True)
+            length = group.layout.item_length(1)
+            for way, parts in group.found.items():
+                found = Contents.joined(parts)
+                kept = found.claim(change, way.key, length)
+                counted["opened"] += kept.envelopes
+                counted["duplicate"] += found.envelopes - kept.envelopes
+                if kept.envelopes:
+                    partition = Partition(group.plan_id, group.round, way.route)
+                    change.add_to_pool(partition, kept.envelopes, kept.sizes, kept.items)
             counted["durable"] = group.known + group.held
-            kept = [one[1:] for one, new in zip(payloads, fresh, strict=True) if new]
-            for route, items in _by_route(kept).items():
-                length = group.layout.item_length(1)
-                sizes = np.array([len(each) // length for each in items], "<u4").tobytes()
-                partition = Partition(group.plan_id, group.round, route)
-                change.add_to_pool(partition, len(items), sizes, b"".join(items))
             change.count(group.plan_id, counted)
 
 
@@ -233,7 +305,7 @@ class _Group:
     due: bytes = b""
     waiting: bytes = b""
     rejected: Counter[str] = field(default_factory=Counter)
-    found: list[Found | None] = field(default_factory=list)
+    found: dict[Way, list[Contents]] = field(default_factory=dict)
 
     def sort(self, reports: bytes, keys: HopKeys) -> None:
         if self.layout is None:
@@ -270,47 +342,33 @@ class _Group:
     def chunks(self) -> Iterator[Chunk]:
         """Yield what can be opened, in chunks."""
         if self.layout is not None:
-            binding, length = self.layout.binding(1, self.round), self.layout.report_length
-            yield from chunks_of(self.due, length, binding)
+            length = self.layout.report_length
+            yield from chunks_of(self.due, length, self.layout, 1, self.round)
 
-    def payloads(self, layout: Layout, counted: Counter[str]) -> list[tuple[Found, bytes, bytes]]:
-        """Return what was opened with its route and items; count what cannot be used."""
-        usable = []
-        for found in self.found:
-            unpacked = found and layout.unpack(found.content)
-            if found is None:
-                counted["undecryptable"] += 1
-            elif unpacked is None:
-                counted["malformed"] += 1
-            else:
-                usable.append((found, *unpacked))
-        return usable
+    def add(self, opened: Opened) -> None:
+        """Keep what was in a chunk, and count what cannot be used."""
+        self.rejected["undecryptable"] += opened.undecryptable
+        self.rejected["malformed"] += opened.malformed
+        for way, contents in opened.contents.items():
+            self.found.setdefault(way, []).append(contents)
 
 
-def claimed(change: Change, found: Sequence[Found]) -> list[bool]:
-    """Return which of these are here for the first time, and remember all of them."""
-    fresh = [False] * len(found)
-    places: dict[int, list[int]] = {}
-    for place, one in enumerate(found):
-        places.setdefault(one.key, []).append(place)
-    for key, of_key in places.items():
-        new = change.claim(key, [found[place].tag for place in of_key])
-        for place, is_new in zip(of_key, new, strict=True):
-            fresh[place] = is_new
-    return fresh
+def remove_file(path: Path, *, sync: bool = True) -> None:
+    """Remove a file that is done with; one that is gone already is fine.
 
-
-def _by_route(kept: Iterable[tuple[bytes, bytes]]) -> dict[bytes, list[bytes]]:
-    routes: dict[bytes, list[bytes]] = {}
-    for route, items in kept:
-        routes.setdefault(route, []).append(items)
-    return routes
-
-
-def remove_file(path: Path) -> None:
-    """Remove a file that is done with, durably; one that is gone already is fine."""
+    Without ``sync`` it may come back after a power cut, until ``sync_removed``.
+    """
     try:
         path.unlink(missing_ok=True)
-        sync_folder(path.parent)
     except OSError as error:
         raise storage_fault(path.name, error, verb="remove") from None
+    if sync:
+        sync_removed(path.parent)
+
+
+def sync_removed(folder: Path) -> None:
+    """Make sure that what was removed from a folder stays removed."""
+    try:
+        sync_folder(folder)
+    except OSError as error:
+        raise storage_fault(folder.name, error, verb="remove") from None

@@ -20,11 +20,10 @@ from typing import IO
 from chaffinch.parallel import Pool
 from chaffinch.planning.plan import Plan
 from chaffinch.shuffling.opening import (
-    Found,
     HopKey,
     HopKeys,
+    Opened,
     chunks_of,
-    claimed,
     open_chunk,
     remove_file,
 )
@@ -35,7 +34,7 @@ from chaffinch.storage.faults import storage_fault
 from chaffinch.wire.sealed_batches import BatchHead, blocks_of, check_batch
 
 _BLOCK = 4000
-"""Items that are read and claimed together."""
+"""Items that are read together."""
 _IN_MEMORY = 64 << 20
 """Bytes of opened items that are held before they go to a file without a name."""
 
@@ -89,17 +88,17 @@ class Relay:
     ) -> None:
         length = self._plan.layout.item_length(self._hop)
         with tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self._outbox.folder)) as kept:
-            for found in self._opened(file, head, key):
-                whole = [one for one in found if one is not None]
-                # What is for another key than the rest would be known again by it.
-                opened = [one for one in whole if one.content[0] == head.route[1]]
-                fresh = claimed(change, opened)
-                new = [one.content for one, is_new in zip(opened, fresh, strict=True) if is_new]
-                kept.write(b"".join(new))
-                counted["opened"] += len(new)
-                counted["duplicate"] += len(opened) - len(new)
-                counted["malformed"] += len(whole) - len(opened)
-                counted["undecryptable"] += len(found) - len(whole)
+            for opened in self._opened(file, head, key):
+                counted["undecryptable"] += opened.undecryptable
+                for way, found in opened.contents.items():
+                    if way.route != head.route[1:2]:
+                        # What is for another key than the rest would be known again by it.
+                        counted["malformed"] += found.envelopes
+                        continue
+                    new = found.claim(change, key.id, length)
+                    kept.write(new.items)
+                    counted["opened"] += new.envelopes
+                    counted["duplicate"] += found.envelopes - new.envelopes
             reach("relaying.claimed")
             items = counted["opened"]
             if items < max(1, self._plan.honest_reports * self._fixed):
@@ -113,15 +112,12 @@ class Relay:
         change.add_batch(Sealed(batch_id, head.plan_id, head.round, head.reports, items))
         counted["batched"] = items
 
-    def _opened(
-        self, file: IO[bytes], head: BatchHead, key: HopKey
-    ) -> Iterator[list[Found | None]]:
-        length = head.item_length
-        binding = self._plan.layout.binding(self._hop, head.round)
+    def _opened(self, file: IO[bytes], head: BatchHead, key: HopKey) -> Iterator[Opened]:
+        length, layout = head.item_length, self._plan.layout
         chunks = (
             chunk
             for block in blocks_of(file, head.items * length, _BLOCK * length)
-            for chunk in chunks_of(block, length, binding)
+            for chunk in chunks_of(block, length, layout, self._hop, head.round)
         )
         return self._pool.mapped(open_chunk, (key,), chunks)
 

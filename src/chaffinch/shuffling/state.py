@@ -375,7 +375,7 @@ class Change:
         """Note that a segment is opened."""
         self._connection.execute("INSERT INTO segments VALUES (?)", (name,))
 
-    def forget_segments(self, names: Sequence[str]) -> None:
+    def forget_segments(self, names: Iterable[str]) -> None:
         """Forget segments that are surely gone from the inbox."""
         self._connection.executemany(
             "DELETE FROM segments WHERE name = ?", [(name,) for name in names]

@@ -80,6 +80,10 @@ class Layout:
         return length
 
     @cached_property
+    def _first_length(self) -> int:
+        return self.item_length(1)
+
+    @cached_property
     def payload_length(self) -> int:
         """Return the length of what is in the outer envelope."""
         return 1 + self.route_length + _COUNT.size + self.slots * self.item_length(1)
@@ -113,7 +117,7 @@ class Layout:
         if len(payload) != self.payload_length or payload[0] != _VERSION:
             return None
         (count,) = _COUNT.unpack_from(payload, at)
-        end = start + count * self.item_length(1)
+        end = start + count * self._first_length
         if count > self.slots or payload.count(0, end) != len(payload) - end:
             return None
         return payload[1:at], payload[start:end]
