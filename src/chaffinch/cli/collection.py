@@ -18,6 +18,7 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.errors import BatchTooSmall, ChaffinchError, InvalidInput
+from chaffinch.storage.files import atomic, read_small
 
 if TYPE_CHECKING:
     from chaffinch.planning.explanation import Unit
@@ -306,7 +307,6 @@ class _Unplanned(Collection):
         return self._chosen(kept)
 
     def keep_plan(self, out: Path, plan: Plan) -> None:
-        from chaffinch.storage.files import atomic
 
         if _kept_plan(out, self.survey, anyway=True) is None:
             plan.save(out / PLAN)
@@ -358,7 +358,6 @@ def _asked_of(plan: Plan) -> dict[str, Question]:
 def _kept_plan(out: Path, survey: SurveyFile, *, anyway: bool) -> Plan | None:
     """Return the plan that an earlier run has made for this very survey, or None."""
     from chaffinch import load_plan
-    from chaffinch.storage.files import read_small
 
     with suppress(ChaffinchError, ValueError):
         note = json.loads(read_small(out / _NOTE, most=_LONGEST_NOTE, must_be="a note"))

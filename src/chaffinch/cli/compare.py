@@ -14,6 +14,7 @@ from typing import Any
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.cli.randomizers import bounds_at, read_table, show_bounds
+from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound
 
 _TOLERANCE = 1e-3
 _NARROW = 80
@@ -81,16 +82,12 @@ def compare(
     ways = {"epsilon": epsilon, "local-epsilon": local_epsilon, "table": table}
     given = [name for name, value in ways.items() if value is not None]
     if len(given) != 1:
-        from chaffinch.errors import InvalidInput
-
         raise InvalidInput(
             "options --epsilon, --local-epsilon and --table",
             "one of them",
             paths.Plainly(" and ".join(given) or "none"),
         )
     if plot is not None and epsilon is not None:
-        from chaffinch.errors import InvalidInput
-
         rule = "given with --local-epsilon or --table"
         raise InvalidInput("option --plot", rule, paths.Plainly("--epsilon"))
     if epsilon is None:
@@ -314,7 +311,6 @@ def _signed(users: int, values: int, target: Any) -> Iterator[_Line]:
     """Yield signed decoys as the planner tunes them where nothing else is wished."""
     from chaffinch import Bit, Choice
     from chaffinch import plan as planned
-    from chaffinch.errors import NoPlanFound
     from chaffinch.privacy import SignedDecoys
 
     for name, question in (("bit", Bit()), ("choice", Choice(range(values), missing="refuse"))):
@@ -394,7 +390,6 @@ def _group(
     error: Callable[[float], float],
 ) -> Iterator[_Line]:
     """Yield the exact parameter of a protocol, then what each formula asks for."""
-    from chaffinch.errors import InvalidInput, NoParameterFound
     from chaffinch.privacy.published import FORMULAS
 
     try:

@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, count_of
+from chaffinch.storage.files import atomic
 
 if TYPE_CHECKING:
     from chaffinch.keys import KeyFolder
@@ -145,7 +146,6 @@ def list_keys(
         Where the list goes.
     """
     from chaffinch.keys import KeyFolder
-    from chaffinch.storage.files import atomic
 
     opened = KeyFolder.open(folder)
     found = paths.open_plan(plan, output)

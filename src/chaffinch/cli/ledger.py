@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 
 from chaffinch.cli import exits, paths
 from chaffinch.cli.output import Output, count_of
+from chaffinch.rounding import promise_text
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Entry, Ledger
@@ -142,7 +143,6 @@ def check(
 
 
 def _show(opened: Ledger, output: Output, extra: dict[str, Any] | None = None) -> None:
-    from chaffinch.rounding import promise_text
 
     with output.thinking("composing all charges"):
         spent, entries = opened.spent().epsilon, opened.entries()

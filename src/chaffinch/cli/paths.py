@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, InvalidTable, Reason
 from chaffinch.outputs.protected import Kind, refuse_to_overwrite
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.leftovers import remove_leftovers, staging_folder
 
 if TYPE_CHECKING:
     from chaffinch.cli.output import Output
@@ -85,8 +87,6 @@ def explain_broken_pipe(sources: list[str]) -> Iterator[None]:
 
 def require_file(path: Path) -> Path:
     """Return a path where there is something; whatever is missing is told in the same way."""
-    from chaffinch.storage.faults import storage_fault
-
     try:
         path.stat()
     except FileNotFoundError as error:
@@ -104,8 +104,6 @@ def message_target(
     replaceable: Kind | None = None,
 ) -> str:
     """Return where messages go; refuse a terminal, and a pipe that also carries JSON."""
-    from chaffinch.storage.leftovers import remove_leftovers
-
     found = _file_or_pipe(name)
     if found == "-" and as_json:
         raise InvalidInput("output", "a file when --json is given", "-", hint="add -o FILE")
@@ -130,8 +128,6 @@ def require_writable(
     path: Path, inputs: Sequence[str | Path] = (), *, replaceable: Kind | None = None
 ) -> Path:
     """Return a path for a new file; refuse one that cannot be, before anything is worked out."""
-    from chaffinch.storage.faults import storage_fault
-
     refuse_to_overwrite(require_name(path), inputs=inputs, replaceable=replaceable)
     folder = path.parent
     if not folder.is_dir() or path.is_dir():
@@ -152,9 +148,6 @@ def fill_folder(out: Path, *, own: bool = False) -> Iterator[Path]:
     After a failure, Ctrl-C included, everything is as it was before. Nothing in ``out`` that
     cannot be made again is replaced, unless it was all made by the same command (``own``).
     """
-    from chaffinch.storage.faults import storage_fault
-    from chaffinch.storage.leftovers import staging_folder
-
     made = False
     require_name(out)
     if out.exists() and not out.is_dir():

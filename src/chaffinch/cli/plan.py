@@ -12,7 +12,9 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
+from chaffinch.errors import InvalidInput
 from chaffinch.outputs.protected import Kind
+from chaffinch.rounding import promise_text
 
 if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
@@ -113,8 +115,6 @@ def plan(  # noqa: PLR0913 - one for each option
     anyway
         Also make a plan that is of no use: it protects nobody, or its error is the whole crowd.
     """
-    from chaffinch.errors import InvalidInput
-
     given = [survey is not None, asked != _Asked(), check is not None, example, example_parties]
     if sum(given) != 1:
         raise InvalidInput(
@@ -180,7 +180,6 @@ def _show_example(output: Output, *, parties: bool) -> None:
 def _single(asked: _Asked) -> SurveyFile:
     """Return the survey of one question that was given by options."""
     from chaffinch import Error, Survey, Target
-    from chaffinch.errors import InvalidInput
     from chaffinch.planning.planner import default_delta
     from chaffinch.planning.survey_file import SurveyFile, share_of
 
@@ -213,7 +212,6 @@ def _single(asked: _Asked) -> SurveyFile:
 
 
 def _local_wish(text: str | None) -> float | None:
-    from chaffinch.errors import InvalidInput
 
     if text is None or text == "none":
         return None if text is None else math.inf
@@ -225,7 +223,6 @@ def _local_wish(text: str | None) -> float | None:
 
 def _question(asked: _Asked) -> Question:
     from chaffinch import Bit, Choice, Flags, Number
-    from chaffinch.errors import InvalidInput
 
     given = [asked.choice is not None, asked.bit, asked.number is not None, asked.flags is not None]
     if sum(given) != 1:
@@ -327,7 +324,6 @@ def _chosen(plan: Plan) -> Candidate:
 
 
 def _promise(value: float) -> str:
-    from chaffinch.rounding import promise_text
 
     return "none" if math.isinf(value) else promise_text(value, 4)
 

@@ -19,6 +19,7 @@ from chaffinch.cli.randomizers import (
     show_bounds,
     upper_text,
 )
+from chaffinch.errors import InvalidInput
 
 if TYPE_CHECKING:
     from chaffinch.privacy import Bracket, Mechanism
@@ -177,7 +178,6 @@ def privacy(  # noqa: PLR0913 - one for each option
 def _make_mechanism(name: str, parameters: _Parameters) -> Mechanism:
     """Return the mechanism of that name; refuse options that are not its own."""
     from chaffinch import privacy as exact
-    from chaffinch.errors import InvalidInput
 
     kind, needed, allowed = _MECHANISMS[name]
     given = {

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
+from chaffinch.errors import InvalidFile
+from chaffinch.rounding import promise_text
+from chaffinch.storage.files import read_small
 
 if TYPE_CHECKING:
     from chaffinch.charts import Bound
@@ -22,9 +25,6 @@ _RULE = "rows of chances such as 0.75 or 3/4, an input each, in CSV or as a JSON
 
 def read_table(path: Path) -> list[list[str]]:
     """Return the rows of a randomizer's table, every chance as it is written."""
-    from chaffinch.errors import InvalidFile
-    from chaffinch.storage.files import read_small
-
     content = read_small(paths.require_file(path), most=_LARGEST_TABLE, must_be=_RULE)
     text = content.decode(errors="replace")
     if path.suffix.lower() != ".json":
@@ -70,8 +70,6 @@ def _epsilon_text(row: dict[str, Any]) -> str:
 
 def upper_text(value: float) -> str:
     """Return the upper end of something, rounded up."""
-    from chaffinch.rounding import promise_text
-
     return "infinite" if math.isinf(value) else promise_text(value, 6)
 
 

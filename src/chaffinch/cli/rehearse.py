@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
+from chaffinch.cli.demo import BROWSERS
 from chaffinch.cli.output import Output, count_of
+from chaffinch.errors import NotDelivered, StorageFault
+from chaffinch.storage.faults import storage_fault
 
 if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan
@@ -71,7 +74,6 @@ def _planned(survey: Path | None, people: int, output: Output) -> Plan:
     """Return the plan of a survey, or of the question of the demo for so many people."""
     from chaffinch import Choice, Survey, Target
     from chaffinch import plan as planned
-    from chaffinch.cli.demo import BROWSERS
 
     with output.thinking("planning") as tell:
         if survey is not None:
@@ -84,9 +86,6 @@ def _planned(survey: Path | None, people: int, output: Output) -> Plan:
 @contextmanager
 def _place(keep: Path | None) -> Iterator[Path]:
     """Yield a folder for everything: a new one that stays, or one that goes if nothing failed."""
-    from chaffinch.errors import NotDelivered, StorageFault
-    from chaffinch.storage.faults import storage_fault
-
     if keep is not None:
         try:
             keep.mkdir(mode=0o700)

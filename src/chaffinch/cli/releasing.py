@@ -15,6 +15,7 @@ from chaffinch.cli.output import Output, spoken_command
 from chaffinch.errors import InvalidInput
 from chaffinch.outputs.handing_out import Bill, finish_waiting, hand_out_files
 from chaffinch.outputs.waiting import Waiting, Writer
+from chaffinch.rounding import promise_text
 
 if TYPE_CHECKING:
     from chaffinch.ledger import Ledger
@@ -82,8 +83,6 @@ class Charged:
 
     def show(self, output: Output) -> None:
         """Print the charge and where it leaves the budget."""
-        from chaffinch.rounding import promise_text
-
         ledger = self.account.ledger
         spent = promise_text(ledger.spent().epsilon, 4)
         output.words("")

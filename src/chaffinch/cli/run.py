@@ -26,7 +26,7 @@ from chaffinch.cli.releasing import (
     refuse_to_replace,
     show_release,
 )
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import ChaffinchError, InvalidInput
 from chaffinch.outputs.protected import Kind, refuse_to_overwrite
 from chaffinch.outputs.waiting import Waiting, Writer, waiting_folders
 from chaffinch.storage.faults import storage_fault
@@ -308,7 +308,6 @@ def _refuse_outputs(out: Path, plan: Plan, inputs: Sequence[str | Path]) -> None
 def _holds_plan(path: Path, plan: Plan) -> bool:
     """Return whether a file holds this very plan."""
     from chaffinch import load_plan
-    from chaffinch.errors import ChaffinchError
 
     try:
         return load_plan(path).id == plan.id

@@ -14,6 +14,7 @@ from chaffinch.cli import paths
 from chaffinch.cli.collection import TableOptions, planned_collection
 from chaffinch.cli.output import Output, count_of
 from chaffinch.errors import InvalidInput
+from chaffinch.storage.files import state_folder
 
 if TYPE_CHECKING:
     from chaffinch.encoding.client import Client, Delivery
@@ -44,7 +45,6 @@ class _Limits:
         """Return what sends; a plan that promises less than is accepted here is refused."""
         from chaffinch import Target
         from chaffinch.encoding.client import Client
-        from chaffinch.storage.files import state_folder
 
         within = None
         if self.epsilon is not None and self.delta is not None:

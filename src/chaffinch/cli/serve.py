@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
+from chaffinch.errors import InvalidInput
 
 app = App(
     name="serve",
@@ -75,7 +76,6 @@ def _shows_example(start: _Start, text: str, output: Output) -> bool:
 
 
 def _config(start: _Start) -> Path:
-    from chaffinch.errors import InvalidInput
 
     if start.config is None:
         hint = "add --config FILE; --example prints one to start from"

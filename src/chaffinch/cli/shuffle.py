@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, show_batch
+from chaffinch.errors import InvalidFile
 from chaffinch.outputs.protected import Kind, kind_of, refuse_to_overwrite
 
 
@@ -55,7 +56,6 @@ def shuffle(
 
 def _refuse_other_batch(target: str, record: Path) -> None:
     """Refuse to replace a batch, except one that was cut short: it is made again as it was."""
-    from chaffinch.errors import InvalidFile
     from chaffinch.shuffling.record import Record
     from chaffinch.wire.message_reader import MessageReader
 

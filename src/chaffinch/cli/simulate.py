@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch.cli import exits, paths
 from chaffinch.cli.output import Output
+from chaffinch.errors import InvalidInput
 
 if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan
@@ -75,7 +76,6 @@ def simulate(
 
 
 def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:
-    from chaffinch.errors import InvalidInput
 
     if (survey is None) == (plan is None):
         got = paths.Plainly("neither" if plan is None else "both")
@@ -90,7 +90,6 @@ def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:
 def _population(words: str, plan: Plan, seed: int) -> tuple[Population, bool]:
     """Return the people, and whether they are made up."""
     from chaffinch import simulate as made_up
-    from chaffinch.errors import InvalidInput
     from chaffinch.tables.read import open_table
 
     if words in ("uniform", "zipf"):

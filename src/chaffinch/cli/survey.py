@@ -11,6 +11,7 @@ from chaffinch.cli import paths
 from chaffinch.cli.collection import TableOptions
 from chaffinch.cli.output import Output
 from chaffinch.errors import InvalidInput
+from chaffinch.storage.files import atomic
 
 
 def survey(
@@ -37,7 +38,6 @@ def survey(
         that they are public; the file says so.
     """
     from chaffinch.planning.survey_draft import draft_survey
-    from chaffinch.storage.files import atomic
 
     if out is not None:
         paths.require_writable(out, [data])

@@ -11,6 +11,8 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, count_of
+from chaffinch.errors import InvalidInput
+from chaffinch.rounding import promise_text
 
 if TYPE_CHECKING:
     from chaffinch.planning.audiences.comparison import ComparedFigure
@@ -34,7 +36,6 @@ class _Filters:
 
     def mechanism(self) -> FlippedAudiences:
         """Return what is seen of one id."""
-        from chaffinch.errors import InvalidInput
         from chaffinch.privacy import FlippedAudiences
 
         if self.filters is None or self.bits is None or self.flip is None:
@@ -73,8 +74,6 @@ def compare(
     seed
         Makes the samples repeatable.
     """
-    from chaffinch.errors import InvalidInput
-
     if plan is not None and filters != _Filters():
         raise InvalidInput("filters", "given by --plan or by numbers", paths.Plainly("both"))
     found = None if plan is None else paths.open_reach_plan(plan)
@@ -113,7 +112,6 @@ def compare(
 
 def _ids(mechanism: FlippedAudiences, plan: ReachPlan | None, delta: float) -> list[dict[str, Any]]:
     """Return what is known of one id, each with how it was found."""
-    from chaffinch.rounding import promise_text
 
     def row(name: str, epsilon: float, method: str, *, guarantee: bool) -> dict[str, Any]:
         shown = promise_text(epsilon, 4)

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
+from chaffinch.errors import ChaffinchError
 
 if TYPE_CHECKING:
     from chaffinch.planning.audiences.plan import ReachPlan
@@ -91,7 +92,6 @@ def _is_demo(out: Path, plan: ReachPlan) -> bool:
     A demo that was killed may have left a key without its record.
     """
     from chaffinch.encoding.publisher.campaign_key import load_key
-    from chaffinch.errors import ChaffinchError
     from chaffinch.planning.audiences.plan import load_plan
 
     try:

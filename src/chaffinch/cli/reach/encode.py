@@ -11,7 +11,9 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, count_of, spoken_command
 from chaffinch.cli.releasing import Budget, Charged
+from chaffinch.errors import InvalidInput
 from chaffinch.outputs.protected import Kind
+from chaffinch.rounding import bytes_for_people
 
 if TYPE_CHECKING:
     from chaffinch.encoding.publisher.filters import Loaded
@@ -87,7 +89,6 @@ def encode(
         refuse_second,
     )
     from chaffinch.encoding.publisher.filters import make_filter
-    from chaffinch.errors import InvalidInput
     from chaffinch.tables.read import open_table
 
     target = paths.require_writable(out, [plan, key, data or "-"], replaceable=Kind.FILTER)
@@ -129,7 +130,6 @@ def encode(
 def _show(
     made: Filter, plan: ReachPlan, target: Path, charge: Charged | None, output: Output
 ) -> None:
-    from chaffinch.rounding import bytes_for_people
 
     if output.json:
         paid = {} if charge is None else {"charge": charge.document()}

@@ -9,6 +9,8 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
+from chaffinch.errors import InvalidInput
+from chaffinch.storage.leftovers import remove_leftovers
 
 _ABOUT_KEYS = (
     "Give it to the publishers of one collection and to nobody else: in mail sealed to each of "
@@ -34,8 +36,6 @@ def key(
         The new file, such as campaign.key; only you will be able to read it.
     """
     from chaffinch import reach
-    from chaffinch.errors import InvalidInput
-    from chaffinch.storage.leftovers import remove_leftovers
 
     # One that was killed after the key had its name leaves a second name for it.
     remove_leftovers(paths.require_name(out).parent)

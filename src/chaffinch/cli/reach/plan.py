@@ -10,7 +10,9 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
+from chaffinch.errors import InvalidInput
 from chaffinch.outputs.protected import Kind
+from chaffinch.rounding import bytes_for_people, error_text, promise_text
 
 if TYPE_CHECKING:
     from chaffinch import Target
@@ -89,8 +91,6 @@ def plan(
         plan whose filters travel sealed: as `chaffinch plan --example-parties` prints one, with
         one hop, and with a table [publishers] of NAME = "identity".
     """
-    from chaffinch.errors import InvalidInput
-
     if (asked == _Asked()) == (check is None):
         got = paths.Plainly("neither" if check is None else "both")
         raise InvalidInput("plan", "asked for by --publisher, or a file by --check", got)
@@ -127,7 +127,6 @@ def _warn(found: ReachPlan, output: Output) -> None:
 
 def _planned(asked: _Asked, output: Output, *, anyway: bool) -> ReachPlan:
     from chaffinch import Audience, Target, reach
-    from chaffinch.errors import InvalidInput
     from chaffinch.planning.audiences.planner import MAX_BITS
 
     sizes = _sizes(asked.publisher)
@@ -167,8 +166,6 @@ def _shuffler_target(asked: _Asked, target: Target) -> Target | None:
 
 def _sizes(words: tuple[str, ...]) -> dict[str, int]:
     """Return the expected audiences of ``NAME=SIZE`` words."""
-    from chaffinch.errors import InvalidInput
-
     found: dict[str, int] = {}
     for word in words:
         name, _, size = word.rpartition("=")
@@ -259,7 +256,6 @@ def _option(found: ReachPlan, option: Option) -> dict[str, Any]:
 def _show_options(found: ReachPlan, output: Output) -> None:
     """Print what was weighed; only the chosen way is calibrated."""
     from chaffinch.planning.audiences.planner import CLOSE, ENOUGH
-    from chaffinch.rounding import bytes_for_people, error_text, promise_text
 
     helped = "the analyzer" if found.shuffler is None else "the shuffler"
     narrow = output.width < _NARROW

@@ -9,7 +9,9 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, count_of
+from chaffinch.errors import InvalidInput
 from chaffinch.outputs.protected import Kind, refuse_all_but
+from chaffinch.storage.leftovers import remove_leftovers
 
 if TYPE_CHECKING:
     from chaffinch.wire.column_files import ShuffledColumns
@@ -42,7 +44,6 @@ def shuffle(
         this user in $XDG_STATE_HOME/chaffinch (~/.local/state/chaffinch).
     """
     from chaffinch import reach
-    from chaffinch.storage.leftovers import remove_leftovers
 
     remove_leftovers(paths.require_name(out).parent)
     paths.require_writable(out, [plan, *filters], replaceable=Kind.COLUMNS)
@@ -71,8 +72,6 @@ def shuffle(
 
 def _refuse_other(out: Path, columns: ShuffledColumns) -> None:
     """Refuse to replace columns of another hand-over; the same ones may be written again."""
-    from chaffinch.errors import InvalidInput
-
     if out.is_file() and out.stat().st_size and out.read_bytes() != columns.content():
         raise InvalidInput(
             "output",
