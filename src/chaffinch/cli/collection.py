@@ -307,7 +307,6 @@ class _Unplanned(Collection):
         return self._chosen(kept)
 
     def keep_plan(self, out: Path, plan: Plan) -> None:
-
         if _kept_plan(out, self.survey, anyway=True) is None:
             plan.save(out / PLAN)
             note = json.dumps({"survey": self.survey.digest, "plan": plan.id})

@@ -143,7 +143,6 @@ def check(
 
 
 def _show(opened: Ledger, output: Output, extra: dict[str, Any] | None = None) -> None:
-
     with output.thinking("composing all charges"):
         spent, entries = opened.spent().epsilon, opened.entries()
         left = opened.remaining()

@@ -212,7 +212,6 @@ def _single(asked: _Asked) -> SurveyFile:
 
 
 def _local_wish(text: str | None) -> float | None:
-
     if text is None or text == "none":
         return None if text is None else math.inf
     try:
@@ -324,7 +323,6 @@ def _chosen(plan: Plan) -> Candidate:
 
 
 def _promise(value: float) -> str:
-
     return "none" if math.isinf(value) else promise_text(value, 4)
 
 

@@ -33,6 +33,8 @@ from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.leftovers import alone_in, remove_leftovers
 
 if TYPE_CHECKING:
+    from chaffinch.cli.again import RunData, Seen
+    from chaffinch.outputs.handing_out import Bill
     from chaffinch.planning.plan import Plan
     from chaffinch.release.surveys import Release
     from chaffinch.tables.read import Table
@@ -162,62 +164,105 @@ def _release_table(asked: Collection, out: Path, how: _Options, *, resuming: boo
     Where an earlier run is resumed, a release that it has put in place stays; return whether
     there was something to do.
     """
-    from chaffinch.cli.again import RunData
-
-    data, where, round, released, output = how.data, how.where, how.round, how.released, how.output  # noqa: A001
+    released, output = how.released, how.output
     targets = _targets(out)
     remove_leftovers(out)  # here, because what comes may be refused
-    state = _TableState.of(data)
-    people = RunData.of(state.digest, out, again=how.again, paid=released.account is not None)
-    named = asked.columns(where)
-    whose = asked.whose(where)
-    table = asked.settle(where.open(data, output, asked.table), named, output)
-    table = asked.group_table(table, named)
-    places = dict(zip(asked.questions, asked.places(table, named), strict=True))
-    watched, seen = people.watch(table, places)
-    answers = _check_table(asked, watched, named, whose, output)
-    if table.readable_again:
-        people = people.known_by(seen)
-    if asked.group is None:  # other groups of the same table are other people
-        people.check_before_planning()
+    table = _read_table(asked, out, how)
     used = asked.make_plan(out, output, anyway=how.anyway)
+    occasion = used, how.round, table.whose.unit
 
     def check() -> None:
         if not how.replace:
             _refuse_other_results(out, used)
         _refuse_outputs(out, used, how.inputs)
 
-    # Keyed, as it waits beside the release: who knows all rows but one could try that one.
-    asked_for = [used.id, named, repr(where.settings(asked.table)), repr(whose), *how.facts]
-    request = people.runs.name_of("request", state.request(asked_for))
+    request = table.request(used.id, repr(how.where.settings(asked.table)), how.facts)
     check()
     with paths.fill_folder(out) as folder, _only_run(out):
-        payer = released.payer or people.runs
+        payer = released.payer or table.people.runs
         finished = finish_release(targets, payer, output, inputs=how.inputs, request=request)
         if finished:
-            if not Path(data).is_file():
+            if not Path(how.data).is_file():
                 refuse_to_replace(finished, "")  # nobody knows whether a pipe carries the same
             _show_finished(finished, out, released, output)
             return True
-        if resuming and people.is_released(used, round, whose.unit):
+        if resuming and table.people.is_released(*occasion):
             output.say(f"released by an earlier run, and left as it is: {out}")
             return False
-        people.check(used, round, whose.unit)
+        table.people.check(*occasion)
         if _other_results(out, used) is None:
             asked.keep_plan(out, used)
-        tally = tally_table(answers, used, folder, output, columns=named, round=round)
-        state.check()
-        people = people if table.readable_again else people.known_by(seen)
-        before = people.check(used, round, whose.unit)
-        with output.thinking("intervals"):
-            release = released.release(tally, used, one_party=True).about(whose.unit)
-            release = people.say_together(release, used, round, before)
-        paid = released.bill(tally, used, request)
-        bill = people.bill(tally, used, before, request, paid, unit=whose.unit)
+        columns = table.named
+        tally = tally_table(table.answers, used, folder, output, columns=columns, round=how.round)
+        release, bill = _make_release(tally, used, table, how, request)
         writers = _release_writers(out, used, release)
         charge = hand_out_release(writers, released.account, bill, check, output)
     _show(release, charge, out, output)
     return True
+
+
+@dataclass(frozen=True)
+class _CheckedTable:
+    """A table whose cells are checked, and what is known of its rows."""
+
+    state: _TableState
+    answers: Table
+    named: Mapping[str, str]
+    whose: Whose
+    people: RunData
+    """As far as it is known before the table is encoded."""
+    seen: Seen
+    """What knows the rows of a pipe once they were read."""
+    readable_again: bool
+
+    def request(self, plan_id: str, written: str, facts: Sequence[Any]) -> str:
+        """Return a name for all that a release follows from.
+
+        Keyed, as it waits beside the release: who knows all rows but one could try that one.
+        """
+        asked_for = [plan_id, self.named, written, repr(self.whose), *facts]
+        return self.people.runs.name_of("request", self.state.request(asked_for))
+
+    def people_read(self) -> RunData:
+        """Return the people of a table that was read to its end, unchanged meanwhile."""
+        self.state.check()
+        return self.people if self.readable_again else self.people.known_by(self.seen)
+
+
+def _read_table(asked: Collection, out: Path, how: _Options) -> _CheckedTable:
+    """Check every cell of a table, and whether its people may have one more release."""
+    from chaffinch.cli.again import RunData
+
+    state = _TableState.of(how.data)
+    paid = how.released.account is not None
+    people = RunData.of(state.digest, out, again=how.again, paid=paid)
+    named = asked.columns(how.where)
+    whose = asked.whose(how.where)
+    table = asked.settle(how.where.open(how.data, how.output, asked.table), named, how.output)
+    table = asked.group_table(table, named)
+    places = dict(zip(asked.questions, asked.places(table, named), strict=True))
+    watched, seen = people.watch(table, places)
+    answers = _check_table(asked, watched, named, whose, how.output)
+    again = table.readable_again
+    if again:
+        people = people.known_by(seen)
+    if asked.group is None:  # other groups of the same table are other people
+        people.check_before_planning()
+    return _CheckedTable(state, answers, named, whose, people, seen, again)
+
+
+def _make_release(
+    tally: Tally, plan: Plan, table: _CheckedTable, how: _Options, request: str
+) -> tuple[Release, Bill]:
+    """Return the release of a tally, and what has to be paid before anybody sees it."""
+    unit, released = table.whose.unit, how.released
+    people = table.people_read()
+    before = people.check(plan, how.round, unit)
+    with how.output.thinking("intervals"):
+        release = released.release(tally, plan, one_party=True).about(unit)
+        release = people.say_together(release, plan, how.round, before)
+    paid = released.bill(tally, plan, request)
+    return release, people.bill(tally, plan, before, request, paid, unit=unit)
 
 
 def _targets(out: Path) -> list[Path]:

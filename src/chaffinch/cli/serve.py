@@ -76,7 +76,6 @@ def _shows_example(start: _Start, text: str, output: Output) -> bool:
 
 
 def _config(start: _Start) -> Path:
-
     if start.config is None:
         hint = "add --config FILE; --example prints one to start from"
         raise InvalidInput("settings", "given", paths.Plainly("none"), hint=hint)

@@ -76,7 +76,6 @@ def simulate(
 
 
 def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:
-
     if (survey is None) == (plan is None):
         got = paths.Plainly("neither" if plan is None else "both")
         raise InvalidInput("plan", "given by a survey file or by --plan, one of the two", got)

@@ -130,7 +130,6 @@ def encode(
 def _show(
     made: Filter, plan: ReachPlan, target: Path, charge: Charged | None, output: Output
 ) -> None:
-
     if output.json:
         paid = {} if charge is None else {"charge": charge.document()}
         output.document(_facts(made, target) | paid)

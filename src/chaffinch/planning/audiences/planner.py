@@ -127,14 +127,7 @@ def plan(  # noqa: PLR0913
     >>> found.standard_error < 1_000
     True
     """
-    given: object = audience
-    if not isinstance(given, Audience):
-        raise InvalidInput("audience", "an Audience", given)
-    wish: object = target
-    if not isinstance(wish, Target):
-        raise InvalidInput("target", "a Target(epsilon=…, delta=…)", wish)
-    checks.real("epsilon", target.epsilon, least=1e-9, most=MOST_EPSILON)
-    checks.real("delta", target.delta, least=_LEAST_DELTA, most=MOST_DELTA)
+    _check_question(audience, target)
     own = _own_wish(target, shuffler_target, local_epsilon, shuffled=shuffled)
     task = _Task(audience, _ordered_sizes(audience, sizes), target, own)
     rule = id_rule(ids)
@@ -148,18 +141,7 @@ def plan(  # noqa: PLR0913
     hopeful = [one for one in options if one.standard_error <= good][:_TRIES]
     # Far beyond use by a guess that errs on the hopeful side: not worth a calibration.
     _useful(task, hopeful[0], 2 * _MOST_ERROR)
-    calibrated: list[tuple[Option, Option, _Flips]] = []
-    for option in hopeful:
-        tell("calibrating the flips")
-        flips = _calibrated(task, option)
-        error = prediction.apart(
-            task.sizes, bits=option.bits, hashes=option.hashes, flip=flips.both
-        )
-        made = replace(option, flip=flips.both, own=float(flips.own), standard_error=error)
-        calibrated.append((option, made, flips))
-        if error <= good:
-            break
-    guess, true, flips = min(calibrated, key=lambda one: one[1].standard_error)
+    guess, true, flips = _best_option(task, hopeful, good, tell)
     _useful(task, true, _MOST_ERROR)
     _countable(task, true)
     return ReachPlan(
@@ -175,6 +157,38 @@ def plan(  # noqa: PLR0913
         shuffler=flips.shuffler(task.own),
         options=tuple(true if one is guess else one for one in options),
     )
+
+
+def _check_question(audience: object, target: object) -> None:
+    """Refuse what is no audience, and a promise that is none or beyond what can be reckoned."""
+    if not isinstance(audience, Audience):
+        raise InvalidInput("audience", "an Audience", audience)
+    if not isinstance(target, Target):
+        raise InvalidInput("target", "a Target(epsilon=…, delta=…)", target)
+    checks.real("epsilon", target.epsilon, least=1e-9, most=MOST_EPSILON)
+    checks.real("delta", target.delta, least=_LEAST_DELTA, most=MOST_DELTA)
+
+
+def _best_option(
+    task: _Task, hopeful: Sequence[Option], good: float, tell: Callable[[str], None]
+) -> tuple[Option, Option, _Flips]:
+    """Return the option with the least error once its flips keep the promise.
+
+    With it come the guess that it was, and the flips. The first option that is as good as the
+    guesses said ends the search: a calibration takes far longer than all guesses together.
+    """
+    calibrated: list[tuple[Option, Option, _Flips]] = []
+    for option in hopeful:
+        tell("calibrating the flips")
+        flips = _calibrated(task, option)
+        error = prediction.apart(
+            task.sizes, bits=option.bits, hashes=option.hashes, flip=flips.both
+        )
+        made = replace(option, flip=flips.both, own=float(flips.own), standard_error=error)
+        calibrated.append((option, made, flips))
+        if error <= good:
+            break
+    return min(calibrated, key=lambda one: one[1].standard_error)
 
 
 def _own_wish(
