@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 from chaffinch.encoding.sealing import Sealer
 from chaffinch.errors import InvalidFile
 from chaffinch.keys import KeyFolder
+from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.planning.parties import KEMS, Parties, Party
 from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Flips
@@ -180,7 +181,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def port_of(plan: Plan, name: str) -> int:
+def port_of(plan: AnyPlan, name: str) -> int:
     """Return the port at which a party of a plan listens."""
     assert plan.parties is not None
     (address,) = [
