@@ -165,10 +165,17 @@ def check_stopped(seen: Seen, ended: steps.Ended, fault: Fault, verb: Verb, abou
             assert not seen.extra, ("left behind", about)
 
 
-def check_again(folder: Path, start: Start) -> dict[str, Any]:
-    """Run the same command again, and return how it ended and what is there then."""
-    code = steps.quietly(start.verb.line(folder))
-    return {"code": code, "seen": look(folder, start)}
+def look_and_run_again(folder: Path, start: Start) -> dict[str, Any]:
+    """Look, run the same command again where it has something to do, and look again.
+
+    All in one copy of this process: to make one takes longer than most commands.
+    """
+    verb, seen = start.verb, look(folder, start)
+    done = Seen(**seen).complete and (verb.anew or verb.reads_only)
+    if done or start.name == "shuffle":
+        return {"seen": seen}
+    code = steps.quietly(verb.line(folder))
+    return {"seen": seen, "again": {"code": code, "seen": look(folder, start)}}
 
 
 def live(start: Start, fault: Fault, number: int) -> bool:
@@ -181,7 +188,8 @@ def live_in(folder: Path, start: Start, fault: Fault) -> bool:
     """Stop a verb in a folder of its own, look, run the same again, and look again."""
     verb = start.verb
     ended = steps.run(verb.line(folder), start.results_in(folder), fault)
-    seen = Seen(**steps.ask(partial(look, folder, start)))
+    found = steps.ask(partial(look_and_run_again, folder, start))
+    seen = Seen(**found["seen"])
     about: Any = (start.name, fault, ended, seen)
     check_stopped(seen, ended, fault, verb, about)
     if not ended.reached:
@@ -190,8 +198,8 @@ def live_in(folder: Path, start: Start, fault: Fault) -> bool:
         assert seen.charges == bool(verb.pays), about
     if start.name == "shuffle":
         check_batches(start, folder, seen, about)
-    elif not (seen.complete and (verb.anew or verb.reads_only)):
-        again = steps.ask(partial(check_again, folder, start))
+    elif "again" in found:
+        again = found["again"]
         after = Seen(**again["seen"])
         about = (*about, again)
         allowed = {0} if seen.missing else {0, verb.finished}
