@@ -6,7 +6,7 @@ import sys
 
 from benchmarks.topics import main
 
-TOPICS = ("collecting", "shuffling", "analyzing")
+TOPICS = ("collecting", "shuffling", "analyzing", "soaking")
 PACKAGES = ("cryptography", "uvicorn", "httptools", "uvloop")
 NOTE = (
     "Reports or messages for each second of processor time of the service, over the key "

@@ -16,6 +16,8 @@ from pathlib import Path
 import urllib3
 
 import chaffinch as cf
+from chaffinch.planning.plan import Plan
+from tests.services.oracle import port_of
 
 
 @dataclass
@@ -60,6 +62,51 @@ def serving(
     finally:
         process.kill()
         process.communicate()
+
+
+# ----------------------------------------------------------------------------
+# The settings of one hop and an analyzer whose keys are below one folder.
+
+ROLES = {"collector": "hop.toml", "shuffler": "hop.toml", "analyzer": "analyzer.toml"}
+_HOP = """
+plans = ["plan.json"]
+keys = "hop1-keys"
+data = "hop1"
+[collector]
+listen = "127.0.0.1:{port}"
+admin = "127.0.0.1:0"
+[collector.limits]
+free_bytes = 1
+segment_seconds = 0.1
+[shuffler]
+admin = "127.0.0.1:0"
+[shuffler.limits]
+interval_seconds = {interval}
+openers = 1
+"""
+_ANALYZER = """
+plans = ["plan.json"]
+keys = "analyzer-keys"
+data = "analyzer"
+[analyzer]
+listen = "127.0.0.1:{port}"
+admin = "127.0.0.1:0"
+[analyzer.budget]
+ledger = "ledger"
+mark = "mark"
+[analyzer.limits]
+free_bytes = 1
+openers = 1
+look_seconds = 0.1
+"""
+
+
+def write_settings(root: Path, plan: Plan, *, interval: float = 0.2) -> None:
+    """Write the plan and the settings of its parties; the analyzer has a ledger there."""
+    plan.save(root / "plan.json")
+    for role, text in (("hop", _HOP), ("analyzer", _ANALYZER)):
+        port = port_of(plan, "hop1" if role == "hop" else role)
+        (root / f"{role}.toml").write_text(text.format(port=port, interval=interval))
 
 
 def waited(look: Callable[[], object], seconds: float = 30) -> None:

@@ -23,45 +23,14 @@ import urllib3
 from chaffinch.analysis.received import KnownBatches
 from chaffinch.ledger import Ledger
 from chaffinch.wire import media_types
-from tests.services.commands import Service, serving, waited
+from tests.services.commands import ROLES, Service, serving, waited, write_settings
 from tests.services.faults import calls
 from tests.services.faults.world import make_ledger
-from tests.services.oracle import Collection, port_of
+from tests.services.oracle import Collection
 from tests.services.test_hop import counts
 
 TEN_YEARS = 3653 * 86_400
 CROWD = 4
-HOP = """
-plans = ["plan.json"]
-keys = "hop1-keys"
-data = "hop1"
-[collector]
-listen = "127.0.0.1:{port}"
-admin = "127.0.0.1:0"
-[collector.limits]
-free_bytes = 1
-segment_seconds = 0.1
-[shuffler]
-admin = "127.0.0.1:0"
-[shuffler.limits]
-interval_seconds = 0.2
-openers = 1
-"""
-ANALYZER = """
-plans = ["plan.json"]
-keys = "analyzer-keys"
-data = "analyzer"
-[analyzer]
-listen = "127.0.0.1:{port}"
-admin = "127.0.0.1:0"
-[analyzer.budget]
-ledger = "ledger"
-mark = "mark"
-[analyzer.limits]
-free_bytes = 1
-openers = 1
-look_seconds = 0.1
-"""
 
 
 @dataclass
@@ -130,10 +99,9 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def off_by(seconds: int, clock: Path, root: Path, collection: Collection) -> Iterator[Off]:
     environment = {"LD_PRELOAD": str(clock), "CLOCK_OFF_BY": str(seconds)}
     with ExitStack() as stack:
-        roles = {"collector": "hop", "shuffler": "hop", "analyzer": "analyzer"}
         services = {
-            role: stack.enter_context(serving(role, root / f"{name}.toml", environment))
-            for role, name in roles.items()
+            role: stack.enter_context(serving(role, root / name, environment))
+            for role, name in ROLES.items()
         }
         yield Off(root, collection, environment, services)
 
@@ -151,10 +119,7 @@ def test_clocks_ten_years_off_lose_nothing_and_count_nothing_twice(
 ) -> None:
     collection = Collection.make(tmp_path, crowd=CROWD, numbers=20)
     make_ledger(tmp_path)
-    collection.plan.save(tmp_path / "plan.json")
-    for name, text, party in (("hop", HOP, "hop1"), ("analyzer", ANALYZER, "analyzer")):
-        port = port_of(collection.plan, party)
-        (tmp_path / f"{name}.toml").write_text(text.format(port=port))
+    write_settings(tmp_path, collection.plan)
     sealed: dict[int, bytes] = {}
     with off_by(TEN_YEARS, clock, tmp_path, collection) as ahead:
         ahead.send([0, 1, 1], sealed)
