@@ -35,6 +35,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Self
 
 _MOST_FAULTS = 10
 _PRIVATE = "something else, not shown because it is private"
@@ -150,6 +151,11 @@ class InvalidTable(ChaffinchError):
         self.got = got
         self.column = column
         self.row = row
+
+    def in_file(self, name: str) -> Self:
+        """Return this error with the name of one of several files in its hint."""
+        self._say(self.message, "; ".join(filter(None, [f"file {name!r}", self.hint])))
+        return self
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from chaffinch.encoding import bulk
 from chaffinch.encoding.bulk import encode_many
 from chaffinch.engines import engine
 from chaffinch.engines.base import Engine
-from chaffinch.engines.local import Local, _message_codes
+from chaffinch.engines.local import Local
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Encoded, FlippedDecoys, Flips
@@ -118,9 +118,9 @@ def test_packed_rows_become_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     block = reports.rows[0]
     assert isinstance(block, Rows)
     bits = np.unpackbits(block.packed, axis=1, bitorder="little")[:, :100]
-    assert np.array_equal(np.bincount(_message_codes(reports), minlength=100), bits.sum(axis=0))
+    assert np.array_equal(np.bincount(reports.codes(), minlength=100), bits.sum(axis=0))
     monkeypatch.setattr(bulk, "ROWS", 3)
-    assert len(_message_codes(encode_many(given, plan))) > 50
+    assert len(encode_many(given, plan).codes()) > 50
 
 
 def test_several_files_and_streams_are_one_batch(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_engines_are_found_by_name() -> None:
     assert found == engine("local")
     assert found.name == "local"
     with pytest.raises(InvalidInput, match="one of 'local'"):
-        engine("spark")
+        engine("other")
 
 
 @pytest.mark.parametrize("wrong", [{"workers": 0}, {"memory": 0}, {"workers": 1.5}])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from chaffinch import checks
 
@@ -12,14 +12,18 @@ if TYPE_CHECKING:
 
 __all__ = ["engine"]
 
-_ENGINES = {"local": ("chaffinch.engines.local", "Local")}
+ENGINES = {
+    "local": ("chaffinch.engines.local", "Local"),
+    "spark": ("chaffinch.engines.spark.engine", "Spark"),
+}
+"""Where each engine is, by the name it is asked for by."""
 
 
-def engine(name: str = "local") -> Engine:
-    """Return the engine of that name; its parts load when it is asked for.
+def engine(name: str = "local", **options: Any) -> Engine:
+    """Return the engine of that name with its options; its parts load when it is asked for.
 
     >>> engine("local").name
     'local'
     """
-    module, kind = _ENGINES[checks.choice("engine", name, tuple(_ENGINES))]
-    return cast("Engine", getattr(importlib.import_module(module), kind)())
+    module, kind = ENGINES[checks.choice("engine", name, tuple(ENGINES))]
+    return cast("Engine", getattr(importlib.import_module(module), kind)(**options))

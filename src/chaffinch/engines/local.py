@@ -31,7 +31,7 @@ from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.batches import BatchFacts, Codes, digest_of
 from chaffinch.wire.message_reader import MessageReader, Messages
 from chaffinch.wire.message_writer import MessageWriter
-from chaffinch.wire.messages import Origin, Reports, Rows, Tally
+from chaffinch.wire.messages import Origin, Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,7 +85,7 @@ class Local:
                     read_answers(places, *numbered)
                 else:
                     reports = encode_batch(plan, places, *numbered, secure_words())
-                    return _message_codes(reports), reports.count
+                    return reports.codes(), reports.count
             return _NO_CODES, numbered[1].num_rows
 
         done = 0
@@ -164,25 +164,6 @@ class Local:
         counts = messages.counts.dense()
         found = Tally(plan.id, messages.reports, counts, messages.name, messages.round)
         return check_tally(found, plan)
-
-
-def _message_codes(reports: Reports) -> Codes:
-    """Return the codes of all messages of some reports, those in packed rows too."""
-    if not reports.rows:
-        return reports.messages
-    return np.concatenate([reports.messages, *map(_unpack_rows, reports.rows)])
-
-
-def _unpack_rows(rows: Rows) -> Codes:
-    # A bit takes a byte for a moment, so only some rows are unpacked at once.
-    step = max(1, (1 << 22) // rows.bits)
-    parts = [_NO_CODES]
-    for start in range(0, len(rows.packed), step):
-        bits = np.unpackbits(
-            rows.packed[start : start + step], axis=1, count=rows.bits, bitorder="little"
-        )
-        parts.append((np.nonzero(bits)[1] + rows.first).astype(np.uint32))
-    return np.concatenate(parts)
 
 
 def _writer(target: Any, origin: Origin, stage: str, name: str | None = None) -> MessageWriter:

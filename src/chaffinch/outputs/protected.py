@@ -50,6 +50,7 @@ _FORMATS = {
     "ledger-mark": Kind.MARK,
     "columns": Kind.COLUMNS,
     "handed-over": Kind.BATCH_RECORD,
+    "batch-folder": Kind.BATCH,
 }
 """The documents among them, by what stands in ``"format": "chaffinch/…@1"``."""
 _FORMAT = re.compile(rb'"format"\s*:\s*"chaffinch/([a-z-]+)@')
@@ -58,17 +59,23 @@ _LARGEST = 1 << 24
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MESSAGES = b"chaffinch.messages"
 """What the facts of a batch begin with, in the end of a Parquet file or the start of a stream."""
+_MANIFEST = "manifest.json"
+"""What tells that a folder is a batch."""
 _PARQUET = b"PAR1"
 _STREAM = b"\xff\xff\xff\xff"
 _HEAD = OWNER_AT + 4
 
 
 def kind_of(path: AnyPath) -> Kind | None:
-    """Return what a file is if it must not be lost; links are followed."""
+    """Return what a file, or a folder that is a batch, is if it must not be lost.
+
+    Links are followed.
+    """
     try:
-        if not stat.S_ISREG(Path(path).stat().st_mode):
+        place = Path(path) / _MANIFEST if Path(path).is_dir() else Path(path)
+        if not stat.S_ISREG(place.stat().st_mode):
             return None  # opening a pipe would wait for its other end
-        with Path(path).open("rb") as file:
+        with place.open("rb") as file:
             head = file.read(_HEAD)
             for start, kind in _STARTS.items():
                 if head.startswith(start):

@@ -8,55 +8,47 @@ from __future__ import annotations
 
 import io
 import os
-import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from chaffinch.containers.arrow import MessageHead, parse_head
-from chaffinch.containers.parquet import (
-    DATA_PAGE,
-    DELTA_NUMBERS,
-    PARQUET_MARK,
-    PLAIN_CODEC,
-    Footer,
-    read_footer,
-    read_pages,
-)
-from chaffinch.containers.thrift import Thrift
-from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, PlanMismatch, Reason
+from chaffinch.containers.parquet import PARQUET_MARK
+from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import AnyPath
+from chaffinch.storage.places import Place, is_address
+from chaffinch.wire.batch_folders import part_pages, read_manifest
+from chaffinch.wire.batch_sets import BatchSet
 from chaffinch.wire.batches import (
     BatchFacts,
     CodeCounts,
     Codes,
     digest_of,
     facts_from_texts,
-    join_names,
+    facts_to_texts,
 )
-from chaffinch.wire.message_writer import LARGEST_GROUP, message_schema
-from chaffinch.wire.messages import Origin, Planned
+from chaffinch.wire.message_pages import (
+    MessagePages,
+    check_schema,
+    reading_messages,
+    wrong_messages,
+)
+from chaffinch.wire.message_writer import LARGEST_GROUP
+from chaffinch.wire.messages import Planned
 
-_ROWS = 1 << 17
-"""Messages that are read at once."""
 _LARGEST_READ = 1 << 26
-_BLOCKS = b"\x80\x01\x04"
-"""How a page of differences starts: blocks of 128, in four parts. How many values comes next."""
-_DELTA_HEAD = 16
-_HINTS = {
-    "encoded": "shuffle the files that encoding wrote",
-    "shuffled": "shuffle the messages first",
-}
 
 
 class MessageReader:
-    """Read one batch from a path, ``"-"`` or a binary stream, once.
+    """Read one batch from a path, an address, ``"-"`` or a binary stream, once.
+
+    A path may be that of a folder that a cluster has filled.
 
     ``start`` holds what a source says at its beginning, which nothing has proven yet, and of a
     stream without the number of reports. ``facts``, ``digest`` and ``counts`` are there after
@@ -64,13 +56,17 @@ class MessageReader:
     """
 
     def __init__(self, source: AnyPath | BinaryIO) -> None:
-        self._file = _open_source(source)
+        folder = _folder_of(source)
+        self._file = _open_source(source) if folder is None else _no_file(folder.name)
         self.name = self._file.label
         self.rows: int | None = None
         """How many messages a file says it holds; of a stream that is not known."""
         with self._checked():
-            parquet = self._file.starts_with(PARQUET_MARK)
-            self.start, self._batches = (_open_parquet if parquet else _open_stream)(self)
+            if folder is not None:
+                self.start, self._batches = _open_folder(self, folder)
+            else:
+                parquet = self._file.starts_with(PARQUET_MARK)
+                self.start, self._batches = (_open_parquet if parquet else _open_stream)(self)
         self._result: tuple[BatchFacts, str] | None = None
         self.counts = CodeCounts(self.start.space)
 
@@ -117,35 +113,22 @@ class MessageReader:
 
     def _numbers(self, column: Any) -> Codes:
         if column.null_count:
-            raise _wrong(self.name, "without gaps", "a gap")
+            raise wrong_messages(self.name, "without gaps", "a gap")
         numbers: Codes = column.to_numpy()
         try:
             self.counts.add(numbers)
         except InvalidInput:
-            raise _wrong(self.name, f"below {self.start.space}", "a larger message") from None
+            raise wrong_messages(
+                self.name, f"below {self.start.space}", "a larger message"
+            ) from None
         return numbers
 
     @contextmanager
     def _checked(self) -> Iterator[None]:
         """Close a source that is refused; say of a broken one its name and nothing else."""
-        import pyarrow as pa
-
-        broken = (
-            OSError,
-            pa.ArrowException,
-            EOFError,
-            UnicodeError,
-            struct.error,
-            MemoryError,
-            OverflowError,
-        )
         try:
-            yield
-        except broken as error:
-            self.close()
-            if isinstance(error, OSError) and error.errno is not None:
-                raise storage_fault(self.name, error, verb="read") from None
-            raise _damaged(self.name) from None
+            with reading_messages(self.name):
+                yield
         except BaseException:
             self.close()
             raise
@@ -156,57 +139,38 @@ _Read = Callable[[], Iterator[tuple[Any, Any]]]
 
 
 def _open_parquet(reader: MessageReader) -> tuple[BatchFacts, _Read]:
-    import pyarrow.parquet as pq
-
     file: Any = reader._file  # noqa: SLF001 - its other half
     if not file.seekable():
-        raise _wrong(reader.name, "a file, or an Arrow stream", "Parquet from a pipe")
-    footer = read_footer(file)
-    found = pq.ParquetFile(
-        file, page_checksum_verification=True, buffer_size=1 << 20, pre_buffer=False
-    )
-    metadata = found.metadata.metadata
-    facts, _ = facts_from_texts(reader.name, metadata)
-    _check_schema(reader.name, found.schema_arrow)
-    if found.num_row_groups != len(footer.groups) or not _all_written_here(footer, file):
-        must_be = f"as chaffinch writes it, in groups of at most {LARGEST_GROUP} messages"
-        raise _wrong(reader.name, must_be, "one that is packed in another way")
-    reader.rows = sum(chunk.values for (chunk,) in footer.groups)
+        raise wrong_messages(reader.name, "a file, or an Arrow stream", "Parquet from a pipe")
+    pages = MessagePages(file, reader.name)
+    facts, _ = facts_from_texts(reader.name, pages.metadata)
+    pages.check()
+    reader.rows = pages.rows
 
     def read() -> Iterator[tuple[Any, Any]]:
-        yield np.empty(0, np.uint32), metadata
-        for batch in found.iter_batches(_ROWS, use_threads=False):
-            yield batch.column(0), metadata
+        yield np.empty(0, np.uint32), pages.metadata
+        for column in pages.columns():
+            yield column, pages.metadata
 
     return facts, read
 
 
-def _all_written_here(footer: Footer, file: BinaryIO) -> bool:
-    """Return whether a file holds the pages that a writer of messages makes, and nothing else.
+def _open_folder(reader: MessageReader, folder: Place) -> tuple[BatchFacts, _Read]:
+    manifest = read_manifest(folder)
+    closing = {
+        key.encode(): text.encode()
+        for key, text in facts_to_texts(manifest.facts, manifest.digest).items()
+    }
+    reader.rows = sum(part.messages for part in manifest.parts)
 
-    Any other page could be compressed, or say in a few bytes what fills gigabytes.
-    """
-    place = len(PARQUET_MARK)
-    for chunks in footer.groups:
-        if len(chunks) != 1 or chunks[0].start != place or chunks[0].codec != PLAIN_CODEC:
-            return False
-        seen = 0
-        for page in read_pages(file, chunks[0], footer.start):
-            file.seek(page.start)
-            packed = file.read(_DELTA_HEAD)
-            if not (
-                (page.kind, page.encoding) == (DATA_PAGE, DELTA_NUMBERS)
-                and page.unpacked == page.packed
-                and page.checked
-                and packed.startswith(_BLOCKS)
-                and Thrift(packed[len(_BLOCKS) :]).varint() == page.values > 0
-            ):
-                return False
-            seen += page.values
-            place = page.end
-        if seen != chunks[0].values or seen > LARGEST_GROUP:
-            return False
-    return place == footer.start
+    def read() -> Iterator[tuple[Any, Any]]:
+        yield np.empty(0, np.uint32), closing
+        for part in manifest.parts:
+            with open_place(folder.inside(part.name)) as file:
+                for column in part_pages(cast("BinaryIO", file), part, manifest.facts).columns():
+                    yield column, closing
+
+    return manifest.facts, read
 
 
 def _open_stream(reader: MessageReader) -> tuple[BatchFacts, _Read]:
@@ -216,7 +180,7 @@ def _open_stream(reader: MessageReader) -> tuple[BatchFacts, _Read]:
     first, _ = _next_message(messages, "schema")
     schema = pa.ipc.read_schema(first)
     facts, _ = facts_from_texts(reader.name, schema.metadata)
-    _check_schema(reader.name, schema)
+    check_schema(reader.name, schema)
 
     def read() -> Iterator[tuple[Any, Any]]:
         while True:
@@ -253,18 +217,15 @@ def _check_end(messages: Any, reader: MessageReader) -> None:
         messages.read_next_message()
         raise EOFError
     if reader._file.read(1):  # noqa: SLF001 - its other half
-        raise _wrong(reader.name, "a single batch", "more behind its end")
+        raise wrong_messages(reader.name, "a single batch", "more behind its end")
 
 
 def _check_plain(name: str, message: Any, head: MessageHead) -> None:
     """Refuse a compressed batch, which a few bytes could blow up, before it is unpacked."""
     if head.compressed or not 4 * head.rows <= message.body.size <= 8 * LARGEST_GROUP:
-        raise _wrong(name, f"in plain batches of at most {LARGEST_GROUP} messages", "another one")
-
-
-def _check_schema(name: str, found: Any) -> None:
-    if not found.remove_metadata().equals(message_schema(), check_metadata=True):
-        raise _wrong(name, "one column 'message' of uint32 without gaps", "other columns")
+        raise wrong_messages(
+            name, f"in plain batches of at most {LARGEST_GROUP} messages", "another one"
+        )
 
 
 class _Bytes(io.RawIOBase):
@@ -321,19 +282,36 @@ def _open_source(source: Any) -> _Bytes:
         return _Bytes(source, label, owned=False)
     if source == "-":
         return _Bytes(sys.stdin.buffer, "standard input", owned=False)
+    if is_address(source):
+        return open_place(Place.of(source))
     path = Path(source)
-    label = path.name or str(path)
+    return open_place(Place(str(source)), path.name or str(path))
+
+
+def open_place(place: Place, label: str = "") -> _Bytes:
+    """Return the bytes of a file, in reads of bounded size."""
+    label = label or place.name
     try:
-        return _Bytes(path.open("rb", buffering=1 << 20), label, owned=True)
+        return _Bytes(place.open(), label, owned=True)
     except FileNotFoundError:
         raise _absent(f"no file named {label!r}") from None
-    except IsADirectoryError:
-        raise _absent(f"the folder {label!r}") from None
     except OSError as error:
         raise storage_fault(label, error, verb="read") from None
 
 
-class Messages:
+def _folder_of(source: Any) -> Place | None:
+    """Return the place of a folder; None for anything else."""
+    if not isinstance(source, (str, os.PathLike)) or source == "-":
+        return None
+    place = Place.of(source)
+    return place if place.is_folder() else None
+
+
+def _no_file(label: str) -> _Bytes:
+    return _Bytes(io.BytesIO(), label, owned=True)
+
+
+class Messages(BatchSet):
     """Batches of one plan, stage and round from several sources, read as one.
 
     One source is open at a time. ``digests`` (by name), ``reports`` and ``counts`` are complete
@@ -342,13 +320,8 @@ class Messages:
     """
 
     def __init__(self, sources: Sequence[Any], plan: Planned, stage: str) -> None:
-        if isinstance(sources, (str, bytes, os.PathLike)) or not sources:
-            raise InvalidInput("message files", "a list of at least one path or stream", sources)
-        self._sources = tuple(sources)
-        self._plan, self._stage = plan, stage
-        self.digests: dict[str, str] = {}
-        self.reports = 0
-        self.round = 0
+        super().__init__(plan, stage)
+        self._sources = source_list(sources)
         self.counts = CodeCounts(plan.codes)
 
     def batches(self) -> Iterator[Codes]:
@@ -356,66 +329,23 @@ class Messages:
         for source in self._sources:
             reader = MessageReader(source)
             try:
-                self._check_start(reader)
+                self.check_start(reader.name, reader.start, reader.rows)
                 yield from reader.batches()
             finally:
                 reader.close()
-            self._take(reader)
-
-    @property
-    def origin(self) -> Origin:
-        """Return the origin of all messages together."""
-        return Origin.of(self._plan, self.round)
-
-    @property
-    def name(self) -> str:
-        """Return the name of all batches together."""
-        return join_names(list(self.digests))
+            self.take(reader.name, reader.facts, reader.digest)
+            self.counts.merge(reader.counts)
 
     def check_crowd(self) -> None:
         """Refuse what is not a whole crowd, or holds more messages than its reports can."""
         self.origin.check_crowd(self.reports, self.counts.total)
 
-    def _check_start(self, reader: MessageReader) -> None:
-        """Refuse what is not of this plan, stage or round before anything of it is used."""
-        plan, start, title = self._plan, reader.start, f"message file {reader.name!r}"
-        if start.plan_id != plan.id:
-            raise PlanMismatch(title, expected=plan.id, found=start.plan_id)
-        if start.stage != self._stage:
-            must_be = f"of {self._stage} messages"
-            raise InvalidFile(title, must_be, [start.stage], hint=_HINTS[self._stage])
-        if start.space != plan.codes:
-            raise InvalidFile(title, f"of {plan.codes} possible messages", [str(start.space)])
-        if not (start.round == (self.round or start.round) and start.round <= plan.rounds):
-            must_be = f"of round {self.round}" if self.round else f"of at most {plan.rounds} rounds"
-            raise InvalidFile(title, must_be, [f"one of round {start.round}"])
-        if reader.rows is not None and reader.rows > start.reports * plan.slots:
-            must_be = f"of at most {plan.slots} messages for each report"
-            raise InvalidFile(
-                title, must_be, [f"{reader.rows} messages in {start.reports} reports"]
-            )
-        self.round = start.round
 
-    def _take(self, reader: MessageReader) -> None:
-        """Count a batch that was read to its end, unless it was here before."""
-        before = self.digests.get(reader.facts.name)
-        if before == reader.digest:
-            raise BatchRepeated(f"message file {reader.name!r}", "a batch that is there twice")
-        if before is not None:
-            raise _damaged(reader.name)
-        self.digests[reader.facts.name] = reader.digest
-        self.reports += reader.facts.reports
-        self.counts.merge(reader.counts)
-
-
-def _wrong(name: str, must_be: str, *faults: str) -> InvalidFile:
-    return InvalidFile(f"message file {name!r}", must_be, list(faults))
-
-
-def _damaged(name: str) -> InvalidFile:
-    got = f"{name!r}, which is damaged, cut off or of another format"
-    hint = "have it sent again; nothing of it was used"
-    return InvalidFile("message file", "an intact file", [got], hint=hint, reason=Reason.DAMAGED)
+def source_list(sources: Sequence[Any]) -> tuple[Any, ...]:
+    """Return several sources; refuse a single one, whose letters would be taken for names."""
+    if isinstance(sources, (str, bytes, os.PathLike)) or not sources:
+        raise InvalidInput("message files", "a list of at least one path or stream", sources)
+    return tuple(sources)
 
 
 def _absent(got: str) -> InvalidFile:

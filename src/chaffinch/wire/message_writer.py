@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 COLUMN = "message"
 LARGEST_GROUP = 1 << 20
 """Messages in a row group of Parquet or a batch of a stream; more at once are refused."""
-_PERMISSIONS = {"encoded": 0o600, "shuffled": 0o666}
+PERMISSIONS = {"encoded": 0o600, "shuffled": 0o666}
+"""Who may read messages of either stage: before the shuffle, their owner only."""
 
 
 class MessageWriter:
@@ -134,7 +135,7 @@ class MessageWriter:
         target = self._target
         if not isinstance(target, (str, os.PathLike)) or target == "-":
             return _open_stream(sys.stdout.buffer if target == "-" else target)
-        return atomic(target, check=self._check, permissions=_PERMISSIONS[self.facts.stage])
+        return atomic(target, check=self._check, permissions=PERMISSIONS[self.facts.stage])
 
     def _flush(self) -> None:
         if self._held:
@@ -149,10 +150,9 @@ class _ParquetSink:
     about twice its time, which is less than any general compression takes.
     """
 
-    def __init__(self, file: Any, facts: BatchFacts) -> None:
+    def __init__(self, file: Any, _facts: BatchFacts | None = None) -> None:
         import pyarrow.parquet as pq
 
-        del facts
         self.writer = pq.ParquetWriter(
             file,
             message_schema(),
@@ -191,6 +191,14 @@ class _StreamSink:
 
 
 _SINKS = {"parquet": _ParquetSink, "arrow": _StreamSink}
+
+
+def write_parquet(file: Any, codes: Codes, texts: Mapping[str, str]) -> None:
+    """Write messages that are all there, with some texts beside them."""
+    sink = _ParquetSink(file)
+    for start in range(0, len(codes), LARGEST_GROUP):
+        sink.write(_record_batch(codes[start : start + LARGEST_GROUP]))
+    sink.finish(texts)
 
 
 def message_schema() -> pa.Schema:

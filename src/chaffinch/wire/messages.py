@@ -136,6 +136,18 @@ class Rows:
     bits: int
     packed: NDArray[np.uint8] = field(repr=False)
 
+    def codes(self) -> Codes:
+        """Return the codes of all ones."""
+        # A bit takes a byte for a moment, so only some rows are unpacked at once.
+        step = max(1, (1 << 22) // self.bits)
+        parts = [np.empty(0, np.uint32)]
+        for start in range(0, len(self.packed), step):
+            bits = np.unpackbits(
+                self.packed[start : start + step], axis=1, count=self.bits, bitorder="little"
+            )
+            parts.append((np.nonzero(bits)[1] + self.first).astype(np.uint32))
+        return np.concatenate(parts)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reports:
@@ -154,6 +166,12 @@ class Reports:
 
     def __len__(self) -> int:
         return self.count
+
+    def codes(self) -> Codes:
+        """Return the codes of all messages, those in packed rows too."""
+        if not self.rows:
+            return self.messages
+        return np.concatenate([self.messages, *(block.codes() for block in self.rows)])
 
     def row_counts(self) -> Counts:
         """Return how many of the packed rows have a one at each code."""

@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from pyspark import Accumulator, Broadcast, SparkContext
 
 _PAUSE_SECONDS = 0.2
+_MERGED_AT_ONCE = 8
 
 _Piece = TypeVar("_Piece")
 _Result = TypeVar("_Result")
+_Final = TypeVar("_Final")
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,35 @@ class Job:
             )
         return [outcome.value for outcome in found]
 
+    def reduce(
+        self,
+        function: Work[_Piece, _Result],
+        pieces: Sequence[_Piece],
+        merge: Callable[[list[_Result]], _Result],
+        finish: Callable[[_Result], _Final],
+        *,
+        sizes: Sequence[int] | None = None,
+        progress: Progress | None = None,
+    ) -> _Final:
+        """Return what ``finish`` makes of all that a function gives, merged by and by on executors.
+
+        What is merged stands in the order of the pieces. Nothing of it comes here but the end.
+        """
+        done = self._context.accumulator(0)
+        count = len(pieces)
+        with self._progress(done, _sizes(pieces, sizes), progress):
+            found = self._numbered(pieces, sizes).mapPartitions(
+                _Mapped(self._ring, done, function, numbered=True)
+            )
+            while True:
+                count = -(-count // _MERGED_AT_ONCE)
+                last = _Merged(merge, finish if count == 1 else None)
+                found = found.partitionBy(count, _next_level).mapPartitionsWithIndex(last)
+                if count == 1:
+                    break
+            ((_, outcome),) = found.collect()
+        return outcome.value  # type: ignore[no-any-return]
+
     def _numbered(self, pieces: Sequence[Any], sizes: Sequence[int] | None) -> Any:
         numbered = list(zip(range(len(pieces)), _sizes(pieces, sizes), pieces, strict=True))
         return self._context.parallelize(numbered, max(1, len(numbered)))
@@ -175,6 +206,10 @@ def _sizes(pieces: Sequence[Any], sizes: Sequence[int] | None) -> Sequence[int]:
 
 def _same(part: int) -> int:
     return part
+
+
+def _next_level(number: int) -> int:
+    return number // _MERGED_AT_ONCE
 
 
 # ----------------------------------------------------------------------------
@@ -223,11 +258,29 @@ class _Mapped(Generic[_Piece, _Result]):
     ring: Broadcast[Keyring]
     done: Accumulator[int]
     function: Work[_Piece, _Result]
+    numbered: bool = False
 
-    def __call__(self, numbered: _Numbered) -> Iterator[_Outcome[_Result]]:
-        for _, size, piece in numbered:
-            yield _outcome_of(lambda piece=piece: self.function(self.ring.value, piece))  # type: ignore[misc]
+    def __call__(self, pieces: _Numbered) -> Iterator[Any]:
+        for number, size, piece in pieces:
+            found = _outcome_of(lambda piece=piece: self.function(self.ring.value, piece))  # type: ignore[misc]
+            yield (number, found) if self.numbered else found
             self.done.add(size)
+
+
+@dataclass(frozen=True)
+class _Merged(Generic[_Result, _Final]):
+    merge: Callable[[list[_Result]], _Result]
+    finish: Callable[[_Result], _Final] | None
+
+    def __call__(
+        self, part: int, arrived: Iterable[tuple[int, _Outcome[_Result]]]
+    ) -> Iterator[tuple[int, _Outcome[Any]]]:
+        found = [one for _, one in sorted(arrived, key=lambda one: one[0])]
+        yield part, _outcome_of(lambda: self._made([one.value for one in found]))
+
+    def _made(self, found: list[_Result]) -> Any:
+        made = self.merge(found)
+        return made if self.finish is None else self.finish(made)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,190 @@
+"""Tables to messages on a cluster: every task encodes some rows, and writes parts of the batch.
+
+The words of a task follow from the answers that it encodes, so a task that runs again sends the
+same messages, and one that finds other answers draws others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.encoding.bulk import (
+    encode_numbers,
+    find_columns,
+    group_column,
+    group_rows,
+    rows_per_batch,
+)
+from chaffinch.engines.spark.job import Job, Keyring
+from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
+from chaffinch.errors import InvalidCells, InvalidInput, InvalidTable
+from chaffinch.parallel import Progress
+from chaffinch.planning.expansion import spread_answers
+from chaffinch.planning.plan import Plan
+from chaffinch.storage.places import Place
+from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers, rows_with
+from chaffinch.tables.faults import Faults, all_faults
+from chaffinch.tables.pieces import Piece, pieces_of
+from chaffinch.tables.read import Table
+from chaffinch.tables.settings import Settings
+from chaffinch.wire.batch_folders import PART_MESSAGES, BatchPart, cut_parts, part_name, write_part
+from chaffinch.wire.batches import BatchFacts, Codes, new_name
+from chaffinch.wire.messages import Origin
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """Files of one table, and the first of them, opened: it tells how all of them are written."""
+
+    pieces: tuple[Piece, ...]
+    first: Table
+
+    @classmethod
+    def of(cls, source: Any, first: Table | None = None) -> TableFiles:
+        """Return the files that a path, a folder or a list of either names."""
+        named = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+        settings = Settings() if first is None else first.settings
+        pieces = tuple(pieces_of(named, settings=settings))
+        return cls(pieces, first or pieces[0].open())
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What a task has made of its rows."""
+
+    parts: tuple[BatchPart, ...] = ()
+    reports: int = 0
+    faults: InvalidTable | None = None
+
+
+def encode_table(
+    job: Job,
+    source: Any,
+    plan: Plan,
+    target: Place,
+    *,
+    round: int | None = None,  # noqa: A002
+    columns: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> BatchFacts:
+    """Write the messages of all rows into a folder, and return the facts of the batch."""
+    origin = Origin.of(plan, round)
+    if standing_batch(target) is not None:
+        raise InvalidInput(
+            "target",
+            "another folder than that of a batch",
+            target.name,
+            hint="name another folder: what is there cannot be made again",
+        )
+    files = source if isinstance(source, TableFiles) else TableFiles.of(source)
+    facts = origin.facts("encoded", 0, new_name())
+    work = _Encoding(plan, facts, *_places(plan, files.first, columns))
+    rows = [piece.rows for piece in files.pieces]
+    sizes = [one for one in rows if one is not None]
+    with filling(target, "encoded") as folder:
+        done = job.map(
+            replace(work, target=folder),
+            list(enumerate(files.pieces)),
+            sizes=sizes if len(sizes) == len(rows) else None,
+            progress=progress,
+        )
+        _refuse_faults(files.pieces, done)
+        facts = replace(facts, reports=sum(one.reports for one in done))
+        finish_batch(job, folder, facts, [part for one in done for part in one.parts])
+    return facts
+
+
+def _places(
+    plan: Plan, first: Table, columns: Mapping[str, str] | None
+) -> tuple[tuple[AnswerColumns, ...], AnswerColumns | None]:
+    """Return where the questions are answered, and where a row tells its public group."""
+    group = None
+    if plan.group is not None and plan.group.value is not None:
+        group = group_column(plan.group, first, columns)
+    table, others = group_rows(plan.group, first, columns)
+    return find_columns(plan.questions, table, others), group
+
+
+def _refuse_faults(pieces: Sequence[Piece], done: Sequence[_Done]) -> None:
+    """Raise what is wrong in all files together; where there are several, each with its name."""
+    several = len({piece.path for piece in pieces}) > 1
+    with all_faults() as faults:
+        for piece, one in zip(pieces, done, strict=True):
+            error = one.faults
+            if isinstance(error, InvalidCells):
+                for cells in error.faults:
+                    named = "; ".join(filter(None, [f"file {piece.name!r}", cells.hint]))
+                    told = replace(cells, hint=named) if several else cells
+                    faults.merge(InvalidCells([told]))
+                error = error.stopped
+            if error is not None:
+                raise error.in_file(piece.name) if several else error
+
+
+# ----------------------------------------------------------------------------
+# On executors.
+
+
+@dataclass(frozen=True)
+class _Encoding:
+    """What a task does with a piece of a table."""
+
+    plan: Plan
+    facts: BatchFacts
+    places: tuple[AnswerColumns, ...]
+    group: AnswerColumns | None
+    target: Target | None = None
+
+    def __call__(self, ring: Keyring, numbered: tuple[int, Piece]) -> _Done:
+        assert self.target is not None  # noqa: S101 - it is there before tasks are
+        number, piece = numbered
+        rows: list[int] = []
+        try:
+            with all_faults() as faults:
+                codes = self._codes(ring, number, piece, rows, faults)
+                parts = [
+                    write_part(
+                        self.target.folder,
+                        part_name(number, serial, self.target.token),
+                        self.facts,
+                        part,
+                    )
+                    for serial, part in enumerate(cut_parts(codes, PART_MESSAGES))
+                ]
+        except InvalidTable as error:
+            return _Done(faults=error)
+        return _Done(tuple(parts), sum(rows))
+
+    def _codes(
+        self, ring: Keyring, number: int, piece: Piece, rows: list[int], faults: Faults
+    ) -> Iterator[Codes]:
+        """Yield the messages of one batch of rows after the other, and note how many rows."""
+        table = piece.open()
+        if self.group is not None and self.plan.group is not None:
+            table = rows_with(table, self.group, self.plan.group.number)
+        for first, batch in answer_batches(table, self.places, rows=rows_per_batch(self.plan)):
+            numbers: list[NDArray[Any]] = []
+            with faults.collecting():
+                numbers = read_answers(self.places, first + piece.first_row - 1, batch)
+            if faults:  # nothing is sent any more: the rest is only checked
+                continue
+            words = ring.words("encode", number, _digest(first, numbers))
+            spread = spread_answers(self.plan.parts, numbers)
+            rows.append(batch.num_rows)
+            yield encode_numbers(self.plan, spread, batch.num_rows, words).codes()
+
+
+def _digest(first: int, numbers: Sequence[NDArray[Any]]) -> bytes:
+    """Return a digest of answers and of where they stand; what is hashed has one reading only."""
+    found = hashlib.sha256(first.to_bytes(8, "little"))
+    for one in numbers:
+        found.update(f"{one.dtype.str}{one.shape}|".encode())
+        found.update(np.ascontiguousarray(one).tobytes())
+    return found.digest()

@@ -1,0 +1,93 @@
+"""A uniform order of the messages of a whole cluster.
+
+Every message draws one of the parts, uniformly and independently of everything else; each part
+puts what it got into a uniform order; the parts follow one another. That is the proof of
+``shuffling.on_disk`` with parts for buckets, word for word: the part is the first digit of a
+message's key, and the order inside it that of the other digits. Keys are never written down, so
+there are no ties, and no second key that would break them.
+
+A task that runs again draws the same: its words follow from the job's secret and from a digest of
+what it has read (``job``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from chaffinch.engines.spark.counting import count_crowd
+from chaffinch.engines.spark.job import Job, Keyring
+from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
+from chaffinch.parallel import Progress
+from chaffinch.sampling import below, permutation
+from chaffinch.shuffling.record import Record
+from chaffinch.storage.places import Place
+from chaffinch.wire.batch_folders import PART_MESSAGES, BatchPart, part_name, write_part
+from chaffinch.wire.batch_sets import BatchSet
+from chaffinch.wire.batches import BatchFacts, digest_of
+from chaffinch.wire.message_pieces import BatchPieces, MessagePiece
+
+
+def shuffle_batches(
+    job: Job,
+    known: BatchSet,
+    opened: Sequence[BatchPieces],
+    target: Place,
+    record: Record,
+    *,
+    progress: Progress | None = None,
+) -> BatchFacts:
+    """Write batches that were opened as one, in a uniform order, and return its facts."""
+    standing = standing_batch(target)
+    counts = count_crowd(job, known, opened, progress)
+    made = record.claim(
+        list(known.digests),
+        known.origin.facts("shuffled", known.reports, known.name),
+        counts,
+        instead_of=standing,
+    )
+    parts = max(1, -(-counts.total // PART_MESSAGES))
+    pieces = list(enumerate(piece for batch in opened for piece in batch.pieces))
+    with filling(target, "shuffled") as folder:
+        written = job.exchange(
+            pieces,
+            partial(_scatter, parts, np.min_scalar_type(made.space - 1)),
+            partial(_gather, folder, made),
+            parts=parts,
+            sizes=[piece.rows for _, piece in pieces],
+            progress=progress,
+        )
+        finish_batch(job, folder, made, written, expected=digest_of(made, counts))
+    record.finish(made.name)
+    return made
+
+
+def _scatter(
+    parts: int, kind: np.dtype[Any], ring: Keyring, numbered: tuple[int, MessagePiece]
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the messages of a piece for every part that some of them have drawn."""
+    number, piece = numbered
+    codes = np.concatenate([np.empty(0, kind), *(one.astype(kind) for one in piece.batches())])
+    words = ring.words("scatter", number, hashlib.sha256(codes.tobytes()).digest())
+    drawn = below(words, parts, len(codes))
+    order = np.argsort(drawn, kind="stable")
+    bounds = np.searchsorted(drawn[order], np.arange(parts + 1))
+    for part in range(parts):
+        chosen = codes[order[bounds[part] : bounds[part + 1]]]
+        if len(chosen):
+            yield part, chosen.tobytes()
+
+
+def _gather(
+    target: Target, facts: BatchFacts, ring: Keyring, part: int, blobs: list[bytes]
+) -> BatchPart:
+    """Write what has come for a part in a uniform order."""
+    content = b"".join(blobs)
+    codes = np.frombuffer(content, np.min_scalar_type(facts.space - 1))
+    words = ring.words("order", part, hashlib.sha256(content).digest())
+    ordered = codes[permutation(words, len(codes))].astype(np.uint32)
+    return write_part(target.folder, part_name(part, 0, target.token), facts, ordered)

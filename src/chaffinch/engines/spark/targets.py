@@ -1,0 +1,119 @@
+"""The folder that a job writes a batch into: emptied, filled by tasks, finished by a manifest."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from chaffinch.engines.spark.counting import Counted, sum_counts
+from chaffinch.engines.spark.job import Job
+from chaffinch.errors import InvalidInput, StorageFault
+from chaffinch.storage.places import Place
+from chaffinch.wire.batch_folders import (
+    MANIFEST,
+    BatchPart,
+    Manifest,
+    left_behind,
+    read_manifest,
+    write_manifest,
+)
+from chaffinch.wire.batches import BatchFacts, digest_of
+from chaffinch.wire.message_pieces import BatchPieces, MessagePiece
+
+_FOLDER_PERMISSIONS = {"encoded": 0o700, "shuffled": 0o777}
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the parts of one job go, and the end of their names."""
+
+    folder: Place
+    token: str
+
+
+def standing_batch(folder: Place) -> str | None:
+    """Return the name of the batch in a folder; None if there is none.
+
+    A folder with anything but parts is refused: it is somebody's. So is one that cannot be made,
+    before anything is read.
+    """
+    if folder.local and not Path(folder.text).parent.is_dir():
+        rule = "in a folder that is there"
+        raise InvalidInput("target", rule, folder.name, hint="check the path")
+    names = folder.names()
+    if MANIFEST in names:
+        return read_manifest(folder).facts.name
+    strange = set(names) - set(left_behind(names))
+    if strange or folder.is_file():
+        raise InvalidInput(
+            "target",
+            "a new folder, or one with what an unfinished job has left",
+            folder.name,
+            hint="name another folder: something else is there",
+        )
+    return None
+
+
+@contextmanager
+def filling(folder: Place, stage: str) -> Iterator[Target]:
+    """Yield an empty folder for parts; after a failure none of them is left.
+
+    What a job that was cut short left in it is removed. Two jobs must not have the same target.
+    """
+    folder.make_folder(_FOLDER_PERMISSIONS[stage])
+    folder.inside(MANIFEST).remove()
+    for name in left_behind(folder.names()):
+        folder.inside(name).remove()
+    target = Target(folder, secrets.token_hex(4))
+    try:
+        yield target
+    except BaseException:
+        with suppress(Exception):
+            _remove_parts(target)
+        raise
+
+
+def finish_batch(
+    job: Job,
+    target: Target,
+    facts: BatchFacts,
+    parts: Sequence[BatchPart],
+    expected: str | None = None,
+) -> None:
+    """Read what was written once more, then write the manifest: from now on it is a batch."""
+    finish = partial(_digest, facts)
+    written = BatchPieces(
+        target.folder.name,
+        facts,
+        None,
+        tuple(
+            MessagePiece(
+                0, part.name, target.folder.inside(part.name), facts, part.messages, part=part
+            )
+            for part in parts
+        ),
+    )
+    digest = sum_counts(job, [written], finish)
+    if expected is not None and digest != expected:
+        raise StorageFault(
+            "The messages that are written must be those that were read. Got others.",
+            hint="check the disks of the cluster; nothing was written",
+        )
+    write_manifest(target.folder, Manifest(facts, digest, tuple(parts)))
+
+
+def _digest(facts: BatchFacts, counted: Counted) -> str:
+    return digest_of(facts, counted.total)
+
+
+def _remove_parts(target: Target) -> None:
+    names = target.folder.names()
+    for name in left_behind(names):
+        if target.token in name:
+            target.folder.inside(name).remove()
+    if target.folder.local:
+        Path(target.folder.text).rmdir()
