@@ -16,6 +16,7 @@ from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import CollectorLimits
 from chaffinch.services.group_commit import InboxLimits
 from chaffinch.services.hop_settings import EXAMPLE, HopSettings, read_hop
+from chaffinch.services.openers import Cluster
 from chaffinch.services.server import Limits
 from chaffinch.services.settings import Address, names_analyzer
 from chaffinch.services.shuffler import ShufflerSettings
@@ -24,7 +25,7 @@ from chaffinch.shuffling.releasing import ReleaseRule
 
 OTHER_DEFAULTS = {"most_ticks", "openers"}
 """What is left out of a file is not a number: for ever, one for each core."""
-NO_LIMITS = {"inbox", "batches", "rule", "patience", "trusted"}
+NO_LIMITS = {"inbox", "batches", "rule", "patience", "trusted", "cluster"}
 
 
 def read(folder: Path, text: str) -> HopSettings:
@@ -47,6 +48,7 @@ def test_the_example_says_the_defaults(tmp_path: Path) -> None:
     assert full.shuffler.memory_bytes == plain.shuffler.memory_bytes
     assert full.shuffler.rule.largest_batch == plain.shuffler.rule.largest_batch
     assert full.collector.front.tls is not None
+    assert full.shuffler.cluster == Cluster("spark://host:7077")
     assert full.place.data == tmp_path / "data"
 
 
@@ -77,6 +79,7 @@ def test_the_example_of_an_analyzer_says_the_defaults(tmp_path: Path) -> None:
     assert plain.work == AnalyzerSettings()
     assert (full.work.level, full.work.look_seconds) == (0.95, plain.work.look_seconds)
     assert plain.budget is None
+    assert full.work.cluster == Cluster("spark://host:7077")
     assert full.budget is not None
     assert full.budget.mark == tmp_path / "ledger.mark"
     path.write_text(analyzer_settings.EXAMPLE + "level = 0.9\n")
@@ -108,6 +111,12 @@ def test_a_level_that_no_interval_can_have_is_refused(tmp_path: Path, level: str
         ("127.0.0.1:8081", "127.0.0.1:70000", "HOST:PORT"),
         ('plans = ["survey.plan.json"]', "plans = []", "plans: List should have at least 1"),
         ("[collector]", "[collector", "no TOML document"),
+        ("# [shuffler.cluster]", "[shuffler.cluster]", "shuffler.cluster.engine: Field required"),
+        (
+            '# [shuffler.cluster]\n# engine = "spark"',
+            '[shuffler.cluster]\nengine = "ray"',
+            "shuffler.cluster.engine: Input should be 'spark'",
+        ),
     ],
 )
 def test_what_breaks_a_rule_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -27,7 +27,7 @@ from chaffinch.analysis.received import KnownBatch, KnownBatches
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
-from chaffinch.parallel import Pool, Processes, cores
+from chaffinch.parallel import cores
 from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.release.audiences import FORMAT as REACH_FORMAT
 from chaffinch.release.documents import read_reach_release, read_release
@@ -35,6 +35,7 @@ from chaffinch.release.publication import Publication
 from chaffinch.services.batches import USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.front import Front
 from chaffinch.services.http import Application, Handler, Request, Response
+from chaffinch.services.openers import Cluster, open_pool
 from chaffinch.wire.problems import Kind, Problem
 
 _JSON, _HTML = "application/json", "text/html; charset=utf-8"
@@ -133,6 +134,8 @@ class AnalyzerSettings:
     level: float = 0.95
     """How surely an interval holds the truth."""
     openers: int = field(default_factory=cores)
+    cluster: Cluster | None = None
+    """Opens messages in place of processes here, where there is one."""
     look_seconds: float = 0.5
     """Between two looks at what has arrived."""
 
@@ -164,7 +167,7 @@ class AnalyzerWorker:
         settings: AnalyzerSettings | None = None,
     ) -> None:
         self._settings = settings or AnalyzerSettings()
-        self._pool: Pool = Processes(self._settings.openers)
+        self._pool = open_pool("analyzer", self._settings.openers, self._settings.cluster)
         self.analyzer = Analyzer(
             folder,
             keys,

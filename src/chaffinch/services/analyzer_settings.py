@@ -11,6 +11,7 @@ from pydantic import Field, field_validator
 from chaffinch.ledger import Ledger
 from chaffinch.services.analyzer import AnalyzerSettings
 from chaffinch.services.batches import BatchLimits
+from chaffinch.services.openers import ClusterModel
 from chaffinch.services.server import Limits
 from chaffinch.services.settings import (
     SERVER_LIMITS,
@@ -50,6 +51,11 @@ admin = "127.0.0.1:9083"
 # mark = "ledger.mark"
 
 {tls_example("analyzer")}
+# Open messages on a Spark cluster in place of processes here. Everything else stays here.
+# [analyzer.cluster]
+# engine = "spark"
+# master = "spark://host:7077"  # without this, what Spark's own settings say
+
 [analyzer.limits]
 # batch_bytes = 4294967296      # of one batch
 # at_once = 4                   # batches that may be on their way in
@@ -95,6 +101,7 @@ class _Analyzer(FrontModel):
 
     level: Annotated[float, Field(ge=0.5, le=1 - 1e-12)] = AnalyzerSettings.level
     budget: _Budget | None = None
+    cluster: ClusterModel | None = None
 
     @field_validator("limits")
     @classmethod
@@ -110,12 +117,13 @@ class _File(PlaceModel):
     def build(self, base: Path) -> AnalyzerFile:
         found = self.analyzer
         budget = None if found.budget is None else found.budget.build(base)
+        cluster = None if found.cluster is None else found.cluster.build()
         return AnalyzerFile(
             self.place(base),
             found.front(base),
             budget,
             limits_of(found.limits, BatchLimits),
-            limits_of(found.limits, AnalyzerSettings, level=found.level),
+            limits_of(found.limits, AnalyzerSettings, level=found.level, cluster=cluster),
         )
 
 

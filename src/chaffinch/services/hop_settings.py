@@ -9,6 +9,7 @@ from typing import ClassVar
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import CollectorLimits
 from chaffinch.services.group_commit import InboxLimits
+from chaffinch.services.openers import ClusterModel
 from chaffinch.services.server import Limits
 from chaffinch.services.settings import (
     SERVER_LIMITS,
@@ -59,6 +60,11 @@ admin = "127.0.0.1:9081"
 admin = "127.0.0.1:9082"
 # trusted = "roots.pem"         # TLS roots for the next party, in place of the system's
 
+# Open envelopes on a Spark cluster in place of processes here. Everything else stays here.
+# [shuffler.cluster]
+# engine = "spark"
+# master = "spark://host:7077"  # without this, what Spark's own settings say
+
 [shuffler.limits]
 # interval_seconds = 300.0      # between two ticks: what has its crowd by then leaves
 # largest_batch = 1000000       # reports; more are split at random, each part with its crowd
@@ -108,6 +114,7 @@ class _Shuffler(ServiceModel):
     limited: ClassVar = (ShufflerSettings, ReleaseRule, Patience)
 
     trusted: str | None = None
+    cluster: ClusterModel | None = None
 
     def build(self, base: Path) -> ShufflerSettings:
         return limits_of(
@@ -116,6 +123,7 @@ class _Shuffler(ServiceModel):
             rule=limits_of(self.limits, ReleaseRule),
             patience=limits_of(self.limits, Patience),
             trusted=None if self.trusted is None else base / self.trusted,
+            cluster=None if self.cluster is None else self.cluster.build(),
         )
 
 

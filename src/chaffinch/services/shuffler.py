@@ -27,11 +27,12 @@ from typing import Self
 from chaffinch.errors import InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.keys.folder import GRACE
-from chaffinch.parallel import Pool, Processes, cores
+from chaffinch.parallel import cores
 from chaffinch.planning.audiences.plan import AnyPlan, ReachPlan
 from chaffinch.planning.parties import Party
 from chaffinch.planning.plan import Plan
 from chaffinch.sampling import secure_words
+from chaffinch.services.openers import Cluster, open_pool
 from chaffinch.shuffling.filter_inbox import FilterInbox
 from chaffinch.shuffling.filter_relay import FilterRelay
 from chaffinch.shuffling.forwarding import Forwarder, Patience
@@ -62,6 +63,8 @@ class ShufflerSettings:
     """Between two ticks."""
     rule: ReleaseRule = field(default_factory=ReleaseRule)
     openers: int = field(default_factory=cores)
+    cluster: Cluster | None = None
+    """Opens envelopes in place of processes here, where there is one."""
     memory_bytes: int = MEMORY
     look_seconds: float = 0.2
     """Between two looks at the inbox."""
@@ -131,7 +134,7 @@ class Shuffler:
             folder / OUTBOX, keys.identity, words, memory=self._settings.memory_bytes
         )
         self._remove_orphans()
-        self._pool: Pool = Processes(self._settings.openers)
+        self._pool = open_pool("shuffler", self._settings.openers, self._settings.cluster)
         first = {name: plan for name, plan in self._plans.items() if self._hops[name] == 1}
         layouts = {name: plan.layout for name, plan in first.items()}
         self._opener = SegmentOpener(self._state, folder / INBOX, layouts, self._pool)

@@ -1,0 +1,84 @@
+"""Envelopes opened on a cluster, for a service that keeps its state where it is.
+
+Most of the work of a shuffler, and of an analyzer that has sealed batches, is to open envelopes.
+Here executors do that, with the same functions as processes do, and what was inside comes back to
+the service. It claims replay tags, makes batches and keeps receipts as ever, in one transaction on
+its own disk: so what holds of a service holds of this one, whatever a cluster loses or does twice.
+
+What travels to the executors is sealed. The keys that open it are in the broadcast of a job. The
+two services are two applications: each has its own keys, and never those of the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from chaffinch.engines.spark.job import Job, Keyring
+from chaffinch.engines.spark.session import running, take_part
+from chaffinch.parallel import mapped
+
+_SHARED = "shared"
+_ITEMS_FOR_EACH = 2
+"""Items for each task that runs at once; a job is made of so many."""
+_JOBS = 2
+"""One job works while another is handed out."""
+
+_Item = TypeVar("_Item")
+_Shared = TypeVar("_Shared")
+_Result = TypeVar("_Result")
+
+
+class SparkPool:
+    """A ``parallel.Pool`` of executors, in an application that works for one party alone."""
+
+    def __init__(self, party: str, master: str | None = None) -> None:
+        with ExitStack() as opened:
+            self._context = opened.enter_context(running(master))
+            take_part(self._context, party)
+            self._opened = opened.pop_all()
+
+    def mapped(
+        self,
+        function: Callable[[_Shared, _Item], _Result],
+        shared: _Shared,
+        items: Iterable[_Item],
+    ) -> Iterator[_Result]:
+        """Give ``function(shared, item)`` in the order of the items; few are taken ahead.
+
+        A service looks for work many times a minute: where there is none, there is no job.
+        """
+        groups = _in_groups(items, _ITEMS_FOR_EACH * self._context.defaultParallelism)
+        for first in groups:
+            all_groups = itertools.chain([first], groups)
+            with (
+                Job(self._context, {_SHARED: pickle.dumps(shared)}) as job,
+                mapped(partial(job.map, _Work(function)), all_groups, _JOBS) as found,
+            ):
+                yield from itertools.chain.from_iterable(found)
+
+    def close(self) -> None:
+        """End the application, unless somebody else has started it."""
+        self._opened.close()
+
+
+@dataclass(frozen=True)
+class _Work(Generic[_Item, _Result]):
+    """Calls a function with what all items share; that is not here, as this is no secret."""
+
+    function: Callable[[Any, _Item], _Result]
+
+    def __call__(self, ring: Keyring, item: _Item) -> _Result:
+        shared = pickle.loads(ring.keys[_SHARED])  # noqa: S301 - our own
+        return self.function(shared, item)
+
+
+def _in_groups(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    source = iter(items)
+    while group := list(itertools.islice(source, size)):
+        yield group

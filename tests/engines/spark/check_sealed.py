@@ -1,0 +1,127 @@
+"""Envelopes on a real cluster: opened as processes open them, claimed once, keys nowhere."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from chaffinch.analysis.opening import open_batch
+from chaffinch.engines.spark.sealed import SparkPool
+from chaffinch.errors import InvalidInput
+from chaffinch.keys import KeyFolder
+from chaffinch.services.openers import Cluster as Chosen
+from chaffinch.services.shuffler import Shuffler, ShufflerSettings
+from tests.analysis.sealed import PEOPLE, LastHop, flips
+from tests.services.oracle import Collection
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from tests.engines.spark.cluster import Cluster
+
+REPORTS = 60
+
+
+def shuffler(collection: Collection, data: Path, hop: int, cluster: Cluster) -> Shuffler:
+    keys = KeyFolder.open(collection.hops[hop - 1].path)
+    settings = ShufflerSettings(cluster=Chosen(cluster.url), key_pause_seconds=0.0)
+    made = Shuffler(data, keys, [collection.plan], settings)
+    if hop == 1:
+        collection.show_keys(made)
+    return made
+
+
+@pytest.mark.usefixtures("context")
+def test_hops_open_on_a_cluster_and_count_everybody_once(cluster: Cluster, tmp_path: Path) -> None:
+    collection = Collection.make(tmp_path / "keys", hops=2)
+    first, second = tmp_path / "first", tmp_path / "second"
+    reports = collection.seal(range(REPORTS))
+    with shuffler(collection, first, 1, cluster) as hop:
+        collection.write_segment(first, reports + reports[:7])
+        collection.write_segment(first, reports[9:12])
+        hop.take()
+        hop.tick()
+        counts = hop.status.plans[collection.plan.id]
+        assert (counts.opened, counts.duplicate, counts.batched) == (REPORTS, 10, REPORTS)
+        assert hop.status.adds_up
+    with shuffler(collection, second, 2, cluster) as hop:
+        for path in (first / "outbox").iterdir():
+            (second / "received" / path.name).write_bytes(path.read_bytes())
+        hop.take()
+        hop.tick()
+        assert hop.status.adds_up
+    batches = [path.read_bytes() for path in (second / "outbox").glob("*.batch")]
+    assert collection.histogram(batches) == Counter(range(REPORTS))
+    keys = [one for folder in collection.hops for one in folder.opening_keys().values()]
+    private = [secret for one in keys for secret in (one.key.private, one.tag_secret)]
+    for path in cluster.folder.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert not any(one in content or one.hex().encode() in content for one in private), path
+
+
+@pytest.mark.usefixtures("context")
+def test_an_analyzer_opens_the_same_on_a_cluster(tmp_path: Path) -> None:
+    hop = LastHop.of(flips(), tmp_path)
+    path = hop.put(tmp_path / "received", hop.batch(hop.crowd() * 9, reports=9 * PEOPLE))
+    keys = hop.keys.opening_keys()
+    pool = SparkPool("analyzer")
+    try:
+        found = open_batch(path, hop.plan, keys, pool)
+        with pytest.raises(InvalidInput, match="one of the shuffler's own"):
+            SparkPool("shuffler")
+    finally:
+        pool.close()
+    wanted = open_batch(path, hop.plan, keys)
+    assert np.array_equal(found.codes, wanted.codes)
+    assert found.tags == wanted.tags
+
+
+def add(shared: int, item: int) -> int:
+    return shared + item
+
+
+@pytest.mark.usefixtures("context")
+def test_results_are_in_order_and_nothing_is_sent_for_nothing() -> None:
+    pool = SparkPool("shuffler")
+    assert list(pool.mapped(add, 100, range(30))) == list(range(100, 130))
+    # What cannot travel would be an error, were it sent.
+    assert list(pool.mapped(add, lambda: 1, iter(()))) == []  # type: ignore[arg-type]
+    pool.close()
+
+
+def held(folder: str, item: int) -> int:
+    place = Path(folder)
+    if item == 3:
+        with (place / "seen").open("a") as file:
+            file.write("x")
+        while not (place / "gate").exists():
+            time.sleep(0.02)
+    return item
+
+
+@pytest.mark.long
+def test_a_lost_executor_loses_no_envelope(
+    context: SparkContext, cluster: Cluster, tmp_path: Path
+) -> None:
+    def kill() -> None:
+        while not (tmp_path / "seen").exists():
+            time.sleep(0.02)
+        for one in cluster.executors():
+            os.kill(one, 9)
+        (tmp_path / "gate").touch()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    pool = SparkPool("shuffler", context.master)
+    assert list(pool.mapped(held, str(tmp_path), range(10))) == list(range(10))
+    killer.join()
+    assert (tmp_path / "seen").read_text() == "xx"
+    pool.close()
