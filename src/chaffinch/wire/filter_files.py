@@ -56,6 +56,19 @@ class _Facts(Strict):
     sha256: _Digits32
 
 
+@dataclass(frozen=True)
+class FilterFacts:
+    """What a filter must agree on with all others, and its digest; not what is in its rows."""
+
+    plan_id: str
+    publisher: str
+    key: str
+    batch: str
+    bits: int
+    frequencies: int
+    digest: str
+
+
 @dataclass(frozen=True, eq=False)
 class Filter:
     """One publisher's flipped rows, and what they must agree on with all others.
@@ -96,6 +109,12 @@ class Filter:
     def digest(self) -> str:
         """Return the SHA-256 of facts and rows, which stands in its file too."""
         return _checksum(self._facts("0" * 64), self.rows)
+
+    @property
+    def facts(self) -> FilterFacts:
+        """Return all but the rows."""
+        known = (self.plan_id, self.publisher, self.key, self.batch)
+        return FilterFacts(*known, self.bits, self.frequencies, self.digest)
 
     def content(self) -> bytes:
         """Return the bytes of its file: always the same ones."""

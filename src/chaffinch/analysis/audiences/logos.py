@@ -21,7 +21,7 @@ from chaffinch.planning.audiences.alignment import aligned_filters, column_chunk
 from chaffinch.planning.audiences.plan import FULL_BELOW, ReachPlan, require_plan
 from chaffinch.sampling import logo_counts
 from chaffinch.wire.column_files import ShuffledColumns
-from chaffinch.wire.filter_files import Filter
+from chaffinch.wire.filter_files import Filter, FilterFacts
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +78,11 @@ def count_logos(
             done += bits
             if progress is not None:
                 progress(done, plan.bits)
+    return logos_of([one.facts for one in ordered], counts, plan)
+
+
+def logos_of(ordered: Sequence[FilterFacts], counts: NDArray[np.int64], plan: ReachPlan) -> Logos:
+    """Return what was counted in filters that belong together, in the order of the plan."""
     _possible(counts, plan)
     batches = tuple(one.batch for one in ordered)
     digests = tuple(one.digest for one in ordered)

@@ -89,6 +89,7 @@ def encode(
         refuse_second,
     )
     from chaffinch.encoding.publisher.filters import make_filter
+    from chaffinch.encoding.publisher.ids import IdColumns
     from chaffinch.tables.read import open_table
 
     target = paths.require_writable(out, [plan, key, data or "-"], replaceable=Kind.FILTER)
@@ -114,10 +115,7 @@ def encode(
             found,
             publisher=publisher,
             key=secret,
-            column=columns.column,
-            counts=columns.counts,
-            missing=columns.missing,
-            unfit=columns.unfit,
+            columns=IdColumns(columns.column, columns.counts, columns.missing, columns.unfit),
             within=Target(terms.max_epsilon, terms.max_delta),
             progress=tell,
             told=lambda loaded: _say_loaded(loaded, found, output),

@@ -18,6 +18,7 @@ from chaffinch import checks
 from chaffinch.encoding.publisher.filters import Row, true_rows
 from chaffinch.encoding.publisher.ids import Digests
 from chaffinch.encoding.publisher.repeats import thinned
+from chaffinch.planning.audiences.alignment import word_range
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.sampling import digest_again
 
@@ -34,18 +35,16 @@ class ColumnRanges:
     count: int
 
     def __post_init__(self) -> None:
-        checks.whole("number of ranges", self.count, least=1, most=min(MOST_RANGES, self._words))
+        checks.whole("number of ranges", self.count, least=1, most=_most(self.plan))
 
     @classmethod
     def about(cls, wanted: int, plan: ReachPlan, further: bytes) -> ColumnRanges:
         """Return as many ranges as are wanted, or as can be."""
-        most = min(MOST_RANGES, plan.bits // 64)
-        return cls(plan, further, max(1, min(wanted, most)))
+        return cls(plan, further, max(1, min(wanted, _most(plan))))
 
     def words(self, place: int) -> slice:
         """Return which words of a row a range has."""
-        start, end = (self._words * one // self.count for one in (place, place + 1))
-        return slice(start, end)
+        return word_range(self.plan.bits, place, self.count)
 
     def split(self, views: Digests) -> Iterator[tuple[int, Digests]]:
         """Yield views for each range that has a column of theirs.
@@ -73,10 +72,6 @@ class ColumnRanges:
         words = self.words(place)
         return [row[words].copy() for row in true_rows(views, self.plan, self.further)]
 
-    @property
-    def _words(self) -> int:
-        return self.plan.bits // 64
-
     @cached_property
     def _edges(self) -> NDArray[np.uint64]:
         """Return the first digest of every range but the first.
@@ -86,6 +81,10 @@ class ColumnRanges:
         """
         firsts = [64 * self.words(place).start for place in range(1, self.count)]
         return np.array([(one << 64) // self.plan.bits for one in firsts], np.uint64)
+
+
+def _most(plan: ReachPlan) -> int:
+    return min(MOST_RANGES, plan.bits // 64)
 
 
 def _by_place(places: NDArray[np.intp], views: Digests) -> Iterator[tuple[int, Digests]]:

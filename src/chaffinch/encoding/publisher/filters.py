@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
-from chaffinch.encoding.publisher.ids import Digests, IdReader, Spelled
+from chaffinch.encoding.publisher.ids import Digests, IdColumns, IdReader, Spelled
 from chaffinch.encoding.publisher.repeats import Repeats
 from chaffinch.errors import FilterFull, InvalidInput, InvalidTable
 from chaffinch.parallel import Progress, cores, mapped
@@ -87,10 +87,7 @@ def encode(  # noqa: PLR0913
         plan,
         publisher=publisher,
         key=key,
-        column=column,
-        counts=counts,
-        missing=missing,
-        unfit=unfit,
+        columns=IdColumns(column, counts, missing, unfit),
         within=within,
         progress=progress,
         told=told,
@@ -99,33 +96,22 @@ def encode(  # noqa: PLR0913
     return made
 
 
-def make_filter(  # noqa: PLR0913
+def make_filter(
     source: Any,
     plan: ReachPlan,
     *,
     publisher: str,
     key: CampaignKey,
-    column: str | None,
-    counts: str | None,
-    missing: str,
-    unfit: str,
-    within: Target,
-    progress: Progress | None,
-    told: Callable[[Loaded], None] | None,
+    columns: IdColumns,
+    within: Target = WITHIN,
+    progress: Progress | None = None,
+    told: Callable[[Loaded], None] | None = None,
 ) -> Filter:
     """Return a filter as ``encode`` does, but not recorded yet: whoever gets it has to do so."""
     check_terms(plan, publisher, key, within)
     first, further = key.hash_keys(plan.id)
-    reader = IdReader(
-        source if isinstance(source, Table) else open_table(source),
-        key=first,
-        column=column,
-        counts=counts,
-        most=plan.audience.frequencies,
-        missing=missing,
-        unfit=unfit,
-        rule=plan.ids,
-    )
+    table = source if isinstance(source, Table) else open_table(source)
+    reader = columns.reader(table, plan, first)
     rows, what = _true_rows(reader, plan, further, progress)
     loaded = count_loaded(what, ones_in(rows[0]), plan, publisher)
     if told is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from chaffinch import checks
 from chaffinch.encoding.publisher.spelling import spell_ids
 from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.planning.audiences.id_rule import AS_IS, IdRule
+from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.sampling import digest_ids
 from chaffinch.tables.arrays import plain_array
 from chaffinch.tables.objects import ONLY
@@ -47,7 +48,8 @@ class Rows:
     """How many rows of a table have a fault, and the numbers of the first of them."""
 
     count: int = 0
-    first: tuple[int, ...] = ()
+    first: tuple[int | str, ...] = ()
+    """With the name of the file where there are several."""
 
     @classmethod
     def where(cls, wrong: NDArray[np.bool_], first: int) -> Rows:
@@ -58,6 +60,10 @@ class Rows:
     def followed_by(self, more: Rows) -> Rows:
         """Return these rows and those of a later batch."""
         return Rows(self.count + more.count, (*self.first, *more.first)[:_SHOWN_ROWS])
+
+    def of_file(self, name: str) -> Rows:
+        """Return these rows with the name of their file."""
+        return Rows(self.count, tuple(f"{one} of {name}" for one in self.first))
 
     @property
     def words(self) -> str:
@@ -98,6 +104,38 @@ class Spelled:
             self.unfit.followed_by(more.unfit),
         )
 
+    def of_file(self, name: str) -> Spelled:
+        """Return the same with the name of the file in which the rows stand."""
+        return replace(self, missing=self.missing.of_file(name), unfit=self.unfit.of_file(name))
+
+
+@dataclass(frozen=True)
+class IdColumns:
+    """Where the ids stand in a table, and what becomes of a row without a proper one."""
+
+    column: str | None = None
+    """The column with the ids; not needed where there is only one."""
+    counts: str | None = None
+    """A column that says how often each id was seen; without one every row is one view."""
+    missing: str = "refuse"
+    """What becomes of a row without an id, or with a blank one: ``refuse`` or ``skip``."""
+    unfit: str = "refuse"
+    """What becomes of an id that does not fit the plan's rule."""
+
+    def reader(self, table: Table, plan: ReachPlan, key: bytes, *, first_row: int = 1) -> IdReader:
+        """Return what reads the ids of a table, as a plan has them."""
+        return IdReader(
+            table,
+            key=key,
+            column=self.column,
+            counts=self.counts,
+            most=plan.audience.frequencies,
+            missing=self.missing,
+            unfit=self.unfit,
+            rule=plan.ids,
+            first_row=first_row,
+        )
+
 
 @dataclass(frozen=True)
 class IdReader:
@@ -122,6 +160,8 @@ class IdReader:
     missing: str = "refuse"
     unfit: str = "refuse"
     rule: IdRule = AS_IS
+    first_row: int = 1
+    """The number of the table's first row, in a file of which it is a piece."""
 
     def __post_init__(self) -> None:
         checks.choice("missing", self.missing, _WAYS)
@@ -153,7 +193,7 @@ class IdReader:
 
     def batches(self) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the columns that are read, in batches, each with its first row's number."""
-        first = 1
+        first = self.first_row
         wanted = [self._ids] if self.counts is None else [self._ids, self.counts]
         for batch in self.table.batches(wanted):
             yield first, batch

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from chaffinch.errors import InvalidInput, PlanMismatch
 from chaffinch.planning.audiences.plan import ReachPlan
-from chaffinch.wire.filter_files import Filter
+from chaffinch.wire.filter_files import Filter, FilterFacts
 
 _WORDS = 1 << 16
 """Words of each row that are counted at once: half a mebibyte, and four million columns."""
+_AnyFilter = TypeVar("_AnyFilter", Filter, FilterFacts)
 _ENCODE = "encode again with the plan and the key that all publishers share"
 
 
-def aligned_filters(filters: Sequence[Filter], plan: ReachPlan) -> list[Filter]:
+def aligned_filters(filters: Sequence[_AnyFilter], plan: ReachPlan) -> list[_AnyFilter]:
     """Return the filters in the order of the plan's publishers, if they belong together."""
     given: Sequence[object] = filters
-    if not all(isinstance(one, Filter) for one in given):
+    if not all(isinstance(one, (Filter, FilterFacts)) for one in given):
         raise InvalidInput("filters", "a list of Filter", type(filters).__name__)
     for one in filters:
         if one.plan_id != plan.id:
@@ -45,7 +47,7 @@ def aligned_filters(filters: Sequence[Filter], plan: ReachPlan) -> list[Filter]:
     return ordered
 
 
-def _all_there(filters: Sequence[Filter], plan: ReachPlan) -> None:
+def _all_there(filters: Sequence[Filter | FilterFacts], plan: ReachPlan) -> None:
     """Refuse what is not exactly one filter from each publisher."""
     names = [one.publisher for one in filters]
     if not names:
@@ -69,7 +71,7 @@ def _all_there(filters: Sequence[Filter], plan: ReachPlan) -> None:
         )
 
 
-def _same(one: Filter, what: str, found: int, expected: int) -> None:
+def _same(one: Filter | FilterFacts, what: str, found: int, expected: int) -> None:
     if found != expected:
         thing = f"number of {what} of the filter of {one.publisher!r}"
         raise InvalidInput(thing, f"{expected}, as in the plan", found, hint=_ENCODE)
@@ -79,3 +81,13 @@ def column_chunks(bits: int) -> Iterator[tuple[int, int]]:
     """Yield where a chunk of columns starts, and how many it has."""
     for start in range(0, bits, 64 * _WORDS):
         yield start, min(64 * _WORDS, bits - start)
+
+
+def word_range(bits: int, place: int, count: int) -> slice:
+    """Return which words of a row are in one of so many ranges that are nearly alike.
+
+    >>> [word_range(1 << 10, place, 3) for place in range(3)]
+    [slice(0, 5, None), slice(5, 10, None), slice(10, 16, None)]
+    """
+    start, end = (bits // 64 * one // count for one in (place, place + 1))
+    return slice(start, end)
