@@ -167,7 +167,7 @@ def test_no_verb_overwrites_what_cannot_be_made_again(
 @pytest.fixture
 def _small_demos(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let demos count a few people: the files that they write are the same."""
-    monkeypatch.setattr(survey_demo, "PEOPLE", 2000)
+    monkeypatch.setattr(survey_demo, "PEOPLE", 300)
     monkeypatch.setattr(reach_demo, "_UNIVERSE", 4000)
     monkeypatch.setattr(reach_demo, "SIZES", {"daily": 1600, "radio": 800, "shop": 1800})
 

@@ -155,6 +155,8 @@ def test_the_demo(
     wanted = {"browsers.plan.json", "survey.toml", "people.csv"}
     assert names == FILES - {"survey.plan.json"} | wanted
     assert "only because these people are made up" in " ".join(done.out.split())
+    said = re.search(r"300 envelopes of ([\d,]+) bytes, all of one length", done.out)
+    assert said, done.out
     assert "demo-output/release.html" in done.out
     tried, _, last = done.out.strip().splitlines()[-3:]
     assert tried == "Then try  chaffinch plan --check demo-output/browsers.plan.json --explain"
@@ -163,6 +165,10 @@ def test_the_demo(
     assert last in (repository.ROOT / "README.md").read_text(encoding="utf-8")
     assert cli(*last.split()[1:]).code == 0
     # The files say the same as the demo itself.
+    again = json.loads(cli("demo", "--json", "--quiet").out)
+    sealed = again["sealed"]
+    assert (sealed["envelopes"], f"{sealed['envelope_bytes']:,}") == (300, said[1])
+    assert sealed["messages"] > 300
     plans = [Path("demo-output/browsers.plan.json"), Path("result/survey.plan.json")]
     assert len({cf.load_plan(path).id for path in plans}) == 1
 

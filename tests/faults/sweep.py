@@ -269,7 +269,7 @@ def warm_up(folder: Path, verbs: Sequence[str]) -> None:
         opened = Ledger.open(folder / f"{role}.ledger", mark=folder / f"{role}.mark")
         opened.would_spend(Charge.of(asked))
     # The pipeline of a demo is the same for a few people; only planning takes its time.
-    survey_demo.PEOPLE = 2000
+    survey_demo.PEOPLE = 300
     reach_demo._UNIVERSE = 4000  # noqa: SLF001 - part of what makes a demo large
     reach_demo.SIZES = {"daily": 1600, "radio": 800, "shop": 1800}
     if "demo" in verbs:

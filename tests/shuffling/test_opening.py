@@ -18,12 +18,7 @@ from tests.services.oracle import Collection, write_segment
 
 
 def hop_keys(folder: KeyFolder) -> HopKeys:
-    return HopKeys(
-        {
-            number: HopKey(number, one.key.kem, one.key.private, one.tag_secret)
-            for number, one in folder.opening_keys().items()
-        }
-    )
+    return HopKeys({number: HopKey.of(one) for number, one in folder.opening_keys().items()})
 
 
 class Bench:

@@ -52,6 +52,15 @@ def test_an_old_store_is_brought_up_to_date_with_all_that_is_in_it(path: Path) -
         assert list(store.each("SELECT * FROM words")) == [("tea", 3)]
 
 
+def test_a_store_may_be_named_from_the_folder_in_which_one_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        with OLD.open(Path("state.sqlite")) as store:
+            assert store.rows("SELECT * FROM words") == []
+
+
 def test_a_step_that_fails_leaves_the_old_store(path: Path) -> None:
     broken = kind(_FIRST, (_SECOND[0], "UPDATE nothing SET length = 0"))
     with pytest.raises(StorageFault, match="nothing"):

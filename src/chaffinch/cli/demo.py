@@ -1,8 +1,8 @@
-"""The whole pipeline on made-up people."""
+"""The whole pipeline on made-up people, with reports that are sealed."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,10 +10,12 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.cli.run import RELEASES, tally_table
+from chaffinch.cli.run import RELEASES
 
 if TYPE_CHECKING:
+    from chaffinch.planning.plan import Plan
     from chaffinch.questions import Choice
+    from chaffinch.wire.messages import Tally
 
 PEOPLE = 20_000
 _SEED = 2026
@@ -29,6 +31,9 @@ def demo(
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Show the whole pipeline on made-up people.
+
+    Each report is sealed; a shuffler opens the envelopes and puts all messages into a new order,
+    an analyzer opens the messages and counts. `rehearse` does the same with real processes.
 
     Parameters
     ----------
@@ -50,7 +55,7 @@ def demo(
     answers, truth = people(question)
     with paths.fill_folder(out) as folder:
         # The people are made up from a seed; what protects them is not.
-        tally = tally_table({"browser": answers}, plan, folder, output)
+        tally, sealed = _collect(answers, plan, folder / "sealed", output)
         release = replace(analyze(tally, plan), one_party=True, unit="person")
         plan.save(folder / "browsers.plan.json")
         (folder / "survey.toml").write_text(_survey(), encoding="utf-8")
@@ -63,9 +68,17 @@ def demo(
     files = [str(out / name) for name in (*inputs, *RELEASES)]
     counts = dict(zip(BROWSERS, truth, strict=True))
     if output.json:
-        output.document({"release": release.document(), "made_up_truth": counts, "files": files})
+        told = {"release": release.document(), "made_up_truth": counts, "sealed": asdict(sealed)}
+        output.document({**told, "files": files})
         return
     output.drawing(release.text(width=output.width, truths=counts))
+    output.words("")
+    output.words(
+        f"{sealed.envelopes:,} envelopes of {sealed.envelope_bytes:,} bytes, all of one length, "
+        f"went to the shuffler: {sealed.envelopes * sealed.envelope_bytes / 1e6:,.0f} MB. "
+        f"{sealed.messages:,} sealed messages of {sealed.message_bytes} bytes reached the "
+        "analyzer in an order that tells nothing. Here one process was everybody."
+    )
     output.words("")
     output.words(
         "The column truth is there only because these people are made up. No release about real "
@@ -78,6 +91,36 @@ def demo(
     output.words("Or take the same people the whole way yourself:")
     # Not wrapped: a command is there to be copied.
     output.drawing(f"chaffinch run {out / 'survey.toml'} --data {out / 'people.csv'} --out result")
+
+
+@dataclass(frozen=True)
+class _Sealed:
+    """What travelled between the parties."""
+
+    envelopes: int
+    envelope_bytes: int
+    messages: int
+    message_bytes: int
+
+
+def _collect(answers: list[str], plan: Plan, folder: Path, output: Output) -> tuple[Tally, _Sealed]:
+    """Return the tally of answers that were sealed, shuffled and opened, and what travelled."""
+    from chaffinch.simulate.sealed import SealedCollection
+    from chaffinch.storage.leftovers import remove_folder
+
+    folder.mkdir(mode=0o700)
+    collection = SealedCollection.make(plan, folder)
+    with output.counting("sealing", "reports") as tell:
+        collection.send(answers, tell)
+    with output.counting("shuffling", "reports") as tell:
+        batch = collection.shuffle(tell)
+    with output.thinking("opening messages"):
+        tally = collection.count(batch)
+    # Keys and envelopes go with the parties who were made for this demo.
+    remove_folder(folder)
+    layout = collection.plan.layout
+    messages = int(tally.counts.sum())
+    return tally, _Sealed(len(answers), layout.report_length, messages, layout.item_length(1))
 
 
 def _survey() -> str:

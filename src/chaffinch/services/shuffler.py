@@ -306,10 +306,7 @@ class Shuffler:
         """
         self._keys_are_due = True
         stored = self._keys.opening_keys()
-        opening = {
-            number: HopKey(number, one.key.kem, one.key.private, one.tag_secret)
-            for number, one in stored.items()
-        }
+        opening = {number: HopKey.of(one) for number, one in stored.items()}
         gone = {one.id for one in self._keys.entries if one.state is KeyState.DESTROYED}
         self._opening = HopKeys(opening, gone)
         with self._state.changing() as change:

@@ -20,10 +20,11 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
+from chaffinch.keys import StoredKey
 from chaffinch.parallel import Pool
 from chaffinch.shuffling.inbox import Upload, read_segment
 from chaffinch.shuffling.outbox import items_of
@@ -47,6 +48,12 @@ class HopKey:
     kem: int
     private: bytes = field(repr=False)
     tag_secret: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, stored: StoredKey) -> Self:
+        """Return a key of the folder of this hop."""
+        key = stored.key
+        return cls(key.id, key.kem, key.private, stored.tag_secret)
 
 
 @dataclass(frozen=True)

@@ -318,11 +318,10 @@ class Change:
         Inserting is the test: of two who have a copy of one envelope, only one can insert.
         """
         fresh = [False] * len(tags)
-        insert = self._connection.execute
+        insert, cursor = "INSERT OR IGNORE INTO tags VALUES (?, ?)", self._connection.cursor()
         # In the order of the table, which touches each of its pages once.
         for place in sorted(range(len(tags)), key=tags.__getitem__):
-            done = insert("INSERT OR IGNORE INTO tags VALUES (?, ?)", (key, tags[place]))
-            fresh[place] = done.rowcount == 1
+            fresh[place] = cursor.execute(insert, (key, tags[place])).rowcount == 1
         return fresh
 
     def forget_tags(self, keys: Iterable[int]) -> None:

@@ -32,7 +32,7 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
     EXTRA is FULL that also syncs the folder after the journal is removed: otherwise a power
     cut could bring the journal back, and it would undo what was told to be done.
     """
-    address = f"{path.as_uri()}?mode=rw"
+    address = f"{path.absolute().as_uri()}?mode=rw"
     with closing(
         sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
     ) as connection:
