@@ -179,6 +179,23 @@ def test_nobody_makes_a_client_seal_anew_for_a_key_that_is_in_use(
     assert len(set(services.bodies)) == 1
 
 
+def test_only_what_may_have_arrived_is_given_up(services: Services, box: Path) -> None:
+    """One reply was lost, then more reports came; when the key goes, these are sealed anew."""
+    client = Client(services.plan, outbox=box, patience=0)
+    services.script = ["lose"]
+    with pytest.raises(NotDelivered):
+        _send_for(client, services, b"first")
+    services.script = [Kind.OVERLOADED]
+    with pytest.raises(NotDelivered, match="wait in the outbox: 2"):
+        _send_for(client, services, b"second")
+    services.rotate(0)
+    services.script = [Kind.OUTDATED_KEYS]
+    again = Client(services.plan, outbox=box)
+    assert again.resume() == Delivery(arrived=1, given_up=1)
+    assert again.waiting == 0
+    assert len(dict.fromkeys(services.taken)) == 2
+
+
 def test_that_it_may_have_arrived_survives_a_restart(services: Services, box: Path) -> None:
     services.script = ["lose"]
     with pytest.raises(NotDelivered):
@@ -334,17 +351,29 @@ def test_a_person_of_several_reports_sends_all_of_them_together(box: Path) -> No
         assert len(services.counted()) == 3
 
 
+def test_a_person_of_several_questions_leaves_all_of_them_out(box: Path) -> None:
+    protocol = Flips(Fraction(1, 4), 1, 3)
+    asked = (("value", VALUES, protocol), ("other", VALUES, protocol))
+    plan = replace(plans.plan_of(*asked, users=3), contributions=3, reports=9)
+    with running(plan) as services:
+        client = Client(services.plan, outbox=box)
+        assert client.send([{"value": "a", "other": "b"}]).arrived == 3
+        assert len(services.counted()) == 3
+
+
 def test_a_gateway_sends_many_in_few_bodies(services: Services, box: Path) -> None:
     client = Client(services.plan, outbox=box)
     reports = [encode("a", services.plan) for _ in range(230)]
-    told: list[int] = []
+    told: list[tuple[int, int | None]] = []
     services.script = [Kind.TOO_LARGE, "lose"]
     done = client.send_many(
-        iter(reports), data=b"answers", progress=lambda count, _total: told.append(count)
+        iter(reports), data=b"answers", progress=lambda *count: told.append(count)
     )
-    assert done.arrived == 230
+    assert done == Delivery(arrived=230)
     assert len(services.counted()) == 230
-    assert told[-1] == 230
+    length = services.plan.layout.report_length
+    assert [len(body) // length for body in services.bodies] == [100, 50, 50, 100, 80]
+    assert told == [(50, 230), (150, 230), (230, 230)]
     with pytest.raises(DataRepeated, match="taken before"):
         client.send_many(iter(reports), data=b"answers")
     assert client.send_many(iter(reports[:1]), data=b"other answers").arrived == 1
