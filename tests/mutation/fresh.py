@@ -13,6 +13,7 @@ import sys
 from collections.abc import Generator
 
 import pytest
+from mutmut.mutation import trampoline
 from mutmut.state import state
 
 MEMORY = 4 << 30
@@ -20,8 +21,28 @@ _TIMES, _SECONDS = 10.0, 5.0
 """A test may take so many times its usual time, and so many seconds more."""
 
 
+class _Callers:
+    """Stands for mutmut's note of who called whom, which nothing here asks for.
+
+    Whatever is closed while memory is cleared, in the middle of another call, would confuse it.
+    """
+
+    @staticmethod
+    def get() -> tuple[None, int]:
+        return None, 0
+
+    @staticmethod
+    def set(_caller: object) -> None:
+        pass
+
+    @staticmethod
+    def reset(_before: object) -> None:
+        pass
+
+
 def pytest_configure() -> None:
     """Let a fault that asks for endless memory fail, instead of taking that of the machine."""
+    trampoline.MutmutCallStack = _Callers
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
