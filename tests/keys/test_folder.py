@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder, KeyState
+from chaffinch.keys.folder import StoredKey
+from chaffinch.keys.keyset import KeyEntry
 from chaffinch.storage.failpoints import VARIABLE
+from chaffinch.storage.leftovers import alone_in
 from chaffinch.wire.envelopes import HYBRID, X25519, Binding
 from chaffinch.wire.key_lists import KeyList
 
@@ -129,6 +136,18 @@ def test_a_key_and_its_tag_secret_stay_the_same_over_all_states(folder: KeyFolde
     assert folder.opening_keys()[2].tag_secret != first.tag_secret
 
 
+def test_a_key_file_says_what_it_is(folder: KeyFolder) -> None:
+    content = json.loads((folder.path / "key-001.json").read_bytes())
+    stored = folder.opening_keys()[1]
+    assert content == {
+        "format": "chaffinch/key@1",
+        "id": 1,
+        "kem": X25519,
+        "private": stored.key.private.hex(),
+        "tag_secret": stored.tag_secret.hex(),
+    }
+
+
 def test_nothing_secret_is_shown(folder: KeyFolder) -> None:
     stored = folder.opening_keys()[1]
     shown = f"{stored!r} {folder!r} {folder.entries!r}"
@@ -238,6 +257,92 @@ def test_rotating_tells_which_keys_took_a_step(folder: KeyFolder) -> None:
     folder.rotate(now=START + 14 * DAY - 3600)
     folder.rotate(now=START + 14 * DAY - 3600, at_once=True)
     assert states(folder) == ["closed", "expired", "active"]
+
+
+def test_a_key_is_zeros_on_the_disk_before_its_name_goes(
+    closed: KeyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = closed.path / "key-001.json"
+    length, fsync, synced = place.stat().st_size, os.fsync, []
+
+    def watch(number: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{number}").resolve())
+        if synced[-1] == place:
+            assert place.read_bytes() == bytes(length)
+        fsync(number)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    closed.destroy_closed(unneeded, grace_seconds=0)
+    assert synced[-2:] == [place, closed.path]
+
+
+def test_a_key_that_cannot_be_wiped_is_told(
+    closed: KeyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync = os.fsync
+
+    def fail(number: int) -> None:
+        if Path(f"/proc/self/fd/{number}").resolve().name == "key-001.json":
+            raise OSError(errno.EIO, "")
+        fsync(number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(StorageFault, match="key-001"):
+            closed.destroy_closed(unneeded, grace_seconds=0)
+    assert states(closed) == ["destroyed", "active"]
+    closed.rotate(now=START)
+    assert not (closed.path / "key-001.json").exists()
+
+
+# ---------------------------------------------------------------------------- several processes
+
+CHANGES: dict[str, Callable[[KeyFolder], object]] = {
+    "rotate": lambda folder: folder.rotate(at_once=True),
+    "close": lambda folder: folder.close(1),
+    "destroy": lambda folder: folder.destroy_closed(unneeded, grace_seconds=0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_one_at_a_time_changes_a_folder(closed: KeyFolder, change: str) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        with alone_in(closed.path, "keys"):
+            work = threads.submit(CHANGES[change], closed)
+            with pytest.raises(TimeoutError):
+                work.result(0.2)
+        work.result(20)
+
+
+def test_a_change_starts_from_what_others_have_changed(folder: KeyFolder) -> None:
+    other = KeyFolder.open(folder.path)
+    folder.rotate(at_once=True, now=START)
+    other.close(1)
+    assert states(other) == ["closed", "active"]
+    folder.refresh()
+    other.rotate(at_once=True, now=START + 1)
+    folder.destroy_closed(unneeded, grace_seconds=0)
+    assert states(folder) == ["destroyed", "expired", "active"]
+    other = KeyFolder.open(folder.path)
+    folder.rotate(at_once=True, now=START + 2)
+    assert other.rotate(now=START + 2) == ()
+    assert states(other) == ["destroyed", "expired", "expired", "active"]
+
+
+def test_a_key_that_goes_while_a_folder_is_read_is_no_fault(
+    closed: KeyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = KeyFolder._load  # noqa: SLF001 - to do something meanwhile
+
+    def load_late(self: KeyFolder, entry: KeyEntry) -> StoredKey:
+        if self is not closed:
+            closed.destroy_closed(unneeded, grace_seconds=0)
+        return load(self, entry)
+
+    monkeypatch.setattr(KeyFolder, "_load", load_late)
+    other = KeyFolder.open(closed.path)
+    assert states(other) == ["destroyed", "active"]
+    assert list(other.opening_keys()) == [2]
 
 
 # ---------------------------------------------------------------------------- damage

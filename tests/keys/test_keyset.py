@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.errors import InvalidFile, StorageFault
+from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.keys.keyset import IDS, KeyEntry, Keyset, KeyState, Periods
 
 HOUR, DAY, YEAR = 3600.0, 86_400.0, 365 * 86_400.0
@@ -156,3 +156,11 @@ def test_two_keys_of_one_id_are_refused() -> None:
     doubled = Keyset(3, (*FIRST.entries, FIRST.entries[0].moved(KeyState.EXPIRED, START)))
     with pytest.raises(InvalidFile, match="two keys of one id"):
         Keyset.read(doubled.content(), name="keyset.json")
+
+
+@pytest.mark.parametrize("name", ["pending", "active", "expired"])
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_no_period_is_negative_or_endless(name: str, seconds: float) -> None:
+    assert vars(Periods(**{name: 0.0}))[name] == 0
+    with pytest.raises(InvalidInput, match=name):
+        Periods(**{name: seconds})
