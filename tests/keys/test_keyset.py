@@ -164,3 +164,29 @@ def test_no_period_is_negative_or_endless(name: str, seconds: float) -> None:
     assert vars(Periods(**{name: 0.0}))[name] == 0
     with pytest.raises(InvalidInput, match=name):
         Periods(**{name: seconds})
+
+
+@pytest.mark.parametrize("free", [IDS - 1, IDS - 2, 0, 100])
+def test_the_one_id_that_is_free_is_found(free: int) -> None:
+    entries = [KeyEntry(one, 32, KeyState.EXPIRED, START, f"{one:064x}") for one in range(IDS)]
+    entries[free] = entries[free].moved(KeyState.DESTROYED, START)
+    assert Keyset(5, tuple(entries)).next_id() == free
+
+
+def test_a_key_that_is_known_waits_until_the_active_one_has_had_its_time() -> None:
+    pending = KeyEntry(2, 32, KeyState.PENDING, START, "b" * 64)
+    keyset = FIRST.changed(pending)
+    assert states(keyset.stepped(START + 7 * DAY - 1, RULE)) == {1: "active", 2: "pending"}
+    assert states(keyset.stepped(START + 7 * DAY, RULE)) == {1: "expired", 2: "active"}
+    late = FIRST.changed(pending.moved(KeyState.PENDING, START + 8 * DAY))
+    assert states(late.stepped(START + 8 * DAY + HOUR - 1, RULE)) == {1: "active", 2: "pending"}
+    assert states(late.stepped(START + 8 * DAY + HOUR, RULE)) == {1: "expired", 2: "active"}
+
+
+def test_two_pending_keys_are_refused() -> None:
+    more = [KeyEntry(one, 32, KeyState.PENDING, START, f"{one:064x}") for one in (2, 3)]
+    content = Keyset(3, (*FIRST.entries, *more)).content()
+    with pytest.raises(InvalidFile, match="two pending keys"):
+        Keyset.read(content, name="keyset.json")
+    one = Keyset(3, (*FIRST.entries, more[0]))
+    assert Keyset.read(one.content(), name="keyset.json") == one
