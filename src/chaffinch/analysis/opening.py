@@ -106,10 +106,12 @@ class OpenedBatch:
         """Return what became of all items; ``fresh`` says which were not opened before."""
         codes = self.codes[fresh]
         empty = codes == EMPTY
+        # ``EMPTY`` is above every code, so no dummy is counted as an answer.
         good = codes < self.plan.codes
         counts = CodeCounts(self.plan.codes)
         counts.add(codes[good])
-        dummies = int(empty.sum()) if fixed_slots(self.plan) else 0
+        # Where no slots are fixed nobody sends dummies: what looks like one is junk.
+        dummies = int(empty.sum()) if self.plan.fixed_slots else 0
         rejected = self.head.items - len(self.codes) + len(codes) - counts.total - dummies
         return Counted(counts, dummies, len(self.codes) - len(codes), rejected)
 
@@ -123,18 +125,13 @@ def tally_of(batch_id: str, head: BatchHead, counts: CodeCounts) -> Tally:
     return Tally(head.plan_id, head.reports, counts.dense(), batch_id[:32], head.round)
 
 
-def fixed_slots(plan: Plan) -> int:
-    """Return how many slots of every report are filled, with dummies if need be."""
-    return sum(part.slots for part in plan.parts if not part.varies)
-
-
 def check_fresh(plan: Plan, fresh: int) -> None:
     """Refuse a batch with fewer messages than the honest users alone send, dummies included.
 
     With fixed slots their number is known. Where copies or junk have taken their place, the
     crowd that hides everybody is not there, whatever number of reports the batch claims.
     """
-    least = plan.honest_reports * fixed_slots(plan)
+    least = plan.honest_reports * plan.fixed_slots
     if fresh < least:
         raise InvalidFile(
             "batch",

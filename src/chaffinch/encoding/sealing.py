@@ -101,7 +101,7 @@ class Sealer:
         return cls(
             layout,
             keys,
-            sum(part.slots for part, _ in fixed),
+            plan.fixed_slots,
             tuple(range(at, at + part.codes) for part, at in fixed),
         )
 

@@ -320,6 +320,11 @@ class Plan:
         """Return the questions whose number of messages follows the noise, never the answer."""
         return tuple(part.name for part in self.parts if part.varies)
 
+    @property
+    def fixed_slots(self) -> int:
+        """Return how many slots of every report are filled, with dummies if need be."""
+        return sum(part.slots for part in self.parts if not part.varies)
+
     def verify(self, *, within: privacy.Target | None = None, shares: bool = False) -> None:
         """Recompute the guarantee from the parameters; raise if it does not hold.
 

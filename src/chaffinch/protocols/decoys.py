@@ -198,6 +198,7 @@ class Decoys(Protocol):
 
 def _with_decoys(each: float) -> Decoys:
     """Return reports with so many decoys each, on average."""
+    # Rounded up: more decoys than were asked for keep the promise, fewer would not.
     slots = max(1, math.ceil(each))
     rate = Fraction(min(max(math.ceil(each / slots * GRAIN), 1), GRAIN), GRAIN)
     return Decoys(slots, rate)

@@ -107,6 +107,8 @@ class Encoded(Protocol):
         bits = self.resolution
         height = answer * bits
         full = min(int(height), bits)
+        # One more by chance, so that the mean of the bits is the number itself, not the step below
+        # it. The chance is rounded down to a multiple of 2⁻⁶⁴.
         more = bernoulli(words, int((height - full) * float(GRAIN)), 1)[0]
         held = bernoulli(words, numerator(self.flip_probability), bits)
         held[: min(full + int(more), bits)] ^= True

@@ -112,6 +112,8 @@ class Flips(Protocol):
             held ^= bool(answer)
         else:
             held[:, np.asarray(answer, dtype=np.intp)] ^= True
+        # What has no slot is cut off. ``overflow`` bounds how often that happens, and the
+        # accountant adds it to delta.
         return np.nonzero(held)[1][: self.report_slots(question)]
 
     def encode_many(self, question: Question, answers: NDArray[Any], words: Words) -> Coded:
@@ -197,7 +199,9 @@ def _variant(copies: int) -> Variant:
         question = setting.question
         if question.shape != "choice":
             bits = 1 if question.shape == "bit" else len(answer_labels(question))
+            # All bits may change at once.
             return Flips(flip_for_shift(mu, setting.crowd, copies * bits), copies)
+        # Another value changes two bits: that of the old one and that of the new one.
         flip = flip_for_shift(mu, setting.crowd, 2.0)
         return Flips(flip, 1, slots_for(setting, flip, 1))
 

@@ -88,6 +88,8 @@ class TallyLikelihood(Likelihood):
         """Look the ratio up, or take it to be linear where the law is long."""
         tallies = counts[:, 0]
         if self.outcomes > LONGEST:
+            # Two long laws are nearly normal and one step of the mean apart: the log of their ratio
+            # is nearly linear in the tally.
             spread = float(self.noise.tally_variance(self.held, self.people))
             mean = float(self.noise.base(self.people) + self.noise.slope * self.held)
             return np.asarray(float(self.noise.slope) * (tallies - mean) / spread)
@@ -184,6 +186,8 @@ class DigitsLikelihood(Likelihood):
 def log_ratio(with_one: Floats, without: Floats) -> Floats:
     """Return the difference of two logs; what only one world allows is sure enough."""
     with np.errstate(invalid="ignore"):
+        # −∞ − (−∞), an outcome of neither world, tells nothing: it becomes 0. Infinite ones are
+        # clipped.
         ratio = np.nan_to_num(with_one - without)
     return np.clip(ratio, -_SURE, _SURE)
 

@@ -392,6 +392,7 @@ def flip_counts(ones: Counts, records: int, flip: float, draws: Draws) -> Counts
 def scatter_evenly(trials: int, chance: float, runs: int, draws: Draws, places: Places) -> Counts:
     """Draw how many of ``trials`` fall on each place, where each has the same chance."""
     rest = max(0.0, 1.0 - chance * len(places))
+    # Divided by their sum, because rounding may leave that above 1, which NumPy refuses.
     weights = np.append(np.full(len(places), chance), rest)
     return draws.multinomial(trials, weights / weights.sum(), runs)[:, :-1]
 

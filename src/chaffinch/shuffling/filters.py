@@ -65,6 +65,7 @@ def shuffle_with(
     counts = np.zeros(1 << len(rows), np.int64)
     for start, bits in column_chunks(plan.bits):
         place = slice(start // 64, -(-(start + bits) // 64))
+        # Copies, as flips are made in place: the filters are their publishers', and signed by them.
         part = [row[place].copy() for row in rows]
         for row in part:
             flip(words, row, between.numerator, bits)

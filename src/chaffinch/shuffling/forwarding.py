@@ -132,6 +132,8 @@ class Forwarder:
 
     def _purge(self) -> None:
         for batch in self._state.batches("acknowledged"):
+            # The file first: a crash in between leaves a batch that is purged again, and not a file
+            # that nobody knows of.
             remove_file(self._outbox.path(batch.id))
             reach("forwarding.removed")
             with self._state.changing() as change:
@@ -141,6 +143,7 @@ class Forwarder:
         """Return the receipt for a batch. Runs in a thread, and leaves the state alone."""
         url = party.url("v1", "plans", batch.plan_id, "batches", batch.id)
         try:
+            # Asked first: where an answer was lost the receipt is there, and nothing is sent again.
             reply = self._exchange.ask("GET", url, most=_LONGEST_REPLY)
             if reply.status == HTTPStatus.NOT_FOUND:
                 path = self._outbox.path(batch.id)

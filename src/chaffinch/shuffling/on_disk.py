@@ -98,6 +98,7 @@ class Buckets:
                     self._spill()
                 if tell is not None:
                     tell(len(self))
+        # The rest follows into the file: all memory is free then to put buckets into order.
         if self._spilled:
             self._spill()
 
@@ -142,6 +143,7 @@ class Buckets:
     def _scattered(self, codes: _Compact) -> tuple[_Compact, NDArray[np.int64]]:
         """Return messages sorted by buckets that are drawn here, and where each bucket starts."""
         drawn = self._words.take(-(-len(codes) // 8)).view(np.uint8)[: len(codes)]
+        # Takes no bit away from 256 buckets. With any other power of 2 the rest is still uniform.
         drawn &= np.uint8(BUCKETS - 1)
         order = np.argsort(drawn, kind="stable")  # By counting, for numbers this small.
         bounds = np.zeros(BUCKETS + 1, np.int64)

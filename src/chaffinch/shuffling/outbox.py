@@ -66,6 +66,8 @@ class Outbox:
                     file.flush()
                     reach("outbox.written")
                     os.fsync(number)
+                # The name is the digest of the content, so a file that has it already is this very
+                # one.
                 part.rename(self.path(batch_id))
                 reach("outbox.named")
                 sync_folder(self.folder)

@@ -50,7 +50,6 @@ class Relay:
         self._maker = plan.parties.hops[hop - 2].key
         self._outbox = outbox
         self._pool = pool
-        self._fixed = sum(part.slots for part in plan.parts if not part.varies)
 
     def take(self, path: Path, keys: HopKeys) -> None:
         """Take over a received batch, and remove it; one whose key is not known waits."""
@@ -101,7 +100,9 @@ class Relay:
                     counted["duplicate"] += found.envelopes - new.envelopes
             reach("relaying.claimed")
             items = counted["opened"]
-            if items < max(1, self._plan.honest_reports * self._fixed):
+            # As the analyzer checks it: with fewer fresh messages the crowd is not there, whatever
+            # the head says.
+            if items < max(1, self._plan.honest_reports * self._plan.fixed_slots):
                 counted["refused"] = counted.pop("opened")
                 return
             kept.seek(0)

@@ -86,6 +86,7 @@ def alone_in(
     waiting. Somebody else is waited for within bounds; ``tell`` is told so.
     """
     user = getattr(os, "getuid", int)()
+    # A name that ``remove_leftovers`` knows: what a killed process leaves goes with the next one.
     path = folder / f".chaffinch-{purpose}.{user:016x}.part"
     name = folder.name or str(folder)
     try:

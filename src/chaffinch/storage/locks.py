@@ -76,6 +76,8 @@ def lock_file(
         if waited >= _LONG and not told:
             told = True
             tell()
+        # Free, but removed meanwhile: the next open makes a new file, and nobody has to be waited
+        # for.
         time.sleep(0 if free else _PAUSE)
 
 

@@ -53,6 +53,7 @@ class StoreKind:
         """Return the store for its one owner; it is made where there is none."""
         with self.guarded():
             make_folder(path.parent)
+            # Before the first look: two that start at once must not both make the file.
             lock = _locked(path.with_suffix(".lock"))
             try:
                 if not path.exists():
@@ -153,6 +154,8 @@ class Store:
         try:
             with _transaction(self._connection):
                 yield self._connection
+        # Only what SQLite says: the block may raise errors of its own, which are no faults of the
+        # store.
         except sqlite3.Error:
             with self._kind.guarded():
                 raise

@@ -149,6 +149,8 @@ def digest_of(facts: BatchFacts, counts: CodeCounts) -> str:
     known = [facts.name, facts.stage, facts.plan_id, facts.round, facts.reports, facts.space]
     head = json.dumps(known, separators=(",", ":")).encode()
     found = hashlib.sha256(_DOMAIN + len(head).to_bytes(8, "little") + head)
+    # Pairs of code and count, and not messages in their order: a batch has one digest in whatever
+    # container and order. A sum over codes would stay the same where two of them are exchanged.
     for block in _pair_blocks(counts):
         found.update(block.data)
     return found.hexdigest()

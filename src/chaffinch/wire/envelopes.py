@@ -38,6 +38,8 @@ _SUITES = {
     X25519: Suite(KEM.X25519, *_ALGORITHMS),
     HYBRID: Suite(KEM.MLKEM768_X25519, *_ALGORITHMS),
 }
+# Of the hybrid KEM, ML-KEM's part stands first and X25519's 32 bytes behind it, in keys as in what
+# is encapsulated.
 _ENCAPSULATED = {X25519: 32, HYBRID: 1120}
 PUBLIC_LENGTHS = {X25519: 32, HYBRID: 1184 + 32}
 _PRIVATE = {X25519: 32, HYBRID: 64 + 32}
@@ -168,6 +170,7 @@ class OpeningKey:
         There is one answer to all of these: a reason would tell a forger how far it got.
         """
         head = self.head
+        # The info holds the head of this key, not that of the envelope: only this ties the two.
         if envelope[:HEAD] != head:
             return None
         try:

@@ -73,6 +73,7 @@ class Pauses:
 
     def wait(self, least: float | None) -> bool:
         """Wait before the next try; return False if there is to be none."""
+        # Anything up to the whole pause: devices that failed together do not come back together.
         share = secrets.randbelow(1 << 32) / (1 << 32)
         seconds = (least or 0.0) + self._pause * share
         self._pause = min(2 * self._pause, self._longest)
@@ -122,7 +123,9 @@ class Exchange:
                 body=body,
                 headers=_SILENT | (headers or {}),
                 preload_content=False,
+                # Unpacked, a short reply could fill the memory.
                 decode_content=False,
+                # Elsewhere is an address that no plan names.
                 redirect=False,
             )
             try:

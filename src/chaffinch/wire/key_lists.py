@@ -79,6 +79,7 @@ class KeyList:
     def read(cls, content: bytes, *, plan_id: str, identity: bytes) -> KeyList:
         """Return a list that the party has signed for this plan; refuse any other, whole."""
         body, signature = content[:-SIGNATURE], content[-SIGNATURE:]
+        # Before anything is taken apart: who cannot sign does not get that far.
         if not is_signed(identity, _WORDS, body, signature):
             raise _refused("one that its party has not signed")
         if len(body) < _HEAD.size:

@@ -104,6 +104,8 @@ class MessageReader:
                     if len(column):
                         yield self._numbers(column)
                 facts, digest = facts_from_texts(self.name, closing)
+                # A stream cannot know its number of reports when it begins; all other facts must
+                # agree.
                 told = replace(facts, reports=self.start.reports)
                 if told != self.start or digest != digest_of(facts, self.counts):
                     raise EOFError
@@ -148,6 +150,7 @@ def _open_parquet(reader: MessageReader) -> tuple[BatchFacts, _Read]:
     reader.rows = pages.rows
 
     def read() -> Iterator[tuple[Any, Any]]:
+        # A file without any message has no batch, and its facts are compared all the same.
         yield np.empty(0, np.uint32), pages.metadata
         for column in pages.columns():
             yield column, pages.metadata

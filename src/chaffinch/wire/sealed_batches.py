@@ -92,6 +92,7 @@ class BatchHead:
             head = cls(plan.hex(), number, hop, route[:length], *sizes)
         except InvalidInput:
             raise _damaged_batch("a head that breaks its rules") from None
+        # Bytes behind the route must be zeros: a batch of two spellings would have two ids.
         if head.pack() != content:
             raise _damaged_batch("a head that breaks its rules")
         return head
@@ -144,6 +145,7 @@ def check_batch(file: IO[bytes], identity: bytes) -> tuple[BatchHead, str]:
     found = hashlib.sha256(start[:HEAD_LENGTH])
     for block in blocks_of(file, head.items * head.item_length):
         found.update(block)
+    # What stands behind the last item is under no signature.
     if file.read(1) or not is_made_by(identity, found.hexdigest(), start):
         raise _damaged_batch("another signature")
     file.seek(START_LENGTH)

@@ -117,6 +117,7 @@ def unpad(padded: bytes, length: int) -> bytes | None:
         return None
     (size,) = _LENGTH.unpack_from(padded)
     end = _LENGTH.size + size
+    # As in a report: one content is written in one way.
     if end > length or padded.count(0, end) != length - end:
         return None
     return padded[_LENGTH.size : end]

@@ -118,6 +118,8 @@ class Layout:
             return None
         (count,) = _COUNT.unpack_from(payload, at)
         end = start + count * self._first_length
+        # Padding of anything but zeros would be a second way to write a report, and room for a
+        # mark.
         if count > self.slots or payload.count(0, end) != len(payload) - end:
             return None
         return payload[1:at], payload[start:end]

@@ -126,6 +126,8 @@ class DecoyedValues(Mechanism):
             if len(law.mass) * _terms(epsilon) > _MOST_TERMS:
                 return self._by_contour(epsilon)
             bracket = _mix_counts(law, epsilon)
+            # What the window leaves out is part of the upper end and must not show beside delta.
+            # Delta is not known before, so the tail follows it down.
             settled = float(tail) < bracket.lower * 1e-11 or bracket.upper < 1e-306
             if settled or tail <= LEAST_TAIL:
                 return bracket
@@ -213,6 +215,7 @@ class DecoyedValues(Mechanism):
 
 def _terms(epsilon: float) -> int:
     """Return how many tail terms are worth adding: they fall at least like e^−epsilon."""
+    # e^−46 is about 1e-20. What is not added up is bounded by the caller: this is a matter of time.
     return 1 if epsilon == 0 else math.ceil(46.0 / max(epsilon, 1e-12)) + 2
 
 
@@ -271,6 +274,8 @@ def _ends_given_counts(
             product = np.cumprod(ratio, axis=1)
             sums[part] = product.sum(axis=1)
             last = ratio[:, -1]
+            # Behind the threshold ratios are about e^−ε or less, so 1 − last is never so small as
+            # the floor, which only keeps a rounded 0 from dividing.
             rest[part] = product[:, -1] * last / np.maximum(1 - last, Wide(1e-3) * epsilon)
     growth = exp_minus_one(min(epsilon, LARGEST_EXPONENT))
     wider = gamma(3.0 * terms + 12.0)
@@ -278,6 +283,7 @@ def _ends_given_counts(
     # e^ε is capped where it leaves the floats, which is right for upper ends only.
     if epsilon > LARGEST_EXPONENT:
         low = np.where(sums > 0, 0, low)
+    # Without the rest of the tail, which would be taken away: the upper end is the larger for it.
     high = mass * (1 + error) * (1 - growth * sums * (1 - wider))
     return low, high
 

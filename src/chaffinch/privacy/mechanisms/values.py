@@ -354,6 +354,7 @@ class FlippedValues(Mechanism):
         """Return E[delta given how many decoys fell on each value], one real user alone."""
         share = Fraction(1, self.values)
         first = binomial(self.decoys, share, Wide(1e-18))
+        # What lies outside a window counts as if delta were 1 there.
         total: Any = first.missing
         for one, mass in enumerate(first.mass, start=first.start):
             second = binomial(self.decoys - one, share / (1 - share), Wide(1e-18))
@@ -387,6 +388,7 @@ def _side_tests(ones: int, zeros: int, flip: Fraction, tail: Any) -> SideTests:
 def _groups(law: Law) -> list[tuple[int, float]]:
     """Return a few (largest J, probability of the group) that cover the window of J."""
     sums = np.cumsum(law.mass)
+    # Any edges are sound, as a group counts with its largest J; these take few searches.
     edges = sorted({int(np.searchsorted(sums, level)) for level in (0.5, 0.9, 0.99, 1 - 1e-4)})
     edges = [*[e for e in edges if e < len(sums) - 1], len(sums) - 1]
     groups = []

@@ -207,6 +207,7 @@ class Knots:
             return 0.0, self._highest_epsilon(delta, spread)
         wider = self.relative + 6.0 * ROUNDOFF
         target = Wide(delta)
+        # The least gain over the largest level is a lower end of every quotient.
         surest = (1 - wider) * self.gain - self.gain_noise - target
         low = (surest / ((1 + wider) * self.level + self.missing + self.level_noise)).max()
         return down(np.log1p(max(low, Wide(0)))), self._highest_epsilon(delta, spread)
@@ -261,6 +262,7 @@ class Knots:
         poor = np.concatenate([zero, (level + gain) * (1 - wider) - slack, [1.0]])
         dear = np.maximum.accumulate(np.minimum(dear, 1.0))
         cheap = np.maximum.accumulate(np.minimum(cheap, 1.0))
+        # 1e-15 is room for the rounding of the interpolation.
         high = np.interp(levels, cheap, np.minimum(rich, 1.0)) + 1e-15
         low = np.interp(levels, dear, np.clip(poor, 0.0, 1.0)) - 1e-15
         return np.clip(low, levels, 1.0), np.clip(high, levels, 1.0)
@@ -269,6 +271,7 @@ class Knots:
         """Return upper ends of the corners (type I, type II error) of this pair's curve."""
         slack = float(self.missing + np.max(self.level_noise + self.gain_noise)) * (1 + 2.0**-50)
         wider = float(self.relative) + 2.0**-50
+        # Both errors are rounded up: a curve through higher corners promises less.
         level = (self.level * (1 + wider) + slack).astype(np.float64)
         power = ((self.level + self.gain) * (1 - wider) - slack).astype(np.float64)
         return np.minimum(level, 1.0), np.clip(1.0 - power + 2.0**-52, 0.0, 1.0)
