@@ -64,8 +64,8 @@ def test_parties_never_import_one_another(party: str) -> None:
         assert not crossed, f"{path.name} crosses a trust boundary"
 
 
-HOP = ("collector", "group_commit", "hop", "hop_settings", "shuffler")
-ANALYZER = ("analyzer", "analyzer_process", "analyzer_settings")
+HOP = ("collector", "group_commit", "hop", "shuffler")
+ANALYZER = ("analyzer", "analyzer_process")
 
 
 @pytest.mark.parametrize(

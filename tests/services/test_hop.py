@@ -162,7 +162,7 @@ def test_a_service_of_somebody_else_is_refused(
 
 
 def test_the_example_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    from chaffinch.services.hop_settings import EXAMPLE
+    from chaffinch.services.hop import EXAMPLE
 
     assert main(["serve", "collector", "--example"]) == 0
     assert capfd.readouterr().out == EXAMPLE

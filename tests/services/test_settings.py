@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.services import analyzer_settings
+from chaffinch.services import analyzer_process
 from chaffinch.services.analyzer import AnalyzerSettings
-from chaffinch.services.analyzer_settings import read_analyzer
+from chaffinch.services.analyzer_process import read_analyzer
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import CollectorLimits
 from chaffinch.services.group_commit import InboxLimits
-from chaffinch.services.hop_settings import EXAMPLE, HopSettings, read_hop
+from chaffinch.services.hop import EXAMPLE, HopSettings, read_hop
 from chaffinch.services.openers import Cluster
 from chaffinch.services.server import Limits
 from chaffinch.services.settings import Address, names_analyzer
@@ -56,7 +56,7 @@ def test_the_example_has_every_limit() -> None:
     front = (CollectorLimits, InboxLimits, BatchLimits, Limits)
     behind = (ShufflerSettings, ReleaseRule, Patience)
     assert names_of(*front, *behind) <= commented(EXAMPLE)
-    assert names_of(BatchLimits, Limits, AnalyzerSettings) <= commented(analyzer_settings.EXAMPLE)
+    assert names_of(BatchLimits, Limits, AnalyzerSettings) <= commented(analyzer_process.EXAMPLE)
 
 
 def names_of(*kinds: type) -> set[str]:
@@ -69,10 +69,10 @@ def commented(text: str) -> set[str]:
 
 def test_the_example_of_an_analyzer_says_the_defaults(tmp_path: Path) -> None:
     path = tmp_path / "analyzer.toml"
-    path.write_text(analyzer_settings.EXAMPLE)
+    path.write_text(analyzer_process.EXAMPLE)
     plain = read_analyzer(path)
     assert names_analyzer(path)
-    path.write_text(uncommented(analyzer_settings.EXAMPLE))
+    path.write_text(uncommented(analyzer_process.EXAMPLE))
     full = read_analyzer(path)
     assert full.batches == plain.batches == BatchLimits()
     assert full.front.server == plain.front.server == Limits()
@@ -82,7 +82,7 @@ def test_the_example_of_an_analyzer_says_the_defaults(tmp_path: Path) -> None:
     assert full.work.cluster == Cluster("spark://host:7077")
     assert full.budget is not None
     assert full.budget.mark == tmp_path / "ledger.mark"
-    path.write_text(analyzer_settings.EXAMPLE + "level = 0.9\n")
+    path.write_text(analyzer_process.EXAMPLE + "level = 0.9\n")
     with pytest.raises(InvalidFile, match="level is no limit"):
         read_analyzer(path)
 
@@ -91,7 +91,7 @@ def test_the_example_of_an_analyzer_says_the_defaults(tmp_path: Path) -> None:
 def test_a_level_that_no_interval_can_have_is_refused(tmp_path: Path, level: str) -> None:
     """Otherwise the service would fail at its first batch, or refuse it for ever."""
     path = tmp_path / "analyzer.toml"
-    path.write_text(analyzer_settings.EXAMPLE.replace("# level = 0.95", f"level = {level}"))
+    path.write_text(analyzer_process.EXAMPLE.replace("# level = 0.95", f"level = {level}"))
     with pytest.raises(InvalidFile, match=r"analyzer\.level"):
         read_analyzer(path)
 

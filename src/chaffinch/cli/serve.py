@@ -34,37 +34,31 @@ class _Start:
 @app.command(sort_key=0)
 def collector(*, start: _Start = _Start(), output: Output = Output()) -> None:  # noqa: B008 - frozen
     """Take sealed reports, or batches of the hop before; what it acknowledges is on the disk."""
-    from chaffinch.services import hop_settings
+    from chaffinch.services import hop
 
-    if not _shows_example(start, hop_settings.EXAMPLE, output):
-        from chaffinch.services.hop import serve_collector
-
-        settings = hop_settings.read_hop(_config(start))
-        serve_collector(settings, _announcer("collector", output))
+    if not _shows_example(start, hop.EXAMPLE, output):
+        settings = hop.read_hop(_config(start))
+        hop.serve_collector(settings, _announcer("collector", output))
 
 
 @app.command(sort_key=1)
 def shuffler(*, start: _Start = _Start(), output: Output = Output()) -> None:  # noqa: B008 - frozen
     """Open what the collector has taken, wait for the crowd, shuffle it and hand it over."""
-    from chaffinch.services import hop_settings
+    from chaffinch.services import hop
 
-    if not _shows_example(start, hop_settings.EXAMPLE, output):
-        from chaffinch.services.hop import serve_shuffler
-
-        settings = hop_settings.read_hop(_config(start))
-        serve_shuffler(settings, _announcer("shuffler", output))
+    if not _shows_example(start, hop.EXAMPLE, output):
+        settings = hop.read_hop(_config(start))
+        hop.serve_shuffler(settings, _announcer("shuffler", output))
 
 
 @app.command(sort_key=2)
 def analyzer(*, start: _Start = _Start(), output: Output = Output()) -> None:  # noqa: B008 - frozen
     """Take batches of the last hop, open and count them, and show a release of each, once."""
-    from chaffinch.services import analyzer_settings
+    from chaffinch.services import analyzer_process
 
-    if not _shows_example(start, analyzer_settings.EXAMPLE, output):
-        from chaffinch.services.analyzer_process import serve_analyzer
-
-        settings = analyzer_settings.read_analyzer(_config(start))
-        serve_analyzer(settings, _announcer("analyzer", output))
+    if not _shows_example(start, analyzer_process.EXAMPLE, output):
+        settings = analyzer_process.read_analyzer(_config(start))
+        analyzer_process.serve_analyzer(settings, _announcer("analyzer", output))
 
 
 def _shows_example(start: _Start, text: str, output: Output) -> bool:

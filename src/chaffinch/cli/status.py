@@ -43,12 +43,10 @@ def _look(config: Path) -> Status:
     from chaffinch.services.settings import names_analyzer
 
     if names_analyzer(config):
-        from chaffinch.services.analyzer_process import analyzer_status
-        from chaffinch.services.analyzer_settings import read_analyzer
+        from chaffinch.services.analyzer_process import analyzer_status, read_analyzer
 
         return analyzer_status(read_analyzer(config))
-    from chaffinch.services.hop import hop_status
-    from chaffinch.services.hop_settings import read_hop
+    from chaffinch.services.hop import hop_status, read_hop
 
     return hop_status(read_hop(config))
 

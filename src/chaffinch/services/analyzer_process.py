@@ -1,20 +1,151 @@
-"""The analyzer as one process: its front in the event loop, its worker in a thread behind it."""
+"""The analyzer as one process: the settings its operator writes, and what runs by them.
+
+Its front is in the event loop, its worker in a thread behind it.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import Field, field_validator
 
 from chaffinch.analysis.analyzer import AnalyzerCounts, analyzer_counts
 from chaffinch.keys import KeyFolder
+from chaffinch.ledger import Ledger
 from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.services.admin import Board
-from chaffinch.services.analyzer import TICK, AnalyzerFront, AnalyzerWorker
-from chaffinch.services.analyzer_settings import AnalyzerFile
+from chaffinch.services.analyzer import TICK, AnalyzerFront, AnalyzerSettings, AnalyzerWorker
+from chaffinch.services.batches import BatchLimits
 from chaffinch.services.logs import Log
-from chaffinch.services.server import run
+from chaffinch.services.openers import ClusterModel
+from chaffinch.services.server import Limits, run
+from chaffinch.services.settings import (
+    SERVER_LIMITS,
+    FrontModel,
+    FrontSettings,
+    Place,
+    PlaceModel,
+    limits_of,
+    read_file,
+    tls_example,
+)
 from chaffinch.services.status import Law, PlanStatus, Status
 from chaffinch.services.working import working
+from chaffinch.wire.documents import Strict
+
+EXAMPLE = f"""\
+# The settings of an analyzer, for `chaffinch serve analyzer`.
+# Paths are taken from where this file is. What is commented out is the default.
+
+# The plans that it runs: files of `chaffinch plan --parties`, which name its identity.
+plans = ["survey.plan.json"]
+# The key folder of `chaffinch keys create`, for this user alone.
+keys = "keys"
+# Where batches wait, and releases are kept. Nobody else writes there.
+data = "data"
+
+[analyzer]
+# Where the last hop sends batches to, and people read releases.
+listen = "127.0.0.1:8083"
+# For operators: /healthz, /readyz, /metrics, /status. Keep it on a loopback address.
+admin = "127.0.0.1:9083"
+# How surely an interval holds the truth.
+# level = 0.95
+
+# The budget that pays for releases: files of `chaffinch ledger create`. Without it every batch
+# is released, each once.
+# [analyzer.budget]
+# ledger = "ledger.db"
+# mark = "ledger.mark"
+
+{tls_example("analyzer")}
+# Open messages on a Spark cluster in place of processes here. Everything else stays here.
+# [analyzer.cluster]
+# engine = "spark"
+# master = "spark://host:7077"  # without this, what Spark's own settings say
+
+[analyzer.limits]
+# batch_bytes = 4294967296      # of one batch
+# at_once = 4                   # batches that may be on their way in
+# free_bytes = 536870912        # that must be free on the disk beside them
+# openers = 8                   # processes that open messages; without this one for each core
+# look_seconds = 0.5            # between two looks at what has arrived
+{SERVER_LIMITS}"""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The ledger that pays for releases, and its mark."""
+
+    ledger: Path
+    mark: Path
+
+    def open(self) -> Ledger:
+        """Return the ledger."""
+        return Ledger.open(self.ledger, mark=self.mark)
+
+
+@dataclass(frozen=True)
+class AnalyzerFile:
+    """What an analyzer runs."""
+
+    place: Place
+    front: FrontSettings
+    budget: Budget | None
+    batches: BatchLimits
+    work: AnalyzerSettings
+
+
+class _Budget(Strict):
+    ledger: str
+    mark: str
+
+    def build(self, base: Path) -> Budget:
+        return Budget(base / self.ledger, base / self.mark)
+
+
+class _Analyzer(FrontModel):
+    limited: ClassVar = (BatchLimits, Limits, AnalyzerSettings)
+
+    level: Annotated[float, Field(ge=0.5, le=1 - 1e-12)] = AnalyzerSettings.level
+    budget: _Budget | None = None
+    cluster: ClusterModel | None = None
+
+    @field_validator("limits")
+    @classmethod
+    def _without_level(cls, given: dict[str, int | float]) -> dict[str, int | float]:
+        if "level" in given:
+            raise ValueError("level is no limit: it stands in [analyzer]")
+        return given
+
+
+class _File(PlaceModel):
+    analyzer: _Analyzer
+
+    def build(self, base: Path) -> AnalyzerFile:
+        found = self.analyzer
+        budget = None if found.budget is None else found.budget.build(base)
+        cluster = None if found.cluster is None else found.cluster.build()
+        return AnalyzerFile(
+            self.place(base),
+            found.front(base),
+            budget,
+            limits_of(found.limits, BatchLimits),
+            limits_of(found.limits, AnalyzerSettings, level=found.level, cluster=cluster),
+        )
+
+
+def read_analyzer(path: str | Path) -> AnalyzerFile:
+    """Return the settings of an analyzer; refuse a file that breaks a rule, with all its faults."""
+    return read_file(path, _File, _File.build)
+
+
+# ----------------------------------------------------------------------------
+# What runs.
 
 _STATES = ("waiting", "opened", "unpaid", "refused", "released")
 LAWS = tuple(Law(*one) for one in AnalyzerCounts.LAWS.items())
