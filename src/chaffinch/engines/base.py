@@ -1,4 +1,4 @@
-"""What an engine does: the three bulk steps on files, with the same result whoever does them.
+"""What an engine does: the bulk steps on files, with the same result whoever does them.
 
 Same input, same plan: the same law of messages, the same tally, the same release. A plan is
 verified by the engine before the first message is encoded.
@@ -6,19 +6,26 @@ verified by the engine before the first message is encoded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from chaffinch.analysis.audiences.logos import Logos
+    from chaffinch.encoding.publisher.campaign_key import CampaignKey
+    from chaffinch.encoding.publisher.filters import Loaded
+    from chaffinch.encoding.publisher.ids import IdColumns
     from chaffinch.parallel import Progress
+    from chaffinch.planning.audiences.plan import ReachPlan
     from chaffinch.planning.plan import Plan
+    from chaffinch.privacy import Target
     from chaffinch.storage.files import AnyPath
     from chaffinch.wire.batches import BatchFacts
+    from chaffinch.wire.filter_files import Filter
     from chaffinch.wire.messages import Tally
 
 
 class Engine(Protocol):
-    """Encode, shuffle and tally collections of any size in bounded memory."""
+    """Encode, shuffle and tally collections, and count audiences, of any size."""
 
     @property
     def name(self) -> str:
@@ -57,4 +64,25 @@ class Engine(Protocol):
         self, sources: Sequence[Any], plan: Plan, *, progress: Progress | None = None
     ) -> Tally:
         """Return the tally of shuffled files."""
+        ...
+
+    def make_filter(
+        self,
+        source: Any,
+        plan: ReachPlan,
+        *,
+        publisher: str,
+        key: CampaignKey,
+        columns: IdColumns = ...,
+        within: Target = ...,
+        progress: Progress | None = None,
+        told: Callable[[Loaded], None] | None = None,
+    ) -> Filter:
+        """Return the filter of a publisher's ids; it must be recorded before anybody gets it."""
+        ...
+
+    def count_logos(
+        self, filters: Sequence[Any], plan: ReachPlan, *, progress: Progress | None = None
+    ) -> Logos:
+        """Return the logos of one filter from each publisher."""
         ...

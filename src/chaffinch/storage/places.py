@@ -108,6 +108,11 @@ class Place:
         system, path = self._there()
         return cast("BinaryIO", system.open_input_file(path))
 
+    def read(self) -> bytes:
+        """Return all bytes of this file."""
+        with self._faults("read"), self.open() as file:
+            return file.read()
+
     def make_folder(self, permissions: int) -> None:
         """Make this folder, for whoever may use it; in a store there is nothing to make."""
         if not self.local:

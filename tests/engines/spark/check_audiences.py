@@ -17,11 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from chaffinch import reach
 from chaffinch.encoding.publisher import filters as local
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.encoding.publisher.filters import Loaded, Row
 from chaffinch.encoding.publisher.ids import IdColumns
-from chaffinch.engines.spark import job
+from chaffinch.engines import engine
+from chaffinch.engines.local import Local
+from chaffinch.engines.spark import job, session
 from chaffinch.engines.spark.audiences import count_logos, make_filter
 from chaffinch.engines.spark.job import Keyring
 from chaffinch.errors import ChaffinchError, FilterFull, InvalidInput, InvalidTable
@@ -182,6 +185,10 @@ def test_faults_in_several_files_are_told_with_their_names(
         pq.write_table(pa.table({"id": cells}), tmp_path / f"{name}.parquet")
     with pytest.raises(InvalidTable, match=r"none in 3 rows: 2 of a.parquet, 1 of b.parquet, 3 of"):
         made(context, pieces_of([tmp_path]))
+    (tmp_path / "b.parquet").rename(tmp_path / "c.parquet")
+    pq.write_table(pa.table({"id": [1.5]}), tmp_path / "b.parquet")
+    with pytest.raises(InvalidTable, match=r"type double(.|\n)*file 'b.parquet'"):
+        made(context, pieces_of([tmp_path]))
 
 
 def test_a_full_filter_is_refused(context: SparkContext, tmp_path: Path) -> None:
@@ -309,9 +316,26 @@ def test_filters_that_do_not_belong_together_are_refused(
         count_logos(context, files, PLAN)
 
 
-def test_publisher_and_analyzer_have_an_application_each(
-    context: SparkContext, files: list[Path], lists: tuple[list[Piece], pa.Table]
+def test_the_library_takes_an_engine_and_keeps_its_records(
+    context: SparkContext, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made(context, lists[0], column="id")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "ids.csv").write_text("id\n" + "".join(f"{one}\n" for one in range(100)))
+    kept, spark = key(), engine("spark", master=context.master)
+    asked: Any = {"publisher": "daily", "key": kept, "within": ANY, "engine": spark}
+    found = reach.encode(tmp_path / "ids.csv", PLAN, **asked)
+    assert found.key == kept.fingerprint(PLAN.id)
+    with pytest.raises(InvalidInput, match="no filter of 'daily' yet"):
+        reach.encode(tmp_path / "ids.csv", PLAN, **asked)
     with pytest.raises(InvalidInput, match="one of the analyzer's own"):
-        count_logos(context, files, PLAN)
+        reach.analyze(files, PLAN, engine=spark)
+    monkeypatch.setattr(session, "_PARTIES", {})
+    assert reach.analyze(files, PLAN, engine=spark).rows == reach.analyze(files, PLAN).rows
+
+
+def test_the_engine_of_one_machine_does_the_same(files: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "ids.csv").write_text("id\n7\n8\n")
+    asked: Any = {"publisher": "daily", "within": ANY}
+    found = Local().make_filter(tmp_path / "ids.csv", PLAN, key=key(), **asked)
+    assert (found.publisher, found.bits) == ("daily", PLAN.bits)
+    assert reach.analyze(files, PLAN, engine=Local()).rows == reach.analyze(files, PLAN).rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import special
@@ -37,6 +38,16 @@ _MOST_GROUPS = 1000
 _Source = Filter | ShuffledColumns | AnyPath
 
 
+class LogoCounter(Protocol):
+    """An engine that counts the logos of filters."""
+
+    def count_logos(
+        self, filters: Sequence[Any], plan: ReachPlan, *, progress: Progress | None = None
+    ) -> Logos:
+        """Return the logos of one filter from each publisher."""
+        ...
+
+
 def analyze(
     filters: Sequence[_Source] | ShuffledColumns | Logos,
     plan: ReachPlan,
@@ -46,6 +57,7 @@ def analyze(
     adjustment: str = "none",
     ledger: Ledger | None = None,
     progress: Progress | None = None,
+    engine: LogoCounter | None = None,
 ) -> ReachRelease:
     """Return how many ids are reached: by all, by each, by several, and how often.
 
@@ -55,7 +67,8 @@ def analyze(
     delta method): each by itself, and, as the second pair, all rows together. ``adjustment``
     may move estimates to what is possible (``non-negative``), which biases them and is said in
     the release. With a ``ledger`` the release is charged before it is handed out, under the
-    fingerprint of its campaign key: other filters with that key are refused.
+    fingerprint of its campaign key: other filters with that key are refused. The ``engine`` spark
+    of ``chaffinch.engines`` counts files of filters on a cluster.
     """
     checks.choice("adjustment", adjustment, _ADJUSTMENTS)
     share = checks.real("level", level, least=0.5, most=1 - 1e-12)
@@ -68,7 +81,7 @@ def analyze(
     logos = (
         _check_logos(filters, plan)
         if isinstance(filters, Logos)
-        else _count_sources(filters, plan, progress)
+        else _count_sources(filters, plan, progress, engine)
     )
     release = _release(logos, plan, asked, level=share, adjustment=adjustment)
     if ledger is not None:
@@ -99,12 +112,17 @@ def check_key(ledger: Ledger, release: ReachRelease) -> None:
 
 
 def _count_sources(
-    sources: Sequence[_Source] | ShuffledColumns, plan: ReachPlan, progress: Progress | None
+    sources: Sequence[_Source] | ShuffledColumns,
+    plan: ReachPlan,
+    progress: Progress | None,
+    engine: LogoCounter | None,
 ) -> Logos:
     if isinstance(sources, ShuffledColumns):
         return read_columns(sources, plan)
     if isinstance(sources, (str, bytes, os.PathLike, Filter)):
         raise InvalidInput("filters", "a list, one for each publisher", type(sources).__name__)
+    if engine is not None and plan.shuffler is None:
+        return engine.count_logos(sources, plan, progress=progress)
     opened = [_opened(one, plan) for one in sources]
     filters = [one for one in opened if isinstance(one, Filter)]
     columns = [one for one in opened if isinstance(one, ShuffledColumns)]

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,25 @@ class Loaded:
         return not 0.5 <= self.ids / self.expected <= 2.0
 
 
+class FilterMaker(Protocol):
+    """An engine that makes filters."""
+
+    def make_filter(
+        self,
+        source: Any,
+        plan: ReachPlan,
+        *,
+        publisher: str,
+        key: CampaignKey,
+        columns: IdColumns,
+        within: Target,
+        progress: Progress | None,
+        told: Callable[[Loaded], None] | None,
+    ) -> Filter:
+        """Return a filter that is not recorded yet."""
+        ...
+
+
 def encode(  # noqa: PLR0913
     source: Any,
     plan: ReachPlan,
@@ -67,6 +86,7 @@ def encode(  # noqa: PLR0913
     within: Target = WITHIN,
     progress: Progress | None = None,
     told: Callable[[Loaded], None] | None = None,
+    engine: FilterMaker | None = None,
 ) -> Filter:
     """Return the filter of one publisher's ids, under a plan that is verified first.
 
@@ -78,11 +98,13 @@ def encode(  # noqa: PLR0913
     charges a filter to a ledger. ``progress`` is told the rows that are done, and of how many,
     if that is known; ``told`` what went in, which is for the publisher alone. A key makes one
     filter for each publisher: the filter is recorded with the key, on the disk if it has a file,
-    and another is refused.
+    and another is refused. The ``engine`` spark of ``chaffinch.engines`` reads paths, folders and
+    addresses on a cluster.
     """
     if isinstance(key, CampaignKey):
         key.refuse_second(publisher)
-    made = make_filter(
+    make = make_filter if engine is None else engine.make_filter
+    made = make(
         source,
         plan,
         publisher=publisher,

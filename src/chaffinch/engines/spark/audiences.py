@@ -16,7 +16,6 @@ import hashlib
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -38,14 +37,16 @@ from chaffinch.encoding.publisher.filters import (
 from chaffinch.encoding.publisher.ids import Digests, IdColumns, IdReader, Spelled
 from chaffinch.engines.spark.job import Job, Keyring
 from chaffinch.engines.spark.session import take_part
+from chaffinch.errors import InvalidTable
 from chaffinch.parallel import Progress
 from chaffinch.planning.audiences.alignment import aligned_filters, word_range
 from chaffinch.planning.audiences.plan import ReachPlan, require_plan
 from chaffinch.privacy import Target
 from chaffinch.sampling import flip, logo_counts
 from chaffinch.storage.files import AnyPath
+from chaffinch.storage.places import Place
 from chaffinch.tables.pieces import Piece
-from chaffinch.wire.filter_files import Filter, FilterFacts, load_filter
+from chaffinch.wire.filter_files import Filter, FilterFacts, filter_from, load_filter
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -90,9 +91,12 @@ def make_filter(  # noqa: PLR0913
     with Job(context, {_FIRST: first, _FURTHER: further}) as job:
         wanted = max(_RANGES_FOR_EACH * job.width, sum(one.size for one in pieces) // _RANGE_BYTES)
         count = ColumnRanges.about(wanted, plan, further).count
-        send, make = _SendViews(plan, columns, count), _MakeRange(plan, count)
+        several = len({piece.path for piece in pieces}) > 1
+        send, make = _SendViews(plan, columns, count, several), _MakeRange(plan, count)
         *ranges, last = job.exchange(pieces, send, make, parts=count + 1, progress=progress)
-    what = _joined(pieces, last.spelled)
+    what = Spelled()
+    for piece, one in zip(pieces, last.spelled, strict=True):
+        what = what.followed_by(one.of_file(piece.name) if several else one)
     refuse_table(reader, what)
     loaded = count_loaded(what, sum(one.ones for one in ranges), plan, publisher)
     if told is not None:
@@ -117,13 +121,19 @@ class _SendViews:
     plan: ReachPlan
     columns: IdColumns
     count: int
+    several: bool
+    """Whether there are several files, so that a fault is told with the name of its own."""
 
     def __call__(self, ring: Keyring, piece: Piece) -> Iterator[tuple[int, bytes]]:
+        try:
+            yield from self._sent(ring, piece)
+        except InvalidTable as error:
+            raise error.in_file(piece.name) if self.several else error from None
+
+    def _sent(self, ring: Keyring, piece: Piece) -> Iterator[tuple[int, bytes]]:
         ranges = ColumnRanges(self.plan, ring.keys[_FURTHER], self.count)
-        reader = self.columns.reader(
-            piece.open(), self.plan, ring.keys[_FIRST], first_row=piece.first_row
-        )
-        reading = _Reading(reader)
+        key, first = ring.keys[_FIRST], piece.first_row
+        reading = _Reading(self.columns.reader(piece.open(), self.plan, key, first_row=first))
         parts: list[list[bytes]] = [[] for _ in range(self.count)]
         for views in reading.views():
             for place, some in ranges.split(views):
@@ -173,15 +183,6 @@ class _MakeRange:
         return _Made(ones, rows)
 
 
-def _joined(pieces: Sequence[Piece], spelled: Sequence[Spelled]) -> Spelled:
-    """Return what became of all rows; of several files the faults are told with their names."""
-    several = len({piece.path for piece in pieces}) > 1
-    what = Spelled()
-    for piece, one in zip(pieces, spelled, strict=True):
-        what = what.followed_by(one.of_file(piece.name) if several else one)
-    return what
-
-
 # ----------------------------------------------------------------------------
 # The analyzer's filters.
 
@@ -200,12 +201,12 @@ def count_logos(
     if require_plan(plan).shuffler is not None:
         raise not_shuffled()
     take_part(context, "analyzer")
-    paths = [str(Path(path).absolute()) for path in filters]
+    places = [Place.of(path) for path in filters]
     with Job(context) as job:
         size = 8 << plan.audience.rows
         count = max(1, min(job.width, plan.bits // 64, _MOST_COUNTS // size))
         send, add = _SendRows(plan, count), _CountRange(plan, count)
-        *ranges, last = job.exchange(paths, send, add, parts=count + 1, progress=progress)
+        *ranges, last = job.exchange(places, send, add, parts=count + 1, progress=progress)
     ordered = aligned_filters(last.facts, plan)
     return logos_of(ordered, np.sum([one.counts for one in ranges], axis=0), plan)
 
@@ -224,8 +225,8 @@ class _SendRows:
     plan: ReachPlan
     count: int
 
-    def __call__(self, _ring: Keyring, path: str) -> Iterator[tuple[int, bytes]]:
-        found = load_filter(path)
+    def __call__(self, _ring: Keyring, place: Place) -> Iterator[tuple[int, bytes]]:
+        found = load_filter(place.text) if place.local else filter_from(place.read())
         yield self.count, pickle.dumps(found.facts)
         if not self._fits(found):
             return  # whoever sees the facts of all of them says what is wrong

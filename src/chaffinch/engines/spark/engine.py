@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from chaffinch.analysis.audiences.logos import Logos
 from chaffinch.analysis.tally import check_tally
+from chaffinch.encoding.publisher.campaign_key import CampaignKey
+from chaffinch.encoding.publisher.filters import WITHIN, Loaded
+from chaffinch.encoding.publisher.ids import IdColumns
+from chaffinch.engines.spark.audiences import count_logos, make_filter
 from chaffinch.engines.spark.counting import count_crowd, open_batches
 from chaffinch.engines.spark.encoding import encode_table
 from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.session import running, take_part
 from chaffinch.engines.spark.shuffling import shuffle_batches
 from chaffinch.parallel import Progress
+from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.planning.plan import Plan, require_plan
+from chaffinch.privacy import Target
 from chaffinch.shuffling.record import Record, usual_record
 from chaffinch.storage.files import AnyPath
 from chaffinch.storage.places import Place
+from chaffinch.tables.pieces import Piece, pieces_of
 from chaffinch.wire.batches import BatchFacts
+from chaffinch.wire.filter_files import Filter
 from chaffinch.wire.messages import Tally
 
 
@@ -90,3 +100,34 @@ class Spark:
                 counts = count_crowd(job, known, opened, progress)
         found = Tally(plan.id, known.reports, counts.dense(), known.name, known.round)
         return check_tally(found, plan)
+
+    def make_filter(
+        self,
+        source: Any,
+        plan: ReachPlan,
+        *,
+        publisher: str,
+        key: CampaignKey,
+        columns: IdColumns = IdColumns(),  # noqa: B008 - frozen
+        within: Target = WITHIN,
+        progress: Progress | None = None,
+        told: Callable[[Loaded], None] | None = None,
+    ) -> Filter:
+        """Return the filter of a publisher's ids; it must be recorded before anybody gets it.
+
+        ``source`` is a path, an address, a folder, a list of them, or the pieces of tables.
+        """
+        pieces = source
+        if not (isinstance(source, list) and all(isinstance(one, Piece) for one in source)):
+            single = isinstance(source, (str, os.PathLike))
+            pieces = pieces_of([source] if single else list(source))
+        asked: Any = {"columns": columns, "within": within, "progress": progress, "told": told}
+        with running(self.master) as context:
+            return make_filter(context, pieces, plan, publisher=publisher, key=key, **asked)
+
+    def count_logos(
+        self, filters: Sequence[Any], plan: ReachPlan, *, progress: Progress | None = None
+    ) -> Logos:
+        """Return the logos of one filter file from each publisher."""
+        with running(self.master) as context:
+            return count_logos(context, filters, plan, progress=progress)
