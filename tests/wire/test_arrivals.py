@@ -14,7 +14,7 @@ import pytest
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.wire.arrivals import Arrival, Expected, arrived_batches, batch_path, has_arrived
 from chaffinch.wire.problems import Kind, Problem
-from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
+from chaffinch.wire.sealed_batches import HEAD_LENGTH, START_LENGTH, BatchHead
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
 
 
@@ -41,7 +41,7 @@ def arriving(hop: LastHop, folder: Path, batch_id: str) -> Arrival:
 
 def test_a_batch_may_come_in_pieces_of_any_length(hop: LastHop, batch: Batch, folder: Path) -> None:
     content = batch.content
-    for length in (1, HEAD_LENGTH - 1, HEAD_LENGTH, HEAD_LENGTH + 1, 333, len(content)):
+    for length in (1, START_LENGTH - 1, START_LENGTH, START_LENGTH + 1, 333, len(content)):
         with arriving(hop, folder, batch.id) as arrival:
             for at in range(0, len(content), length):
                 arrival.write(content[at : at + length])
@@ -64,15 +64,21 @@ def test_what_comes_a_second_time_changes_nothing(hop: LastHop, batch: Batch, fo
 def test_a_head_that_is_not_due_is_refused_when_it_is_there(
     hop: LastHop, batch: Batch, folder: Path
 ) -> None:
-    """Whoever sends for another plan must not fill the disk first."""
-    other = BatchHead.unpack(batch.content[:HEAD_LENGTH])
-    bad = (replace(other, plan_id="00" * 32).pack(), bytes(HEAD_LENGTH))
-    for head in bad:
+    """Whoever is not its maker, or sends for another plan, must not fill the disk first."""
+    start, own = batch.content[:START_LENGTH], BatchHead.unpack(batch.content[:HEAD_LENGTH])
+    bad = {
+        replace(own, plan_id="00" * 32).pack() + start[HEAD_LENGTH:]: Kind.INVALID_MESSAGE,
+        bytes(START_LENGTH): Kind.INVALID_MESSAGE,
+        start[:-1] + bytes([start[-1] ^ 1]): Kind.DAMAGED_BATCH,
+    }
+    for content, kind in bad.items():
         with arriving(hop, folder, batch.id) as arrival:
-            arrival.write(head[:-1])
+            arrival.write(content[:-1])
             with pytest.raises(Problem) as caught:
-                arrival.write(head[-1:])
-        assert caught.value.kind is Kind.INVALID_MESSAGE
+                arrival.write(content[-1:])
+        assert caught.value.kind is kind
+    with arriving(hop, folder, "ab" * 32) as arrival, pytest.raises(Problem):
+        arrival.write(start)
     assert not list(folder.iterdir())
 
 
@@ -86,7 +92,7 @@ def test_one_byte_too_many_is_refused_at_once(hop: LastHop, batch: Batch, folder
 
 
 def test_what_is_not_finished_is_removed(hop: LastHop, batch: Batch, folder: Path) -> None:
-    for content in (b"", batch.content[: HEAD_LENGTH - 1], batch.content[:-1]):
+    for content in (b"", batch.content[: START_LENGTH - 1], batch.content[:-1]):
         with arriving(hop, folder, batch.id) as arrival:
             arrival.write(content)
             with pytest.raises(Problem) as caught:
