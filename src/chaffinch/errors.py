@@ -336,11 +336,11 @@ class NotDelivered(ChaffinchError):
 
     code = "not-delivered"
 
-    def __init__(self, service: str, got: str, *, waiting: int) -> None:
+    def __init__(self, service: str, got: str, *, waiting: int, advice: str = "") -> None:
+        usual = "`chaffinch send --resume` sends them as they are, and makes no new ones"
         super().__init__(
             f"The service of {service} must take part. Got {got}.",
-            hint=f"reports that wait in the outbox: {waiting:,}; `chaffinch send --resume` sends "
-            "them as they are, and makes no new ones",
+            hint=f"reports that wait in the outbox: {waiting:,}; {advice or usual}",
             details={"service": service, "got": got, "waiting": waiting},
         )
         self.waiting = waiting

@@ -13,6 +13,7 @@ from chaffinch import Ledger, Target
 from chaffinch.encoding import client as client_module
 from chaffinch.protocols import Decoys, Flips
 from chaffinch.questions import Bit, Choice
+from chaffinch.wire.problems import Kind
 from tests.cli.conftest import Done
 from tests.encoding.services import Services, running
 from tests.engines import plans
@@ -40,6 +41,8 @@ def test_an_answer_arrives_once(services: Services, words: list[object], cli: Cl
     assert (first.code, second.code) == (0, 0)
     assert "1 report arrived" in first.err
     assert "arrived before" in second.err
+    assert "that one counts" not in first.err
+    assert "that one counts, and what was given now is not sent" in second.err
     assert services.counted() == [[1]]
 
 
@@ -49,7 +52,12 @@ def test_a_table_arrives_row_by_row(
     table = tmp_path / "answers.csv"
     table.write_text("value\n" + "a\nb\n\nb\n" * 30)
     done = cli(*words, "--data", table, "--json")
-    assert json.loads(done.out) == {"arrived": 120, "given_up": 0, "waiting": 0}
+    assert json.loads(done.out) == {
+        "arrived": 120,
+        "given_up": 0,
+        "waiting": 0,
+        "earlier": False,
+    }
     assert sorted(services.counted()) == [[0]] * 30 + [[1]] * 60 + [[2]] * 30
     again = cli(*words, "--data", table)
     assert again.code == 4
@@ -64,6 +72,16 @@ def test_what_waits_is_sent_later(services: Services, words: list[object], cli: 
     assert cli(*words, "--resume").code == 0
     assert services.counted() == [[0]]
     assert len(set(services.bodies)) == 1
+
+
+def test_whoever_does_not_run_the_plan_is_not_asked_again(
+    services: Services, words: list[object], cli: Cli
+) -> None:
+    services.script = [Kind.UNKNOWN_PLAN]
+    stopped = cli(*words, "--answer", "a")
+    assert stopped.code == 5
+    assert "the plan file that it runs" in " ".join(stopped.err.split())
+    assert "--resume" not in stopped.err
 
 
 def test_limits_of_the_device_come_first(services: Services, words: list[object], cli: Cli) -> None:

@@ -7,6 +7,7 @@ import ipaddress
 import json
 import subprocess
 import sys
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from chaffinch.cli import main
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
+from chaffinch.shuffling.state import Sealed, State
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.media_types import REPORTS
 from tests.engines.plans import plan_of
@@ -85,6 +87,24 @@ def test_a_hop_runs_by_its_settings(site: Site, capfd: pytest.CaptureFixture[str
     assert events[0] == "started"
     assert events[-1] == "stopped"
     assert "tick" in events
+
+
+def test_the_status_says_what_the_states_of_a_batch_mean(
+    site: Site, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hop = site.folder / "hop1"
+    path = hop / "data" / "state.sqlite"
+    with closing(State.open(path)) as state, state.changing() as change:
+        for first in "abc":
+            change.add_batch(Sealed(first * 64, site.plan.id, 1, 4, 8))
+        change.acknowledge("b" * 64, b"receipt")
+        change.acknowledge("c" * 64, b"receipt")
+        change.mark_purged("c" * 64)
+    assert main(["status", "--config", str(hop / "hop.toml")]) == 0
+    lines = [" ".join(line.split()) for line in capfd.readouterr().out.splitlines()]
+    assert "batches sealed made, and not at the next party yet 1" in lines
+    assert "batches acknowledged at the next party, by its receipt 1" in lines
+    assert "batches purged at the next party, and removed here 1" in lines
 
 
 def test_a_hop_runs_several_plans(site: Site) -> None:

@@ -168,6 +168,11 @@ def _pairs(names: Sequence[str], given: Sequence[str]) -> Mapping[str, str]:
 
 
 def _show(done: Delivery, client: Client, output: Output) -> None:
+    if done.earlier:
+        output.say(
+            "note: an answer was given before, for this plan and round; that one counts, and "
+            "what was given now is not sent"
+        )
     if done.given_up:
         output.say(
             f"warning: {count_of(done.given_up, 'report')} may have arrived or not, and can not be "
@@ -175,7 +180,12 @@ def _show(done: Delivery, client: Client, output: Output) -> None:
         )
     if output.json:
         output.document(
-            {"arrived": done.arrived, "given_up": done.given_up, "waiting": client.waiting}
+            {
+                "arrived": done.arrived,
+                "given_up": done.given_up,
+                "waiting": client.waiting,
+                "earlier": done.earlier,
+            }
         )
     elif done.arrived or done.given_up:
         output.say(f"{count_of(done.arrived, 'report')} arrived at the shuffler")

@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from chaffinch.services.status import PlanStatus, Status
 
 
+_BATCHES = {
+    "sealed": "made, and not at the next party yet",
+    "acknowledged": "at the next party, by its receipt",
+    "purged": "at the next party, and removed here",
+}
+"""What the states of a batch mean."""
+
+
 def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - frozen
     """Show what became of everything that a service has taken, whether it runs or not.
 
@@ -60,7 +68,10 @@ def _show_plan(plan: PlanStatus, output: Output) -> None:
         verdict = "adds up" if law.holds(plan.counts) else "DOES NOT ADD UP"
         rows.append([law.whole, verdict, f"{plan.counts[law.whole]:,}"])
         rows += [[f"  {part}", "", f"{plan.counts[part]:,}"] for part in law.parts]
-    rows += [[f"batches {state}", "", f"{number:,}"] for state, number in plan.batches.items()]
+    rows += [
+        [f"batches {state}", _BATCHES.get(state, ""), f"{number:,}"]
+        for state, number in plan.batches.items()
+    ]
     output.table(["what", "", "number"], rows, texts=2)
     output.words("")
     if plan.crowd is not None:

@@ -47,6 +47,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 KEYS_LAST = 6 * 3600.0
 """Seconds after which lists of keys are asked for again: less than a key stays in use."""
 _LONGEST_REPLY = 1 << 16
+_NOT_FOUND = 404
+_ANOTHER_PLAN = (
+    "it does not run this plan or round: ask whoever runs it for the plan file that it runs"
+)
 _WORDS = {kind.word for kind in Kind}
 
 
@@ -61,9 +65,12 @@ class Delivery:
 
     Their reply was lost, and by now the key that they were sealed for is not in use any more.
     """
+    earlier: bool = False
+    """Whether an answer was given before, for the same round: then it is the first that counts."""
 
     def __add__(self, other: Delivery) -> Delivery:
-        return Delivery(self.arrived + other.arrived, self.given_up + other.given_up)
+        earlier = self.earlier or other.earlier
+        return Delivery(self.arrived + other.arrived, self.given_up + other.given_up, earlier)
 
 
 class Client:
@@ -116,7 +123,7 @@ class Client:
         answers = _answers_of(plan, answer)
         occasion = plan.id if plan.rounds == 1 else f"{plan.id}/{origin.round}"
         words = secure_words()
-        self._outbox.add(
+        is_first = self._outbox.add(
             origin,
             occasion,
             # Read under the outbox's lock, and only for a new occasion.
@@ -124,7 +131,7 @@ class Client:
             paid=self._ledger is None,
         )
         reach("client.kept")
-        return self.resume()
+        return replace(self.resume(), earlier=not is_first)
 
     def send_many(
         self,
@@ -312,7 +319,8 @@ class Client:
         got = f"the status {reply.status}" if reply.status else reply.body.decode()
         if reply.problem in _WORDS:
             got += f" ({reply.problem})"
-        return NotDelivered(party.name, got, waiting=self.waiting)
+        advice = _ANOTHER_PLAN if reply.status == _NOT_FOUND else ""
+        return NotDelivered(party.name, got, waiting=self.waiting, advice=advice)
 
 
 def _parties_of(plan: Plan) -> Parties:
