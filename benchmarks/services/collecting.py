@@ -57,9 +57,9 @@ def _line(site: Site, load: Load) -> Line:
         send(service.port, site, load, inbox)  # warms up
         for turn in range(TURNS):
             tell(f"{load.reports} a request, turn {turn + 1}")
-            before = _processor(service.process.pid)
+            before = processor(service.process.pid)
             send(service.port, site, load, inbox)
-            spent = _processor(service.process.pid) - before
+            spent = processor(service.process.pid) - before
             rates.append(load.reports * load.requests / spent)
             ratios.append(rates[-1] / exchanges())
         service.stop()
@@ -69,7 +69,7 @@ def _line(site: Site, load: Load) -> Line:
     return Line(f"{load.reports} a request", cells, Goal(load.goal, middle))
 
 
-def _processor(process: int) -> float:
+def processor(process: int) -> float:
     """Return the processor time of another process, all threads together, in seconds."""
     words = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / _TICKS

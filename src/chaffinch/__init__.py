@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from chaffinch.encoding.device import encode
     from chaffinch.ledger import Ledger
     from chaffinch.planning.audiences.audience import Audience
+    from chaffinch.planning.costs.cost import Cost
+    from chaffinch.planning.costs.work import Prices
     from chaffinch.planning.plan import Plan, load_plan
     from chaffinch.planning.planner import Error, plan
     from chaffinch.privacy import Target
@@ -36,12 +38,14 @@ __all__ = [
     "Bit",
     "Choice",
     "Client",
+    "Cost",
     "Cross",
     "Error",
     "Flags",
     "Ledger",
     "Number",
     "Plan",
+    "Prices",
     "Release",
     "Survey",
     "Target",
@@ -70,12 +74,14 @@ _NAMES = {
     "Bit": "questions",
     "Choice": "questions",
     "Client": "encoding.client",
+    "Cost": "planning.costs.cost",
     "Cross": "questions",
     "Error": "planning.planner",
     "Flags": "questions",
     "Ledger": "ledger",
     "Number": "questions",
     "Plan": "planning.plan",
+    "Prices": "planning.costs.work",
     "Release": "release.surveys",
     "Survey": "questions",
     "Target": "privacy",

@@ -261,6 +261,7 @@ VERBS: dict[str, Verb] = {
     # These read, and must leave everything as it was.
     "check": Verb("check {0}/survey.toml --data {0}/people.csv"),
     "compare": Verb("compare --users 1000 --epsilon 1 --delta 1e-6"),
+    "cost": Verb("cost {0}/survey.plan.json --users 1000000"),
     "simulate": Verb("simulate --plan {0}/survey.plan.json --runs 100 --seed 1"),
     "audit": Verb("audit --plan {0}/survey.plan.json --trials 1000 --seed 1"),
     "ledger show": Verb(f"ledger show {_LEDGER}"),

@@ -175,7 +175,7 @@ def rows_per_batch(plan: Plan) -> int:
     Memory follows the number of messages: of bits that are next to never set only the set
     ones are held, and packed rows take less than their messages would.
     """
-    sent = sum(part.protocol.expected_messages(part.question) for part in plan.parts)
+    sent = sum(part.expected_messages for part in plan.parts)
     return max(1, min(ROWS, int(MESSAGES_PER_BATCH / max(sent, 1.0))))
 
 

@@ -149,7 +149,7 @@ def candidate(
         standard_errors=tuple(part.standard_error(task.reports) for part in parts),
         local_epsilon=task.total(parts, crowd).local_epsilon,
         slots=slots,
-        messages=sum(part.protocol.expected_messages(part.question) for part in parts),
+        messages=sum(part.expected_messages for part in parts),
         analyzer_operations=sum(part.sealed_messages for part in parts),
         influence=max(part.influence(slots) for part in parts),
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from chaffinch import checks, privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.planning.certificate import Certificate, certify
+from chaffinch.planning.costs.collection import cost_of
 from chaffinch.planning.documents import (
     PLAN_FORMAT,
     PlanModel,
@@ -44,6 +45,8 @@ from chaffinch.wire.sealed_reports import Layout
 
 if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
+    from chaffinch.planning.costs.cost import Cost
+    from chaffinch.planning.costs.work import Prices
 
 LARGEST_FILE = 256 << 20
 _RULE = f"a plan in the format {PLAN_FORMAT}"
@@ -93,6 +96,11 @@ class Part:
     def sealed_messages(self) -> int:
         """Return for how many messages of this question a report costs public-key work."""
         return self.protocol.sealed_messages(self.question)
+
+    @property
+    def expected_messages(self) -> float:
+        """Return how many messages a report holds on average, for the answer that has most."""
+        return self.protocol.expected_messages(self.question)
 
     @property
     def varies(self) -> bool:
@@ -391,6 +399,16 @@ class Plan:
         return useless_promise(self.epsilon, self.delta) + [
             words for part in self.parts for words in part.warnings(self.reports)
         ]
+
+    def cost(
+        self, users: int | None = None, *, hops: int | None = None, prices: Prices | None = None
+    ) -> Cost:
+        """Return an estimate of what one round costs with so many people: work, bytes and money.
+
+        Without ``users``, with those of the plan. ``hops`` are those that the plan names, or one;
+        0 is for files of messages that nobody seals. ``prices`` are assumed unless they are given.
+        """
+        return cost_of(self, users, hops, prices)
 
     def explain(self) -> str:
         """Return in plain sentences what is promised, what is sent and why this protocol."""

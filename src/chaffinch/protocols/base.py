@@ -101,6 +101,20 @@ class Variant:
     make: Callable[[Setting, float], Protocol]
 
 
+@dataclass(frozen=True, slots=True)
+class EncodingSeconds:
+    """What encoding takes, in seconds of one core: measured by ``python -m benchmarks.costs``."""
+
+    device_report: float
+    """A report on a device, whatever it holds."""
+    device_message: float
+    """Each message of it."""
+    table_answer: float
+    """An answer in a table, read and encoded with many others."""
+    table_message: float
+    """Each message of it, encoded and written."""
+
+
 class ProtocolModel(Strict):
     """A protocol as it stands in a plan file."""
 
@@ -120,6 +134,8 @@ class Protocol(ABC):
     model: ClassVar[type[ProtocolModel]]
     sizes_tell_noise: ClassVar[bool] = False
     """Whether who knows the number of messages of each report knows more than from their sum."""
+    seconds: ClassVar[EncodingSeconds]
+    """What encoding takes, for the costs of a collection."""
     clear: ClassVar[bool] = False
     """Whether a report shows its answer to who sees it alone: no candidate where that matters."""
 

@@ -27,6 +27,7 @@ from chaffinch.protocols.base import (
     LITTLE_NOISE,
     MOST_SLOTS,
     Coded,
+    EncodingSeconds,
     Protocol,
     ProtocolModel,
     Reading,
@@ -78,6 +79,7 @@ class Decoys(Protocol):
     clear: ClassVar[bool] = True
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice")
     model: ClassVar[type[ProtocolModel]] = DecoysModel
+    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(3.0e-5, 1.8e-7, 5.4e-8, 3.2e-8)
 
     def __post_init__(self) -> None:
         checks.whole("number of decoy slots", self.decoy_slots, least=1, most=MOST_SLOTS)

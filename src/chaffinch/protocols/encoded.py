@@ -19,6 +19,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.protocols.base import (
     GRAIN,
     Coded,
+    EncodingSeconds,
     Protocol,
     ProtocolModel,
     Setting,
@@ -69,6 +70,7 @@ class Encoded(Protocol):
     kind: ClassVar[str] = "encoded"
     shapes: ClassVar[tuple[str, ...]] = ("number",)
     model: ClassVar[type[ProtocolModel]] = EncodedModel
+    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(3.2e-5, 0.0, 3.5e-8, 1.7e-8)
 
     def __post_init__(self) -> None:
         check_chance("flip probability", self.flip_probability, below=Fraction(1, 2))

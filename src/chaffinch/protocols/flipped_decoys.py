@@ -17,6 +17,7 @@ from chaffinch import checks, privacy
 from chaffinch.protocols.base import (
     MOST_SLOTS,
     Coded,
+    EncodingSeconds,
     Protocol,
     ProtocolModel,
     Setting,
@@ -71,6 +72,7 @@ class FlippedDecoys(Protocol):
     kind: ClassVar[str] = "flipped-decoys"
     shapes: ClassVar[tuple[str, ...]] = ("choice",)
     model: ClassVar[type[ProtocolModel]] = FlippedDecoysModel
+    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(4.3e-5, 4.5e-7, 1.9e-7, 9.3e-9)
 
     def __post_init__(self) -> None:
         check_chance("flip probability", self.flip_probability, below=Fraction(1, 2))

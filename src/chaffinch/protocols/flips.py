@@ -18,6 +18,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.protocols.base import (
     MOST_SLOTS,
     Coded,
+    EncodingSeconds,
     Protocol,
     ProtocolModel,
     Setting,
@@ -65,6 +66,7 @@ class Flips(Protocol):
     kind: ClassVar[str] = "flips"
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice", "flags")
     model: ClassVar[type[ProtocolModel]] = FlipsModel
+    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(2.2e-5, 5.8e-7, 0.0, 1.0e-7)
 
     def __post_init__(self) -> None:
         check_chance("flip probability", self.flip_probability, below=Fraction(1, 2))

@@ -32,6 +32,7 @@ from chaffinch.protocols.base import (
     GRAIN,
     LITTLE_NOISE,
     Coded,
+    EncodingSeconds,
     Protocol,
     ProtocolModel,
     Reading,
@@ -154,6 +155,7 @@ class Signed(Protocol):
     kind: ClassVar[str] = "signed-decoys"
     shapes: ClassVar[tuple[str, ...]] = ("bit", "choice", "flags", "number")
     model: ClassVar[type[ProtocolModel]] = SignedModel
+    seconds: ClassVar[EncodingSeconds] = EncodingSeconds(2.2e-5, 6.5e-7, 3.4e-8, 3.3e-8)
     sizes_tell_noise: ClassVar[bool] = True
     clear: ClassVar[bool] = True
 

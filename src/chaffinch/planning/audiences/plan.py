@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.planning.audiences import prediction
 from chaffinch.planning.audiences.audience import Audience
+from chaffinch.planning.audiences.cost import cost_of
 from chaffinch.planning.audiences.explanation import explain, reach_warnings
 from chaffinch.planning.audiences.id_rule import AS_IS, IdRule, RuleName
 from chaffinch.planning.audiences.parties import ReachParties, ReachPartiesModel
@@ -47,6 +48,10 @@ from chaffinch.wire.documents import (
 )
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 from chaffinch.wire.sealed_filters import FilterLayout
+
+if TYPE_CHECKING:
+    from chaffinch.planning.costs.cost import Cost
+    from chaffinch.planning.costs.work import Prices
 
 FORMAT = "chaffinch/reach-plan@1"
 _LARGEST_FILE = 1 << 20
@@ -304,6 +309,17 @@ class ReachPlan:
     def save(self, path: str | Path) -> None:
         """Write the plan to a file that all publishers and the analyzer load and verify."""
         save_document(path, FORMAT, _plan_body(self))
+
+    def cost(
+        self, users: int | None = None, *, hops: int | None = None, prices: Prices | None = None
+    ) -> Cost:
+        """Return an estimate of what one collection costs: work, bytes and money.
+
+        ``users`` are the ids of all publishers together; without them, those that are expected.
+        ``hops`` is 1 where filters travel sealed through the shuffler, 0 where people carry files;
+        without it, as the plan says. ``prices`` are assumed unless they are given.
+        """
+        return cost_of(self, users, hops, prices)
 
     def explain(self) -> str:
         """Return in plain sentences what is promised, against whom, and how exact it will be."""

@@ -1,0 +1,1 @@
+"""The units that `chaffinch cost` reckons with, measured again."""

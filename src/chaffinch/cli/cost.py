@@ -1,0 +1,67 @@
+"""What a collection would cost: work, bytes and money, from measured units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chaffinch.cli import paths
+from chaffinch.cli.output import Output
+
+if TYPE_CHECKING:
+    from chaffinch.planning.costs.cost import Cost
+
+
+def cost(
+    plan: Path,
+    /,
+    *,
+    users: int | None = None,
+    hops: int | None = None,
+    core_hour: float = 0.05,
+    gigabyte_month: float = 0.1,
+    gigabyte_out: float = 0.09,
+    days: float = 1.0,
+    output: Output = Output(),  # noqa: B008 - frozen
+) -> None:
+    """Estimate what a collection costs: messages, bytes, processor time, money.
+
+    Messages and bytes follow from the plan; processor time from units that were measured on one
+    core. It is the cost of one round.
+
+    Parameters
+    ----------
+    plan
+        A plan file, of a survey or of a reach.
+    users
+        How many people take part [default: those of the plan]. Of a reach: ids of all publishers.
+    hops
+        Hops that sealed reports pass [default: those that the plan names, or 1]; 0 is for files
+        that nobody seals. Sealed filters pass one.
+    core_hour
+        The price of one core for one hour, in any currency.
+    gigabyte_month
+        The price of storing 10⁹ bytes for thirty days.
+    gigabyte_out
+        The price of 10⁹ bytes that an operator sends.
+    days
+        How long bytes are stored.
+    """
+    from chaffinch.planning.costs.work import Prices
+
+    prices = Prices(core_hour, gigabyte_month, gigabyte_out, days)
+    _show(paths.open_any_plan(plan).cost(users, hops=hops, prices=prices), output)
+
+
+def _show(found: Cost, output: Output) -> None:
+    if output.json:
+        output.document(found.document())
+        return
+    output.words(found.title)
+    output.words("")
+    output.words(found.summary)
+    output.words("")
+    for texts, (heads, rows) in zip((2, 1), found.tables(), strict=True):
+        output.table(heads, rows, texts=texts)
+        output.words("")
+    output.words("\n".join(found.notes))

@@ -1,0 +1,1 @@
+"""What a collection costs: work, bytes and money, from units that were measured."""
