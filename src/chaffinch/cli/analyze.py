@@ -13,10 +13,9 @@ from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import (
     ReleaseOptions,
     finish_release,
-    hand_out_release,
     refuse_to_replace,
     release_files,
-    show_release,
+    write_release,
 )
 from chaffinch.errors import InvalidInput
 from chaffinch.storage.files import is_special
@@ -62,16 +61,8 @@ def analyze(
     refuse_to_replace(finished, tally.digest)
     with output.thinking("intervals"):
         release = made.release(tally, found)
-    charge = hand_out_release(
-        dict.fromkeys(targets, release.save),
-        made.account,
-        made.bill(tally, found),
-        check=lambda: release_files(targets, inputs),
-        output=output,
-    )
-    for path in targets:
-        output.say(f"wrote {path}")
-    show_release(release, charge, output)
+    bill = made.bill(tally, found)
+    write_release(release, targets, made.account, bill, inputs=inputs, output=output)
 
 
 def _refuse_to_lose(messages: Sequence[str], targets: Sequence[Path]) -> None:

@@ -127,6 +127,28 @@ def hand_out_release(
     return None if account is None or bill is None else Charged(account, bill.key, before)
 
 
+def write_release(
+    release: Release | ReachRelease,
+    targets: Sequence[Path],
+    account: Account | None,
+    bill: Bill | None,
+    *,
+    inputs: Sequence[str | Path],
+    output: Output,
+) -> None:
+    """Write a release to files, paid for first if there is a bill, and print it."""
+    charge = hand_out_release(
+        dict.fromkeys(targets, release.save),
+        account,
+        bill,
+        check=lambda: release_files(targets, inputs),
+        output=output,
+    )
+    for path in targets:
+        output.say(f"wrote {path}")
+    show_release(release, charge, output)
+
+
 def finish_release(
     targets: Iterable[Path],
     payer: _Payer | None,
@@ -264,7 +286,7 @@ def _open_account(path: Path | None, mark: Path | None) -> Account | None:
     return Account(paths.open_ledger(path, mark), path.name)
 
 
-def release_files(out: list[Path], inputs: Sequence[str | Path]) -> list[Path]:
+def release_files(out: Sequence[Path], inputs: Sequence[str | Path]) -> Sequence[Path]:
     """Refuse files that no release can be written to, before anything is charged or counted."""
     from chaffinch.release.publication import check_suffix
 

@@ -52,9 +52,12 @@ class Scatter(ABC):
         """Return the variance of the tally when ``held`` of ``reports`` hold the value."""
 
     @property
-    @abstractmethod
     def grain(self) -> float:
-        """Return Bernstein's constant c of the tally: P[|S − mean| ≥ t] ≤ 2e^(−t²/2(V + ct))."""
+        """Return Bernstein's constant c of the tally: P[|S − mean| ≥ t] ≤ 2e^(−t²/2(V + ct)).
+
+        It is 1/3 for a sum of independent terms none of which is further from its mean than 1.
+        """
+        return 1.0 / 3.0
 
     @abstractmethod
     def fourth_cumulant(self, held: ArrayLike, reports: int) -> Floats:
@@ -149,11 +152,6 @@ class Noise(TallyNoise):
         """Return by how much the mean tally grows per report that holds the value."""
         return self.copies * (self.hit - self.miss)
 
-    @property
-    def grain(self) -> float:
-        """Return 1/3: no bit is further from its mean than 1."""
-        return 1.0 / 3.0
-
     def base(self, reports: int) -> Fraction:
         """Return the mean tally of a value that nobody holds."""
         return reports * (self.copies * self.miss + self.cover_slots * self.cover)
@@ -204,11 +202,6 @@ class DecoyNoise(Scatter):
         """Return 1: an answer is one message."""
         return Fraction(1)
 
-    @property
-    def grain(self) -> float:
-        """Return 1/3: no term is further from its mean, 0, than 1."""
-        return 1.0 / 3.0
-
     def tally_variance(self, held: ArrayLike, reports: int) -> Floats:
         """Return the mean number of decoys times (1/d)(1 − 1/d), whatever the count is."""
         decoys = float(reports * self.slots * self.rate)
@@ -238,11 +231,6 @@ class SeenDecoys(TallyNoise):
     def slope(self) -> Fraction:
         """Return 1: an answer is one message."""
         return Fraction(1)
-
-    @property
-    def grain(self) -> float:
-        """Return 1/3: no bit is further from its mean than 1."""
-        return 1.0 / 3.0
 
     def base(self, reports: int) -> Floats:  # noqa: ARG002 - they are taken from what arrived
         """Return the decoys that each value got on average."""

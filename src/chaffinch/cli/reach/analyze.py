@@ -16,10 +16,9 @@ from chaffinch.cli.releasing import (
     Account,
     Budget,
     finish_release,
-    hand_out_release,
     refuse_to_replace,
     release_files,
-    show_release,
+    write_release,
 )
 from chaffinch.outputs.handing_out import Bill
 
@@ -104,16 +103,8 @@ def analyze(
             progress=tell,
         )
     refuse_to_replace(finished, release.batch)
-    charge = hand_out_release(
-        dict.fromkeys(targets, release.save),
-        account,
-        None if account is None else _bill(found, release, account),
-        check=lambda: release_files(targets, inputs),
-        output=output,
-    )
-    for path in targets:
-        output.say(f"wrote {path}")
-    show_release(release, charge, output)
+    bill = None if account is None else _bill(found, release, account)
+    write_release(release, targets, account, bill, inputs=inputs, output=output)
 
 
 def _bill(plan: ReachPlan, release: ReachRelease, account: Account) -> Bill:
