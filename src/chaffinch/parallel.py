@@ -138,6 +138,7 @@ def _results(
     items: Iterable[_Item],
     ahead: int,
 ) -> Iterator[_Result]:
+    """Yield results in the order of their items, so many of which are worked on ahead."""
     waiting: deque[Future[_Result]] = deque()
     source = iter(items)
     while True:

@@ -123,6 +123,7 @@ class _Asked:
 
 
 def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
+    """Return the answer to one question: estimates, both intervals, and what follows from them."""
     part, reading = plan.parts[index], _reading(plan, index, found)
     if counts_gaps(part.question):
         answered = _reading(plan, index + 1, found)
@@ -259,6 +260,7 @@ def _counted_number(
 
 
 def _number(part: Part, reading: Reading, reports: int, asked: _Asked) -> Answer:
+    """Return the mean of a number in bits, and its quantiles where the steps are seen."""
     question, steps = number_question(part.question), part.protocol.thermometer
     counts = reading.tallies
     scale = Scale(question.low, question.high, steps.resolution, steps.noise)

@@ -131,6 +131,7 @@ def trend(
 
 
 def _check_releases(found: Sequence[Release], names: Sequence[str]) -> None:
+    """Refuse releases that cannot be compared: adjusted, the same one twice, or of two kinds."""
     for one in found:
         if not isinstance(one, Release):
             raise InvalidInput("releases", "those of a survey", type(one).__name__)

@@ -49,6 +49,7 @@ def _call(app: App, words: list[str], stops: list[int]) -> Any:
 
 
 def _run(command: Callable[[], Any], *, as_json: bool) -> int:  # noqa: PLR0911 - one for each way to end
+    """Run a command and return its exit code, whatever it raises."""
     from cyclopts import CycloptsError
 
     try:
@@ -108,6 +109,7 @@ def _usage(error: CycloptsError) -> ChaffinchError:
 
 
 def _failed(error: ChaffinchError, *, as_json: bool) -> int:
+    """Tell of an error in words or as JSON, and return its exit code."""
     code = exit_code(error)
     if os.environ.get(_TRACE):
         import traceback

@@ -73,6 +73,7 @@ def parse_head(header: bytes, start: bytes = b"") -> MessageHead:
 
 
 def _parse(content: bytes, buffer: _Flatbuffer) -> MessageHead:
+    """Return what the head of a message says; a field that is left out has its default, 0."""
     root = buffer.number("I", 0)
     version = buffer.number("h", place) if (place := buffer.field(root, 0)) else 0
     if version != _VERSION_5 or _OLD_COMPRESSION in content:

@@ -184,6 +184,10 @@ def read_pages(file: BinaryIO, chunk: Chunk, end: int) -> Iterator[Page]:
 
 
 def _read_page(file: BinaryIO, place: int, end: int) -> Page:
+    """Return what the page at a place says of itself; EOFError for one that reaches past the end.
+
+    How long a header is shows only when it is read, so more of it is read where it was cut off.
+    """
     size = _HEADER_BYTES
     while True:
         size = min(size, end - place)

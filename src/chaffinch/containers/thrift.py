@@ -108,6 +108,7 @@ class Thrift:
         return self._bytes(self.varint()) if wanted == BINARY else self._number(wanted)
 
     def _pass_over(self, kind: int, depth: int, listed: int | None = None) -> None:
+        """Skip a value of some kind; every kind that nests may do so only so deep."""
         if depth > _DEEPEST:
             raise EOFError
         if kind in _BITS:

@@ -179,6 +179,11 @@ def find_waiting(place: Path, wanted: set[str]) -> Iterator[Waiting | None]:
 
 
 def _lock_waiting(number: int, place: Path, wanted: set[str]) -> Waiting | None:
+    """Return what waits in a folder for one of the wanted places; its lock is held from now on.
+
+    None for a folder of somebody else, one that is gone, or one for other places. A folder
+    without a note was left before anything could be paid, and is removed if nobody holds it.
+    """
     # Nobody else can have made it for us; what a stranger wrote is not even read.
     if not _is_own(number):
         return None

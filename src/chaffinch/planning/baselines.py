@@ -163,6 +163,8 @@ def _least_laplace(moved: int, steps: int, epsilon: float, delta: float) -> Cent
 
 
 def _least_gaussian(moved: int, steps: int, epsilon: float, delta: float) -> CentralNoise | None:
+    """Return the least discrete Gaussian noise of a centre that keeps a promise; None for none."""
+
     def loss(inverse: float) -> GridLoss:
         return gaussian_loss(1.0 / inverse, steps, _LEFT_OUT * delta / moved)
 

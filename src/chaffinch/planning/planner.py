@@ -165,6 +165,7 @@ def _task(  # noqa: PLR0917 - what is asked for, one by one
     honest: float,
     contributions: int,
 ) -> Task:
+    """Return what is to be planned, with every wish checked."""
     if isinstance(question, Survey):
         questions = expanded(question.planned.items())
     elif isinstance(question, QUESTIONS):

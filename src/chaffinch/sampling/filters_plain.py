@@ -38,6 +38,7 @@ def siphash(
 def _hash_ids(
     data: NDArray[np.uint8], edges: NDArray[np.int64], key: bytes, out: NDArray[np.uint64]
 ) -> None:
+    """Write the SipHash of every id into ``out``; ``edges`` says where each one begins."""
     # The longest first: those that have one more whole word are then always a front part.
     order = np.argsort(edges[:-1] - edges[1:], kind="stable")
     starts = edges[:-1][order]

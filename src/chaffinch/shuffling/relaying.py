@@ -85,6 +85,10 @@ class Relay:
         key: HopKey,
         counted: Counter[str],
     ) -> None:
+        """Make one batch of the items that open, are new here, and go the way that the head says.
+
+        Counts what became of every item. Nothing is made of too few of them.
+        """
         length = self._plan.layout.item_length(self._hop)
         with tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self._outbox.folder)) as kept:
             for opened in self._opened(file, head, key):

@@ -209,6 +209,7 @@ class _Study(_Expected):
         return [Row(self.name, *line) for line in listed]
 
     def faults(self, alpha: float, alarm: float) -> list[str]:
+        """Return what is off by more than chance explains, each with a false alarm of ``alarm``."""
         off = np.abs(self.mean - self.truth)
         # The last term is the rounding of the floats, far below anything that matters.
         room = self.unit * judging.mean_room(self.tally_variance, self.runs, alarm, self.grain)
@@ -242,6 +243,7 @@ class _Study(_Expected):
 def _study(
     measure: _Counts | _Numbers, draw: Callable[[int], Counts], runs: int, level: float
 ) -> _Study:
+    """Return what became of many drawn collections, a block of them in memory at a time."""
     expected = measure.expected
     size = len(expected.truth)
     sums, squares = np.zeros(size), np.zeros(size)

@@ -367,6 +367,7 @@ class _CheckedMessages(io.RawIOBase):
         return len(taken)
 
     def _next_bytes(self, size: int) -> bytes:
+        """Return the next bytes of a stream, each head checked before its body may be unpacked."""
         if self._body:
             found = self._file.read(min(size, self._body, _BLOCK))
             if not found:

@@ -356,6 +356,7 @@ def _written_lines(file: BinaryIO, work: Work) -> Iterator[bytes]:
 def _line_batches(
     lines: Iterator[bytes], chosen: tuple[str, ...], rows: int
 ) -> Iterator[pa.RecordBatch]:
+    """Yield the chosen columns of lines of JSON, so many rows or so much text at a time."""
     import pyarrow as pa
 
     first = 1

@@ -186,6 +186,7 @@ def _release(
     level: float,
     adjustment: str,
 ) -> ReachRelease:
+    """Return the release of counted columns; refuse a group whose filters are too full."""
     audience = plan.audience
     flip = float(plan.all_flips)
     columns = Columns(audience, plan.bits, plan.hashes, flip, logos.counts / plan.bits)

@@ -234,6 +234,7 @@ def load_key(path: str | Path) -> CampaignKey:
 
 
 def _read_record(path: Path) -> list[dict[str, str]]:
+    """Return what a key has made, by its record; refuse a record that is not whole."""
     if not path.exists():
         return []
     text = read_small(path, most=_LARGEST_RECORD, must_be=_RECORD_RULE)

@@ -145,6 +145,7 @@ def _assumed(mechanism: FlippedFilters, delta: float) -> ComparedFigure:
 def _monte_carlo(
     mechanism: FlippedFilters, delta: float, samples: int, seed: int
 ) -> ComparedFigure:
+    """Return what random samples say of epsilon, or how many of them it would take."""
     size = checks.whole("number of samples", samples, least=1)
     tail = min(delta, 1.0 - delta)
     value = None

@@ -539,6 +539,7 @@ def _share_parts(mechanism: SignedDecoys, one: int, other: int, tail: Any) -> Po
 def _joint_law(
     mechanism: SignedDecoys, reach: int, window: int, tail: Any
 ) -> tuple[WideArray, Doubt]:
+    """Return the masses of all (D, W): the difference of the signs, and the pairs that cover it."""
     cover = mechanism._cover  # noqa: SLF001 - its other half
     flood, relative = cover.bursts(window)
     short = min(reach, window)
