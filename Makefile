@@ -68,11 +68,13 @@ docs: $(READY)  ## rewrite the generated pages (a test fails when they are stale
 	$(PYTHON) -m tests.privacy.test_published
 
 # $(READY) builds the C kernels in place, for every environment.
-bench: $(READY) $(BENCH_READY)  ## accuracy and speed against other accountants, encoders, databases and filters
+bench: $(READY) $(BENCH_READY)  ## accuracy and speed against other accountants, encoders, databases and filters; one machine against a cluster
 	PYTHONPATH=src $(BENCH) -m benchmarks.privacy
 	PYTHONPATH=src $(BENCH) -m benchmarks.pipeline
 	PYTHONPATH=src $(BENCH) -m benchmarks.reach
 	$(PYTHON) -m benchmarks.services
+	$(PYTHON) -m benchmarks.engines
+	$(PYTHON) -m benchmarks.costs
 
 lock:  ## choose versions anew and write requirements/*.txt (needs uv)
 	uv pip compile pyproject.toml --extra dev --output-file requirements/dev.txt $(LOCK_OPTIONS)
