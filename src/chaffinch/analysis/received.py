@@ -54,7 +54,7 @@ BEGIN SELECT RAISE(ABORT, 'what was decided stays'); END""",
     """CREATE TRIGGER batches_remain BEFORE DELETE ON batches
 BEGIN SELECT RAISE(ABORT, 'batches are never forgotten'); END""",
 )
-STATE = StoreKind(
+_STATE = StoreKind(
     "state of the analyzer",
     ANALYZER_STATE,
     steps=(_FIRST,),
@@ -149,7 +149,7 @@ class KnownBatches:
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         if not self._path.exists():
             return []
-        with STATE.looked_at(self._path) as connection:
+        with _STATE.looked_at(self._path) as connection:
             return connection.execute(query, values).fetchall()
 
 
@@ -158,7 +158,7 @@ class Received(KnownBatches):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._store = STATE.open(path)
+        self._store = _STATE.open(path)
         self._all: list[KnownBatch] | None = None
 
     def close(self) -> None:

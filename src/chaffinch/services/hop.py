@@ -161,13 +161,13 @@ def read_hop(path: str | Path) -> HopSettings:
 # ----------------------------------------------------------------------------
 # What runs.
 
-Announce = Callable[[list[str]], object]
+_Announce = Callable[[list[str]], object]
 LAWS = tuple(Law(*one) for one in Counts.LAWS.items())
 _TICK = 60.0
 """Seconds between two looks at a collector."""
 
 
-def serve_collector(settings: HopSettings, announce: Announce) -> None:
+def serve_collector(settings: HopSettings, announce: _Announce) -> None:
     """Take reports, or batches of the hop before, until SIGTERM or SIGINT."""
     chosen, place = settings.collector, settings.place
     place.make_data()
@@ -190,7 +190,7 @@ def serve_collector(settings: HopSettings, announce: Announce) -> None:
     log("stopped")
 
 
-def serve_shuffler(settings: HopSettings, announce: Announce) -> None:
+def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
     """Open, shuffle and hand over until SIGTERM or SIGINT; nothing leaves because it stops."""
     place, interval = settings.place, settings.shuffler.interval_seconds
     place.make_data()

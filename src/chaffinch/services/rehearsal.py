@@ -87,7 +87,7 @@ openers = 1
 
 
 @dataclass(frozen=True)
-class Stage:
+class _Stage:
     """The folders of all parties, and the plan that names them."""
 
     folder: Path
@@ -121,7 +121,7 @@ def require_crowd(plan: Plan, people: int) -> None:
         raise InvalidInput("number of people", rule, people)
 
 
-def set_stage(folder: Path, plan: Plan, *, hops: int = 1) -> Stage:
+def set_stage(folder: Path, plan: Plan, *, hops: int = 1) -> _Stage:
     """Make the folders of as many hops and an analyzer, and the plan that names them."""
     names = [f"hop{place}" for place in range(1, hops + 1)] + ["analyzer"]
     parties = []
@@ -137,7 +137,7 @@ def set_stage(folder: Path, plan: Plan, *, hops: int = 1) -> Stage:
         (place / file).write_text(settings, encoding="utf-8")
     made = plan.run_by(Parties(tuple(parties[:-1]), parties[-1]))
     made.save(folder / "plan.json")
-    return Stage(folder, made)
+    return _Stage(folder, made)
 
 
 def _free_ports(count: int) -> list[int]:
@@ -148,12 +148,12 @@ def _free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def running(stage: Stage) -> Iterator[dict[str, subprocess.Popen[str]]]:
+def running(stage: _Stage) -> Iterator[dict[str, subprocess.Popen[str]]]:
     """Start every service and yield them by name when all listen; they end with the block."""
     started: dict[str, subprocess.Popen[str]] = {}
     try:
         for role, settings in stage.services():
-            started[f"{settings.parent.name} {role}"] = start(role, settings)
+            started[f"{settings.parent.name} {role}"] = _start(role, settings)
         for name, process in started.items():
             assert process.stdout is not None  # noqa: S101 - a pipe was asked for
             if not process.stdout.readline():
@@ -169,7 +169,7 @@ def running(stage: Stage) -> Iterator[dict[str, subprocess.Popen[str]]]:
             _end(process)
 
 
-def start(role: str, settings: Path) -> subprocess.Popen[str]:
+def _start(role: str, settings: Path) -> subprocess.Popen[str]:
     """Start a service by its command; what it says goes into a file beside its settings."""
     words = ["serve", role, "--config", str(settings)]
     source = str(Path(chaffinch.__file__).parents[1])
@@ -196,7 +196,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 # The crowd.
 
 
-def made_up_reports(plan: Plan, people: int) -> Iterator[Report]:
+def _made_up_reports(plan: Plan, people: int) -> Iterator[Report]:
     """Yield the reports of made-up people; what protects them is not made up."""
     words = secure_words()
     for _ in range(people * plan.contributions):
@@ -224,15 +224,15 @@ def _halvings() -> int:
     return next(place for place in itertools.count() if secrets.randbelow(2))
 
 
-def send_crowd(stage: Stage, people: int, progress: Progress) -> None:
+def send_crowd(stage: _Stage, people: int, progress: Progress) -> None:
     """Send the reports of as many made-up people to the first hop."""
     plan = stage.plan
     client = Client(plan, outbox=stage.folder / "outbox", patience=_PATIENCE)
-    reports = made_up_reports(plan, people)
+    reports = _made_up_reports(plan, people)
     client.send_many(reports, data=b"made-up people", round=1, progress=progress)
 
 
-def wait_for_release(stage: Stage) -> list[bytes]:
+def wait_for_release(stage: _Stage) -> list[bytes]:
     """Return the releases as the analyzer hands them out, when there is one."""
     analyzer, plan_id = stage.parties.analyzer, stage.plan.id
     deadline = time.monotonic() + _PATIENCE

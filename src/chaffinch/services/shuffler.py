@@ -48,8 +48,8 @@ from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import make_folder
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
 
-INBOX, RECEIVED, OUTBOX, STATE = "inbox", "received", "outbox", "state.sqlite"
-FILTERS, HANDED_OVER = "filters", "handed-over"
+INBOX, RECEIVED, _OUTBOX, STATE = "inbox", "received", "outbox", "state.sqlite"
+_FILTERS, _HANDED_OVER = "filters", "handed-over"
 _FULL_DISK_PAUSE = 5.0
 _SEGMENTS_AT_ONCE = 256
 """Segments that are taken over before the next tick, or the next look whether to stop."""
@@ -126,12 +126,12 @@ class Shuffler:
         self._hops = {name: hop_of(plan, keys.identity_hex) for name, plan in known.items()}
         self._plans = {name: plan for name, plan in known.items() if isinstance(plan, Plan)}
         reaches = [plan for plan in known.values() if isinstance(plan, ReachPlan)]
-        for name in (INBOX, RECEIVED, OUTBOX):
+        for name in (INBOX, RECEIVED, _OUTBOX):
             make_folder(folder / name)
         self._state = State.open(folder / STATE)
         words = secure_words()
         self._outbox = Outbox(
-            folder / OUTBOX, keys.identity, words, memory=self._settings.memory_bytes
+            folder / _OUTBOX, keys.identity, words, memory=self._settings.memory_bytes
         )
         self._remove_orphans()
         self._pool = open_pool("shuffler", self._settings.openers, self._settings.cluster)
@@ -144,7 +144,7 @@ class Shuffler:
             if hop > 1
         }
         self.later_keys = self._follow_keys()
-        self._filters = FilterInbox(folder / FILTERS)
+        self._filters = FilterInbox(folder / _FILTERS)
         self._reaches = {plan.id: self._filter_relay(plan) for plan in reaches}
         self._releaser = Releaser(self._state, first, self._outbox, words, self._settings.rule)
         self._forwarder = Forwarder(
@@ -292,7 +292,7 @@ class Shuffler:
         )
 
     def _filter_relay(self, plan: ReachPlan) -> FilterRelay:
-        record, keys = self._folder / HANDED_OVER, partial(self.later_keys.first_key, plan.id)
+        record, keys = self._folder / _HANDED_OVER, partial(self.later_keys.first_key, plan.id)
         return FilterRelay(self._state, plan, self._filters, self._outbox, record=record, key=keys)
 
     def _arrived(self) -> set[str]:

@@ -74,7 +74,7 @@ _SECOND = (
     plan_id TEXT NOT NULL, route BLOB NOT NULL, PRIMARY KEY (plan_id, route)
 ) WITHOUT ROWID""",
 )
-STATE = StoreKind(
+_STATE = StoreKind(
     "state of the shuffler",
     SHUFFLER_STATE,
     steps=(_FIRST, _SECOND),
@@ -165,7 +165,7 @@ class State:
     @classmethod
     def open(cls, path: Path) -> State:
         """Return the state of a hop for its one owner; it is made where there is none."""
-        return cls(STATE.open(path))
+        return cls(_STATE.open(path))
 
     def close(self) -> None:
         """Let another process be the owner."""
@@ -261,7 +261,7 @@ NOTHING = Overview({}, {}, {}, frozenset())
 
 def overview_of(path: Path) -> Overview:
     """Return what became of everything, for somebody who is not the owner."""
-    with STATE.looked_at(path) as connection:
+    with _STATE.looked_at(path) as connection:
         connection.execute("BEGIN")  # All queries see one moment.
         return _overview(lambda query: connection.execute(query).fetchall())
 
@@ -270,7 +270,7 @@ def is_relayed(path: Path, batch_id: str) -> bool:
     """Return whether a batch of the hop before was taken, for somebody who is not the owner."""
     if not path.exists():
         return False
-    with STATE.looked_at(path) as connection:
+    with _STATE.looked_at(path) as connection:
         query = "SELECT 1 FROM relayed WHERE id = ?"
         return connection.execute(query, (batch_id,)).fetchone() is not None
 
@@ -279,7 +279,7 @@ def seen_key_lists(path: Path, plan_id: str) -> dict[str, bytes]:
     """Return the lists of the later parties of a plan, for somebody who is not the owner."""
     if not path.exists():
         return {}
-    with STATE.looked_at(path) as connection:
+    with _STATE.looked_at(path) as connection:
         query = "SELECT party, content FROM key_lists WHERE plan_id = ?"
         return dict(connection.execute(query, (plan_id,)).fetchall())
 

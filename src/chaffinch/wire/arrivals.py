@@ -33,7 +33,7 @@ _SUFFIX = ".batch"
 _Known = TypeVar("_Known")
 
 
-class Lengths(Protocol):
+class _Lengths(Protocol):
     """How long everything is that travels for a plan."""
 
     @property
@@ -60,7 +60,7 @@ class _Run(Protocol):
     """What a receiver must know of a plan that names its parties."""
 
     @property
-    def layout(self) -> Lengths:
+    def layout(self) -> _Lengths:
         """Return how long everything is."""
         ...
 
@@ -84,7 +84,7 @@ class _Run(Protocol):
 class Expected:
     """What a receiver knows, from the plan, of the batches that come to it."""
 
-    layout: Lengths
+    layout: _Lengths
     hop: int
     """Who makes them; hops count from 1."""
     maker: bytes
