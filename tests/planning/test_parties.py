@@ -49,6 +49,18 @@ def test_the_trust_statement_counts_on_every_hop_to_leave_nobody_out(plan: Plan)
         assert "none of ours and theirs leaves reports out or makes them up" in said
 
 
+def test_the_trust_statement_counts_on_one_set_of_keys_for_everybody(plan: Plan) -> None:
+    """A bad first hop hands one device a key of the analyzer's that nobody else has.
+
+    It leaves nobody out, and an honest second hop cannot see which key is behind its own.
+    """
+    two = Parties((FIRST, SECOND), ANALYZER)
+    assert "ours gives everybody the same keys" in two.trust(first_hop_alone=False)
+    # One that does not work with the analyzer gives out what it got itself.
+    assert "keys" not in two.trust(first_hop_alone=True)
+    assert "keys" not in plan.run_by(Parties((FIRST,), ANALYZER)).trust
+
+
 def test_nobody_is_two_parties() -> None:
     for other in (replace(ANALYZER, identity=FIRST.identity), replace(ANALYZER, name=FIRST.name)):
         with pytest.raises(InvalidInput, match="one party only"):

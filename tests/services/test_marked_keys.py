@@ -28,7 +28,7 @@ CROWD = 4
 
 @pytest.fixture(name="collection")
 def _collection(tmp_path: Path) -> Collection:
-    return Collection.make(tmp_path / "keys", crowd=CROWD)
+    return Collection.make(tmp_path / "keys", crowd=CROWD, numbers=300)
 
 
 def seal_marked(collection: Collection, numbers: Iterable[int]) -> list[bytes]:
@@ -74,19 +74,32 @@ def test_a_marked_report_among_sybils_does_not_leave(
     assert receiver.histogram == ones(*range(100, 100 + CROWD))
 
 
-def test_reports_for_a_key_that_the_hop_sees_later_wait_and_are_not_lost(
+def test_a_report_for_a_key_that_everybody_gets_afterwards_does_not_leave(
     collection: Collection, tmp_path: Path
 ) -> None:
+    """The mark is shown to one device, Sybils fill its crowd, and only then the hop is shown it.
+
+    Nobody whom the hop has given the key to is in the pool by then: with the next tick the device
+    would leave alone among them.
+    """
     data = tmp_path / "data"
     with shuffler(collection, data) as hop:
         collection.analyzer.rotate(at_once=True)
-        collection.write_segment(data, collection.seal(range(CROWD)))
+        collection.write_segment(data, collection.seal(range(10 * CROWD)))
         hop.take()
         hop.tick()
-        assert not sealed(data), "nobody was given this key by the hop"
         collection.show_keys(hop)
-        hop.tick()
-        assert collection.histogram(sealed(data)) == ones(*range(CROWD))
+        for first in (100, 200):
+            hop.tick()
+            assert hop.overview().unseen == {collection.plan.id: 10 * CROWD}
+            collection.write_segment(data, collection.seal(range(first, first + CROWD)))
+            hop.take()
+            hop.tick()
+        counts = hop.overview().counts[collection.plan.id]
+        assert (counts.pooled, counts.batched) == (10 * CROWD, 2 * CROWD)
+        assert counts.adds_up
+        given_out = (*range(100, 100 + CROWD), *range(200, 200 + CROWD))
+        assert collection.histogram(sealed(data)) == ones(*given_out)
 
 
 def test_reports_for_a_key_from_before_still_leave(collection: Collection, tmp_path: Path) -> None:
@@ -119,7 +132,11 @@ def test_nothing_leaves_while_the_analyzer_is_away(tmp_path: Path) -> None:
         with receiving(receiver, port_of(collection.plan, "analyzer")):
             asked(hop, collection)
             hop.tick()
-        assert collection.histogram(sealed(data)) == ones(*range(CROWD))
+            assert not sealed(data), "nobody was given these keys when the reports came"
+            collection.write_segment(data, collection.seal(range(10, 10 + CROWD)))
+            hop.take()
+            hop.tick()
+        assert collection.histogram(sealed(data)) == ones(*range(10, 10 + CROWD))
 
 
 def test_a_device_takes_all_keys_from_the_first_hop(tmp_path: Path) -> None:

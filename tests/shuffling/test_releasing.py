@@ -94,8 +94,11 @@ def test_only_keys_that_were_given_out_here_let_a_crowd_go(
     assert state.overview().unseen == {name: 9 * CROWD}
     with state.changing() as change:
         change.give_out(*marked[::2])
+    assert rule.tick() == [], "nobody else can have these keys by now"
+    add(state, marked, [2] * CROWD, length)
     assert len(rule.tick()) == 1
-    assert state.overview().unseen == {}
+    assert state.overview().unseen == {name: 9 * CROWD}
+    assert state.counts()[name].pooled == 9 * CROWD
     assert state.counts()[name].adds_up
 
 

@@ -82,6 +82,6 @@ def _show_plan(plan: PlanStatus, output: Output) -> None:
         if plan.unseen:
             output.words(
                 f"{count_of(plan.unseen, 'report')} of them cannot leave: they name keys that this "
-                "hop has not given out. A later party has shown somebody other keys."
+                "hop had not given out. A later party has shown somebody other keys."
             )
         output.words("")

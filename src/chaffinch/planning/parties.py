@@ -40,7 +40,7 @@ name = "University"
 identity = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
 address = "https://shuffler.example.org"
 
-# [[hops]]              # one more: any one of them that is honest is enough where slots are fixed
+# [[hops]]              # one more; `chaffinch plan` says which of them the promise counts on
 # name = "Newspaper"
 # identity = "..."
 # address = "https://shuffler.example.net"
@@ -133,7 +133,9 @@ class Parties:
 
         ``first_hop_alone``: the number of messages in a report tells of the noise, and the
         first hop sees it. No honest hop elsewhere helps against one that leaves reports out or
-        makes them up: the crowd that it would hide a report in is not there.
+        makes them up: the crowd that it would hide a report in is not there. Nor does one help
+        against a first hop that hands a device a key which the analyzer made for it alone: which
+        key is behind its own, no hop can see.
         """
         first, analyzer = self.hops[0].name, self.analyzer.name
         if len(self.hops) == 1:
@@ -143,10 +145,12 @@ class Parties:
             )
         *others, last = [hop.name for hop in self.hops]
         listed = f"{', '.join(others)} and {last}"
-        honest = first if first_hop_alone else f"one of {listed}"
+        honest, keys = f"one of {listed}", f" {first} gives everybody the same keys,"
+        if first_hop_alone:
+            honest, keys = first, ""
         return (
-            f"It holds as long as {honest} does not work together with {analyzer}, and none of "
-            f"{listed} leaves reports out or makes them up."
+            f"It holds as long as {honest} does not work together with {analyzer},{keys} and none "
+            f"of {listed} leaves reports out or makes them up."
         )
 
     def document(self) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class PlanStatus:
     crowd: int | None = None
     """With how many reports a batch leaves; None where nothing waits for a crowd."""
     unseen: int = 0
-    """How many pooled reports name keys that this hop has not given out: they do not leave."""
+    """How many pooled reports name keys that this hop had not given out: they do not leave."""
 
     @property
     def adds_up(self) -> bool:

@@ -2,8 +2,8 @@
 
 A party that shows keys of its own to one device alone would know the messages of that device
 again. So devices take all lists from the first hop, which gives everybody the same ones, and
-which releases only reports that name keys it has given out. Whatever else a device was handed,
-by whomever, its reports wait.
+which releases only reports that name keys it had given out when they came. Whatever else a
+device was handed, by whomever, its reports wait.
 
 A list is taken if its party has signed it for the plan and its serial is higher than that of the
 list before. The first key of each list, taken together, are the *route* that is given out from

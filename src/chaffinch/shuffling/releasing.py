@@ -2,12 +2,12 @@
 
 Reports are released by partition: those of one plan, one round and one way to the analyzer. At
 every tick a partition goes if it has as many different reports as the plan counts on, and this
-hop itself has given out the keys that they name; otherwise all of it waits for the next one.
+hop itself had given out the keys that they name; otherwise all of it waits for the next one.
 Nothing else releases reports: no stop, no key that is destroyed, no command.
 
 Whoever is handed keys by somebody else is alone with them, and whoever made these keys can send
-the rest of a crowd. So such reports wait until their keys are given out to everybody
-(``later_keys``), or for ever.
+the rest of a crowd. So such reports wait for ever, also when their keys are given out to
+everybody afterwards (``later_keys``): at that moment nobody else is in the pool.
 
 More reports than the largest batch has are split at random into parts of nearly one size. As
 the largest batch is at least twice the crowd, each part has its crowd.

@@ -83,13 +83,16 @@ _STATE = StoreKind(
 )
 
 
+_TOO_EARLY = b"before it was given out: "
+
+
 class Partition(NamedTuple):
     """Reports that may go into one batch: of one plan, one round, and the same way from here."""
 
     plan_id: str
     round: int
     route: bytes
-    """Key ids and digest of the keys that its items are sealed for."""
+    """Key ids and digest of the keys that its items are sealed for; see also ``give_out``."""
 
 
 class Pooled(NamedTuple):
@@ -251,7 +254,7 @@ class Overview:
     batches: dict[str, Counter[str]]
     """How many are in each state."""
     unseen: dict[str, int]
-    """How many pooled reports name keys that this hop has not given out."""
+    """How many pooled reports name keys that this hop had not given out when they came."""
     has_keys: frozenset[str]
     """Plans of which all later parties have shown their keys."""
 
@@ -396,9 +399,18 @@ class Change:
         self._connection.execute(statement, (plan_id, party, content))
 
     def give_out(self, plan_id: str, route: bytes) -> None:
-        """Let reports that name these keys leave from now on, and for ever."""
-        statement = "INSERT OR IGNORE INTO routes VALUES (?, ?)"
-        self._connection.execute(statement, (plan_id, route))
+        """Let reports that name these keys leave from now on, and for ever.
+
+        Not those that are in the pool before: whoever sent them has the keys from somebody else,
+        who can have filled the crowd around them. With this name, which is longer than a route
+        and is given out to nobody, they wait for ever.
+        """
+        insert = "INSERT OR IGNORE INTO routes VALUES (?, ?)"
+        if self._connection.execute(insert, (plan_id, route)).rowcount:
+            self._connection.execute(
+                "UPDATE pool SET route = ? WHERE plan_id = ? AND route = ?",
+                (_TOO_EARLY + route, plan_id, route),
+            )
 
     def add_batch(self, batch: Sealed) -> None:
         """Note a batch whose file is in the outbox."""

@@ -77,13 +77,13 @@ class SealedCollection:
         keys = HopKeys({number: HopKey.of(one) for number, one in stored.items()})
         outbox = Outbox(self._place("outbox"), self.shuffler.identity, words)
         with closing(State.open(self.folder / "shuffler.sqlite")) as state:
+            with state.changing() as change:
+                # What names other keys than those that the shuffler has given out never leaves.
+                change.give_out(plan.id, route_of([self._key_lists()[1].keys[0]]))
             opener = SegmentOpener(state, inbox, {plan.id: plan.layout}, Processes(1))
             for segment in sealed_segments(inbox):
                 opener.open_segments([segment], keys)
                 progress(state.counts()[plan.id].durable, None)
-            with state.changing() as change:
-                # What names other keys than those that the shuffler has given out never leaves.
-                change.give_out(plan.id, route_of([self._key_lists()[1].keys[0]]))
             opened = state.counts()[plan.id].opened
             Origin.of(plan, 1).check_crowd(opened, 0)
             rule = ReleaseRule(largest_batch=opened)
