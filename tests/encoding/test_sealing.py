@@ -129,6 +129,17 @@ def test_only_fixed_parts_have_dummies() -> None:
         assert EMPTY not in made.with_dummies(report)
 
 
+def test_a_report_of_more_messages_than_its_fixed_slots_is_not_sealed() -> None:
+    """Their number would tell something of the answer, as no number of dummies can hide it."""
+    parties = Operators.of(mixed())
+    first, origin = parties.plan.offsets[1], Origin.of(parties.plan)
+    sealer = Sealer.of(parties.plan, parties.key_lists)
+    fits = (*range(first, first + 3), *[EMPTY] * (origin.slots - 3))
+    assert sorted(sealer.with_dummies(Report(origin, fits))) == [*range(first, first + 3)]
+    with pytest.raises(InvalidInput, match="3 fixed slots"):
+        sealer.with_dummies(Report(origin, (first, *fits[:-1])))
+
+
 def order_statistic(parties: Operators, rounds: int = 240) -> float:
     """Return chi-square of where the one message stands among the dummies of a report."""
     origin = Origin.of(parties.plan)
