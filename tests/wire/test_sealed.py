@@ -150,6 +150,36 @@ def test_nothing_else_is_a_key_list_though_its_party_has_signed_it(
     assert caught.value.reason is Reason.DAMAGED
 
 
+def test_lists_of_several_parties_are_read_one_behind_the_other() -> None:
+    parties = [Ed25519PrivateKey.generate() for _ in range(3)]
+    identities = [one.public_key().public_bytes_raw() for one in parties]
+    kems = [(X25519,), (HYBRID, X25519), (X25519, X25519)]
+    lists = [
+        KeyList(PLAN, serial, tuple(OpeningKey.new(at, kem).sealing for at, kem in enumerate(some)))
+        for serial, some in enumerate(kems)
+    ]
+    signed = [found.signed(one) for found, one in zip(lists, parties, strict=True)]
+    read = partial(KeyList.read_all, plan_id=PLAN)
+    assert read(b"".join(signed), identities=identities) == list(zip(lists, signed, strict=True))
+    assert read(b"", identities=[]) == []
+    another_kind = bytearray(signed[0])
+    another_kind[53] = 2
+    bad = {
+        "another order": [signed[1], signed[0], signed[2]],
+        "one too few": signed[:2],
+        "one too many": [*signed, signed[2]],
+        "a byte too many": [*signed, b"\0"],
+        "cut off in a head": [*signed[:2], signed[2][:48]],
+        "cut off in a key": [*signed[:2], signed[2][:60]],
+        "cut off in a signature": [*signed[:2], signed[2][:-1]],
+        "a key of another kind": [bytes(another_kind), *signed[1:]],
+        "nothing": [],
+    }
+    for parts in bad.values():
+        with pytest.raises(InvalidFile):
+            read(b"".join(parts), identities=identities)
+
+
 def test_a_key_list_has_a_key_and_a_serial_of_eight_bytes() -> None:
     keys = tuple(OpeningKey.new(number).sealing for number in range(2))
     for serial in (0, (1 << 64) - 1):
