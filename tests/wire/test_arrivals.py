@@ -91,6 +91,35 @@ def test_one_byte_too_many_is_refused_at_once(hop: LastHop, batch: Batch, folder
     assert not list(folder.iterdir())
 
 
+def test_items_that_were_changed_on_their_way_are_refused_in_the_end(
+    hop: LastHop, batch: Batch, folder: Path
+) -> None:
+    for place in (START_LENGTH, len(batch.content) - 1):
+        changed = bytearray(batch.content)
+        changed[place] ^= 1
+        with arriving(hop, folder, batch.id) as arrival:
+            arrival.write(bytes(changed))
+            with pytest.raises(Problem) as caught:
+                arrival.finish()
+        assert caught.value.kind is Kind.DAMAGED_BATCH
+    assert not list(folder.iterdir())
+
+
+def test_a_start_that_is_cut_off_is_refused(hop: LastHop, batch: Batch) -> None:
+    expected, keys = Expected.of(hop.plan, 1), hop.keys.accepted_keys()
+    start = batch.content[:START_LENGTH]
+    assert expected.read_start(start, batch.id, keys).reports == PEOPLE
+    for cut in (b"", start[:HEAD_LENGTH], start[:-1]):
+        with pytest.raises(Problem) as caught:
+            expected.read_start(cut, batch.id, keys)
+        assert caught.value.kind is Kind.DAMAGED_BATCH
+
+
+def test_without_a_folder_nothing_can_arrive(hop: LastHop, batch: Batch, folder: Path) -> None:
+    with pytest.raises(StorageFault):
+        arriving(hop, folder / "none", batch.id)
+
+
 def test_what_is_not_finished_is_removed(hop: LastHop, batch: Batch, folder: Path) -> None:
     for content in (b"", batch.content[: START_LENGTH - 1], batch.content[:-1]):
         with arriving(hop, folder, batch.id) as arrival:
