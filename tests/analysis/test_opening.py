@@ -172,7 +172,6 @@ def test_no_changed_byte_and_no_cut_file_is_opened(hop: LastHop, tmp_path: Path)
         {"route": b"\x09"},
         {"route": b"\x01\x01"},
     ],
-    ids=str,
 )
 def test_a_signed_batch_that_is_not_due_is_refused(
     hop: LastHop, tmp_path: Path, said: dict[str, object]

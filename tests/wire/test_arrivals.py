@@ -148,7 +148,6 @@ def test_what_is_not_finished_is_removed(hop: LastHop, batch: Batch, folder: Pat
         ({"items": PEOPLE * PEOPLE + 1}, Kind.INVALID_MESSAGE),
         ({"route": b"\x63"}, Kind.OUTDATED_KEYS),
     ],
-    ids=str,
 )
 def test_what_is_due_is_known_to_its_last_number(
     hop: LastHop, batch: Batch, said: dict[str, object], kind: Kind | None
