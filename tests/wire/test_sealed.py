@@ -266,6 +266,15 @@ def test_a_head_has_a_route_and_counts_that_can_be() -> None:
             BatchHead.unpack(bad)
 
 
+def test_blocks_are_no_longer_than_is_asked_for() -> None:
+    for behind in (0, 10):
+        file = io.BytesIO(bytes(30 + behind))
+        assert [len(block) for block in blocks_of(file, 30, 7)] == [7, 7, 7, 7, 2]
+        assert file.tell() == 30
+    with pytest.raises(InvalidFile):
+        list(blocks_of(io.BytesIO(bytes(29)), 30, 7))
+
+
 def test_items_of_another_number_are_not_written() -> None:
     head, _, _ = _batch()
     with pytest.raises(InvalidInput, match="6 of 5 bytes"):
