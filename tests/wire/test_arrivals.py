@@ -16,6 +16,7 @@ from chaffinch.wire.arrivals import Arrival, Expected, arrived_batches, batch_pa
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, START_LENGTH, BatchHead
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
+from tests.encoding.operators import Operators
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +131,13 @@ def test_what_is_not_finished_is_removed(hop: LastHop, batch: Batch, folder: Pat
     with arriving(hop, folder, batch.id) as arrival:
         arrival.write(batch.content)
     assert not list(folder.iterdir())
+
+
+def test_every_hop_is_the_maker_of_its_own_batches() -> None:
+    plan = Operators.of(flips(), 3).plan
+    assert plan.parties is not None
+    found = [Expected.of(plan, hop).maker for hop in (1, 2, 3)]
+    assert found == [party.key for party in plan.parties.hops]
 
 
 @pytest.mark.parametrize(
