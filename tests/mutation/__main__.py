@@ -36,8 +36,6 @@ ROOMS = tomllib.loads(Path(__file__).with_name("rooms.toml").read_text(encoding=
 MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder of its own inside
 """A disk in memory, where there is one: databases of the tests wait for the disk at each commit."""
 _NOTICED = ("killed", "timeout", "segfault")
-_NOT_RUN = 255
-"""What a mutant ends with whose tests could not be run: mutmut would call it a timeout."""
 
 SETTINGS = """
 [tool.mutmut]
@@ -140,7 +138,8 @@ def forget_survivors(folder: Path) -> None:
         content = json.loads(meta.read_text(encoding="utf-8"))
         codes = content["exit_code_by_key"]
         content["exit_code_by_key"] = {
-            name: code if fate_of(code) in _NOTICED else None for name, code in codes.items()
+            name: code if status_by_exit_code[code] in _NOTICED else None
+            for name, code in codes.items()
         }
         meta.write_text(json.dumps(content), encoding="utf-8")
 
@@ -168,12 +167,7 @@ def fates(folder: Path) -> Iterator[tuple[Path, str, str]]:
     for meta in sorted((inside / PACKAGE).rglob("*.py.meta")):
         codes = json.loads(meta.read_text(encoding="utf-8"))["exit_code_by_key"]
         for name, code in codes.items():
-            yield meta.with_suffix("").relative_to(inside), name, fate_of(code)
-
-
-def fate_of(code: int | None) -> str:
-    """Return what became of a mutant, by the code that its worker ended with."""
-    return "not run" if code == _NOT_RUN else str(status_by_exit_code[code])
+            yield meta.with_suffix("").relative_to(inside), name, status_by_exit_code[code]
 
 
 def read_score(room: str) -> Score:

@@ -21,6 +21,7 @@ from typing import Any
 
 import libcst as cst
 from mutmut.mutation import file_mutation, mutators
+from mutmut.runners import harness
 from mutmut.workers import isolation
 from mutmut.workers.timeout import register_timeout
 
@@ -47,6 +48,8 @@ _ERRORS = frozenset(
 _DECORATORS = ("property", "cached_property", "cache", "lru_cache", "contextmanager")
 SHARE = "CHAFFINCH_MUTANTS"
 """The variable with the share of mutants that is judged."""
+_NOT_RUN = 35
+"""The code of a mutant that is suspicious, and so not noticed."""
 _PATIENCE = 20
 """How much longer than mutmut would a mutant may wait: what it computes is bounded by itself."""
 
@@ -72,6 +75,7 @@ def install() -> None:
     file_mutation.MutationVisitor = _Visitor
     file_mutation.function_trampoline_arrangement = _arrange
     isolation.register_timeout = _wait_longer
+    harness.PytestRunner.run_tests = _run_tests
 
 
 def in_sample(name: str, share: float) -> bool:
@@ -86,6 +90,17 @@ def in_sample(name: str, share: float) -> bool:
 def _wait_longer(process: int, seconds: float) -> None:
     """Let processor time end a mutant that computes for ever; a busy machine must not."""
     register_timeout(process, _PATIENCE * seconds)
+
+
+_run_plainly = harness.PytestRunner.run_tests
+
+
+def _run_tests(runner: Any, **asked: Any) -> int:
+    """Run tests; where pytest does not find one by its name, mutmut would take that for a kill."""
+    try:
+        return int(_run_plainly(runner, **asked))
+    except harness.BadTestExecutionCommandsException:
+        return _NOT_RUN
 
 
 def _spoil_text(node: cst.SimpleString) -> Iterable[cst.CSTNode]:
