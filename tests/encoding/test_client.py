@@ -179,6 +179,19 @@ def test_nobody_makes_a_client_seal_anew_for_a_key_that_is_in_use(
     assert len(set(services.bodies)) == 1
 
 
+def test_whoever_says_for_ever_that_keys_are_outdated_is_left(
+    services: Services, box: Path
+) -> None:
+    """Patience ends, also if the list of keys says otherwise each time."""
+    services.script = [Kind.OUTDATED_KEYS] * 300
+    client = Client(services.plan, outbox=box, patience=0.05)
+    with pytest.raises(NotDelivered, match="outdatedKeys"):
+        client.send("a")
+    assert client.waiting == 1
+    assert len(services.bodies) < 100
+    assert len(set(services.bodies)) == 1
+
+
 def test_only_what_may_have_arrived_is_given_up(services: Services, box: Path) -> None:
     """One reply was lost, then more reports came; when the key goes, these are sealed anew."""
     client = Client(services.plan, outbox=box, patience=0)
@@ -349,6 +362,17 @@ def test_a_person_of_several_reports_sends_all_of_them_together(box: Path) -> No
         assert client.send(["a", "b"]).arrived == 3
         assert len(services.bodies) == 1
         assert len(services.counted()) == 3
+        other = Client(services.plan, outbox=box.with_name("other"))
+        assert other.send(["a", "b", "c"]).arrived == 3
+
+
+def test_a_gateway_has_no_ledger_of_one_person(
+    services: Services, box: Path, tmp_path: Path
+) -> None:
+    client = Client(services.plan, outbox=box, ledger=ledger_in(tmp_path))
+    with pytest.raises(InvalidInput, match="ledger"):
+        client.send_many([encode("a", services.plan)], data=b"answers")
+    assert (client.waiting, services.bodies) == (0, [])
 
 
 def test_a_person_of_several_questions_leaves_all_of_them_out(box: Path) -> None:
