@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from chaffinch.cli.output import printable, speaking
 from chaffinch.cli.paths import STREAM
 from chaffinch.errors import ChaffinchError, Reason
+from chaffinch.storage.faults import storage_fault
 
 if TYPE_CHECKING:
     from cyclopts import App, CycloptsError
@@ -63,8 +64,6 @@ def _run(command: Callable[[], Any], *, as_json: bool) -> int:  # noqa: PLR0911 
     except BrokenPipeError:
         return _deaf()
     except OSError as error:
-        from chaffinch.storage.faults import storage_fault
-
         if error.errno is None:
             return _unexpected(error, as_json=as_json)
         name = os.path.basename(str(error.filename or "standard output"))  # noqa: PTH119
