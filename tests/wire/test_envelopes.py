@@ -128,6 +128,28 @@ def test_keys_of_other_lengths_and_kinds_are_refused() -> None:
     assert "private" not in repr(OpeningKey.new(9))
 
 
+# RFC 7748, section 6.1: whoever agrees on a key with one of these agrees on zeros.
+POINTS_OF_SMALL_ORDER = [
+    "00" * 32,
+    "01" + "00" * 31,
+    "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+    "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+    "ec" + "ff" * 30 + "7f",
+    "ed" + "ff" * 30 + "7f",
+    "ee" + "ff" * 30 + "7f",
+]
+
+
+@pytest.mark.parametrize("point", POINTS_OF_SMALL_ORDER)
+def test_a_key_that_everybody_can_open_is_none(point: str) -> None:
+    """A party that lists one would stop every device in the middle of sealing."""
+    with pytest.raises(InvalidInput, match="one of its kind"):
+        SealingKey(1, X25519, bytes.fromhex(point))
+    lattice = OpeningKey.new(1, HYBRID).sealing.public[:1184]
+    with pytest.raises(InvalidInput, match="one of its kind"):
+        SealingKey(1, HYBRID, lattice + bytes.fromhex(point))
+
+
 def test_an_id_is_one_byte() -> None:
     key = OpeningKey.new(255)
     assert key.sealing.head[0] == 255
