@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
+from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import (
     ReleaseOptions,
@@ -28,6 +29,7 @@ def analyze(
     plan: Path,
     out: Annotated[list[Path] | None, Parameter(name=["--out", "-o"], negative=())] = None,
     wanted: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - frozen
+    work: EngineOptions = EngineOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Turn shuffled messages into estimates with intervals.
@@ -35,14 +37,13 @@ def analyze(
     Parameters
     ----------
     messages
-        Files of shuffled messages, together one batch; - or nothing reads a pipe.
+        Files of shuffled messages, and folders that a cluster has filled, together one batch; - or
+        nothing reads a pipe.
     plan
         The plan file.
     out
         A file for the release: .html, .json, .csv or .parquet; may be given several times.
     """
-    from chaffinch.engines import engine
-
     inputs: list[str | Path] = [plan, *(messages or [])]
     targets = release_files(out or [], inputs)
     found = paths.open_plan(plan, output)
@@ -57,7 +58,7 @@ def analyze(
         )
     sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
     with paths.explain_broken_pipe(sources), output.counting("counting", "messages") as tell:
-        tally = engine().tally(sources, found, progress=tell)
+        tally = work.open().tally(sources, found, progress=tell)
     refuse_to_replace(finished, tally.digest)
     with output.thinking("intervals"):
         release = made.release(tally, found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,9 +11,12 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.collection import PlannedCollection, TableOptions, planned_collection
+from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output, show_batch
+from chaffinch.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from chaffinch.engines.spark.encoding import TableFiles
     from chaffinch.tables.read import Table
 
 _OUT = Parameter(name=["--out", "-o"])
@@ -25,6 +29,7 @@ def encode(
     out: Annotated[str | None, _OUT] = None,
     round: int | None = None,  # noqa: A002
     where: TableOptions = TableOptions(),  # noqa: B008 - frozen
+    work: EngineOptions = EngineOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Turn a table of answers into messages, as their senders would.
@@ -34,24 +39,24 @@ def encode(
     Parameters
     ----------
     data
-        The table: CSV, TSV, JSONL, Parquet or Arrow; - or nothing reads a pipe.
+        The table: CSV, TSV, JSONL, Parquet or Arrow; - or nothing reads a pipe. With --engine spark
+        a file or a folder of files, of which the first tells how all of them are written.
     plan
         The plan file.
     out
-        Where the messages go: a Parquet file, or - (the default) for the next command.
+        Where the messages go: a Parquet file, or - (the default) for the next command; with
+        --engine spark a new folder.
     round
         Which round this is, for a plan of several.
     """
-    from chaffinch.engines import engine
-
-    target = paths.message_target(out, as_json=output.json, inputs=[plan, data])
+    target = work.message_target(out, as_json=output.json, inputs=[plan, data])
     asked = planned_collection(paths.open_plan(plan, output))
     named = asked.columns(where)
-    table = asked.settle(where.open(data, output), named, output)
-    table = _reports(asked, table, named, where, output)
+    make_source = _files if work.on_cluster else _table
+    source = make_source(asked, data, named, where, output)
     with output.counting("encoding", "reports") as tell:
-        facts = engine().encode(
-            table, asked.plan, target, round=round, columns=named or None, progress=tell
+        facts = work.open().encode(
+            source, asked.plan, target, round=round, columns=named or None, progress=tell
         )
     show_batch(facts, target, output)
     if facts.reports > 1 and asked.whose(where).unit == "row":
@@ -61,14 +66,15 @@ def encode(
         )
 
 
-def _reports(
+def _table(
     asked: PlannedCollection,
-    table: Table,
+    data: str | None,
     named: Mapping[str, str],
     where: TableOptions,
     output: Output,
 ) -> Table:
     """Return a row for each report: of people whom a column tells apart, some drawn at random."""
+    table = asked.settle(where.open(data, output), named, output)
     whose = asked.whose(where)
     if whose.person is not None:
         output.say(
@@ -77,3 +83,30 @@ def _reports(
         )
         return asked.draw(table, named, whose, output).table
     return table
+
+
+def _files(
+    asked: PlannedCollection,
+    data: str | None,
+    named: Mapping[str, str],
+    where: TableOptions,
+    output: Output,
+) -> TableFiles:
+    """Return the files that a cluster reads, written as the first of them is."""
+    from chaffinch.engines.spark.encoding import TableFiles
+
+    source = paths.input_source(data, "answers")
+    if source == "-":
+        raise InvalidInput("answers", "in files with --engine spark", paths.Plainly("a pipe"))
+    if asked.whose(where).person is not None:
+        raise InvalidInput(
+            "people",
+            "told apart by rows with --engine spark",
+            paths.Plainly("a column of people"),
+            hint="one row of each person must be chosen before: all rows of a person would have "
+            "to come together",
+        )
+    files = TableFiles.of(source, format=where.format, settings=where.settings())
+    for words in files.first.notes:
+        output.say(f"the table: {words}")
+    return replace(files, first=asked.settle(files.first, named, output))

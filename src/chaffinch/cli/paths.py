@@ -16,6 +16,7 @@ from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, InvalidT
 from chaffinch.outputs.protected import Kind, refuse_to_overwrite
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.leftovers import remove_leftovers, staging_folder
+from chaffinch.storage.places import is_address
 
 if TYPE_CHECKING:
     from chaffinch.cli.output import Output
@@ -55,7 +56,7 @@ def input_source(name: str | None, what: str) -> str:
         raise InvalidInput(
             what, "a file, or piped in", Plainly("a terminal"), hint=f"name a file of {what}"
         )
-    if found != "-":
+    if found != "-" and not is_address(found):
         require_file(Path(found))
     return found
 
@@ -66,7 +67,7 @@ def is_piped(name: str) -> bool:
         found = os.fstat(sys.stdin.fileno()) if _file_or_pipe(name) == "-" else Path(name).stat()
     except (OSError, ValueError):
         return _file_or_pipe(name) == "-"  # of a file, whoever reads it tells what is wrong
-    return not stat.S_ISREG(found.st_mode)
+    return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
+from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output, show_batch
 from chaffinch.errors import InvalidFile
 from chaffinch.outputs.protected import Kind, kind_of, refuse_to_overwrite
@@ -21,6 +22,7 @@ def shuffle(
     plan: Path,
     out: Annotated[str | None, Parameter(name=["--out", "-o"])] = None,
     record: Path | None = None,
+    work: EngineOptions = EngineOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Put the messages of a whole crowd in a uniform order.
@@ -32,25 +34,26 @@ def shuffle(
     Parameters
     ----------
     messages
-        Files of encoded messages, together one batch; - or nothing reads a pipe.
+        Files of encoded messages, and folders that a cluster has filled, together one batch; - or
+        nothing reads a pipe.
     plan
         The plan file.
     out
-        Where the messages go: a Parquet file, or - (the default) for the next command.
+        Where the messages go: a Parquet file, or - (the default) for the next command; with
+        --engine spark a new folder.
     record
         Where this shuffler remembers what it has shuffled; without one, a file for this user
         and plan in $XDG_STATE_HOME/chaffinch (~/.local/state/chaffinch).
     """
-    from chaffinch.engines import engine
     from chaffinch.shuffling.record import usual_record
 
     inputs = [plan, *(messages or []), record]
-    target = paths.message_target(out, as_json=output.json, inputs=inputs, replaceable=Kind.BATCH)
+    target = work.message_target(out, as_json=output.json, inputs=inputs, replaceable=Kind.BATCH)
     found = paths.open_plan(plan, output)
     _refuse_other_batch(target, record or usual_record(found.id))
     sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
     with paths.explain_broken_pipe(sources), output.counting("shuffling", "messages") as tell:
-        facts = engine().shuffle(sources, found, target, record=record, progress=tell)
+        facts = work.open().shuffle(sources, found, target, record=record, progress=tell)
     show_batch(facts, target, output)
 
 

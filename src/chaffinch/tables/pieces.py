@@ -9,6 +9,7 @@ from pathlib import Path
 
 from chaffinch.errors import InvalidTable
 from chaffinch.storage.files import AnyPath
+from chaffinch.storage.places import Place, is_address
 from chaffinch.tables.read import Table, open_table
 from chaffinch.tables.settings import Settings
 
@@ -37,7 +38,7 @@ class Piece:
     @property
     def name(self) -> str:
         """Return the name of the file, for messages."""
-        return Path(self.path).name
+        return Place(self.path).name
 
     def open(self) -> Table:
         """Return its rows as a table."""
@@ -59,23 +60,32 @@ def pieces_of(
     found = [
         piece
         for path in _files(sources)
-        for piece in _cut(Piece(str(path), format=format, settings=settings), largest)
+        for piece in _cut(Piece(path, format=format, settings=settings), largest)
     ]
     return [piece for piece in found if piece.rows != 0] or found
 
 
-def _files(sources: Sequence[AnyPath]) -> Iterator[Path]:
+def _files(sources: Sequence[AnyPath]) -> Iterator[str]:
     for source in sources:
+        if is_address(source):
+            yield from _stored_files(Place.of(source))
+            continue
         path = Path(source).absolute()  # whoever reads it may stand elsewhere
         if not path.is_dir():
             if path.exists() and not path.is_file():
                 raise InvalidTable("a file, or a folder of files", f"{path.name!r}, a pipe")
-            yield path  # one that is not there is refused by whoever opens it
+            yield str(path)  # one that is not there is refused by whoever opens it
             continue
         held = sorted(one for one in path.iterdir() if not one.name.startswith(_LEFT_OUT))
         if not held:
             raise InvalidTable("a file, or a folder of files", f"the empty folder {path.name!r}")
-        yield from held
+        yield from map(str, held)
+
+
+def _stored_files(place: Place) -> Iterator[str]:
+    """Yield the addresses of a file, or of all files that a store has below a name."""
+    held = [name for name in place.names() if not name.startswith(_LEFT_OUT)]
+    yield from [place.inside(name).text for name in held] or [place.text]
 
 
 def _cut(whole: Piece, largest: int) -> Iterator[Piece]:

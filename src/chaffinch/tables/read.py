@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from chaffinch import checks
 from chaffinch.errors import InvalidInput, InvalidTable, Reason
 from chaffinch.questions import Choice, Question
+from chaffinch.storage.places import is_address
 from chaffinch.tables import columnar, objects, sources, text
 from chaffinch.tables.answers import CellFormat
 from chaffinch.tables.arrays import Opened, Stream, check_kinds, cut_batch
@@ -179,7 +180,10 @@ def open_table(
         checks.choice("format", format, tuple(_FORMATS))
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        found = sources.standard_input() if path == "-" else sources.from_path(Path(path))
+        if is_address(path):
+            found = sources.from_address(path)
+        else:
+            found = sources.standard_input() if path == "-" else sources.from_path(Path(path))
     elif hasattr(source, "read") and not hasattr(source, "read_next_batch"):
         found = sources.from_stream(source)
     else:

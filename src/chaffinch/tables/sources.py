@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, cast
 
 from chaffinch.errors import InvalidTable, Reason
 from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.places import Place
 from chaffinch.tables.limits import LONGEST_LINE
 
 _HEAD = 1 << 16
@@ -49,7 +50,7 @@ class Source:
 
     name: str
     suffixes: tuple[str, ...]
-    path: Path | None = None
+    path: Place | None = None
     shared: BinaryIO | None = None
     stream: BinaryIO | None = None
     size: int | None = None
@@ -62,9 +63,8 @@ class Source:
         """Return the bytes from the start, unzipped; a stream gives them only once."""
         if self.path is not None:
             with reading(self.name, "table"):
-                if self.zipped:
-                    return cast("BinaryIO", gzip.open(self.path, "rb"))
-                return self.path.open("rb", buffering=1 << 20)
+                file = self.path.open()
+                return cast("BinaryIO", _Unzipped(file)) if self.zipped else file
         if self.shared is not None:
             self.shared.seek(0)
             return io.BufferedReader(_Shared(self.shared), 1 << 20)
@@ -81,6 +81,18 @@ class Source:
     def seekable(self) -> bool:
         """Return whether a format may jump about in the bytes."""
         return not self.zipped and (self.path is not None or self.shared is not None)
+
+
+class _Unzipped(gzip.GzipFile):
+    """The content of a zipped file, which is closed with it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(fileobj=file)
+        self._packed = file
+
+    def close(self) -> None:
+        super().close()
+        self._packed.close()
 
 
 class _Replay(io.RawIOBase):
@@ -143,11 +155,29 @@ def from_path(path: Path) -> Source:
     if not stat.S_ISREG(status.st_mode):
         with reading(name, "table"):
             return from_stream(path.open("rb"), name=name, owned=True)
-    source = Source(name, tuple(path.suffixes), path=path, size=status.st_size)
+    return _from_place(Source(name, tuple(path.suffixes), Place(str(path)), size=status.st_size))
+
+
+def from_address(address: str) -> Source:
+    """Return the file of a store."""
+    place = Place.of(address)
+    with reading(place.name, "table"):
+        try:
+            with place.open() as file:
+                size = file.seek(0, os.SEEK_END)
+        except FileNotFoundError:
+            got = f"no file named {place.name!r}"
+            raise InvalidTable("a file", got, hint="check the address") from None
+    return _from_place(Source(place.name, tuple(Path(place.name).suffixes), place, size=size))
+
+
+def _from_place(source: Source) -> Source:
+    """Return a source with its beginning, and whether it is zipped."""
+    name, size = source.name, source.size
     with source.open() as file, reading(name, "table"):
         source.zipped = file.read(2) == _GZIP
     if source.zipped:
-        source.packed = lambda: status.st_size
+        source.packed = lambda: size or 0
     with source.open() as file, reading(name, "gzip" if source.zipped else "table"):
         source.head = _beginning(file)
     return _not_empty(source)

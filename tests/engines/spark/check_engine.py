@@ -5,7 +5,6 @@ from __future__ import annotations
 import stat
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -29,8 +28,7 @@ from chaffinch.wire.batch_folders import read_manifest
 from chaffinch.wire.message_reader import MessageReader
 from tests.engines import plans
 
-if TYPE_CHECKING:
-    from pyspark import SparkContext
+pytestmark = pytest.mark.usefixtures("context")
 
 USERS = 3000
 PLAN = plans.clear(USERS, 7)
@@ -58,9 +56,8 @@ def digest(path: Path) -> str:
 
 
 def test_a_shuffle_has_the_same_messages_in_another_order(
-    context: SparkContext, encoded: list[Path], tmp_path: Path
+    encoded: list[Path], tmp_path: Path
 ) -> None:
-    del context
     told: list[tuple[int, int | None]] = []
     made = SPARK.shuffle(encoded, PLAN, tmp_path / "made", progress=lambda *one: told.append(one))
     found = plans.read(tmp_path / "made")
@@ -77,7 +74,7 @@ def test_a_shuffle_has_the_same_messages_in_another_order(
 
 
 def test_either_engine_counts_what_the_other_shuffled(
-    context: SparkContext, encoded: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    encoded: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     SPARK.shuffle(encoded, PLAN, tmp_path / "spark", record=tmp_path / "one")
     Local().shuffle(encoded, PLAN, tmp_path / "local.parquet", record=tmp_path / "two")
@@ -96,13 +93,9 @@ def test_either_engine_counts_what_the_other_shuffled(
         )
     with pytest.raises(InvalidInput, match="two applications"):
         SPARK.shuffle(encoded, PLAN, tmp_path / "other", record=tmp_path / "three")
-    del context
 
 
-def test_what_one_machine_refuses_a_cluster_does(
-    context: SparkContext, encoded: list[Path], tmp_path: Path
-) -> None:
-    del context
+def test_what_one_machine_refuses_a_cluster_does(encoded: list[Path], tmp_path: Path) -> None:
     target, before = tmp_path / "made", sorted(tmp_path.iterdir())
     with pytest.raises(BatchTooSmall, match=r"3,000 reports or more. Got 2,000"):
         SPARK.shuffle(encoded[:2], PLAN, target)
@@ -124,9 +117,8 @@ def test_what_one_machine_refuses_a_cluster_does(
 
 
 def test_nothing_goes_into_two_batches_and_a_cut_shuffle_is_made_again(
-    context: SparkContext, encoded: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    encoded: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del context
     record, target = tmp_path / "record", tmp_path / "made"
     with monkeypatch.context() as patch:
         patch.setattr(Record, "finish", lambda *_: None)  # killed before its last word
@@ -148,8 +140,7 @@ def _copy(path: Path, folder: Path) -> Path:
     return plans.written(folder / f"copy-{path.name}", PLAN, plans.read(path))
 
 
-def test_the_law_of_encoding_is_that_of_one_machine(context: SparkContext, tmp_path: Path) -> None:
-    del context
+def test_the_law_of_encoding_is_that_of_one_machine(tmp_path: Path) -> None:
     users, values, chance = 4000, 5, Fraction(1, 8)
     plan = plans.flipped(users, values, chance)
     numbers = plans.answers(users, values)
@@ -179,10 +170,7 @@ def test_the_law_of_encoding_is_that_of_one_machine(context: SparkContext, tmp_p
     assert plans.read(tmp_path / "again").tolist() != plans.read(tmp_path / "made").tolist()
 
 
-def test_faults_of_all_files_are_told_with_their_names(
-    context: SparkContext, tmp_path: Path
-) -> None:
-    del context
+def test_faults_of_all_files_are_told_with_their_names(tmp_path: Path) -> None:
     for name, cells in (("a", ["v1", "secret", "v2"]), ("b", ["v1", "v2", "hidden", "v0", "x"])):
         text = "\n".join(["answer", *cells]) + "\n"
         (tmp_path / f"{name}.csv").write_text(text, encoding="utf-8")

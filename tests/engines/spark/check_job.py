@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
-import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ import pytest
 from chaffinch.engines.spark.job import Job, Keyring
 from chaffinch.engines.spark.session import running, take_part
 from chaffinch.errors import ClusterFault, InvalidFile, InvalidInput, Reason
+from tests.engines.spark.kills import Held, killing
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -147,33 +148,45 @@ def test_the_session_that_runs_is_used_and_stays(context: SparkContext, cluster:
         assert job.map(squared, [3]) == [9]
 
 
-def test_a_lost_executor_changes_nothing(
-    context: SparkContext, cluster: Cluster, tmp_path: Path
+def draw_anew(_ring: Keyring, _piece: int) -> bytes:
+    """Do what a task must not: draw other words when it is run again."""
+    return os.urandom(32)
+
+
+@dataclass(frozen=True)
+class Noted:
+    """Notes what was drawn, every time that it is."""
+
+    function: Callable[[Keyring, int], bytes]
+    folder: Path
+
+    def __call__(self, ring: Keyring, piece: int) -> bytes:
+        drawn = self.function(ring, piece)
+        with (self.folder / f"{self.function.__name__}-{piece}").open("a") as file:
+            file.write(f"{drawn.hex()}\n")
+        return drawn
+
+
+def test_a_lost_executor_changes_nothing_unless_a_task_draws_again(
+    context: SparkContext, tmp_path: Path
 ) -> None:
+    """A task draws, is lost with its executor, and draws again: the test sees if it is the same."""
     gate = tmp_path / "gate"
 
-    def held(ring: Keyring, piece: int) -> bytes:
-        with (tmp_path / f"seen-{piece}").open("a") as file:
-            file.write(f"{os.getppid()}\n")
-        while piece == 1 and not gate.exists():
-            time.sleep(0.02)
-        return draw(ring, piece)
-
-    def kill() -> None:
-        while not (tmp_path / "seen-1").exists():
-            time.sleep(0.02)
-        for one in cluster.executors():
-            os.kill(one, 9)
-        gate.touch()
+    def both(ring: Keyring, piece: int) -> bytes:
+        Noted(draw_anew, tmp_path)(ring, piece)
+        drawn = Noted(draw, tmp_path)(ring, piece)
+        return Held(lambda: drawn, gate, 0)() if piece == 1 else drawn
 
     with Job(context) as job:
-        before = job.map(draw, [0, 1, 2, 3])
-        killer = threading.Thread(target=kill)
-        killer.start()
-        after = job.map(held, [0, 1, 2, 3])
-        killer.join()
+        before = job.map(draw, [0, 1, 2])
+        with killing(gate) as killed:
+            after = job.map(both, [0, 1, 2])
+    assert len(killed) == 1
     assert after == before
-    assert len((tmp_path / "seen-1").read_text().split()) == 2
+    same, other = ((tmp_path / f"{name}-1").read_text().split() for name in ("draw", "draw_anew"))
+    assert (len(same), len(set(same))) == (2, 1)
+    assert (len(other), len(set(other))) == (2, 2)
 
 
 def test_nothing_secret_is_written_anywhere(context: SparkContext, cluster: Cluster) -> None:

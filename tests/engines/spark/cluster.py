@@ -18,11 +18,17 @@ from pathlib import Path
 import pyspark
 
 from chaffinch.engines.spark.java import java_home
+from tests.storage.object_store import SETTINGS
 
 HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[3]
 WORKERS = 2
+# Executors on one machine would read what a killed one has left on the disk they share; here they
+# do as on two machines, where it is gone.
 DEFAULTS = """
+spark.shuffle.readHostLocal false
+spark.shuffle.io.maxRetries 1
+spark.shuffle.io.retryWait 200ms
 spark.authenticate true
 spark.authenticate.secret {secret}
 spark.network.crypto.enabled true
@@ -38,6 +44,7 @@ spark.driver.extraJavaOptions {java}
 spark.executor.extraJavaOptions {java}
 spark.executorEnv.PYTHONPATH {root}
 spark.local.dir {local}
+{store}
 """
 JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Less work to start, for what runs seconds only."""
@@ -83,6 +90,7 @@ def started(folder: Path) -> Iterator[Cluster]:
         local=folder / "local",
         java=JAVA,
         root=ROOT,
+        store="\n".join(f"spark.executorEnv.{name} {value}" for name, value in SETTINGS.items()),
     )
     (folder / "conf" / "spark-defaults.conf").write_text(text, encoding="utf-8")
     port = _free_port()
@@ -99,8 +107,7 @@ def started(folder: Path) -> Iterator[Cluster]:
         yield cluster
     finally:
         for process in processes:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
             process.wait()
         for number in cluster.executors():  # they outlive a worker that is killed
             with suppress(ProcessLookupError):
@@ -131,7 +138,6 @@ def _launch(cluster: Cluster, name: str, kind: str, *words: str) -> subprocess.P
             stdout=log,
             stderr=log,
             stdin=subprocess.DEVNULL,
-            start_new_session=True,
         )
 
 

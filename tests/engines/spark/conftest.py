@@ -22,6 +22,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
+def store() -> Iterator[str]:
+    """Return the form of addresses in an object store."""
+    from tests.storage import object_store
+
+    with object_store.started("cluster") as form:
+        yield form
+
+
+@pytest.fixture(scope="session")
 def _application(cluster: Cluster) -> Iterator[SparkContext]:
     from chaffinch.engines.spark.session import running
 

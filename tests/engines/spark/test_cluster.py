@@ -16,14 +16,14 @@ SECONDS = 600
 """For a machine that has much else to do; alone it takes a minute."""
 
 
-@pytest.mark.timeout(SECONDS + 60)
-def test_what_needs_a_cluster(tmp_path: Path) -> None:
+def run_checks(folder: Path, which: str) -> None:
+    """Run the files that need a cluster; nothing of it is left, however that ends."""
     files = [str(path) for path in sorted(FOLDER.glob("check_*.py"))]
     assert files
     # Spark changes the environment, the signals and the threads of the process that it is used in.
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:randomly"]
-    command += ["--basetemp", str(tmp_path / "runs"), *files]
-    with (tmp_path / "said").open("w+b") as said:
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:randomly", "-m", which]
+    command += ["--basetemp", str(folder / "runs"), *files]
+    with (folder / "said").open("w+b") as said:
         run = subprocess.Popen(
             command, cwd=FOLDER.parents[2], stdout=said, stderr=said, start_new_session=True
         )
@@ -31,7 +31,18 @@ def test_what_needs_a_cluster(tmp_path: Path) -> None:
             code = run.wait(SECONDS)
         finally:
             with suppress(ProcessLookupError):
-                os.killpg(run.pid, signal.SIGKILL)
+                os.killpg(run.pid, signal.SIGKILL)  # the cluster is of the same group
             run.wait()
         said.seek(0)
         assert code == 0, said.read().decode(errors="replace")
+
+
+@pytest.mark.timeout(SECONDS + 60)
+def test_what_needs_a_cluster(tmp_path: Path) -> None:
+    run_checks(tmp_path, "not long")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(SECONDS + 60)
+def test_ten_executors_are_killed(tmp_path: Path) -> None:
+    run_checks(tmp_path, "long")

@@ -47,12 +47,18 @@ class TableFiles:
     first: Table
 
     @classmethod
-    def of(cls, source: Any, first: Table | None = None) -> TableFiles:
-        """Return the files that a path, a folder or a list of either names."""
+    def of(
+        cls,
+        source: Any,
+        *,
+        format: str | None = None,  # noqa: A002
+        settings: Settings = Settings(),  # noqa: B008 - frozen
+    ) -> TableFiles:
+        """Return the files that a path, an address, a folder or a list of them names."""
         named = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-        settings = Settings() if first is None else first.settings
-        pieces = tuple(pieces_of(named, settings=settings))
-        return cls(pieces, first or pieces[0].open())
+        pieces = pieces_of(named, format=format, settings=settings)
+        first = pieces[0].open()
+        return cls(tuple(replace(piece, settings=first.settings) for piece in pieces), first)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,70 @@
+"""Which engine does the bulk work of a verb, and where a cluster reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cyclopts import Parameter
+
+from chaffinch.cli import paths
+from chaffinch.errors import InvalidInput
+from chaffinch.outputs.protected import Kind, refuse_to_overwrite
+
+if TYPE_CHECKING:
+    from chaffinch.engines.base import Engine
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class EngineOptions:
+    """Who does the work."""
+
+    engine: str = "local"
+    """local: this machine; spark: a cluster, which reads and writes files that all of its machines
+    see, or addresses such as s3://bucket/folder, and writes a batch as a folder."""
+    master: str | None = None
+    """The cluster of the engine spark, such as spark://host:7077; without it where Spark's own
+    configuration says, or on the cores of this machine."""
+
+    @property
+    def on_cluster(self) -> bool:
+        """Return whether a cluster does the work."""
+        from chaffinch import checks
+        from chaffinch.engines import ENGINES
+
+        if self.master is not None and self.engine != "spark":
+            raise InvalidInput("master", "given for --engine spark only", self.master)
+        return checks.choice("engine", self.engine, tuple(ENGINES)) == "spark"
+
+    def open(self) -> Engine:
+        """Return the engine."""
+        from chaffinch.engines import engine
+
+        return engine("spark", master=self.master) if self.on_cluster else engine()
+
+    def message_target(
+        self,
+        name: str | None,
+        *,
+        as_json: bool,
+        inputs: Sequence[str | Path | None],
+        replaceable: Kind | None = None,
+    ) -> str:
+        """Return where messages go; a cluster fills a folder."""
+        if not self.on_cluster:
+            return paths.message_target(
+                name, as_json=as_json, inputs=inputs, replaceable=replaceable
+            )
+        if name is None or paths.is_pipe(Path(name)):
+            raise InvalidInput(
+                "output",
+                "a folder with --engine spark",
+                paths.Plainly("none"),
+                hint="add -o FOLDER",
+            )
+        given = [one for one in inputs if one is not None]
+        refuse_to_overwrite(name, inputs=given, replaceable=replaceable)
+        return name

@@ -1,0 +1,87 @@
+"""The verbs with ``--engine spark``: the same words, and not one of Spark's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chaffinch.cli import main
+from chaffinch.engines.local import Local
+from tests.engines import plans
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from tests.engines.spark.cluster import Cluster
+
+USERS = 600
+PLAN = plans.clear(USERS, 4)
+CODES = plans.answers(USERS, 4)
+NOTE = (
+    "note: every row became the report of one person; where one person has several rows, "
+    "--person COLUMN tells people apart"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    PLAN.save(tmp_path / "plan.json")
+    (tmp_path / "tables").mkdir()
+    plans.table(tmp_path / "tables" / "a.parquet", CODES[:300])
+    plans.table(tmp_path / "tables" / "b.parquet", CODES[300:])
+    return tmp_path
+
+
+def said_of(text: str) -> list[str]:
+    """Return what was said, but for what is thought of the plan."""
+    return [line for line in text.splitlines() if not line.startswith("warning: with epsilon")]
+
+
+def test_the_pipeline_on_a_cluster(
+    context: SparkContext,
+    cluster: Cluster,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    del context
+    monkeypatch.chdir(folder)
+    spark = ["--plan", "plan.json", "--engine", "spark", "--master", cluster.url]
+    assert main(["encode", "tables", *spark, "-o", "encoded"]) == 0
+    assert main(["shuffle", "encoded", *spark, "-o", "made", "--record", "record"]) == 0
+    said = capfd.readouterr()
+    assert (said.out, said_of(said.err)) == (
+        "",
+        [
+            "600 reports encoded, written to encoded",
+            NOTE,
+            "600 reports shuffled, written to made",
+        ],
+    )
+    assert main(["shuffle", "encoded", *spark, "-o", "other", "--record", "record"]) == 4
+    assert main(["encode", "tables", *spark, "-o", "made"]) == 2
+    assert main(["encode", "tables", *spark]) == 2
+    assert main(["encode", "tables", *spark, "-o", "x", "--person", "answer"]) == 2
+    assert main(["encode", "tables", "--plan", "plan.json", "-o", "x", "--master", "y"]) == 2
+    assert not (folder / "x").exists()
+    # The analyzer is another party, with an application of its own. All cores of this cluster are
+    # taken, so it runs beside it.
+    words = [sys.executable, "-m", "chaffinch", "analyze", "made", *spark[:-1], "local[1]"]
+    done = subprocess.run(
+        [*words, "--json"],
+        env=os.environ | cluster.settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, said_of(done.stderr)) == (0, [])
+    release = json.loads(done.stdout)
+    assert main(["analyze", "made", "--plan", "plan.json", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) == release
+    assert Local().tally(["made"], PLAN).reports == USERS
