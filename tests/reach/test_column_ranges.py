@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -89,3 +90,19 @@ def test_a_range_has_at_least_a_word(count: int) -> None:
 def test_the_key_is_not_shown() -> None:
     ranges = ranges_of(small_plan(), 2)
     assert repr(ranges.further) not in repr(ranges)
+
+
+def test_no_digest_goes_to_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever makes a range has its views in memory, on a machine that others may use too."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
+    plan = small_plan(frequencies=2, bits=1 << 20)
+    ranges = ranges_of(plan, 2)
+    for views in ([], [drawn(range(100))], [drawn(range(1000)), drawn(range(1000))] * 2):
+        rows = rows_by_ranges(views, ranges)
+        assert (rows[1] == true_rows(views, plan, ranges.further)[1]).all()
+    with pytest.raises(AssertionError):
+        true_rows([drawn(range(100))], plan, ranges.further, held=16)

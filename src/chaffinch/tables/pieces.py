@@ -13,7 +13,7 @@ from chaffinch.storage.places import Place, is_address
 from chaffinch.tables.read import Table, open_table
 from chaffinch.tables.settings import Settings
 
-_LARGEST = 64 << 20
+_LARGEST = 16 << 20
 """Bytes of a file that are one piece, where it can be cut there."""
 _LEFT_OUT = (".", "_")
 """How files begin that engines leave beside those of a table."""

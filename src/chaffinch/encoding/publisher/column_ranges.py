@@ -7,7 +7,7 @@ whoever makes a range sees all views of its ids, and counts them as if there wer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.encoding.publisher.filters import Row, true_rows
 from chaffinch.encoding.publisher.ids import Digests
-from chaffinch.encoding.publisher.repeats import thinned
+from chaffinch.encoding.publisher.repeats import LEAST_HELD, thinned
 from chaffinch.planning.audiences.alignment import word_range
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.sampling import digest_again
@@ -63,14 +63,15 @@ class ColumnRanges:
             yield from _by_place(places[new], views[new])
             seen = np.vstack([seen, places])
 
-    def rows(self, place: int, views: Iterable[Digests]) -> list[Row]:
+    def rows(self, place: int, views: Sequence[Digests]) -> list[Row]:
         """Return the rows of a range before any flip, from all views that ``split`` gave for it.
 
         Memory that is never written to is never taken: of the whole width only the columns of
-        these ids are.
+        these ids are. No digest goes to the disk of a machine that is somebody else's.
         """
-        words = self.words(place)
-        return [row[words].copy() for row in true_rows(views, self.plan, self.further)]
+        words, count = self.words(place), sum(map(len, views))
+        rows = true_rows(views, self.plan, self.further, held=count + LEAST_HELD)
+        return [row[words].copy() for row in rows]
 
     @cached_property
     def _edges(self) -> NDArray[np.uint64]:

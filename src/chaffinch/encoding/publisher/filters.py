@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.encoding.publisher.ids import Digests, IdColumns, IdReader, Spelled
-from chaffinch.encoding.publisher.repeats import Repeats
+from chaffinch.encoding.publisher.repeats import HELD, Repeats
 from chaffinch.errors import FilterFull, InvalidInput, InvalidTable
 from chaffinch.parallel import Progress, cores, mapped
 from chaffinch.planning.audiences.plan import FULL_BELOW, ReachPlan, require_plan
@@ -218,11 +218,16 @@ def refuse_table(reader: IdReader, what: Spelled) -> None:
         raise InvalidTable("one with at least one id", "none", hint="check the column")
 
 
-def true_rows(views: Iterable[Digests], plan: ReachPlan, further: bytes) -> list[Row]:
-    """Return the rows of some views before any flip: an id is in row f if it has f views."""
+def true_rows(
+    views: Iterable[Digests], plan: ReachPlan, further: bytes, *, held: int = HELD
+) -> list[Row]:
+    """Return the rows of some views before any flip: an id is in row f if it has f views.
+
+    To count views, digests go to the disk where there are more than are ``held`` in memory.
+    """
     frequencies = plan.audience.frequencies
     rows = [np.zeros(-(-plan.bits // 64), np.uint64) for _ in range(frequencies)]
-    with Repeats(frequencies) as repeats:
+    with Repeats(frequencies, held=held) as repeats:
         for digests in views:
             _set_ids(rows[0], digests, plan, further)
             if frequencies > 1:

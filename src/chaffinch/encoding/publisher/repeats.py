@@ -26,8 +26,9 @@ from chaffinch.encoding.publisher.ids import Digests
 from chaffinch.errors import StorageFault
 from chaffinch.storage.faults import storage_fault
 
-_HELD = 1 << 24
+HELD = 1 << 24
 """Digests in memory (128 MiB)."""
+LEAST_HELD = 16
 _CELLS = 1 << 12
 """Ranges that a run can be cut into: by the highest twelve bits."""
 _EDGES = np.arange(1, _CELLS, dtype=np.uint64) << np.uint64(52)
@@ -43,9 +44,11 @@ class Repeats:
     [(2, {5, 7}), (3, {5})]
     """
 
-    def __init__(self, most: int, *, held: int = _HELD) -> None:
+    def __init__(self, most: int, *, held: int = HELD) -> None:
         self._most = checks.whole("number of frequencies", most, least=1)
-        self._buffer = np.empty(checks.whole("digests in memory", held, least=16), np.uint64)
+        self._buffer = np.empty(
+            checks.whole("digests in memory", held, least=LEAST_HELD), np.uint64
+        )
         self._count = 0
         self._file: IO[bytes] | None = None
         self._runs: list[tuple[int, NDArray[np.int64]]] = []

@@ -173,7 +173,7 @@ class _MakeRange:
         if part == self.count:
             return _Made(spelled=[pickle.loads(blob) for blob in blobs])  # noqa: S301 - our own
         ranges = ColumnRanges(self.plan, ring.keys[_FURTHER], self.count)
-        rows = ranges.rows(part, (np.frombuffer(blob, np.uint64) for blob in blobs))
+        rows = ranges.rows(part, [np.frombuffer(blob, np.uint64) for blob in blobs])
         ones, content = ones_in(rows[0]), hashlib.sha256()
         for row in rows:
             content.update(row.data)
