@@ -324,8 +324,17 @@ class Client:
 
 
 def _parties_of(plan: Plan) -> Parties:
+    """Return who runs a plan; refuse a first hop for which somebody on the way could answer.
+
+    A device believes it that a report was refused, and that its lists are those of today.
+    """
     _ = plan.layout  # A plan that names nobody is refused here.
-    return cast("Parties", plan.parties)
+    parties = cast("Parties", plan.parties)
+    first = parties.hops[0]
+    if not first.answers_itself:
+        rule = "one that starts with https, or is on this machine"
+        raise InvalidInput(f"address of {first.name}", rule, first.address)
+    return parties
 
 
 def _answers_of(plan: Plan, answer: object) -> list[object]:

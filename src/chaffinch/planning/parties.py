@@ -7,6 +7,7 @@ knows from it whose signatures to look for. People write who they are in a file 
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +79,17 @@ class Party:
     def key(self) -> bytes:
         """Return the public identity key."""
         return bytes.fromhex(self.identity)
+
+    @property
+    def answers_itself(self) -> bool:
+        """Return whether nobody on the way can answer for it: by TLS, or on this machine."""
+        parts = urlsplit(self.address)
+        if parts.scheme == "https" or parts.hostname == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(parts.hostname or "").is_loopback
+        except ValueError:
+            return False
 
     def url(self, *steps: object) -> str:
         """Return an address below that of the party."""
