@@ -16,7 +16,9 @@ from chaffinch.cli import demo as survey_demo
 from chaffinch.cli.reach import demo as reach_demo
 from chaffinch.engines import engine
 from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.keys import KeyFolder
 from chaffinch.outputs.protected import Kind, kind_of
+from chaffinch.planning.parties import Parties, Party
 from tests.cli.conftest import Done
 from tests.tiers import nightly
 
@@ -290,3 +292,26 @@ def test_shuffle_replaces_no_batch_but_one_that_was_cut_short(
     assert cli("shuffle", folder / "encoded.parquet", *words).code == 0
     elsewhere = (*words[:-1], folder / "second.parquet")
     assert cli("shuffle", folder / "m", *elsewhere).code == 0, "what was refused is not recorded"
+
+
+@pytest.mark.parametrize("verb", ["survey", "reach key", "keys list"])
+def test_a_second_name_of_a_file_that_is_there_goes(
+    verb: str, folder: Path, cli: Callable[..., Done]
+) -> None:
+    """A command that is killed right after its file has its name leaves the one it had before."""
+    keys = KeyFolder.create(folder / "keys")
+    hop = Party("hop", keys.identity_hex, "http://127.0.0.1:9")
+    analyzer = Party("analyzer", "ab" * 32, "http://127.0.0.1:9")
+    run = load_plan(folder / "survey.plan.json").run_by(Parties((hop,), analyzer))
+    run.save(folder / "run.plan.json")
+    words = {
+        "survey": f"survey {folder / 'people.csv'} -o",
+        "reach key": "reach key -o",
+        "keys list": f"keys list {keys.path} --plan {folder / 'run.plan.json'} --out",
+    }[verb].split()
+    assert cli(*words, folder / "new").code == 0
+    before = (folder / "new").read_bytes()
+    (folder / f".new.{'0' * 16}.part").hardlink_to(folder / "new")
+    assert cli(*words, folder / "new").code != 0
+    assert not list(folder.glob(".new*")), "left behind"
+    assert (folder / "new").read_bytes() == before

@@ -137,6 +137,15 @@ def require_writable(
     return path
 
 
+def require_new(path: Path, what: str, *, hint: str = "name another file") -> Path:
+    """Return a path at which there is nothing."""
+    # One that was killed after its file had its name leaves a second name for it.
+    remove_leftovers(require_name(path).parent)
+    if path.exists():
+        raise InvalidInput(what, "a new file", path.name, hint=hint)
+    return path
+
+
 def is_pipe(path: Path) -> bool:
     """Return whether a path stands for the pipe."""
     return str(path) == STREAM

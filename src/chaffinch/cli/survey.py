@@ -10,7 +10,6 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.collection import TableOptions
 from chaffinch.cli.output import Output
-from chaffinch.errors import InvalidInput
 from chaffinch.storage.files import atomic
 
 
@@ -40,9 +39,7 @@ def survey(
     from chaffinch.planning.survey_draft import draft_survey
 
     if out is not None:
-        paths.require_writable(out, [data])
-        if out.exists():
-            raise InvalidInput("output", "a new file", out.name, hint="name another file")
+        paths.require_new(paths.require_writable(out, [data]), "output")
     table = written.open(data, output)
     with output.counting("reading values", "rows") as tell:
         draft = draft_survey(

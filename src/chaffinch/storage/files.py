@@ -122,6 +122,8 @@ def _replacing(
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, "")
         if not overwrite and target.exists():
+            # One that was killed after the file had its name leaves a second name for it.
+            remove_leftovers(target.parent)
             raise FileExistsError(errno.EEXIST, "")
         if check is not None:
             check(target)

@@ -9,8 +9,6 @@ from cyclopts import Parameter
 
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.errors import InvalidInput
-from chaffinch.storage.leftovers import remove_leftovers
 
 _ABOUT_KEYS = (
     "Give it to the publishers of one collection and to nobody else: in mail sealed to each of "
@@ -37,11 +35,7 @@ def key(
     """
     from chaffinch import reach
 
-    # One that was killed after the key had its name leaves a second name for it.
-    remove_leftovers(paths.require_name(out).parent)
-    if out.exists():
-        hint = "a key is never overwritten: name another file"
-        raise InvalidInput("file of a new key", "one that does not exist yet", out.name, hint=hint)
+    paths.require_new(out, "campaign key", hint="a key is never overwritten: name another file")
     reach.new_key().save(out)
     if output.json:
         output.document({"file": str(out), "for": "publishers only, one collection"})
