@@ -9,14 +9,18 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from contextlib import closing
 from dataclasses import replace
 from functools import partialmethod
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from chaffinch.analysis import analyzer as analyzer_module
 from chaffinch.analysis.analyzer import Analyzer, AnalyzerCounts, analyzer_counts
+from chaffinch.analysis.opening import OpenedBatch, open_batch
 from chaffinch.analysis.received import KnownBatches
 from chaffinch.errors import InvalidInput
 from chaffinch.keys import KeyFolder
@@ -316,6 +320,37 @@ def test_a_damaged_file_waits_and_is_told(hop: LastHop, tmp_path: Path) -> None:
     assert analyzer.step() == 2
     assert not analyzer.unreadable
     assert not analyzer.needs_key(hop.key_id)
+    analyzer.close()
+
+
+def test_a_damaged_file_is_read_again_when_it_has_changed_or_the_keys_have(
+    hop: LastHop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look at all of a large batch, many times a minute, would leave no time for others."""
+    read: list[Path] = []
+
+    def counting(path: Path, *given: Any) -> OpenedBatch:
+        read.append(path)
+        return open_batch(path, *given)
+
+    monkeypatch.setattr(analyzer_module, "open_batch", counting)
+    monkeypatch.setattr(analyzer_module, "_SETTLED", 10**8)
+    batch = hop.batch(hop.crowd())
+    analyzer = open_analyzer(tmp_path)
+    damaged = batch.content[:-1] + bytes([batch.content[-1] ^ 1])
+    path = hop.put(tmp_path / "data" / "received", Batch(batch.id, damaged))
+    before = path.stat()
+    time.sleep(0.2)
+    for _ in range(3):
+        assert analyzer.step() == 0
+        assert analyzer.unreadable.keys() == {batch.id}
+    assert len(read) == 1
+    KeyFolder.open(hop.keys.path).rotate(at_once=True)
+    assert analyzer.step() == 0
+    assert len(read) == 2
+    path.write_bytes(batch.content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert analyzer.step() == 2, "the same length and time, as a copy that was restored has them"
     analyzer.close()
 
 

@@ -111,3 +111,6 @@ def test_the_units_run_commands_that_exist() -> None:
         command, *_ = app.parse_commands([word for word in words if word != "--config"])
         assert len(command) >= 1
         assert "UMask=0077" in unit.read_text() or "status" in line
+        # Openers that get the signal of a stop, too, end in the middle of their work, and with
+        # them the service, by a fault.
+        assert ("KillMode=mixed" in unit.read_text()) == line.startswith("serve ")

@@ -6,6 +6,7 @@ import http.server
 import io
 import os
 import secrets
+import shutil
 import threading
 import time
 from collections import Counter
@@ -215,6 +216,40 @@ def test_a_batch_that_is_not_as_it_was_signed_stops_the_hop(tmp_path: Path) -> N
             hop.take()
         assert not sealed(second)
         assert hop.overview().counts == {}
+
+
+def test_a_damaged_segment_is_set_aside_and_comes_back_without_a_loss(
+    collection: Collection, tmp_path: Path
+) -> None:
+    """What the guide tells operators to do. Another one that was opened comes back with it."""
+    data, aside, copies = (tmp_path / name for name in ("data", "aside", "copies"))
+    for folder in (aside, copies):
+        folder.mkdir()
+    paths = [collection.write_segment(data, collection.seal(some)) for some in (range(4), [4, 5])]
+    for path in paths:
+        shutil.copy(path, copies)
+    other, damaged = paths
+    content = bytearray(damaged.read_bytes())
+    content[-1] ^= 1
+    damaged.write_bytes(content)
+    with shuffler(collection, data) as hop:
+        for _ in range(2):
+            with pytest.raises(StorageFault, match=damaged.stem):
+                hop.take()
+        damaged.rename(aside / damaged.name)
+        hop.take()
+        hop.tick()
+        assert collection.histogram(sealed(data)) == ones(*range(4))
+    for path in paths:
+        shutil.copy(copies / path.name, path)
+    with shuffler(collection, data) as hop:
+        collection.write_segment(data, collection.seal([6, 7]))
+        hop.take()
+        hop.tick()
+        assert collection.histogram(sealed(data)) == ones(*range(8))
+        assert hop.status.plans[collection.plan.id].duplicate == 4
+        assert hop.status.adds_up
+    assert not other.exists()
 
 
 def handed_over(collection: Collection, first: Path, second: Path, numbers: Iterable[int]) -> Path:

@@ -7,6 +7,7 @@ ledger, and its file goes when its release is kept. The file of a refused batch 
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ _OwnPlan = TypeVar("_OwnPlan", Plan, ReachPlan, AnyPlan)
 
 RECEIVED, STATE = "received", "state.sqlite"
 """Where batches arrive, and what is known of them, in the folder of an analyzer."""
+
+_SETTLED = 10**9
+"""Nanoseconds in which two changes of a file may have the same time."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,8 @@ class Analyzer:
         self._forgotten: set[int] = set()
         self.unreadable: dict[str, str] = {}
         """Batches that were taken and cannot be opened now, and why; they are kept."""
+        self._tried: dict[str, int] = {}
+        """When the files of these were last changed; see ``_open``."""
         self._folder = folder / RECEIVED
         make_folder(self._folder)
         self._received = Received(folder / STATE)
@@ -93,7 +99,8 @@ class Analyzer:
 
     def step(self) -> int:
         """Open and release all that waits; return how many batches came further."""
-        self._keys.refresh()
+        if self._keys.refresh():
+            self._tried.clear()
         done = sum(map(self._open, self._waiting()))
         # What the ledger had no room for is tried once in the life of a process: no cap grows.
         due = [
@@ -124,20 +131,34 @@ class Analyzer:
         return _unopened(self._received, self._folder)
 
     def _open(self, path: Path) -> bool:
+        """Open a batch; return whether it is open then.
+
+        To find that one cannot be opened takes a look at all of it, which may be gigabytes. So the
+        next look is when the keys or the file have changed. A copy that was restored can have the
+        length and the time of the file before, but not the time of its inode.
+        """
+        changed = _changed(path)
+        if self._tried.get(path.stem) == changed:
+            return False
+        why = self._why_not_open(path)
+        if why is None:
+            self.unreadable.pop(path.stem, None)
+            return True
+        self.unreadable[path.stem] = why
+        if time.time_ns() - changed > _SETTLED:
+            self._tried[path.stem] = changed
+        return False
+
+    def _why_not_open(self, path: Path) -> str | None:
+        """Open a batch; return why that cannot be done, if so."""
         plan = self._plans.get(_plan_of(path))
         if plan is None:
-            self.unreadable[path.stem] = "its plan is not run here"
-            return False
+            return "its plan is not run here"
         try:
             taken = self._take_over(path, plan)
         except (InvalidFile, InvalidInput) as fault:
-            self.unreadable[path.stem] = fault.message
-            return False
-        if not taken:
-            self.unreadable[path.stem] = "it is another batch than its name says"
-            return False
-        self.unreadable.pop(path.stem, None)
-        return True
+            return fault.message
+        return None if taken else "it is another batch than its name says"
 
     def _take_over(self, path: Path, plan: AnyPlan) -> bool:
         """Open a batch and keep what is in it; return False if its name is not its id."""
@@ -226,6 +247,14 @@ def _head_of(path: Path) -> BatchHead | None:
             return BatchHead.unpack(file.read(HEAD_LENGTH))
     except InvalidFile:
         return None
+    except OSError as error:
+        raise storage_fault(path.name, error, verb="read") from None
+
+
+def _changed(path: Path) -> int:
+    """Return when the inode of a file was changed, in nanoseconds."""
+    try:
+        return path.stat().st_ctime_ns
     except OSError as error:
         raise storage_fault(path.name, error, verb="read") from None
 
