@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -183,3 +185,18 @@ def test_engines_are_found_by_name() -> None:
 def test_settings_are_checked(wrong: dict[str, int]) -> None:
     with pytest.raises(InvalidInput):
         Local(**wrong)
+
+
+def test_a_survey_starts_without_a_cluster_and_without_audiences() -> None:
+    code = "import sys, chaffinch.engines.local\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "chaffinch.engines.local" in loaded
+    others = (
+        "pyspark",
+        "chaffinch.engines.spark",
+        "chaffinch.encoding.publisher",
+        "chaffinch.analysis.audiences",
+        "chaffinch.planning.audiences",
+    )
+    assert not [name for name in loaded if name.startswith(others)]
