@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,15 +90,41 @@ def test_faults_are_named_without_the_words_of_a_store(store: str) -> None:
         Place.of("nothing://bucket/x").names()
 
 
-def test_an_address_has_no_password() -> None:
-    with pytest.raises(InvalidInput, match="without a name") as caught:
-        Place.of("s3://me:hidden@bucket/x")
-    assert "hidden" not in str(caught.value)
-    assert Place.of("abfs://container@account/x").name == "x"
-
-
 def test_paths_are_not_taken_for_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(map(is_address, ["a", "/a", "a:b", "C:/a", "-", Path("s3://a")]))
     monkeypatch.chdir(tmp_path)
     assert Place.of("a").text == str(tmp_path / "a")
     assert Place.of("file:///a%20b").text == "/a b"
+
+
+def test_a_folder_that_is_made_is_open_to_nobody_more_than_the_mask_allows(tmp_path: Path) -> None:
+    tmp_path.chmod(0o2755)  # folders in it belong to its group, and say so with a bit of their own
+    made = Place.of(tmp_path / "made")
+    before = os.umask(0o022)
+    try:
+        made.make_folder(0o777)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(Path(made.text).stat().st_mode) & 0o777 == 0o755
+    Path(made.text).chmod(0o2775)
+    made.make_folder(0o700)
+    assert stat.S_IMODE(Path(made.text).stat().st_mode) & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("address", "fine"),
+    [
+        ("abfs://box@account.dfs.core.windows.net/a", True),
+        ("abfss://box@account.dfs.core.windows.net/a", True),
+        ("abfs://account:word@account.dfs.core.windows.net/a", False),
+        ("s3://word@box/a", False),
+        ("s3://name:word@box/a", False),
+    ],
+)
+def test_an_address_has_no_password(address: str, *, fine: bool) -> None:
+    if fine:
+        assert Place.of(address).text == address
+        return
+    with pytest.raises(InvalidInput, match="without a name or a password") as caught:
+        Place.of(address)
+    assert "word@" not in str(caught.value)

@@ -26,6 +26,8 @@ from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import AnyPath, atomic, sync_folder
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
+_NAMED = ("abfs", "abfss")
+"""Where the name of a container stands before the sign @, and a password only after a colon."""
 
 
 def is_address(source: object) -> bool:
@@ -45,7 +47,9 @@ class Place:
         if not is_address(source):
             return cls(os.path.realpath(source))
         parts = urlsplit(str(source))
-        if "@" in parts.netloc and parts.scheme != "abfs":  # there a name stands before it
+        before, sign, _ = parts.netloc.rpartition("@")
+        named = parts.scheme in _NAMED and ":" not in before
+        if sign and not named:
             raise InvalidInput(
                 "address",
                 "one without a name or a password in it",
@@ -120,8 +124,9 @@ class Place:
         path = Path(self.text)
         with self._faults("write"):
             path.mkdir(permissions, exist_ok=True)
-            if stat.S_IMODE(path.stat().st_mode) & ~permissions:
-                path.chmod(permissions)
+            found = stat.S_IMODE(path.stat().st_mode)
+            if found & 0o777 & ~permissions:  # less than before, and what the mask took stays away
+                path.chmod(found & permissions)
             sync_folder(path.parent)
 
     @contextmanager
