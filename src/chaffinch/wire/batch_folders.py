@@ -38,7 +38,8 @@ _MOST_PARTS = 100_000
 PART_MARK = "chaffinch.messages-part"
 """The key under which a part has the name of its batch."""
 _PART = re.compile(r"part-[0-9]{5,10}-[0-9]{5,10}-[0-9a-f]{8}\.parquet")
-_LEFT_BEHIND = re.compile(r"part-.*\.parquet")
+_LIKE_A_PART = re.compile(r"part-.*\.parquet")
+"""What readers of folders take for a part, theirs and ours."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ def _check_names(label: str, told: Sequence[str], held: Sequence[str]) -> None:
             hint="have it sent again; nothing of it was used",
             reason=Reason.DAMAGED,
         )
-    added = [name for name in left_behind(held) if name not in set(told)]
+    added = [name for name in held if _LIKE_A_PART.fullmatch(name) and name not in set(told)]
     if added:
         raise InvalidFile(
             f"message file {label!r}",
@@ -141,8 +142,11 @@ def _check_names(label: str, told: Sequence[str], held: Sequence[str]) -> None:
 
 
 def left_behind(names: Sequence[str]) -> list[str]:
-    """Return those of the names in a folder that are parts of some batch."""
-    return [name for name in names if _LEFT_BEHIND.fullmatch(name)]
+    """Return those of the names in a folder that are parts of some batch of ours.
+
+    Tables of other engines are in folders of files that are called much the same.
+    """
+    return [name for name in names if _PART.fullmatch(name)]
 
 
 def part_pages(file: BinaryIO, part: BatchPart, facts: BatchFacts) -> MessagePages:

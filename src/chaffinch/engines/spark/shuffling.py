@@ -52,7 +52,7 @@ def shuffle_batches(
     )
     parts = max(1, -(-counts.total // PART_MESSAGES))
     pieces = list(enumerate(piece for batch in opened for piece in batch.pieces))
-    with filling(target, "shuffled") as folder:
+    with filling(target, "shuffled", standing) as folder:
         written = job.exchange(
             pieces,
             partial(_scatter, parts, np.min_scalar_type(made.space - 1)),

@@ -12,6 +12,7 @@ from pathlib import Path
 from chaffinch.engines.spark.counting import Counted, sum_counts
 from chaffinch.engines.spark.job import Job
 from chaffinch.errors import InvalidInput, StorageFault
+from chaffinch.storage.leftovers import remove_leftovers
 from chaffinch.storage.places import Place
 from chaffinch.wire.batch_folders import (
     MANIFEST,
@@ -44,6 +45,8 @@ def standing_batch(folder: Place) -> str | None:
     if folder.local and not Path(folder.text).parent.is_dir():
         rule = "in a folder that is there"
         raise InvalidInput("target", rule, folder.name, hint="check the path")
+    if folder.local:
+        remove_leftovers(Path(folder.text))
     names = folder.names()
     if MANIFEST in names:
         return read_manifest(folder).facts.name
@@ -59,11 +62,19 @@ def standing_batch(folder: Place) -> str | None:
 
 
 @contextmanager
-def filling(folder: Place, stage: str) -> Iterator[Target]:
+def filling(folder: Place, stage: str, standing: str | None = None) -> Iterator[Target]:
     """Yield an empty folder for parts; after a failure none of them is left.
 
-    What a job that was cut short left in it is removed. Two jobs must not have the same target.
+    What a job that was cut short left in it is removed, and so is the batch ``standing``, which
+    is made again. Another one that came meanwhile stays. Two jobs must not have the same target.
     """
+    if standing_batch(folder) != standing:
+        raise InvalidInput(
+            "target",
+            "a folder that nobody else has filled",
+            folder.name,
+            hint="name another folder: a batch came meanwhile, which cannot be made again",
+        )
     folder.make_folder(_FOLDER_PERMISSIONS[stage])
     folder.inside(MANIFEST).remove()
     for name in left_behind(folder.names()):
@@ -103,6 +114,7 @@ def finish_batch(
             "The messages that are written must be those that were read. Got others.",
             hint="check the disks of the cluster; nothing was written",
         )
+    _check_alone(target, parts)
     write_manifest(target.folder, Manifest(facts, digest, tuple(parts)))
 
 
@@ -110,10 +122,27 @@ def _digest(facts: BatchFacts, counted: Counted) -> str:
     return digest_of(facts, counted.total)
 
 
-def _remove_parts(target: Target) -> None:
+def _check_alone(target: Target, parts: Sequence[BatchPart]) -> None:
+    """Refuse to finish a batch that another job has spoiled, or would be spoiled by."""
     names = target.folder.names()
+    if MANIFEST in names or set(left_behind(names)) != {part.name for part in parts}:
+        raise InvalidInput(
+            "target",
+            "a folder that one job fills",
+            target.folder.name,
+            hint="another job has written or removed parts there; run the same command again "
+            "with another folder",
+        )
+
+
+def _remove_parts(target: Target) -> None:
+    folder = target.folder
+    names = folder.names()
+    if MANIFEST in names and target.token.encode() in folder.inside(MANIFEST).read():
+        folder.inside(MANIFEST).remove()
     for name in left_behind(names):
         if target.token in name:
-            target.folder.inside(name).remove()
-    if target.folder.local:
-        Path(target.folder.text).rmdir()
+            folder.inside(name).remove()
+    if folder.local:
+        remove_leftovers(Path(folder.text))
+        Path(folder.text).rmdir()
