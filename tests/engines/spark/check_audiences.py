@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
 import secrets
 import threading
 import time
@@ -17,7 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import chaffinch as cf
 from chaffinch import reach
+from chaffinch.cli import main
 from chaffinch.encoding.publisher import filters as local
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.encoding.publisher.filters import Loaded, Row
@@ -339,3 +343,34 @@ def test_the_engine_of_one_machine_does_the_same(files: list[Path], tmp_path: Pa
     found = Local().make_filter(tmp_path / "ids.csv", PLAN, key=key(), **asked)
     assert (found.publisher, found.bits) == ("daily", PLAN.bits)
     assert reach.analyze(files, PLAN, engine=Local()).rows == reach.analyze(files, PLAN).rows
+
+
+def test_the_verbs_on_a_cluster(
+    context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    plan = reach.plan(cf.Audience(["daily"]), sizes=[200], target=Target(epsilon=1, delta=1e-6))
+    plan.save("plan.json")
+    reach.new_key().save("campaign.key")
+    Path("ids").mkdir()
+    for name, ids in (("a", range(150)), ("b", range(100, 200))):
+        lines = "".join(f"{one}\n" for one in ids)
+        Path(f"ids/{name}.csv").write_text(f"id\n{lines}")
+    spark = ["--plan", "plan.json", "--engine", "spark", "--master", str(context.master)]
+    asked = ["reach", "encode", "--key", "campaign.key", "--publisher", "daily", *spark]
+    assert main([*asked, "-", "-o", "daily.filter"]) == 2
+    assert "in files with --engine spark. Got a pipe." in capfd.readouterr().err
+    assert main([*asked, "ids", "-o", "daily.filter"]) == 0
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert re.search(
+        r"250 rows read, about (19|20)\d different ids; the plan expects 200", said.err
+    )
+    assert "wrote daily.filter" in said.err
+    monkeypatch.setattr(session, "_PARTIES", {})
+    assert main(["reach", "analyze", "daily.filter", *spark, "--json"]) == 0
+    counted = json.loads(capfd.readouterr().out)
+    assert main(["reach", "analyze", "daily.filter", "--plan", "plan.json", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) == counted
+    assert main([*asked, "ids", "-o", "again.filter"]) == 2

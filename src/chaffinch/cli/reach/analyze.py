@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
+from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import (
     Account,
@@ -21,6 +21,7 @@ from chaffinch.cli.releasing import (
     write_release,
 )
 from chaffinch.outputs.handing_out import Bill
+from chaffinch.storage.places import is_address
 
 if TYPE_CHECKING:
     from chaffinch.planning.audiences.audience import Audience, Group
@@ -58,13 +59,14 @@ class _ReachOptions:
 
 
 def analyze(
-    filters: list[Path],
+    filters: list[str],
     /,
     *,
     plan: Path,
     out: Annotated[list[Path] | None, Parameter(name=["--out", "-o"], negative=())] = None,
     wanted: _ReachOptions = _ReachOptions(),  # noqa: B008 - frozen
     budget: Budget = Budget(),  # noqa: B008 - frozen
+    work: EngineOptions = EngineOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Count ids from the filters of all publishers: reach, overlaps, frequency.
@@ -73,7 +75,8 @@ def analyze(
     ----------
     filters
         One filter file from each publisher of the plan, in any order; under a plan with a
-        shuffler, the one file that `reach shuffle` made of them.
+        shuffler, the one file that `reach shuffle` made of them. With --engine spark also
+        addresses.
     plan
         The plan file.
     out
@@ -82,7 +85,7 @@ def analyze(
     from chaffinch import reach
     from chaffinch.planning.survey_file import share_of
 
-    inputs = [plan, *filters]
+    inputs: list[str | Path] = [plan, *filters]
     targets = release_files(out or [], inputs)
     found = paths.open_reach_plan(plan)
     groups, level = wanted.groups(found.audience), share_of(wanted.level)
@@ -92,8 +95,8 @@ def analyze(
     finished = finish_release(
         targets, None if account is None else account.ledger, output, inputs=inputs
     )
-    sources: Sequence[Path] = [paths.require_file(paths.require_name(one)) for one in filters]
-    with output.counting("counting", "columns") as tell:
+    sources = [_named_file(one) for one in filters]
+    with output.counting("counting", "filters" if work.on_cluster else "columns") as tell:
         release = reach.analyze(
             sources,
             found,
@@ -101,10 +104,16 @@ def analyze(
             level=level,
             adjustment=wanted.adjust,
             progress=tell,
+            engine=work.open() if work.on_cluster else None,
         )
     refuse_to_replace(finished, release.batch)
     bill = None if account is None else _bill(found, release, account)
     write_release(release, targets, account, bill, inputs=inputs, output=output)
+
+
+def _named_file(name: str) -> str:
+    """Return the path of a filter, or its address; nothing else will do."""
+    return name if is_address(name) else str(paths.require_file(paths.require_name(Path(name))))
 
 
 def _bill(plan: ReachPlan, release: ReachRelease, account: Account) -> Bill:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
+from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output, count_of, spoken_command
 from chaffinch.cli.releasing import Budget, Charged
 from chaffinch.errors import InvalidInput
@@ -18,6 +19,8 @@ from chaffinch.rounding import bytes_for_people
 if TYPE_CHECKING:
     from chaffinch.encoding.publisher.filters import Loaded
     from chaffinch.planning.audiences.plan import ReachPlan
+    from chaffinch.tables.pieces import Piece
+    from chaffinch.tables.read import Table
     from chaffinch.wire.filter_files import Filter
 
 
@@ -49,7 +52,7 @@ class _Terms(Budget):
     """Refuse a plan that promises a larger delta than this."""
 
 
-def encode(
+def encode(  # noqa: PLR0913 - the options of a verb
     data: str | None = None,
     *,
     plan: Path,
@@ -58,6 +61,7 @@ def encode(
     out: Annotated[Path, Parameter(name=["--out", "-o"])],
     columns: _Columns = _Columns(),  # noqa: B008 - frozen
     terms: _Terms = _Terms(),  # noqa: B008 - frozen
+    work: EngineOptions = EngineOptions(),  # noqa: B008 - frozen
     output: Output = Output(),  # noqa: B008 - frozen
 ) -> None:
     """Turn one publisher's ids into a filter for the analyzer, or the shuffler of the plan.
@@ -71,7 +75,8 @@ def encode(
     Parameters
     ----------
     data
-        The table of ids: CSV, TSV, JSONL, Parquet or Arrow; - or nothing reads a pipe.
+        The table of ids: CSV, TSV, JSONL, Parquet or Arrow; - or nothing reads a pipe. With
+        --engine spark a file, a folder of files, or an address of either.
     plan
         The plan file.
     key
@@ -88,9 +93,7 @@ def encode(
         publish,
         refuse_second,
     )
-    from chaffinch.encoding.publisher.filters import make_filter
     from chaffinch.encoding.publisher.ids import IdColumns
-    from chaffinch.tables.read import open_table
 
     target = paths.require_writable(out, [plan, key, data or "-"], replaceable=Kind.FILTER)
     found = paths.open_reach_plan(plan)
@@ -108,10 +111,10 @@ def encode(
     if target.exists():
         raise InvalidInput("filter file", "one that does not exist yet", target.name)
     output.say(f"the plan promises {found.guarantee}")
-    table = open_table(paths.input_source(data, "ids"), format=columns.format)
-    with output.counting("encoding", "rows") as tell:
-        made = make_filter(
-            table,
+    source = _source(paths.input_source(data, "ids"), columns, work)
+    with output.counting("encoding", "pieces" if work.on_cluster else "rows") as tell:
+        made = work.open().make_filter(
+            source,
             found,
             publisher=publisher,
             key=secret,
@@ -123,6 +126,18 @@ def encode(
     occasion = publish(made, found, secret, target, ledger, command=spoken_command())
     charge = None if account is None else Charged(account, occasion, before=False)
     _show(made, found, target, charge, output)
+
+
+def _source(name: str, columns: _Columns, work: EngineOptions) -> Table | list[Piece]:
+    """Return the table of ids; for a cluster the pieces that its tasks read."""
+    from chaffinch.tables.pieces import pieces_of
+    from chaffinch.tables.read import open_table
+
+    if not work.on_cluster:
+        return open_table(name, format=columns.format)
+    if name == "-":
+        raise InvalidInput("ids", "in files with --engine spark", paths.Plainly("a pipe"))
+    return pieces_of([name], format=columns.format)
 
 
 def _show(
