@@ -55,11 +55,10 @@ def run(text: str, folder: Path) -> str:
     return done.stdout
 
 
-def plans() -> dict[str, AnyPlan]:
-    """Return the plans that the first commands make, by the names of their files."""
-    with tempfile.TemporaryDirectory() as name:
-        run(commands(0), Path(name))
-        return {kind: load_any_plan(Path(name) / f"{kind}.plan.json") for kind in NAMES}
+def plans(folder: Path) -> dict[str, AnyPlan]:
+    """Return the plans that the first commands make in a folder, by the names of their files."""
+    run(commands(0), folder)
+    return {kind: load_any_plan(folder / f"{kind}.plan.json") for kind in NAMES}
 
 
 def costs(plan: AnyPlan) -> Iterator[Cost]:
@@ -100,4 +99,6 @@ def written(text: str, made: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text("utf-8"), table(plans())), "utf-8")
+    with tempfile.TemporaryDirectory() as _name:
+        _made = table(plans(Path(_name)))
+    PAGE.write_text(written(PAGE.read_text("utf-8"), _made), "utf-8")
