@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from chaffinch.keys import KeyFolder
 from chaffinch.parallel import Processes
 from chaffinch.shuffling.inbox import Upload, sealed_segments
-from chaffinch.shuffling.opening import HopKey, HopKeys, SegmentOpener
+from chaffinch.shuffling.opening import Contents, HopKey, HopKeys, SegmentOpener
 from chaffinch.shuffling.state import Counts, Partition, State
 from tests.services.oracle import Collection, write_segment
 
@@ -142,6 +143,46 @@ def test_a_report_of_a_plan_that_is_not_known_waits_for_it(bench: Bench) -> None
     known.open_held(bench.keys)
     counts = bench.counts()
     assert (counts.durable, counts.opened, counts.duplicate) == (4, 3, 1)
+
+
+def test_what_can_be_opened_does_not_wait_for_the_rest(bench: Bench) -> None:
+    """Of one upload a part, and an upload behind one whose plan is not known."""
+    folder = bench.collection.hops[0]
+    before = bench.collection.seal([1, 2])
+    folder.rotate(at_once=True)
+    after = bench.collection.seal([3])
+    known = hop_keys(folder)
+    bench.keys = HopKeys({})
+    write_segment(bench.data, [Upload("5b" * 32, 1, before[0])])
+    bench.open_all()
+    assert bench.take(*before, *after).waiting == 3
+    old = before[0][0]
+    bench.opener.open_held(HopKeys({old: known.opening[old]}))
+    counts = bench.counts()
+    assert (counts.durable, counts.opened, counts.waiting) == (3, 2, 1)
+    bench.opener.open_held(known)
+    counts = bench.counts()
+    assert (counts.durable, counts.opened, counts.waiting) == (3, 3, 0)
+    (held,) = bench.state.held()
+    assert held.plan_id == "5b" * 32
+
+
+def test_rows_of_several_parts_are_joined_place_by_place(bench: Bench) -> None:
+    parts = [
+        Contents.of([(b"a" * 16, b"1122"), (b"b" * 16, b"")], 2),
+        Contents.of([(b"c" * 16, b"33")], 2),
+    ]
+    whole = Contents.joined(parts)
+    assert whole == Contents.of([(b"a" * 16, b"1122"), (b"b" * 16, b""), (b"c" * 16, b"33")], 2)
+    assert (whole.envelopes, whole.items) == (3, b"112233")
+    assert np.frombuffer(whole.sizes, "<u4").tolist() == [2, 0, 1]
+    with bench.state.changing() as change:
+        assert change.claim(1, [b"b" * 16]) == [True]
+        assert whole.claim(change, 1, 2) == Contents.joined(
+            [Contents.of([(b"a" * 16, b"1122")], 2), parts[1]]
+        )
+        assert whole.claim(change, 1, 2).envelopes == 0
+        assert whole.claim(change, 2, 2) == whole
 
 
 def test_a_segment_that_is_done_is_not_opened_again(bench: Bench) -> None:

@@ -123,6 +123,36 @@ def test_what_finds_no_crowd_is_dropped_in_the_end_and_counted(
     assert counts.adds_up
 
 
+def test_every_item_leaves_once_however_it_came_and_is_split(
+    plan_and_state: tuple[Collection, State], tmp_path: Path
+) -> None:
+    """Two partitions, of which each was opened in four parts and goes in three batches."""
+    collection, state = plan_and_state
+    name, length = collection.plan.id, collection.plan.layout.item_length(1)
+    partitions = [Partition(name, number, b"\1" + bytes(32)) for number in (1, 2)]
+    with state.changing() as change:
+        for place, partition in enumerate(partitions):
+            change.give_out(name, partition.route)
+            for part in range(4):
+                items = [bytes([place, part, at]).ljust(length, b"\0") for at in range(8)]
+                sizes = np.array([2, 1, 0, 2, 1, 2], "<u4").tobytes()
+                change.add_to_pool(partition, 6, sizes, b"".join(items))
+    made = releaser(collection, state, tmp_path, ReleaseRule(largest_batch=8)).tick()
+    assert len(made) == 6
+    found: Counter[bytes] = Counter()
+    for one in made:
+        with (tmp_path / "outbox" / f"{one}.batch").open("rb") as file:
+            head, _ = check_batch(file, PUBLIC)
+            content = b"".join(blocks_of(file, head.items * length))
+        assert head.reports == 8
+        items = [content[at : at + length] for at in range(0, len(content), length)]
+        assert {item[0] for item in items} == {head.round - 1}
+        found.update(item[:3] for item in items)
+    assert len(found) == 2 * 4 * 8
+    assert set(found.values()) == {1}
+    assert state.partitions() == {}
+
+
 def test_a_rule_that_lets_too_few_go_is_stopped_by_the_crowd_itself(
     plan_and_state: tuple[Collection, State], tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from chaffinch.shuffling.state import (
     State,
     is_relayed,
     overview_of,
+    seen_key_lists,
 )
 
 PLAN, OTHER = "5a" * 32, "5b" * 32
@@ -149,6 +150,37 @@ def test_segments_are_known_until_they_are_surely_gone(state: State) -> None:
     with state.changing() as change:
         change.forget_segments(["a", "c", "d"])
     assert state.opened_segments() == {"b"}
+
+
+def test_the_newest_list_of_each_party_is_kept(state: State, path: Path) -> None:
+    assert seen_key_lists(path.with_name("none"), PLAN) == {}
+    with state.changing() as change:
+        for plan_id, party, content in (
+            (PLAN, "hop", b"old"),
+            (PLAN, "analyzer", b"two"),
+            (OTHER, "hop", b"three"),
+            (PLAN, "hop", b"one"),
+        ):
+            change.keep_key_list(plan_id, party, content)
+    assert seen_key_lists(path, PLAN) == {"hop": b"one", "analyzer": b"two"}
+    assert state.key_lists() == {
+        (PLAN, "hop"): b"one",
+        (PLAN, "analyzer"): b"two",
+        (OTHER, "hop"): b"three",
+    }
+
+
+def test_what_came_before_its_way_was_given_out_never_leaves_by_it(state: State) -> None:
+    with state.changing() as change:
+        change.add_to_pool(HERE, 1, b"", b"")
+        change.add_to_pool(HERE._replace(plan_id=OTHER), 2, b"", b"")
+        change.give_out(PLAN, HERE.route)
+        change.add_to_pool(HERE, 4, b"", b"")
+        change.give_out(PLAN, HERE.route)
+    found = state.partitions()
+    assert found[HERE] == 4
+    assert found[HERE._replace(plan_id=OTHER)] == 2
+    assert sorted(found.values()) == [1, 2, 4]
 
 
 # ---------------------------------------------------------------------------- batches
