@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.parallel import Processes
+from chaffinch.shuffling import opening
 from chaffinch.shuffling.inbox import Upload, sealed_segments
-from chaffinch.shuffling.opening import Contents, HopKey, HopKeys, SegmentOpener
+from chaffinch.shuffling.opening import Contents, HopKey, HopKeys, SegmentOpener, remove_file
 from chaffinch.shuffling.state import Counts, Partition, State
 from tests.services.oracle import Collection, write_segment
 
@@ -165,6 +168,50 @@ def test_what_can_be_opened_does_not_wait_for_the_rest(bench: Bench) -> None:
     assert (counts.durable, counts.opened, counts.waiting) == (3, 3, 0)
     (held,) = bench.state.held()
     assert held.plan_id == "5b" * 32
+
+
+class Ahead:
+    """A pool that takes all of its work before the first of it is done."""
+
+    def mapped(
+        self, function: Callable[[Any, Any], Any], shared: object, items: Iterable[object]
+    ) -> Iterator[Any]:
+        return iter([function(shared, item) for item in list(items)])
+
+    def close(self) -> None:
+        """Nobody else works here."""
+
+
+def test_a_segment_is_taken_over_when_all_of_it_is_open(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much of it, and of others, is under way when the first of it comes back."""
+    monkeypatch.setattr(opening, "_CHUNK", 1)
+    bench.opener = SegmentOpener(
+        bench.state,
+        bench.data / "inbox",
+        {bench.collection.plan.id: bench.collection.plan.layout},
+        Ahead(),
+    )
+    reports = bench.collection.seal(range(9))
+    for start in (0, 4, 8):
+        bench.collection.write_segment(bench.data, reports[start : start + 4])
+    counts = bench.open_all()
+    assert (counts.durable, counts.opened) == (9, 9)
+    assert not list((bench.data / "inbox").iterdir())
+
+
+def test_every_report_of_a_destroyed_key_is_counted(bench: Bench) -> None:
+    reports = bench.collection.seal([1, 2, 3])
+    bench.keys = HopKeys({}, {reports[0][0]})
+    assert bench.take(*reports).destroyed_key == 3
+
+
+def test_a_file_that_cannot_be_removed_is_told(tmp_path: Path) -> None:
+    remove_file(tmp_path / "gone")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StorageFault, match="folder"):
+        remove_file(tmp_path / "folder")
 
 
 def test_rows_of_several_parts_are_joined_place_by_place(bench: Bench) -> None:
