@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -175,11 +175,24 @@ def test_rounds_are_bound_in() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_many_are_sealed_in_their_order(workers: int) -> None:
+def test_many_are_sealed_in_their_order_and_few_are_taken_ahead(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealing, "_CHUNK", 4)
     parties = Operators.of(fixed())
     reports = [encode(answer, parties.plan) for answer in ["a", "b", None, "c"] * 20]
-    sealed = list(seal_many(iter(reports), parties.plan, parties.key_lists, workers=workers))
+    sealed: list[bytes] = []
+    ahead: list[int] = []
+
+    def source() -> Iterator[Report]:
+        for place, one in enumerate(reports, start=1):
+            ahead.append(place - len(sealed))
+            yield one
+
+    for one in seal_many(source(), parties.plan, parties.key_lists, workers=workers):
+        sealed.append(one)  # noqa: PERF402 - it is looked at meanwhile
     assert [sent(parties.open(one)) for one in sealed] == [sent(one.codes) for one in reports]
+    assert max(ahead) == (4 if workers == 1 else 4 * (workers + 2))
     assert list(seal_many([], parties.plan, parties.key_lists, workers=workers)) == []
 
 
