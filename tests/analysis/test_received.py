@@ -9,17 +9,24 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chaffinch.analysis.analyzer import AnalyzerCounts
-from chaffinch.analysis.audiences.receiving import release_columns
+from chaffinch.analysis.audiences.receiving import open_columns, release_columns
 from chaffinch.analysis.received import KnownBatch, KnownBatches, OpenedItem, Received
-from chaffinch.errors import StorageFault
-from chaffinch.ledger import Ledger
+from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
+from chaffinch.keys import KeyFolder
+from chaffinch.ledger import Charge, Ledger
+from chaffinch.planning.audiences.parties import ReachParties
+from chaffinch.planning.parties import Party
 from chaffinch.privacy import Target
 from chaffinch.release.documents import read_reach_release
 from chaffinch.shuffling.filters import shuffle_with
 from chaffinch.simulate.seeded import SeededWords
-from chaffinch.wire.sealed_batches import BatchHead
+from chaffinch.wire.column_files import columns_from
+from chaffinch.wire.envelopes import X25519, replay_tag
+from chaffinch.wire.sealed_batches import BatchHead, write_batch
+from chaffinch.wire.sealed_filters import pad
 from tests.reach.publishing import made_up, small_plan
 
 PLAN = small_plan(bits=8192, flip=Fraction(1, 16), shuffled=Fraction(1, 16))
@@ -162,3 +169,56 @@ def test_junk_and_copies_keep_no_reach_from_its_release(received: Received) -> N
     assert states(received, FIRST, "a1" * 32, "a0" * 32) == ["refused"] * 3
     received.add_item(opened(SECOND, columns(1)))
     assert states(received, SECOND) == ["released"]
+
+
+def test_a_key_that_paid_for_other_filters_pays_for_no_more(
+    received: Received, tmp_path: Path
+) -> None:
+    ledger = Ledger.create(
+        tmp_path / "ledger", role="analyzer", cap=Target(100.0, 0.1), mark=tmp_path / "mark"
+    )
+    key = columns_from(columns(1)).key
+    ledger.charge(Charge.of(PLAN), key, subject="other filters")
+    received.add_item(opened(FIRST, columns(1)))
+    assert states(received, FIRST, ledger=ledger) == ["unpaid"]
+    assert "key" in received.known(FIRST).why
+    assert len(ledger.entries()) == 1
+
+
+# ---------------------------------------------------------------------------- from the file
+
+
+def test_columns_are_opened_as_the_shuffler_has_sealed_them(tmp_path: Path) -> None:
+    keys, hop = KeyFolder.create(tmp_path / "keys"), Ed25519PrivateKey.generate()
+    shuffler = Party("hop", hop.public_key().public_bytes_raw().hex(), "https://h.example")
+    analyzer = Party("analyzer", keys.identity_hex, "https://a.example")
+    named = tuple((name, f"{place:064x}") for place, name in enumerate(PLAN.audience.publishers))
+    plan = PLAN.run_by(ReachParties((shuffler,), analyzer, "x25519", named))
+    stored, layout = keys.opening_keys(), plan.layout
+    (key,) = stored
+
+    def written(content: bytes, **said: object) -> tuple[Path, bytes]:
+        item = stored[key].key.sealing.seal(content, layout.binding(2, 1))
+        head = BatchHead(plan.id, 1, 1, bytes([key]), 2, 1, len(item))
+        path = tmp_path / "one.batch"
+        with path.open("wb") as file:
+            write_batch(file, replace(head, **said), [item], hop)  # type: ignore[arg-type]
+        return path, item
+
+    content = columns(1)
+    path, item = written(pad(content, layout.columns_length))
+    found = open_columns(path, plan, stored)
+    assert found.content == content
+    assert found.tag == replay_tag(stored[key].tag_secret, item, X25519)
+    assert (found.codes, found.head.reports, len(found.id)) == (4, 2, 64)
+    # Junk of the right length is signed for, and is junk; another round is not due.
+    path, _ = written(b"\xff" * layout.columns_length)
+    assert open_columns(path, plan, stored).content is None
+    path, _ = written(pad(content, layout.columns_length), round=2)
+    with pytest.raises(InvalidInput):
+        open_columns(path, plan, stored)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InvalidFile):
+        open_columns(path, plan, stored)
+    with pytest.raises(StorageFault):
+        open_columns(tmp_path / "none", plan, stored)
