@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import secrets
-import threading
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +36,7 @@ from chaffinch.sampling import flip
 from chaffinch.tables.pieces import Piece, pieces_of
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.filter_files import Filter
+from tests.engines.spark.kills import holding, killing, wait_for_executors
 from tests.reach.publishing import SECRET, made_up, small_plan
 from tests.tiers import nightly
 
@@ -237,44 +234,23 @@ def test_nothing_of_ids_is_written_or_reaches_the_driver(
                 assert one not in content, path
 
 
-@dataclass(frozen=True)
-class HeldPiece(Piece):
-    """A piece whose reader waits for a gate, and leaves a note that it does."""
-
-    folder: str = ""
-
-    def open(self) -> Table:
-        from pyspark import TaskContext
-
-        if TaskContext.get() is not None:  # the driver looks at the first piece
-            with (Path(self.folder) / "seen").open("a") as file:
-                file.write("x")
-            while not (Path(self.folder) / "gate").exists():
-                time.sleep(0.02)
-        return super().open()
-
-
 @pytest.mark.long
 @pytest.mark.usefixtures("known")
+@pytest.mark.parametrize("step", [(1, 1), (2, 2)], ids=["reading", "flipping"])
 def test_a_lost_executor_changes_no_filter(
-    context: SparkContext, cluster: Cluster, lists: tuple[list[Piece], pa.Table], tmp_path: Path
+    context: SparkContext,
+    lists: tuple[list[Piece], pa.Table],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    step: tuple[int, int],
 ) -> None:
-    pieces, _ = lists
+    pieces, (place, number) = lists[0], step
     before = made(context, pieces, column="id")
-    held = HeldPiece(**vars(pieces[-1]), folder=str(tmp_path))
-
-    def kill() -> None:
-        while not (tmp_path / "seen").exists():
-            time.sleep(0.02)
-        for one in cluster.executors():
-            os.kill(one, 9)
-        (tmp_path / "gate").touch()
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    after = made(context, [*pieces[:-1], held], column="id")
-    killer.join()
-    assert (tmp_path / "seen").read_text() == "xx"
+    wait_for_executors(context)
+    holding(monkeypatch, "exchange", place, tmp_path / "gate", number)
+    with killing(tmp_path / "gate") as killed:
+        after = made(context, pieces, column="id")
+    assert len(killed) == 1
     assert all((one == other).all() for one, other in zip(before.rows, after.rows, strict=True))
 
 
@@ -299,6 +275,19 @@ def test_logos_are_those_of_one_machine(context: SparkContext, files: list[Path]
     found = count_logos(context, files[::-1], PLAN)
     assert (found.counts == wanted.counts).all()
     assert found.digest == wanted.digest
+
+
+@pytest.mark.long
+def test_a_lost_executor_changes_no_logo(
+    context: SparkContext, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = count_logos(context, files, PLAN)
+    wait_for_executors(context)
+    holding(monkeypatch, "exchange", 2, tmp_path / "gate", 1)
+    with killing(tmp_path / "gate") as killed:
+        after = count_logos(context, files, PLAN)
+    assert len(killed) == 1
+    assert (after.counts == before.counts).all()
 
 
 def test_filters_that_do_not_belong_together_are_refused(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -13,10 +13,9 @@ import pytest
 
 from chaffinch.engines.spark import shuffling
 from chaffinch.engines.spark.engine import Spark
-from chaffinch.engines.spark.job import Job
 from tests.engines import plans
 from tests.engines.spark.cluster import WORKERS
-from tests.engines.spark.kills import Held, killing, meet, wait_for_executors
+from tests.engines.spark.kills import holding, killing, meet, wait_for_executors
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -40,20 +39,6 @@ def encoded(tmp_path: Path) -> list[Path]:
         plans.written(tmp_path / f"{number}.parquet", PLAN, CODES[number * 1000 :][:1000])
         for number in range(4)
     ]
-
-
-def holding(
-    monkeypatch: pytest.MonkeyPatch, step: str, place: int, gate: Path, number: int
-) -> None:
-    """Have one function of a step of jobs wait at a gate: the place-th that the step is given."""
-    true: Callable[..., Any] = getattr(Job, step)
-
-    def held(job: Job, *arguments: Any, **options: Any) -> Any:
-        given = list(arguments)
-        given[place] = Held(given[place], gate, number)
-        return true(job, *given, **options)
-
-    monkeypatch.setattr(Job, step, held)
 
 
 STEPS = {"counting": ("reduce", 0), "scattering": ("exchange", 1), "gathering": ("exchange", 2)}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
-import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +16,7 @@ from chaffinch.keys import KeyFolder
 from chaffinch.services.openers import Cluster as Chosen
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from tests.analysis.sealed import PEOPLE, LastHop, flips
+from tests.engines.spark.kills import Held, killing, wait_for_executors
 from tests.services.oracle import Collection
 
 if TYPE_CHECKING:
@@ -97,31 +95,12 @@ def test_results_are_in_order_and_nothing_is_sent_for_nothing() -> None:
     pool.close()
 
 
-def held(folder: str, item: int) -> int:
-    place = Path(folder)
-    if item == 3:
-        with (place / "seen").open("a") as file:
-            file.write("x")
-        while not (place / "gate").exists():
-            time.sleep(0.02)
-    return item
-
-
 @pytest.mark.long
-def test_a_lost_executor_loses_no_envelope(
-    context: SparkContext, cluster: Cluster, tmp_path: Path
-) -> None:
-    def kill() -> None:
-        while not (tmp_path / "seen").exists():
-            time.sleep(0.02)
-        for one in cluster.executors():
-            os.kill(one, 9)
-        (tmp_path / "gate").touch()
-
-    killer = threading.Thread(target=kill)
-    killer.start()
+def test_a_lost_executor_loses_no_envelope(context: SparkContext, tmp_path: Path) -> None:
+    wait_for_executors(context)
     pool = SparkPool("shuffler", context.master)
-    assert list(pool.mapped(held, str(tmp_path), range(10))) == list(range(10))
-    killer.join()
-    assert (tmp_path / "seen").read_text() == "xx"
+    with killing(tmp_path / "gate") as killed:
+        found = list(pool.mapped(Held(add, tmp_path / "gate", 3), 100, range(10)))
+    assert len(killed) == 1
+    assert found == list(range(100, 110))
     pool.close()

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from chaffinch.engines.spark.job import Job
 from tests.engines.spark.cluster import WORKERS
 
 if TYPE_CHECKING:
@@ -51,6 +54,20 @@ class Held:
         end = time.monotonic() + PATIENCE_SECONDS
         while not (self.gate / "open").exists() and time.monotonic() < end:
             time.sleep(PAUSE_SECONDS)
+
+
+def holding(
+    monkeypatch: pytest.MonkeyPatch, step: str, place: int, gate: Path, number: int
+) -> None:
+    """Have one function of a step of jobs wait at a gate: the place-th that the step is given."""
+    true: Callable[..., Any] = getattr(Job, step)
+
+    def held(job: Job, *arguments: Any, **options: Any) -> Any:
+        given = list(arguments)
+        given[place] = Held(given[place], gate, number)
+        return true(job, *given, **options)
+
+    monkeypatch.setattr(Job, step, held)
 
 
 def _executor_of_this_task() -> int:
