@@ -19,14 +19,16 @@ from typing import Any
 import pytest
 
 from chaffinch.analysis import analyzer as analyzer_module
+from chaffinch.analysis import received as received_module
 from chaffinch.analysis.analyzer import Analyzer, AnalyzerCounts, analyzer_counts
 from chaffinch.analysis.opening import OpenedBatch, open_batch
-from chaffinch.analysis.received import KnownBatches
+from chaffinch.analysis.received import KnownBatch, KnownBatches
 from chaffinch.errors import InvalidInput
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger
 from chaffinch.privacy import FlippedFilters, Target
 from chaffinch.release.documents import read_release
+from chaffinch.storage import stores
 from chaffinch.wire.arrivals import Arrival, Expected, has_arrived
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
@@ -322,6 +324,27 @@ def test_a_damaged_file_waits_and_is_told(hop: LastHop, tmp_path: Path) -> None:
     assert not analyzer.unreadable
     assert not analyzer.needs_key(hop.key_id)
     analyzer.close()
+
+
+def test_others_read_while_a_batch_is_counted(
+    hop: LastHop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks at releases, or asks for a receipt, waits for no batch."""
+    found: list[list[KnownBatch]] = []
+
+    def ask(name: str) -> None:
+        if name == "analyzer.counted":
+            found.append(KnownBatches(tmp_path / "data" / "state.sqlite").all())
+
+    monkeypatch.setattr(stores, "_PATIENCE", 0.1)
+    # The tags of these few items are then as large for it as those of a real batch are.
+    monkeypatch.setattr(stores, "_DURABLE", ("PRAGMA cache_size = 10",))
+    monkeypatch.setattr(received_module, "reach", ask)
+    items = [item for _ in range(20) for item in hop.crowd()]
+    hop.put(tmp_path / "data" / "received", hop.batch(items, reports=20 * PEOPLE))
+    with closing(open_analyzer(tmp_path)) as analyzer:
+        assert analyzer.step()
+    assert found == [[]]
 
 
 def test_a_damaged_file_is_read_again_when_it_has_changed_or_the_keys_have(

@@ -20,11 +20,13 @@ import pytest
 from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
+from chaffinch.shuffling import relaying
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.inbox import SegmentWriter, Upload
 from chaffinch.shuffling.opening import HopKeys
 from chaffinch.shuffling.releasing import ReleaseRule
 from chaffinch.shuffling.state import is_relayed, overview_of
+from chaffinch.storage import stores
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import START_LENGTH, blocks_of, check_batch, write_batch
 from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
@@ -216,6 +218,28 @@ def test_a_batch_that_is_not_as_it_was_signed_stops_the_hop(tmp_path: Path) -> N
             hop.take()
         assert not sealed(second)
         assert hop.overview().counts == {}
+
+
+def test_the_hop_before_can_ask_while_a_batch_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = Collection.make(tmp_path / "keys", hops=2, numbers=1000)
+    second = tmp_path / "second"
+    path = handed_over(collection, tmp_path / "first", second, range(900))
+    found: list[bool] = []
+
+    def ask(name: str) -> None:
+        if name == "relaying.claimed":
+            found.append(is_relayed(second / "state.sqlite", path.stem))
+
+    monkeypatch.setattr(stores, "_PATIENCE", 0.1)
+    # The tags of these few items are then as large for it as those of a real batch are.
+    monkeypatch.setattr(stores, "_DURABLE", ("PRAGMA cache_size = 10",))
+    monkeypatch.setattr(relaying, "reach", ask)
+    with shuffler(collection, second, 2) as hop:
+        hop.take()
+    assert found == [False]
+    assert collection.histogram(sealed(second)) == ones(*range(900))
 
 
 def test_a_damaged_segment_is_set_aside_and_comes_back_without_a_loss(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from chaffinch.shuffling.state import (
     overview_of,
     seen_key_lists,
 )
+from chaffinch.storage import stores
 
 PLAN, OTHER = "5a" * 32, "5b" * 32
 HERE = Partition(PLAN, 1, b"\1" + bytes(32))
@@ -91,6 +94,24 @@ def test_what_fails_claims_nothing(state: State) -> None:
 
 
 # ---------------------------------------------------------------------------- the pool
+
+
+def test_others_read_while_a_change_that_does_not_spill_is_under_way(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later hop opens a whole batch in one change, and is asked for receipts meanwhile."""
+    monkeypatch.setattr(stores, "_PATIENCE", 0.1)
+    monkeypatch.setattr(stores, "_DURABLE", ("PRAGMA cache_size = 10",))
+    with closing(State.open(path)) as state:
+        for spills in (True, False, True):
+            tags = [secrets.token_bytes(16) for _ in range(5_000)]
+            with state.changing(spills=spills) as change:
+                change.claim(1, tags)
+                if spills:
+                    with pytest.raises(StorageFault, match="locked"):
+                        is_relayed(path, "ab" * 32)
+                else:
+                    assert not is_relayed(path, "ab" * 32)
 
 
 def test_a_partition_is_a_plan_a_round_and_a_route(state: State) -> None:

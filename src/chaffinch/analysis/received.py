@@ -178,9 +178,7 @@ class Received(KnownBatches):
         """Take the tags and the tally of a batch, in one transaction."""
         head = batch.head
         self._all = None
-        with self._store.changing() as connection:
-            # A cache that spills would lock out all who read until the end.
-            connection.execute("PRAGMA cache_spill = OFF")
+        with self._store.changing(spills=False) as connection:
             counted = batch.count(_claim(connection, batch))
             reach("analyzer.counted")
             pairs = np.stack(counted.counts.pairs(), axis=1).astype("<i8").tobytes()

@@ -64,7 +64,8 @@ class Relay:
                 key = keys.opening.get(head.route[0])
                 if key is None and head.route[0] not in keys.destroyed:
                     return False
-                with self._state.changing() as change:
+                # All items are opened inside of it. Meanwhile the hop before asks for receipts.
+                with self._state.changing(spills=False) as change:
                     counted = Counter({"durable": head.items})
                     if key is None:
                         counted["destroyed_key"] = head.items

@@ -175,9 +175,12 @@ class State:
         self._store.close()
 
     @contextmanager
-    def changing(self) -> Iterator[Change]:
-        """Yield what can be changed; all of the block is done when it has ended, or nothing."""
-        with self._store.changing() as connection:
+    def changing(self, *, spills: bool = True) -> Iterator[Change]:
+        """Yield what can be changed; all of the block is done when it has ended, or nothing.
+
+        While one is under way that takes long and ``spills``, nobody else can read.
+        """
+        with self._store.changing(spills=spills) as connection:
             yield Change(connection)
 
     # ------------------------------------------------------------------ what is there

@@ -149,9 +149,15 @@ class Store:
         os.close(self._lock)
 
     @contextmanager
-    def changing(self) -> Iterator[sqlite3.Connection]:
-        """Do all of a block or nothing; it is on the disk when the block has ended."""
+    def changing(self, *, spills: bool = True) -> Iterator[sqlite3.Connection]:
+        """Do all of a block or nothing; it is on the disk when the block has ended.
+
+        A large change spills to the disk before its end, and from then on nobody else can read.
+        One that takes long must not: all of it is held in memory.
+        """
         try:
+            # Before the transaction: inside of one SQLite takes no notice.
+            self._connection.execute(f"PRAGMA cache_spill = {'ON' if spills else 'OFF'}")
             with _transaction(self._connection):
                 yield self._connection
         # Only what SQLite says: the block may raise errors of its own, which are no faults of the
