@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from chaffinch.encoding.publisher.campaign_key import CampaignKey
+from chaffinch.encoding.publisher.filters import Loaded
 from chaffinch.engines.local import Local
 from chaffinch.engines.spark import session
 from chaffinch.engines.spark.engine import Spark
-from chaffinch.errors import InvalidCells, InvalidFile
+from chaffinch.errors import InvalidCells, InvalidFile, StorageFault
+from chaffinch.privacy import Target
 from chaffinch.storage.places import Place
 from tests.engines import plans
+from tests.reach.publishing import KEY, made_up, small_plan
 
 pytestmark = pytest.mark.usefixtures("context")
 
@@ -37,3 +41,30 @@ def test_a_collection_from_store_to_store(store: str, monkeypatch: pytest.Monkey
     with pytest.raises(InvalidCells, match=r"row 1"):
         spark.encode(store.format("tables"), PLAN, store.format("none"))
     assert Place.of(store.format("none")).names() == []
+
+
+def test_a_reach_from_a_store(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = small_plan(bits=1 << 12)
+    for name, ids in (("a", range(100)), ("b", range(50, 150))):
+        with Place.of(store.format(f"ids/{name}.csv")).writing() as file:
+            file.write("\n".join(["id", *map(str, ids), ""]).encode())
+    told: list[Loaded] = []
+    made = Spark().make_filter(
+        store.format("ids"),
+        plan,
+        publisher="daily",
+        key=CampaignKey(KEY.secret),
+        within=Target(epsilon=100, delta=0.01),
+        told=told.append,
+    )
+    assert (told[0].rows, made.publisher) == (200, "daily")
+    for one in (made, made_up(plan, "radio", load=0.1)):
+        with Place.of(store.format(f"{one.publisher}.filter")).writing() as file:
+            file.write(one.content())
+    monkeypatch.setattr(session, "_PARTIES", {})
+    addresses = [store.format(f"{name}.filter") for name in plan.audience.publishers]
+    counted = Spark().count_logos(addresses, plan)
+    assert counted.digests[0] == made.digest
+    assert int(counted.counts.sum()) == plan.bits
+    with pytest.raises(StorageFault, match=r"none\.filter"):
+        Spark().count_logos([store.format("none.filter")], plan)
