@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from chaffinch.errors import BatchTooSmall, InvalidFile, InvalidInput
+from chaffinch.wire import messages
 from chaffinch.wire.batches import (
     BatchFacts,
     CodeCounts,
@@ -339,3 +340,23 @@ def test_nobody_prints_a_message() -> None:
         Tally("plan", 3, np.full(10, 7)),
     ):
         assert "7" not in repr(thing)
+
+
+@pytest.mark.parametrize("step", [1, 2, 1 << 20])
+def test_packed_rows_are_the_codes_of_their_ones(
+    step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many rows are unpacked at once, and whatever stands in the last byte behind them."""
+    draws = np.random.default_rng(4)
+    bits = draws.random((7, 11)) < 0.4
+    packed = np.packbits(bits, axis=1, bitorder="little")
+    packed[:, -1] |= 0b1111_1000
+    monkeypatch.setattr(messages, "_UNPACKED", step * 11)
+    rows = Rows(20, 11, packed)
+    wanted = [20 + int(code) for row in bits for code in np.flatnonzero(row)]
+    assert rows.codes().tolist() == wanted
+    assert rows.codes().dtype == np.uint32
+    assert Rows(20, 11, packed[:0]).codes().tolist() == []
+    alone = Reports(ORIGIN, 7, np.array([3, 1], np.uint32))
+    assert alone.codes().tolist() == [3, 1]
+    assert replace(alone, rows=(rows, rows)).codes().tolist() == [3, 1, *wanted, *wanted]

@@ -28,6 +28,8 @@ from chaffinch.wire.batches import BatchFacts, CodeCounts, Codes, Counts, digest
 
 EMPTY = 0xFFFF_FFFF
 """The code in a slot that holds no message."""
+_UNPACKED = 1 << 22
+"""Bits of packed rows that are a byte each for a moment."""
 
 
 class Planned(Protocol):
@@ -139,7 +141,7 @@ class Rows:
     def codes(self) -> Codes:
         """Return the codes of all ones."""
         # A bit takes a byte for a moment, so only some rows are unpacked at once.
-        step = max(1, (1 << 22) // self.bits)
+        step = max(1, _UNPACKED // self.bits)
         parts = [np.empty(0, np.uint32)]
         for start in range(0, len(self.packed), step):
             bits = np.unpackbits(
