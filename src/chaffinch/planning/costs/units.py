@@ -10,7 +10,9 @@ from enum import StrEnum
 
 EXCHANGES = 29_400.0
 """X25519 key exchanges a second by `openssl speed ecdhx25519`, on one core of the machine that all
-units were measured on (AMD EPYC): a core that makes twice as many takes about half the time."""
+units were measured on (AMD EPYC): a core that makes twice as many takes about half the time. Units
+are rounded means of two or three runs on a busy machine, which differed by up to a half; those that
+matter most, sealing and opening, by a tenth."""
 
 
 class Unit(StrEnum):
@@ -45,18 +47,18 @@ SECONDS: dict[Unit, float] = {
     Unit.OPEN_HYBRID: 80e-6,
     Unit.CIPHER_BYTE: 0.3e-9,
     Unit.SEND_REPORT: 14e-3,
-    Unit.COLLECT_REPORT: 70e-6,
+    Unit.COLLECT_REPORT: 66e-6,
     Unit.COLLECT_BYTE: 1.6e-9,
-    Unit.POOL_REPORT: 12e-6,
-    Unit.POOL_ITEM: 1.3e-6,
-    Unit.RELAY_ITEM: 14e-6,
-    Unit.COUNT_ITEM: 14e-6,
+    Unit.POOL_REPORT: 11e-6,
+    Unit.POOL_ITEM: 1.2e-6,
+    Unit.RELAY_ITEM: 12e-6,
+    Unit.COUNT_ITEM: 11e-6,
     Unit.SHUFFLE_MESSAGE: 78e-9,
-    Unit.TALLY_MESSAGE: 5.2e-9,
-    Unit.HASH_ID: 73e-9,
-    Unit.HASH_AGAIN: 22e-9,
+    Unit.TALLY_MESSAGE: 4.9e-9,
+    Unit.HASH_ID: 63e-9,
+    Unit.HASH_AGAIN: 16e-9,
     Unit.REPEAT_ID: 48e-9,
-    Unit.FLIP_BIT: 1.7e-9,
+    Unit.FLIP_BIT: 1.9e-9,
     Unit.SHUFFLE_BIT: 0.21e-9,
     Unit.COUNT_BIT: 0.23e-9,
 }
