@@ -148,8 +148,9 @@ def test_a_report_of_a_plan_that_is_not_known_waits_for_it(bench: Bench) -> None
     assert (counts.durable, counts.opened, counts.duplicate) == (4, 3, 1)
 
 
-def test_what_can_be_opened_does_not_wait_for_the_rest(bench: Bench) -> None:
+def test_what_can_be_opened_does_not_wait_for_the_rest(tmp_path: Path) -> None:
     """Of one upload a part, and an upload behind one whose plan is not known."""
+    bench = Bench(Collection.make(tmp_path / "parties"), tmp_path, Processes(1))
     folder = bench.collection.hops[0]
     before = bench.collection.seal([1, 2])
     folder.rotate(at_once=True)
@@ -168,6 +169,7 @@ def test_what_can_be_opened_does_not_wait_for_the_rest(bench: Bench) -> None:
     assert (counts.durable, counts.opened, counts.waiting) == (3, 3, 0)
     (held,) = bench.state.held()
     assert held.plan_id == "5b" * 32
+    bench.state.close()
 
 
 class Ahead:
