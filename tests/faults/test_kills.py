@@ -32,7 +32,7 @@ EVERY = 10**6
 KILLS = 300
 """How often each verb is killed in the long tier: the disk is full besides."""
 GATE = {
-    "surveys": ("run", "run, paid", "encode", "shuffle", "analyze, paid"),
+    "surveys": ("run", "run, paid", "encode", "shuffle", "analyze, paid", "trend"),
     "audiences": (
         "reach encode, paid", "reach shuffle", "reach analyze, paid", "reach key", "ledger create",
     ),

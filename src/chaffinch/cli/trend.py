@@ -14,7 +14,7 @@ from chaffinch.cli.collection import PLAN
 from chaffinch.cli.output import Output
 from chaffinch.cli.releasing import release_files
 from chaffinch.errors import ChaffinchError, InvalidInput
-from chaffinch.outputs.handing_out import hand_out_files
+from chaffinch.outputs.handing_out import finish_waiting, hand_out_files
 
 if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan
@@ -50,6 +50,8 @@ def trend(
 
     inputs: list[str | Path] = [*releases, *(plan or [])]
     targets = release_files(out or [], inputs)
+    # Nobody pays for a trend: what one that was killed has left is removed, and made again.
+    finish_waiting(targets, lambda _: None, output.say)
     found = [
         chaffinch.load_release(paths.require_file(paths.require_name(one))) for one in releases
     ]
