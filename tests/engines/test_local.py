@@ -14,14 +14,17 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from chaffinch.analysis.audiences.logos import count_logos
 from chaffinch.analysis.tally import tally
 from chaffinch.encoding import bulk
 from chaffinch.encoding.bulk import encode_many
+from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.engines import engine
 from chaffinch.engines.base import Engine
 from chaffinch.engines.local import Local
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Plan
+from chaffinch.privacy import Target
 from chaffinch.protocols import Encoded, FlippedDecoys, Flips
 from chaffinch.questions import Bit, Choice, Flags, Number
 from chaffinch.shuffling.in_memory import shuffle
@@ -29,6 +32,7 @@ from chaffinch.wire.message_reader import MessageReader
 from chaffinch.wire.messages import Rows, Tally
 from tests.engines import plans
 from tests.engines.plans import LEAST
+from tests.reach.publishing import KEY, made_up, small_plan
 
 FALSE_ALARM = 1e-7
 """Of one comparison; a flip probability a tenth off is missed with chance 5e-12 at most."""
@@ -200,3 +204,20 @@ def test_a_survey_starts_without_a_cluster_and_without_audiences() -> None:
         "chaffinch.planning.audiences",
     )
     assert not [name for name in loaded if name.startswith(others)]
+
+
+def test_audiences_are_those_of_the_rooms(tmp_path: Path) -> None:
+    plan = small_plan(bits=1 << 12)
+    (tmp_path / "ids.csv").write_text("id\n7\n8\n", encoding="utf-8")
+    made = Local().make_filter(
+        tmp_path / "ids.csv",
+        plan,
+        publisher="daily",
+        key=CampaignKey(KEY.secret),
+        within=Target(epsilon=100, delta=0.01),
+    )
+    assert (made.publisher, made.key) == ("daily", KEY.fingerprint(plan.id))
+    made.save(tmp_path / "daily.filter")
+    other = made_up(plan, "radio", load=0.2)
+    found = Local().count_logos([tmp_path / "daily.filter", other], plan)
+    assert found.digest == count_logos([made, other], plan).digest

@@ -23,7 +23,6 @@ from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.encoding.publisher.filters import Loaded, Row
 from chaffinch.encoding.publisher.ids import IdColumns
 from chaffinch.engines import engine
-from chaffinch.engines.local import Local
 from chaffinch.engines.spark import job, session
 from chaffinch.engines.spark.audiences import count_logos, make_filter
 from chaffinch.engines.spark.job import Keyring
@@ -324,14 +323,6 @@ def test_the_library_takes_an_engine_and_keeps_its_records(
         reach.analyze(files, PLAN, engine=spark)
     monkeypatch.setattr(session, "_PARTIES", {})
     assert reach.analyze(files, PLAN, engine=spark).rows == reach.analyze(files, PLAN).rows
-
-
-def test_the_engine_of_one_machine_does_the_same(files: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "ids.csv").write_text("id\n7\n8\n")
-    asked: Any = {"publisher": "daily", "within": ANY}
-    found = Local().make_filter(tmp_path / "ids.csv", PLAN, key=key(), **asked)
-    assert (found.publisher, found.bits) == ("daily", PLAN.bits)
-    assert reach.analyze(files, PLAN, engine=Local()).rows == reach.analyze(files, PLAN).rows
 
 
 def test_the_verbs_on_a_cluster(

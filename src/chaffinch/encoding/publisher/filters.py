@@ -124,7 +124,7 @@ def make_filter(
     *,
     publisher: str,
     key: CampaignKey,
-    columns: IdColumns,
+    columns: IdColumns = IdColumns(),  # noqa: B008 - frozen
     within: Target = WITHIN,
     progress: Progress | None = None,
     told: Callable[[Loaded], None] | None = None,
