@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from chaffinch.parallel import Progress
 from chaffinch.planning.expansion import spread_answers
 from chaffinch.planning.plan import Plan
 from chaffinch.storage.places import Place
-from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers, rows_with
+from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers
 from chaffinch.tables.faults import Faults, all_faults
 from chaffinch.tables.pieces import Piece, pieces_of
 from chaffinch.tables.read import Table
@@ -37,6 +37,9 @@ from chaffinch.tables.settings import Settings
 from chaffinch.wire.batch_folders import PART_MESSAGES, BatchPart, cut_parts, part_name, write_part
 from chaffinch.wire.batches import BatchFacts, Codes, new_name
 from chaffinch.wire.messages import Origin
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,8 @@ def encode_table(
         )
         _refuse_faults(files.pieces, done)
         facts = replace(facts, reports=sum(one.reports for one in done))
+        if not facts.reports:
+            raise InvalidTable("one with at least one row", "no rows", hint="check the file")
         finish_batch(job, folder, facts, [part for one in done for part in one.parts])
     return facts
 
@@ -172,19 +177,30 @@ class _Encoding:
         self, ring: Keyring, number: int, piece: Piece, rows: list[int], faults: Faults
     ) -> Iterator[Codes]:
         """Yield the messages of one batch of rows after the other, and note how many rows."""
-        table = piece.open()
-        if self.group is not None and self.plan.group is not None:
-            table = rows_with(table, self.group, self.plan.group.number)
-        for first, batch in answer_batches(table, self.places, rows=rows_per_batch(self.plan)):
-            numbers: list[NDArray[Any]] = []
+        table, places = piece.open(), self.places
+        if self.group is not None:
+            places = (*places, self.group)
+        for first, whole in answer_batches(table, places, rows=rows_per_batch(self.plan)):
+            batch, numbers = whole, list[NDArray[Any]]()
             with faults.collecting():
-                numbers = read_answers(self.places, first + piece.first_row - 1, batch)
-            if faults:  # nothing is sent any more: the rest is only checked
+                row = first + piece.first_row - 1
+                batch = self._of_group(row, whole)
+                numbers = read_answers(self.places, row, batch)
+            if faults or not batch.num_rows:  # after a fault nothing is sent: the rest is checked
                 continue
             words = ring.words("encode", number, _digest(first, numbers))
             spread = spread_answers(self.plan.parts, numbers)
             rows.append(batch.num_rows)
             yield encode_numbers(self.plan, spread, batch.num_rows, words).codes()
+
+    def _of_group(self, row: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of the public group; of one piece of a table that may be none."""
+        if self.group is None or self.plan.group is None:
+            return batch
+        import pyarrow as pa
+
+        (numbers,) = read_answers([self.group], row, batch)
+        return batch.filter(pa.array(numbers == self.plan.group.number))
 
 
 def _digest(first: int, numbers: Sequence[NDArray[Any]]) -> bytes:
