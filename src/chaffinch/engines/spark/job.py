@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -82,11 +82,7 @@ class Job:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # An executor that is gone cannot be told, and has nothing any more.
-        with suppress(Exception):
-            if error is not None:
-                self._context.cancelJobGroup(self._group)
-        with suppress(Exception):
+        with suppress(Exception):  # an executor that is gone cannot be told, and has nothing
             self._ring.destroy(blocking=True)
 
     @property
@@ -109,9 +105,11 @@ class Job:
         if not pieces:
             return []
         work = _Mapped(self._ring, self._context.accumulator(0), function)
-        with self._progress(work.done, _sizes(pieces, sizes), progress):
-            found = self._numbered(pieces, sizes).mapPartitions(work).collect()
-        return [outcome.value for outcome in found]
+        with _cluster_faults():
+            found = self._numbered(pieces, sizes).mapPartitions(work)
+        return [
+            one.value for one in self._collected(found, work.done, _sizes(pieces, sizes), progress)
+        ]
 
     def exchange(
         self,
@@ -130,15 +128,14 @@ class Job:
         done = self._context.accumulator(0)
         scattered = _Scattered(self._ring, done, scatter, parts)
         gathered = _Gathered(self._ring, gather)
-        with self._progress(done, _sizes(pieces, sizes), progress):
+        with _cluster_faults():
             found = (
                 self._numbered(pieces, sizes)
                 .mapPartitions(scattered)
                 .partitionBy(parts, _same)
                 .mapPartitionsWithIndex(gathered)
-                .collect()
             )
-        return [outcome.value for outcome in found]
+        return [one.value for one in self._collected(found, done, _sizes(pieces, sizes), progress)]
 
     def reduce(
         self,
@@ -156,7 +153,7 @@ class Job:
         """
         done = self._context.accumulator(0)
         count = len(pieces)
-        with self._progress(done, _sizes(pieces, sizes), progress):
+        with _cluster_faults():
             found = self._numbered(pieces, sizes).mapPartitions(
                 _Mapped(self._ring, done, function, numbered=True)
             )
@@ -166,38 +163,42 @@ class Job:
                 found = found.partitionBy(count, _next_level).mapPartitionsWithIndex(last)
                 if count == 1:
                     break
-            ((_, outcome),) = found.collect()
+        ((_, outcome),) = self._collected(found, done, _sizes(pieces, sizes), progress)
         return outcome.value  # type: ignore[no-any-return]
 
     def _numbered(self, pieces: Sequence[Any], sizes: Sequence[int] | None) -> Any:
         numbered = list(zip(range(len(pieces)), _sizes(pieces, sizes), pieces, strict=True))
         return self._context.parallelize(numbered, max(1, len(numbered)))
 
-    @contextmanager
-    def _progress(
-        self, done: Accumulator[int], sizes: Sequence[int], progress: Progress | None
-    ) -> Iterator[None]:
-        """Run Spark's jobs in this group, and tell meanwhile what is done."""
-        self._context.setJobGroup(self._group, "chaffinch", interruptOnCancel=True)
-        ended, total = threading.Event(), sum(sizes)
+    def _collected(
+        self, found: Any, done: Accumulator[int], sizes: Sequence[int], progress: Progress | None
+    ) -> list[Any]:
+        """Return what a job of Spark gives, and tell meanwhile what is done.
 
-        def tell() -> None:
-            assert progress is not None  # noqa: S101 - started only where it is
-            while not ended.wait(_PAUSE_SECONDS):
-                progress(done.value, total)
+        A thread of its own asks Java for it: a Ctrl-C here cuts no answer short, and the job is
+        over before anybody clears up behind its tasks.
+        """
 
-        watch = threading.Thread(target=tell, daemon=True)
-        if progress is not None:
-            watch.start()
-        try:
+        def collect() -> Any:
             with _cluster_faults():
-                yield
-        finally:
-            ended.set()
-            if progress is not None:
-                watch.join()
+                self._context.setJobGroup(self._group, "chaffinch", interruptOnCancel=True)
+                return found.collect()
+
+        total = sum(sizes)
+        with ThreadPoolExecutor(1) as thread:
+            given = thread.submit(collect)
+            try:
+                while wait([given], _PAUSE_SECONDS).not_done:
+                    if progress is not None:  # a task that runs again counts again
+                        progress(min(done.value, total), total)
+                results: list[Any] = given.result()
+            except BaseException:
+                with suppress(Exception):
+                    self._context.cancelJobGroup(self._group)
+                raise
         if progress is not None:
             progress(total, total)
+        return results
 
 
 def _sizes(pieces: Sequence[Any], sizes: Sequence[int] | None) -> Sequence[int]:

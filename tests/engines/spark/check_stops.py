@@ -1,0 +1,47 @@
+"""A job that is stopped: its tasks are told so before anybody clears up behind them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chaffinch.engines.spark.job import Job, Keyring
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+SECONDS = 60
+
+
+def test_a_job_that_is_stopped_ends_at_once_without_a_word(
+    context: SparkContext, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen, gate = tmp_path / "seen", tmp_path / "gate"
+
+    def held(_ring: Keyring, _piece: int) -> None:
+        seen.touch()
+        while not gate.exists():
+            time.sleep(0.02)
+
+    def stop() -> None:
+        while not seen.exists():
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    running, end = context.statusTracker(), time.monotonic() + SECONDS
+    threading.Thread(target=stop).start()
+    with Job(context) as job:
+        with pytest.raises(KeyboardInterrupt):
+            job.map(held, [0])
+        while running.getActiveJobsIds() and time.monotonic() < end:
+            time.sleep(0.05)
+        left = running.getActiveJobsIds()
+    gate.touch()
+    assert not left
+    assert not caplog.records
