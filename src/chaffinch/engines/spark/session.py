@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
 
 _ENCRYPTION = "spark.io.encryption.enabled"
+_MODE = "spark.submit.deployMode"
 _NAME, _UNNAMED = "chaffinch", "pyspark-shell"
 _LOCAL = "local[*]"
 _QUIET = """status = off
@@ -63,11 +64,13 @@ def running(master: str | None = None) -> Iterator[SparkContext]:
     if active is not None:
         if master is not None and master != active.master:
             raise InvalidInput("master", f"that of the session that runs, {active.master}", master)
-        yield _encrypted(active)
+        check_settings(active.getConf())
+        yield active
         return
     context = _started(master)
     try:
-        yield _encrypted(context)
+        check_settings(context.getConf())
+        yield context
     finally:
         with suppress(Exception):  # a driver that died has nothing to stop
             context.stop()
@@ -86,8 +89,9 @@ def take_part(context: SparkContext, party: str) -> None:
         )
 
 
-def _encrypted(context: SparkContext) -> SparkContext:
-    if context.getConf().get(_ENCRYPTION, "false") != "true":
+def check_settings(settings: SparkConf) -> None:
+    """Refuse an application that would write secrets as they are, or forget what was done."""
+    if settings.get(_ENCRYPTION, "false") != "true":
         raise InvalidInput(
             "Spark session",
             f"one with {_ENCRYPTION}=true",
@@ -95,7 +99,14 @@ def _encrypted(context: SparkContext) -> SparkContext:
             hint="messages and the secret of a job would lie on the disks of the cluster as they "
             "are; set it when the session is made",
         )
-    return context
+    if settings.get(_MODE, "client") == "cluster":
+        raise InvalidInput(
+            "Spark session",
+            f"one with {_MODE}=client",
+            "cluster",
+            hint="records of what was shuffled and published are kept where the command runs; in "
+            "the mode cluster that is another machine every time, and people would count twice",
+        )
 
 
 def _started(master: str | None) -> SparkContext:
