@@ -16,6 +16,8 @@ from chaffinch.outputs.protected import Kind, kind_of
 from chaffinch.storage.places import Place
 from chaffinch.wire.batch_folders import (
     MANIFEST,
+    MOST_PARTS,
+    BatchPart,
     Manifest,
     cut_parts,
     part_name,
@@ -213,3 +215,11 @@ def test_the_parts_are_the_same_bytes_when_they_are_written_again(tmp_path: Path
     one, two = filled(tmp_path / "one", name=name), filled(tmp_path / "two", name=name)
     assert plans.listing(one) == plans.listing(two)
     assert read_manifest(Place.of(one)) == read_manifest(Place.of(two))
+
+
+def test_no_more_parts_are_written_than_are_read(tmp_path: Path) -> None:
+    facts = BatchFacts(PLAN.id, "encoded", 1, PLAN.codes, 1, new_name())
+    many = tuple(BatchPart(part_name(one, 0, ENDING), 1) for one in range(MOST_PARTS + 1))
+    with pytest.raises(InvalidInput, match="number of parts"):
+        write_manifest(Place.of(tmp_path), Manifest(facts, "0" * 64, many))
+    assert not list(tmp_path.iterdir())

@@ -21,6 +21,7 @@ from typing import Annotated, Any, BinaryIO, Literal
 import numpy as np
 from pydantic import Field
 
+from chaffinch import checks
 from chaffinch.errors import InvalidFile, Reason
 from chaffinch.outputs.protected import Kind
 from chaffinch.storage.places import Place
@@ -34,7 +35,7 @@ PART_MESSAGES = 1 << 22
 """About how many messages a part gets; putting them into order takes 32 bytes for each."""
 _FORM = "chaffinch/batch-folder@1"
 _LARGEST_MANIFEST = 1 << 24
-_MOST_PARTS = 100_000
+MOST_PARTS = 100_000
 PART_MARK = "chaffinch.messages-part"
 """The key under which a part has the name of its batch."""
 _PART = re.compile(r"part-[0-9]{5,10}-[0-9]{5,10}-[0-9a-f]{8}\.parquet")
@@ -68,7 +69,7 @@ class _ManifestModel(Strict):
     format: Literal["chaffinch/batch-folder@1"]
     id: str
     facts: dict[str, str]
-    parts: Annotated[list[_PartModel], Field(max_length=_MOST_PARTS)]
+    parts: Annotated[list[_PartModel], Field(max_length=MOST_PARTS)]
 
 
 def part_name(piece: int, serial: int, token: str) -> str:
@@ -85,6 +86,7 @@ def write_part(folder: Place, name: str, facts: BatchFacts, codes: Codes) -> Bat
 
 def write_manifest(folder: Place, manifest: Manifest) -> None:
     """Write what the parts are together, when all of them are there: now it is a batch."""
+    checks.whole("number of parts", len(manifest.parts), most=MOST_PARTS)
     body: dict[str, Any] = {
         "facts": facts_to_texts(manifest.facts, manifest.digest),
         "parts": [{"name": one.name, "messages": one.messages} for one in manifest.parts],

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from chaffinch import checks
 from chaffinch.encoding.bulk import (
     encode_numbers,
     find_columns,
@@ -34,7 +35,14 @@ from chaffinch.tables.faults import Faults, all_faults
 from chaffinch.tables.pieces import Piece, pieces_of
 from chaffinch.tables.read import Table
 from chaffinch.tables.settings import Settings
-from chaffinch.wire.batch_folders import PART_MESSAGES, BatchPart, cut_parts, part_name, write_part
+from chaffinch.wire.batch_folders import (
+    MOST_PARTS,
+    PART_MESSAGES,
+    BatchPart,
+    cut_parts,
+    part_name,
+    write_part,
+)
 from chaffinch.wire.batches import BatchFacts, Codes, new_name
 from chaffinch.wire.messages import Origin
 
@@ -93,6 +101,7 @@ def encode_table(
             hint="name another folder: what is there cannot be made again",
         )
     files = source if isinstance(source, TableFiles) else TableFiles.of(source)
+    checks.whole("number of files and pieces of them", len(files.pieces), most=MOST_PARTS)
     facts = origin.facts("encoded", 0, new_name())
     work = _Encoding(plan, facts, *_places(plan, files.first, columns))
     rows = [piece.rows for piece in files.pieces]
