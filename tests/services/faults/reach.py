@@ -97,7 +97,7 @@ class ReachScene:
             world.work(complete=False)
             KeyFolder.open(root / "hop-keys").rotate(at_once=True)
             world.follow_keys()
-            world.lose("", "drop-reply")
+            world.lose("drop-reply")
             assert world.send("radio") == [False], "it came, and the answer was lost"
             world.work(complete=False)
             world.lose("drop-request")
