@@ -27,3 +27,13 @@ def test_an_application_seals_what_it_writes_and_keeps_its_records() -> None:
             check_settings(settings(**{"io.encryption.enabled": value}))
     with pytest.raises(InvalidInput, match=r"client(.|\n)*records"):
         check_settings(settings(**{"submit.deployMode": "cluster"}))
+
+
+def test_an_application_on_several_machines_seals_what_it_sends() -> None:
+    known = {"master": "spark://there:7077", "authenticate": "true"}
+    check_settings(settings(**known, **{"network.crypto.enabled": "true"}))
+    check_settings(settings(**known, **{"ssl.rpc.enabled": "true"}))
+    with pytest.raises(InvalidInput, match=r"one with spark\.network\.crypto\.enabled=true"):
+        check_settings(settings(**known))
+    with pytest.raises(InvalidInput, match=r"one with spark\.authenticate=true"):
+        check_settings(settings(master="yarn", **{"network.crypto.enabled": "true"}))

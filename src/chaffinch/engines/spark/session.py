@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
 
 _ENCRYPTION = "spark.io.encryption.enabled"
+_CIPHER = "spark.network.crypto.enabled"
 _MODE = "spark.submit.deployMode"
 _NAME, _UNNAMED = "chaffinch", "pyspark-shell"
 _LOCAL = "local[*]"
@@ -44,7 +45,7 @@ _USUAL = {
 """What our own applications have, unless Spark's own configuration says otherwise."""
 _USUAL_ON_NETWORKS = {
     "spark.authenticate": "true",
-    "spark.network.crypto.enabled": "true",
+    _CIPHER: "true",
 }
 """What they have besides where there are several machines."""
 _PARTIES: dict[str, str] = {}
@@ -90,15 +91,17 @@ def take_part(context: SparkContext, party: str) -> None:
 
 
 def check_settings(settings: SparkConf) -> None:
-    """Refuse an application that would write secrets as they are, or forget what was done."""
-    if settings.get(_ENCRYPTION, "false") != "true":
-        raise InvalidInput(
-            "Spark session",
-            f"one with {_ENCRYPTION}=true",
-            "one without",
-            hint="messages and the secret of a job would lie on the disks of the cluster as they "
-            "are; set it when the session is made",
-        )
+    """Refuse an application that would show secrets as they are, or forget what was done."""
+    alone = settings.get("spark.master", _LOCAL).startswith("local")
+    for name in (_ENCRYPTION,) if alone else (_ENCRYPTION, *_USUAL_ON_NETWORKS):
+        if settings.get(name, "false") != "true" and not _sealed_otherwise(settings, name):
+            raise InvalidInput(
+                "Spark session",
+                f"one with {name}=true",
+                "one without",
+                hint="messages and the secret of a job would lie on the disks of the cluster, or "
+                "cross its network, as they are; set it when the session is made",
+            )
     if settings.get(_MODE, "client") == "cluster":
         raise InvalidInput(
             "Spark session",
@@ -107,6 +110,11 @@ def check_settings(settings: SparkConf) -> None:
             hint="records of what was shuffled and published are kept where the command runs; in "
             "the mode cluster that is another machine every time, and people would count twice",
         )
+
+
+def _sealed_otherwise(settings: SparkConf, name: str) -> bool:
+    """Return whether TLS between the machines stands for Spark's own cipher."""
+    return name == _CIPHER and settings.get("spark.ssl.rpc.enabled", "false") == "true"
 
 
 def _started(master: str | None) -> SparkContext:
