@@ -103,8 +103,6 @@ def hop(size: int, folder: Path) -> None:
     partition = Partition(plan.id, 1, bytes(plan.layout.route_length))
     outbox = Outbox(folder, Ed25519PrivateKey.generate(), words, memory=1 << 24)
     with closing(State.open(folder / "state.sqlite")) as state:
-        with state.changing() as change:
-            change.give_out(plan.id, partition.route)
         for _ in range(0, size, step):
             with state.changing() as change:
                 sizes = np.full(step, 2, "<u4").tobytes()

@@ -146,6 +146,14 @@ def test_an_operator_sees_why_nothing_leaves(site: Site, capfd: pytest.CaptureFi
     assert main(["status", "--config", str(config)]) == 0
     shown = " ".join(capfd.readouterr().out.split())
     assert f"0 reports in the pool. A batch leaves at a tick, with {site.plan.reports:,}" in shown
+    assert "had not given out" not in shown
+    path = config.parent / "data" / "state.sqlite"
+    with closing(State.open(path)) as state, state.changing() as change:
+        change.count(site.plan.id, {"durable": 3, "not_given_out": 2, "malformed": 1})
+    assert main(["status", "--config", str(config)]) == 0
+    shown = " ".join(capfd.readouterr().out.split())
+    assert "rejected adds up 3 undecryptable 0 malformed 1 destroyed_key 0 not_given_out 2" in shown
+    assert "2 reports rejected for keys that this hop had not given out." in shown
     config.write_text(SETTINGS.replace("free_bytes = 1", "free_bytes = 1000000000000000"))
     assert main(["status", "--config", str(config)]) == 0
     assert "too little room on the disk" in capfd.readouterr().out

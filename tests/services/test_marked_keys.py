@@ -6,6 +6,7 @@ and waits for a batch with a single honest report in it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -68,8 +69,7 @@ def test_a_marked_report_among_sybils_does_not_leave(
         while sealed(data):
             hop.forward()
         counts = hop.overview().counts[collection.plan.id]
-        assert (counts.pooled, counts.batched) == (10 * CROWD, CROWD)
-        assert hop.overview().unseen == {collection.plan.id: 10 * CROWD}
+        assert (counts.not_given_out, counts.pooled, counts.batched) == (10 * CROWD, 0, CROWD)
         assert counts.adds_up
     assert receiver.histogram == ones(*range(100, 100 + CROWD))
 
@@ -79,27 +79,50 @@ def test_a_report_for_a_key_that_everybody_gets_afterwards_does_not_leave(
 ) -> None:
     """The mark is shown to one device, Sybils fill its crowd, and only then the hop is shown it.
 
-    Nobody whom the hop has given the key to is in the pool by then: with the next tick the device
-    would leave alone among them.
+    Nobody whom the hop has given the key to has sent by then: with the next tick the device would
+    leave alone among them. Whoever has kept its bytes does not get them in afterwards, either.
     """
     data = tmp_path / "data"
     with shuffler(collection, data) as hop:
         collection.analyzer.rotate(at_once=True)
-        collection.write_segment(data, collection.seal(range(10 * CROWD)))
+        early = collection.seal(range(10 * CROWD))
+        collection.write_segment(data, early)
         hop.take()
         hop.tick()
         collection.show_keys(hop)
         for first in (100, 200):
-            hop.tick()
-            assert hop.overview().unseen == {collection.plan.id: 10 * CROWD}
+            collection.write_segment(data, early)
             collection.write_segment(data, collection.seal(range(first, first + CROWD)))
             hop.take()
             hop.tick()
         counts = hop.overview().counts[collection.plan.id]
-        assert (counts.pooled, counts.batched) == (10 * CROWD, 2 * CROWD)
+        assert (counts.not_given_out, counts.pooled, counts.batched) == (10 * CROWD, 0, 2 * CROWD)
         assert counts.adds_up
         given_out = (*range(100, 100 + CROWD), *range(200, 200 + CROWD))
         assert collection.histogram(sealed(data)) == ones(*given_out)
+
+
+def test_made_up_ways_do_not_fill_the_disk(tmp_path: Path) -> None:
+    """Anybody can send reports for keys that nobody has: what is left of each is its tag."""
+    collection, data = Collection.make(tmp_path / "keys", slots=20), tmp_path / "data"
+    layout = collection.plan.layout
+    own = next(iter(collection.hops[0].accepted_keys().values())).key.sealing
+    items, binding, many = [bytes(layout.item_length(1))] * 20, layout.binding(1, 1), 500
+
+    def size_after_one_more_life(sent: int) -> int:
+        with shuffler(collection, data) as hop:
+            routes = [b"\1" + os.urandom(layout.route_length - 1) for _ in range(many)]
+            made_up = [own.seal(layout.pack(one, items), binding) for one in routes]
+            collection.write_segment(data, made_up)
+            hop.take()
+            hop.tick()
+            counts = hop.overview().counts[collection.plan.id]
+            assert (counts.not_given_out, counts.pooled, counts.opened) == (sent, 0, 0)
+            assert counts.adds_up
+        return sum(path.stat().st_size for path in data.rglob("*") if path.is_file())
+
+    before, after = (size_after_one_more_life(sent) for sent in (many, 2 * many))
+    assert after - before < many * layout.report_length / 20
 
 
 def test_reports_for_a_key_from_before_still_leave(collection: Collection, tmp_path: Path) -> None:
@@ -153,4 +176,4 @@ def test_a_device_takes_all_keys_from_the_first_hop(tmp_path: Path) -> None:
     with shuffler(collection, tmp_path / "other") as hop:
         collection.write_segment(tmp_path / "other", reports)
         hop.take()
-        assert hop.overview().unseen == {}
+        assert hop.overview().counts[collection.plan.id].pooled == 1

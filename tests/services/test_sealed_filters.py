@@ -186,8 +186,9 @@ def test_a_publisher_sends_nothing_that_could_not_be_used(campaign: Campaign) ->
     other = other.run_by(campaign.plan.named_parties)
     with pytest.raises(PlanMismatch):
         send_filter(campaign.filter("daily"), other, campaign.keys["daily"])
-    with pytest.raises(NotDelivered, match="hop"):
+    with pytest.raises(NotDelivered, match="hop") as told:
         send_filter(campaign.filter("daily"), campaign.plan, campaign.keys["daily"], patience=0)
+    assert "`chaffinch reach send` with the same filter" in str(told.value.hint)
 
 
 def test_a_key_stays_as_long_as_a_filter_needs_it(campaign: Campaign) -> None:

@@ -279,6 +279,7 @@ def test_what_waits_for_its_key_is_opened_when_the_disk_has_room_again(
     collection.hops[0].rotate(at_once=True)
     collection.write_segment(data, collection.seal(range(5)))
     with Shuffler(data, KeyFolder.open(old), [collection.plan], ShufflerSettings(openers=1)) as hop:
+        collection.show_keys(hop)
         hop.take()
         assert hop.overview().counts[collection.plan.id].waiting == 5
         shutil.copytree(place, old, dirs_exist_ok=True)

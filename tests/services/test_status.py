@@ -27,6 +27,11 @@ GOOD = {
     "pooled": 1,
     "batched": 5,
     "expired": 0,
+    "undecryptable": 0,
+    "malformed": 0,
+    "destroyed_key": 0,
+    "not_given_out": 1,
+    "refused": 0,
 }
 
 
@@ -100,6 +105,7 @@ def test_the_figures_are_those_of_prometheus() -> None:
     assert status == 200
     name = PLAN[:16]
     assert f'chaffinch_counts_total{{outcome="durable",plan="{name}"}} 10.0' in lines
+    assert f'chaffinch_counts_total{{outcome="not_given_out",plan="{name}"}} 1.0' in lines
     assert f'chaffinch_batches{{plan="{name}",state="sealed"}} 2.0' in lines
     assert f'chaffinch_adds_up{{plan="{name}"}} 1.0' in lines
     assert 'chaffinch_key{id="1",state="active"} 1.0' in lines

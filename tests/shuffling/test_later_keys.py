@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from chaffinch.planning.parties import Party
 from chaffinch.shuffling import later_keys as module
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.later_keys import LaterKeys
-from chaffinch.shuffling.state import Partition, State, seen_key_lists
+from chaffinch.shuffling.state import State, seen_key_lists
 from chaffinch.wire.envelopes import HYBRID, OpeningKey, SealingKey
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.sealed_reports import route_of
@@ -49,7 +50,8 @@ def key(number: int, kem: int = 0x0020) -> SealingKey:
 
 
 def is_given_out(collection: Collection, state: State, *keys: SealingKey) -> bool:
-    return state.is_given_out(Partition(collection.plan.id, 1, route_of(keys)))
+    with state.changing() as change:
+        return change.is_given_out(collection.plan.id, route_of(keys))
 
 
 def analyzer(collection: Collection) -> Party:
@@ -180,9 +182,13 @@ def test_a_hop_that_is_killed_has_a_list_or_asks_again(
 ) -> None:
     data = tmp_path / "data"
     assert dies_at(place, lambda: collection.show_keys_to(data))
+    # What devices may have been shown, their reports can name: it is given out, and stays so.
+    shown = seen_key_lists(data / "state.sqlite", collection.plan.id)
+    assert bool(shown) is (place == "later-keys.kept")
+    with closing(State.open(data / "state.sqlite")) as state:
+        assert is_given_out(collection, state, collection.sealer.keys[1]) is bool(shown)
     collection.show_keys_to(data)
     kept = seen_key_lists(data / "state.sqlite", collection.plan.id)
     assert kept == {analyzer(collection).identity: collection.analyzer.key_list(collection.plan.id)}
-    state = State.open(data / "state.sqlite")
-    assert is_given_out(collection, state, collection.sealer.keys[1])
-    state.close()
+    with closing(State.open(data / "state.sqlite")) as state:
+        assert is_given_out(collection, state, collection.sealer.keys[1])

@@ -18,6 +18,7 @@ from chaffinch.shuffling import opening
 from chaffinch.shuffling.inbox import Upload, sealed_segments
 from chaffinch.shuffling.opening import Contents, HopKey, HopKeys, SegmentOpener, remove_file
 from chaffinch.shuffling.state import Counts, Partition, State
+from chaffinch.wire.sealed_reports import route_of
 from tests.services.oracle import Collection, write_segment
 
 
@@ -33,6 +34,18 @@ class Bench:
         self.state = State.open(data / "state.sqlite")
         self.keys = hop_keys(collection.hops[0])
         self.opener = self.opener_for({collection.plan.id})
+        self.give_out(route_of(collection.sealer.keys[1:]))
+
+    def give_out(self, *routes: bytes) -> None:
+        with self.state.changing() as change:
+            for route in routes:
+                change.give_out(self.collection.plan.id, route)
+
+    def seal(self, route: bytes, *items: bytes) -> bytes:
+        """Return a report that goes some way, as any stranger can make one."""
+        layout = self.collection.plan.layout
+        sealing = next(iter(self.collection.hops[0].opening_keys().values())).key.sealing
+        return sealing.seal(layout.pack(route, items), layout.binding(1, 1))
 
     def opener_for(self, plans: set[str]) -> SegmentOpener:
         layouts = dict.fromkeys(plans, self.collection.plan.layout)
@@ -135,6 +148,36 @@ def test_a_report_whose_key_is_destroyed_is_rejected_and_counted(bench: Bench) -
     bench.opener.open_held(bench.keys)
     counts = bench.counts()
     assert (counts.durable, counts.waiting, counts.destroyed_key) == (2, 0, 2)
+
+
+def test_a_report_for_keys_that_were_not_given_out_is_rejected_and_leaves_its_tag_alone(
+    bench: Bench,
+) -> None:
+    """Anybody can make them: what they leave behind is a number, and their tags."""
+    (honest,) = bench.collection.seal([1])
+    route = b"\1" + os.urandom(32)
+    marked, *strange = (bench.seal(one) for one in (route, *(b"\1" + os.urandom(32),) * 9))
+    with bench.state.changing() as change:
+        change.give_out("00" * 32, route)  # The keys of another plan are others.
+    counts = bench.take(honest, marked, *strange, marked)
+    assert (counts.opened, counts.pooled, counts.duplicate) == (1, 1, 1)
+    assert (counts.not_given_out, counts.rejected, counts.durable) == (10, 10, 12)
+    bench.give_out(route)
+    counts = bench.take(marked, bench.seal(route))
+    assert (counts.not_given_out, counts.pooled) == (10, 2), "what comes from now on"
+    assert counts.duplicate == 2, "a copy of what was rejected comes too late, too"
+
+
+def test_what_waited_is_judged_by_the_keys_that_are_given_out_when_it_is_opened(
+    bench: Bench,
+) -> None:
+    known, bench.keys = bench.keys, HopKeys({})
+    late = b"\1" + os.urandom(32)
+    assert bench.take(bench.seal(late), bench.seal(b"\1" + os.urandom(32))).waiting == 2
+    bench.give_out(late)
+    bench.opener.open_held(known)
+    counts = bench.counts()
+    assert (counts.waiting, counts.pooled, counts.not_given_out) == (0, 1, 1)
 
 
 def test_a_report_of_a_plan_that_is_not_known_waits_for_it(bench: Bench) -> None:
@@ -248,13 +291,10 @@ def test_a_segment_that_is_done_is_not_opened_again(bench: Bench) -> None:
 
 
 def test_reports_are_kept_apart_by_their_way(bench: Bench) -> None:
-    layout = bench.collection.plan.layout
-    sealing = next(iter(bench.collection.hops[0].opening_keys().values())).key.sealing
-    item = bytes(layout.item_length(1))
+    item = bytes(bench.collection.plan.layout.item_length(1))
     ours, other, marked = b"\1" + bytes(32), b"\2" + bytes(32), b"\1" + bytes([1] * 32)
-    ways = [ours, other, ours, marked]
-    reports = [sealing.seal(layout.pack(way, [item]), layout.binding(1, 1)) for way in ways]
-    bench.take(*reports)
+    bench.give_out(ours, other, marked)
+    bench.take(*(bench.seal(way, item) for way in (ours, other, ours, marked)))
     found = bench.state.partitions()
     plan_id = bench.collection.plan.id
     assert found == {
@@ -264,14 +304,12 @@ def test_reports_are_kept_apart_by_their_way(bench: Bench) -> None:
 
 def test_of_reports_with_copies_the_items_of_each_are_kept_once(bench: Bench) -> None:
     """Reports of one way stand in one row, whatever number of items each has."""
-    layout = bench.collection.plan.layout
-    sealing = next(iter(bench.collection.hops[0].opening_keys().values())).key.sealing
-    route = b"\1" + bytes(32)
+    length, route = bench.collection.plan.layout.item_length(1), b"\1" + bytes(32)
+    bench.give_out(route)
     held = [
-        [bytes([8 * report + place]) * layout.item_length(1) for place in range(report % 3)]
-        for report in range(7)
+        [bytes([8 * report + place]) * length for place in range(report % 3)] for report in range(7)
     ]
-    reports = [sealing.seal(layout.pack(route, items), layout.binding(1, 1)) for items in held]
+    reports = [bench.seal(route, *items) for items in held]
     counts = bench.take(*reports[:5], reports[1], *reports[3:], reports[2])
     assert (counts.opened, counts.duplicate) == (7, 4)
     (pooled,) = bench.state.pooled(Partition(bench.collection.plan.id, 1, route))

@@ -39,13 +39,9 @@ def _plan_and_state(tmp_path: Path) -> Iterator[tuple[Collection, State]]:
     state.close()
 
 
-def add(
-    state: State, partition: Partition, sizes: list[int], length: int, *, given_out: bool = True
-) -> None:
+def add(state: State, partition: Partition, sizes: list[int], length: int) -> None:
     packed = np.array(sizes, "<u4").tobytes()
     with state.changing() as change:
-        if given_out:
-            change.give_out(partition.plan_id, partition.route)
         change.add_to_pool(partition, len(sizes), packed, bytes(sum(sizes) * length))
         change.count(partition.plan_id, {"durable": len(sizes), "opened": len(sizes)})
 
@@ -75,30 +71,6 @@ def test_partitions_never_help_one_another_to_a_crowd(
     assert (head.round, head.route, head.reports) == (2, b"\1", CROWD)
     assert head.items == 2 * (CROWD - 1) + 1
     assert sum(state.partitions().values()) == 3 * (CROWD - 1)
-    assert state.counts()[name].adds_up
-
-
-def test_only_keys_that_were_given_out_here_let_a_crowd_go(
-    plan_and_state: tuple[Collection, State], tmp_path: Path
-) -> None:
-    """Whoever made other keys can send all of a crowd but one report: it never leaves."""
-    collection, state = plan_and_state
-    name, length = collection.plan.id, collection.plan.layout.item_length(1)
-    rule = releaser(collection, state, tmp_path, ReleaseRule())
-    marked = Partition(name, 1, b"\1" + bytes(32))
-    add(state, marked, [2] * (9 * CROWD), length, given_out=False)
-    with state.changing() as change:
-        change.give_out(name, b"\1" + bytes([1] * 32))
-        change.give_out("00" * 32, marked.route)  # The keys of another plan are others.
-    assert rule.tick() == []
-    assert state.overview().unseen == {name: 9 * CROWD}
-    with state.changing() as change:
-        change.give_out(*marked[::2])
-    assert rule.tick() == [], "nobody else can have these keys by now"
-    add(state, marked, [2] * CROWD, length)
-    assert len(rule.tick()) == 1
-    assert state.overview().unseen == {name: 9 * CROWD}
-    assert state.counts()[name].pooled == 9 * CROWD
     assert state.counts()[name].adds_up
 
 
@@ -132,7 +104,6 @@ def test_every_item_leaves_once_however_it_came_and_is_split(
     partitions = [Partition(name, number, b"\1" + bytes(32)) for number in (1, 2)]
     with state.changing() as change:
         for place, partition in enumerate(partitions):
-            change.give_out(name, partition.route)
             for part in range(4):
                 items = [bytes([place, part, at]).ljust(length, b"\0") for at in range(8)]
                 sizes = np.array([2, 1, 0, 2, 1, 2], "<u4").tobytes()

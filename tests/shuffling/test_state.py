@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import StorageFault
+from chaffinch.shuffling import state as module
 from chaffinch.shuffling.state import (
     Change,
     Counts,
@@ -44,12 +45,13 @@ def state(path: Path) -> Iterator[State]:
 # ---------------------------------------------------------------------------- the laws
 
 WHOLE = Counts(
-    durable=26,
+    durable=30,
     opened=12,
     duplicate=1,
     undecryptable=2,
     malformed=3,
     destroyed_key=1,
+    not_given_out=4,
     refused=2,
     waiting=5,
     pooled=3,
@@ -61,7 +63,7 @@ WHOLE = Counts(
 @pytest.mark.parametrize("name", [one.name for one in fields(Counts)])
 def test_a_report_too_many_or_too_few_is_noticed_wherever_it_is(name: str) -> None:
     assert WHOLE.adds_up
-    assert WHOLE.rejected == 8
+    assert WHOLE.rejected == 12
     for by in (-1, 1):
         assert not replace(WHOLE, **{name: getattr(WHOLE, name) + by}).adds_up
 
@@ -147,6 +149,28 @@ def test_reports_are_as_old_as_ticks_have_passed_since_they_came(state: State) -
         assert (counts[OTHER].pooled, counts[OTHER].expired) == (pooled // 10, 3 - pooled // 10)
 
 
+def test_what_an_older_store_keeps_for_keys_that_were_not_given_out_is_rejected(
+    path: Path,
+) -> None:
+    given, early, other = HERE, HERE._replace(route=b"\2"), HERE._replace(plan_id=OTHER)
+    older = replace(module._STATE, steps=module._STATE.steps[:2])  # noqa: SLF001 - as it was
+    with older.open(path) as store, store.changing() as connection:
+        change = Change(connection)
+        change.give_out(PLAN, given.route)
+        for number, partition in enumerate([given, early, other, early], 1):
+            change.add_to_pool(partition, number, b"", b"")
+        change.count(PLAN, {"durable": 8, "opened": 8, "batched": 1})
+        change.count(OTHER, {"durable": 3, "opened": 3})
+    state = State.open(path)
+    assert state.partitions() == {given: 1}
+    assert state.counts() == {
+        PLAN: Counts(durable=8, opened=2, not_given_out=6, pooled=1, batched=1),
+        OTHER: Counts(durable=3, not_given_out=3),
+    }
+    assert all(one.adds_up for one in state.counts().values())
+    state.close()
+
+
 # ---------------------------------------------------------------------------- what waits
 
 
@@ -191,17 +215,17 @@ def test_the_newest_list_of_each_party_is_kept(state: State, path: Path) -> None
     }
 
 
-def test_what_came_before_its_way_was_given_out_never_leaves_by_it(state: State) -> None:
+def test_a_way_is_given_out_for_one_plan_and_for_ever(state: State) -> None:
     with state.changing() as change:
-        change.add_to_pool(HERE, 1, b"", b"")
-        change.add_to_pool(HERE._replace(plan_id=OTHER), 2, b"", b"")
-        change.give_out(PLAN, HERE.route)
-        change.add_to_pool(HERE, 4, b"", b"")
-        change.give_out(PLAN, HERE.route)
-    found = state.partitions()
-    assert found[HERE] == 4
-    assert found[HERE._replace(plan_id=OTHER)] == 2
-    assert sorted(found.values()) == [1, 2, 4]
+        assert not change.is_given_out(PLAN, HERE.route)
+        for route in (HERE.route, b"\2", HERE.route):
+            change.give_out(PLAN, route)
+        change.give_out(OTHER, b"\3")
+    with state.changing() as change:
+        assert all(change.is_given_out(PLAN, route) for route in (HERE.route, b"\2"))
+        assert not change.is_given_out(PLAN, b"\3")
+        assert not change.is_given_out(OTHER, HERE.route)
+    assert state.overview().has_keys == {PLAN, OTHER}
 
 
 # ---------------------------------------------------------------------------- batches

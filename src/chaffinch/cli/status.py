@@ -24,8 +24,9 @@ def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - f
     """Show what became of everything that a service has taken, whether it runs or not.
 
     Everything that was acknowledged is somewhere, once. In a hop: durable = opened + duplicate +
-    rejected + waiting, and opened = pooled + batched + expired. In an analyzer: items = counted +
-    dummies + replayed + rejected. Ends with code 1 if that does not add up.
+    rejected + waiting, and opened = pooled + batched + expired; what was rejected is shown by
+    reason. In an analyzer: items = counted + dummies + replayed + rejected. Ends with code 1 if
+    that does not add up.
 
     Parameters
     ----------
@@ -79,9 +80,9 @@ def _show_plan(plan: PlanStatus, output: Output) -> None:
             f"{count_of(plan.counts['pooled'], 'report')} in the pool. A batch leaves at a tick, "
             f"with {plan.crowd:,} or more of one round that name the same keys."
         )
-        if plan.unseen:
+        if stray := plan.counts["not_given_out"]:
             output.words(
-                f"{count_of(plan.unseen, 'report')} of them cannot leave: they name keys that this "
-                "hop had not given out. A later party has shown somebody other keys."
+                f"{count_of(stray, 'report')} rejected for keys that this hop had not given out. "
+                "They were made up, or a later party has shown somebody other keys."
             )
         output.words("")

@@ -125,18 +125,14 @@ class _Figures(Collector):
         laws = GaugeMetricFamily(
             "chaffinch_adds_up", "1 if the conservation laws hold.", labels=["plan"]
         )
-        unseen = GaugeMetricFamily(
-            "chaffinch_unseen", "Pooled reports for keys that were not given out.", labels=["plan"]
-        )
         for plan in status.plans:
             name = plan.plan_id[:16]
-            unseen.add_metric([name], plan.unseen)
             laws.add_metric([name], float(plan.adds_up))
             for outcome, value in plan.counts.items():
                 outcomes.add_metric([name, outcome], value)
             for state, value in plan.batches.items():
                 batches.add_metric([name, state], value)
-        yield from (outcomes, batches, laws, unseen)
+        yield from (outcomes, batches, laws)
         keys = GaugeMetricFamily(
             "chaffinch_key", "1 for the state of a key.", labels=["id", "state"]
         )

@@ -249,7 +249,6 @@ def _status(
             LAWS,
             found.batches.get(plan_id, {}),
             _crowd_of(run_here.get(plan_id), keys),
-            found.unseen.get(plan_id, 0),
         )
         for plan_id in (*run_here, *(one for one in found.counts if one not in run_here))
     )

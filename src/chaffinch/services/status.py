@@ -40,8 +40,6 @@ class PlanStatus:
     """How many batches are in each state."""
     crowd: int | None = None
     """With how many reports a batch leaves; None where nothing waits for a crowd."""
-    unseen: int = 0
-    """How many pooled reports name keys that this hop had not given out: they do not leave."""
 
     @property
     def adds_up(self) -> bool:
@@ -88,7 +86,6 @@ class Status:
                     "counts": dict(plan.counts),
                     "batches": dict(plan.batches),
                     "crowd": plan.crowd,
-                    "unseen": plan.unseen,
                 }
                 for plan in self.plans
             ],

@@ -2,12 +2,12 @@
 
 A party that shows keys of its own to one device alone would know the messages of that device
 again. So devices take all lists from the first hop, which gives everybody the same ones, and
-which releases only reports that name keys it had given out when they came. Whatever else a
-device was handed, by whomever, its reports wait.
+which takes only reports that name keys it had given out before it opened them (``opening``).
+Whatever else a device was handed, by whomever, its reports are rejected.
 
 A list is taken if its party has signed it for the plan and its serial is higher than that of the
 list before. The first key of each list, taken together, are the *route* that is given out from
-then on; earlier ones still leave, as their reports may be on the way. Another first key cuts the
+then on; earlier ones stay good, as their reports may be on the way. Another first key cuts the
 crowd into those before and those after. A party can do that once in ``pause_seconds``, however
 often it signs a list: there are no more routes than parties behind this hop in that time.
 

@@ -11,6 +11,11 @@ was passed on.
 A report whose plan or key is not known here was acknowledged, so it waits in the state until it
 is known: a service that was started with another folder of keys loses nothing. A key that was
 destroyed opens nothing any more: what comes for it is rejected, and counted.
+
+So is a report for later parties' keys that this hop has not given out (``later_keys``): its sender
+has them from somebody else, who can fill the crowd around it. That is judged in the transaction
+that takes it. The state has a route before any device has it, so no honest report comes too early.
+The tag of a rejected one is kept: no copy of it is taken once everybody is given its keys.
 """
 
 from __future__ import annotations
@@ -278,9 +283,11 @@ class SegmentOpener:
             for way, parts in group.found.items():
                 found = Contents.joined(parts)
                 kept = found.claim(change, way.key, length)
-                counted["opened"] += kept.envelopes
                 counted["duplicate"] += found.envelopes - kept.envelopes
-                if kept.envelopes:
+                if not change.is_given_out(group.plan_id, way.route):
+                    counted["not_given_out"] += kept.envelopes
+                elif kept.envelopes:
+                    counted["opened"] += kept.envelopes
                     partition = Partition(group.plan_id, group.round, way.route)
                     change.add_to_pool(partition, kept.envelopes, kept.sizes, kept.items)
             counted["durable"] = group.known + group.held

@@ -1,13 +1,9 @@
 """The release rule: reports leave when their crowd is there, and never before.
 
 Reports are released by partition: those of one plan, one round and one way to the analyzer. At
-every tick a partition goes if it has as many different reports as the plan counts on, and this
-hop itself had given out the keys that they name; otherwise all of it waits for the next one.
-Nothing else releases reports: no stop, no key that is destroyed, no command.
-
-Whoever is handed keys by somebody else is alone with them, and whoever made these keys can send
-the rest of a crowd. So such reports wait for ever, also when their keys are given out to
-everybody afterwards (``later_keys``): at that moment nobody else is in the pool.
+every tick a partition goes if it has as many different reports as the plan counts on; otherwise
+all of it waits for the next one. Nothing else releases reports: no stop, no key that is destroyed,
+no command.
 
 More reports than the largest batch has are split at random into parts of nearly one size. As
 the largest batch is at least twice the crowd, each part has its crowd.
@@ -75,8 +71,7 @@ class Releaser:
         made = []
         for partition, reports in self._state.partitions().items():
             plan = self._plans.get(partition.plan_id)
-            due = plan is not None and self._rule.parts(reports, plan.reports)
-            if plan is not None and due and self._state.is_given_out(partition):
+            if plan is not None and self._rule.parts(reports, plan.reports):
                 made += self._release(partition, plan)
         if self._state.partitions():
             with self._state.changing() as change:

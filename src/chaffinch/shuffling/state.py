@@ -5,10 +5,11 @@ or rejected; pooled → in a batch, or expired. A batch: sealed → acknowledged
 time ::
 
     durable = opened + duplicate + rejected + waiting
+    rejected = undecryptable + malformed + destroyed_key + not_given_out + refused
     opened = pooled + batched + expired
 
-Each term is counted where it happens, none is worked out of the others. A first hop counts
-reports; a later hop counts items, which it does not pool.
+``rejected`` is the sum of its reasons. Each other term is counted where it happens, none is worked
+out of the others. A first hop counts reports; a later hop counts items, which it does not pool.
 
 Replay tags go with the key they belong to. Nothing here tells who sent a report, nor when: the
 age of a report is the number of ticks that have passed in this store since it was opened.
@@ -74,16 +75,22 @@ _SECOND = (
     plan_id TEXT NOT NULL, route BLOB NOT NULL, PRIMARY KEY (plan_id, route)
 ) WITHOUT ROWID""",
 )
+_THIRD = (
+    # Reports for keys that were not given out when they came were kept, and never left.
+    """INSERT INTO counters
+    SELECT plan_id, name, sign * SUM(reports) FROM pool
+    JOIN (SELECT 'opened' AS name, -1 AS sign UNION ALL SELECT 'not_given_out', 1)
+    WHERE (plan_id, route) NOT IN (SELECT plan_id, route FROM routes) GROUP BY plan_id, name
+    ON CONFLICT (plan_id, name) DO UPDATE SET value = value + excluded.value""",
+    "DELETE FROM pool WHERE (plan_id, route) NOT IN (SELECT plan_id, route FROM routes)",
+)
 _STATE = StoreKind(
     "state of the shuffler",
     SHUFFLER_STATE,
-    steps=(_FIRST, _SECOND),
+    steps=(_FIRST, _SECOND, _THIRD),
     hint="nothing was lost by this: reports stay where they are; if the file is damaged, restore "
     "it from a copy, as without it nobody knows which reports were passed on already",
 )
-
-
-_TOO_EARLY = b"before it was given out: "
 
 
 class Partition(NamedTuple):
@@ -92,7 +99,7 @@ class Partition(NamedTuple):
     plan_id: str
     round: int
     route: bytes
-    """Key ids and digest of the keys that its items are sealed for; see also ``give_out``."""
+    """Key ids and digest of the keys that its items are sealed for."""
 
 
 class Pooled(NamedTuple):
@@ -129,6 +136,7 @@ class Counts:
 
     LAWS: ClassVar = {
         "durable": ("opened", "duplicate", "rejected", "waiting"),
+        "rejected": ("undecryptable", "malformed", "destroyed_key", "not_given_out", "refused"),
         "opened": ("pooled", "batched", "expired"),
     }
     """What each whole is the sum of, whatever happens."""
@@ -139,6 +147,8 @@ class Counts:
     undecryptable: int = 0
     malformed: int = 0
     destroyed_key: int = 0
+    not_given_out: int = 0
+    """Reports for keys that this hop had not given out when it opened them."""
     refused: int = 0
     waiting: int = 0
     pooled: int = 0
@@ -148,7 +158,7 @@ class Counts:
     @property
     def rejected(self) -> int:
         """Return how many were rejected, for whatever reason."""
-        return self.undecryptable + self.malformed + self.destroyed_key + self.refused
+        return sum(getattr(self, reason) for reason in self.LAWS["rejected"])
 
     @property
     def adds_up(self) -> bool:
@@ -211,11 +221,6 @@ class State:
         )
         return (Pooled(*row) for row in self._store.each(query, partition))
 
-    def is_given_out(self, partition: Partition) -> bool:
-        """Return whether devices were given the keys of a partition by this hop."""
-        query = "SELECT 1 FROM routes WHERE plan_id = ? AND route = ?"
-        return bool(self._store.rows(query, (partition.plan_id, partition.route)))
-
     def key_lists(self) -> dict[tuple[str, str], bytes]:
         """Return the newest list of keys of each later party, by plan and identity."""
         rows = self._store.rows("SELECT plan_id, party, content FROM key_lists")
@@ -256,13 +261,11 @@ class Overview:
     counts: dict[str, Counts]
     batches: dict[str, Counter[str]]
     """How many are in each state."""
-    unseen: dict[str, int]
-    """How many pooled reports name keys that this hop had not given out when they came."""
     has_keys: frozenset[str]
     """Plans of which all later parties have shown their keys."""
 
 
-NOTHING = Overview({}, {}, {}, frozenset())
+NOTHING = Overview({}, {}, frozenset())
 
 
 def overview_of(path: Path) -> Overview:
@@ -303,13 +306,9 @@ def _overview(rows: Callable[[str], list[tuple[Any, ...]]]) -> Overview:
         "SELECT plan_id, state, COUNT(*) FROM batches GROUP BY plan_id, state"
     ):
         batches.setdefault(plan_id, Counter())[state] = number
-    unseen = rows(
-        "SELECT plan_id, SUM(reports) FROM pool"
-        " WHERE (plan_id, route) NOT IN (SELECT * FROM routes) GROUP BY plan_id"
-    )
     has_keys = frozenset(plan_id for (plan_id,) in rows("SELECT DISTINCT plan_id FROM routes"))
     counts = {plan_id: Counts(**one) for plan_id, one in found.items()}
-    return Overview(counts, batches, dict(unseen), has_keys)
+    return Overview(counts, batches, has_keys)
 
 
 class Change:
@@ -402,18 +401,14 @@ class Change:
         self._connection.execute(statement, (plan_id, party, content))
 
     def give_out(self, plan_id: str, route: bytes) -> None:
-        """Let reports that name these keys leave from now on, and for ever.
+        """Let reports that name these keys be taken from now on, and for ever."""
+        statement = "INSERT OR IGNORE INTO routes VALUES (?, ?)"
+        self._connection.execute(statement, (plan_id, route))
 
-        Not those that are in the pool before: whoever sent them has the keys from somebody else,
-        who can have filled the crowd around them. With this name, which is longer than a route
-        and is given out to nobody, they wait for ever.
-        """
-        insert = "INSERT OR IGNORE INTO routes VALUES (?, ?)"
-        if self._connection.execute(insert, (plan_id, route)).rowcount:
-            self._connection.execute(
-                "UPDATE pool SET route = ? WHERE plan_id = ? AND route = ?",
-                (_TOO_EARLY + route, plan_id, route),
-            )
+    def is_given_out(self, plan_id: str, route: bytes) -> bool:
+        """Return whether devices may have been given these keys by this hop."""
+        query = "SELECT 1 FROM routes WHERE plan_id = ? AND route = ?"
+        return self._connection.execute(query, (plan_id, route)).fetchone() is not None
 
     def add_batch(self, batch: Sealed) -> None:
         """Note a batch whose file is in the outbox."""

@@ -78,7 +78,7 @@ class SealedCollection:
         outbox = Outbox(self._place("outbox"), self.shuffler.identity, words)
         with closing(State.open(self.folder / "shuffler.sqlite")) as state:
             with state.changing() as change:
-                # What names other keys than those that the shuffler has given out never leaves.
+                # What names other keys than those that the shuffler has given out is rejected.
                 change.give_out(plan.id, route_of([self._key_lists()[1].keys[0]]))
             opener = SegmentOpener(state, inbox, {plan.id: plan.layout}, Processes(1))
             for segment in sealed_segments(inbox):

@@ -16,8 +16,8 @@ The payload of the outer envelope::
     } Payload;
 
 Ids and digest are the *route* of a report: the first hop puts reports of one route only into a
-batch, and lets none leave whose keys it has not given out itself. A party that gives one person
-keys of their own, to know their messages again, gets none of them.
+batch, and rejects those whose keys it has not given out itself. A party that gives one person keys
+of their own, to know their messages again, gets none of them.
 
 Where a plan has fixed slots, every slot is an item: an empty one holds the code ``EMPTY``,
 sealed like any other. Where the number of messages follows the noise, the rest is padding, and

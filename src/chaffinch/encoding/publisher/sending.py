@@ -135,7 +135,7 @@ class _Sending:
     def _sent(self, reply: Reply) -> Sent:
         digest = hashlib.sha256(self._kept.read_bytes()).hexdigest()
         if not is_receipt(digest, reply.body, self._party.key):
-            raise NotDelivered(self._party.name, "a receipt that it has not signed", waiting=1)
+            raise self._not_delivered("a receipt that it has not signed")
         new = reply.status == 201
         return Sent(self._filter.publisher, new, digest, reply.body)
 
@@ -151,4 +151,8 @@ class _Sending:
         got = f"the status {reply.status}" if reply.status else reply.body.decode()
         if reply.problem in _WORDS:
             got += f" ({reply.problem})"
-        return NotDelivered(self._party.name, got, waiting=1)
+        return self._not_delivered(got)
+
+    def _not_delivered(self, got: str) -> NotDelivered:
+        advice = "`chaffinch reach send` with the same filter sends the same bytes again"
+        return NotDelivered(self._party.name, got, waiting=1, advice=advice)
