@@ -58,7 +58,7 @@ def analyze(
         )
     sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
     with paths.explain_broken_pipe(sources), output.counting("counting", "messages") as tell:
-        tally = work.open().tally(sources, found, progress=tell)
+        tally = work.open(tell.words).tally(sources, found, progress=tell)
     refuse_to_replace(finished, tally.digest)
     with output.thinking("intervals"):
         release = made.release(tally, found)

@@ -55,7 +55,7 @@ def encode(
     make_source = _files if work.on_cluster else _table
     source = make_source(asked, data, named, where, output)
     with output.counting("encoding", "reports") as tell:
-        facts = work.open().encode(
+        facts = work.open(tell.words).encode(
             source, asked.plan, target, round=round, columns=named or None, progress=tell
         )
     show_batch(facts, target, output)

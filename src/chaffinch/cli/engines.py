@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,8 @@ class EngineOptions:
     master: str | None = None
     """The cluster of the engine spark, such as spark://host:7077; without it where Spark's own
     configuration says, or on the cores of this machine."""
+    patience: float = 120.0
+    """How many seconds to wait for a free worker of that cluster."""
 
     @property
     def on_cluster(self) -> bool:
@@ -39,11 +41,13 @@ class EngineOptions:
             raise InvalidInput("master", "given for --engine spark only", self.master)
         return checks.choice("engine", self.engine, tuple(ENGINES)) == "spark"
 
-    def open(self) -> Engine:
-        """Return the engine."""
+    def open(self, tell: Callable[[str], None]) -> Engine:
+        """Return the engine; ``tell`` is told what it waits for before it works."""
         from chaffinch.engines import engine
 
-        return engine("spark", master=self.master) if self.on_cluster else engine()
+        if not self.on_cluster:
+            return engine()
+        return engine("spark", master=self.master, patience=self.patience, tell=tell)
 
     def message_target(
         self,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from chaffinch.parallel import Progress
     from chaffinch.wire.batches import BatchFacts
 
+_WIDE = 80
 _SPOKEN: ContextVar[tuple[str, ...]] = ContextVar("spoken", default=())
 
 
@@ -111,15 +112,7 @@ class Output:
     def thinking(self, words: str) -> Iterator[Callable[[str], None]]:
         """Show that work goes on; yield a function that says at what."""
         if not self._shows_progress:
-            told: set[str] = set()
-
-            def once(step: str) -> None:
-                # In a log a line for each step shows that work goes on; no more than that.
-                if step not in told:
-                    told.add(step)
-                    self.say(f"{words}: {printable(step)} ...")
-
-            yield once
+            yield self._once(f"{words}: ")
             return
         from rich.console import Console
         from rich.text import Text
@@ -138,23 +131,52 @@ class Output:
                 yield tell
 
     @contextmanager
-    def counting(self, words: str, unit: str) -> Iterator[Progress]:
-        """Show how far work has come; yield a function that is told how much is done."""
+    def counting(self, words: str, unit: str) -> Iterator[Meter]:
+        """Show how far work has come; yield what is told how much is done or what is awaited."""
         if not self._shows_progress:
-            yield lambda _done, _total: None
+            yield Meter(lambda _done, _total: None, self._once())
             return
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+        console = Console(stderr=True)
         columns = (
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=24 if console.width >= _WIDE else 8),
             TextColumn("{task.completed:,} " + unit),
             TimeElapsedColumn(),
         )
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task(words, total=None)
-            yield lambda done, total: bar.update(task, completed=done, total=total)
+            yield Meter(
+                lambda done, total: bar.update(
+                    task, description=words, completed=done, total=total
+                ),
+                lambda step: bar.update(task, description=printable(step)),
+            )
+
+    def _once(self, before: str = "") -> Callable[[str], None]:
+        """Return what says each step once: in a log a line for each shows that work goes on."""
+        told: set[str] = set()
+
+        def once(step: str) -> None:
+            if step not in told:
+                told.add(step)
+                self.say(f"{before}{printable(step)} ...")
+
+        return once
+
+
+@dataclass(frozen=True)
+class Meter:
+    """Is told how much is done of how much; ``words`` what is waited for before that."""
+
+    count: Progress
+    words: Callable[[str], None]
+
+    def __call__(self, done: int, total: int | None) -> None:
+        """Show how much is done."""
+        self.count(done, total)
 
 
 def count_of(number: int, noun: str) -> str:

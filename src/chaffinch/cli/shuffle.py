@@ -53,7 +53,7 @@ def shuffle(
     _refuse_other_batch(target, record or usual_record(found.id))
     sources = [paths.input_source(one, "messages") for one in messages or ["-"]]
     with paths.explain_broken_pipe(sources), output.counting("shuffling", "messages") as tell:
-        facts = work.open().shuffle(sources, found, target, record=record, progress=tell)
+        facts = work.open(tell.words).shuffle(sources, found, target, record=record, progress=tell)
     show_batch(facts, target, output)
 
 

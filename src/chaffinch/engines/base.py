@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from chaffinch.wire.filter_files import Filter
     from chaffinch.wire.messages import Tally
 
+PATIENCE = 120.0
+"""Seconds to wait for a free worker, of an engine that has workers."""
+
 
 class Engine(Protocol):
     """Encode, shuffle and tally collections, and count audiences, of any size."""

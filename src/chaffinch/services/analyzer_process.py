@@ -67,6 +67,7 @@ admin = "127.0.0.1:9083"
 # [analyzer.cluster]
 # engine = "spark"
 # master = "spark://host:7077"  # without this, what Spark's own settings say
+# patience = 120.0  # seconds to wait for a first worker of it
 
 [analyzer.limits]
 # batch_bytes = 4294967296      # of one batch

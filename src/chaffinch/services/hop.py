@@ -77,6 +77,7 @@ admin = "127.0.0.1:9082"
 # [shuffler.cluster]
 # engine = "spark"
 # master = "spark://host:7077"  # without this, what Spark's own settings say
+# patience = 120.0  # seconds to wait for a first worker of it
 
 [shuffler.limits]
 # interval_seconds = 300.0      # between two ticks: what has its crowd by then leaves

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from chaffinch.engines.base import PATIENCE
 from chaffinch.parallel import Pool, Processes
 from chaffinch.wire.documents import Strict
 
@@ -14,6 +15,8 @@ class Cluster:
     """A Spark cluster; without the address of its master, what Spark's own settings say."""
 
     master: str | None = None
+    patience: float = PATIENCE
+    """Seconds to wait for a first worker."""
 
 
 class ClusterModel(Strict):
@@ -21,10 +24,11 @@ class ClusterModel(Strict):
 
     engine: Literal["spark"]
     master: str | None = None
+    patience: float = PATIENCE
 
     def build(self) -> Cluster:
         """Return the cluster."""
-        return Cluster(self.master)
+        return Cluster(self.master, self.patience)
 
 
 def open_pool(party: str, openers: int, cluster: Cluster | None) -> Pool:
@@ -33,4 +37,4 @@ def open_pool(party: str, openers: int, cluster: Cluster | None) -> Pool:
         return Processes(openers)
     from chaffinch.engines.spark.sealed import SparkPool
 
-    return SparkPool(party, cluster.master)
+    return SparkPool(party, cluster.master, cluster.patience)

@@ -104,7 +104,7 @@ def analyze(
             level=level,
             adjustment=wanted.adjust,
             progress=tell,
-            engine=work.open() if work.on_cluster else None,
+            engine=work.open(tell.words) if work.on_cluster else None,
         )
     refuse_to_replace(finished, release.batch)
     bill = None if account is None else _bill(found, release, account)

@@ -113,7 +113,7 @@ def encode(  # noqa: PLR0913 - the options of a verb
     output.say(f"the plan promises {found.guarantee}")
     source = _source(paths.input_source(data, "ids"), columns, work)
     with output.counting("encoding", "pieces" if work.on_cluster else "rows") as tell:
-        made = work.open().make_filter(
+        made = work.open(tell.words).make_filter(
             source,
             found,
             publisher=publisher,

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from chaffinch.analysis.audiences.logos import Logos
 from chaffinch.analysis.tally import check_tally
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.encoding.publisher.filters import WITHIN, Loaded
 from chaffinch.encoding.publisher.ids import IdColumns
+from chaffinch.engines.base import PATIENCE
 from chaffinch.engines.spark.audiences import count_logos, make_filter
 from chaffinch.engines.spark.counting import count_crowd, open_batches
 from chaffinch.engines.spark.encoding import encode_table
 from chaffinch.engines.spark.job import Job
-from chaffinch.engines.spark.session import running, take_part
+from chaffinch.engines.spark.session import Tell, running, take_part
 from chaffinch.engines.spark.shuffling import shuffle_batches
 from chaffinch.parallel import Progress
 from chaffinch.planning.audiences.plan import ReachPlan
@@ -30,6 +32,9 @@ from chaffinch.wire.batches import BatchFacts
 from chaffinch.wire.filter_files import Filter
 from chaffinch.wire.messages import Tally
 
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
 
 @dataclass(frozen=True)
 class Spark:
@@ -42,8 +47,15 @@ class Spark:
     """
 
     master: str | None = None
+    patience: float = PATIENCE
+    """Seconds to wait for a first worker."""
+    tell: Tell | None = None
+    """Is told, in a few words, what is waited for before the work begins."""
 
     name: ClassVar[str] = "spark"
+
+    def _running(self) -> AbstractContextManager[SparkContext]:
+        return running(self.master, patience=self.patience, tell=self.tell or (lambda _: None))
 
     def encode(
         self,
@@ -61,7 +73,7 @@ class Spark:
         same columns. The first one tells how all of them are written.
         """
         require_plan(plan).verify()
-        with running(self.master) as context, Job(context) as job:
+        with self._running() as context, Job(context) as job:
             return encode_table(
                 job, source, plan, Place.of(target), round=round, columns=columns, progress=progress
             )
@@ -82,7 +94,7 @@ class Spark:
         """
         known, opened = open_batches(sources, plan, "encoded")
         kept = Record(usual_record(plan.id) if record is None else record)
-        with running(self.master) as context:
+        with self._running() as context:
             take_part(context, "shuffler")
             with Job(context) as job:
                 return shuffle_batches(
@@ -94,7 +106,7 @@ class Spark:
     ) -> Tally:
         """Return the tally of shuffled batches; messages that were not shuffled are refused."""
         known, opened = open_batches(sources, plan, "shuffled")
-        with running(self.master) as context:
+        with self._running() as context:
             take_part(context, "analyzer")
             with Job(context) as job:
                 counts = count_crowd(job, known, opened, progress)
@@ -122,12 +134,12 @@ class Spark:
             single = isinstance(source, (str, os.PathLike))
             pieces = pieces_of([source] if single else list(source))
         asked: Any = {"columns": columns, "within": within, "progress": progress, "told": told}
-        with running(self.master) as context:
+        with self._running() as context:
             return make_filter(context, pieces, plan, publisher=publisher, key=key, **asked)
 
     def count_logos(
         self, filters: Sequence[Any], plan: ReachPlan, *, progress: Progress | None = None
     ) -> Logos:
         """Return the logos of one filter file from each publisher."""
-        with running(self.master) as context:
+        with self._running() as context:
             return count_logos(context, filters, plan, progress=progress)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from chaffinch.engines.base import PATIENCE
 from chaffinch.engines.spark.job import Job, Keyring
 from chaffinch.engines.spark.session import running, take_part
 from chaffinch.parallel import mapped
@@ -37,9 +38,9 @@ _Result = TypeVar("_Result")
 class SparkPool:
     """A ``parallel.Pool`` of executors, in an application that works for one party alone."""
 
-    def __init__(self, party: str, master: str | None = None) -> None:
+    def __init__(self, party: str, master: str | None = None, patience: float = PATIENCE) -> None:
         with ExitStack() as opened:
-            self._context = opened.enter_context(running(master))
+            self._context = opened.enter_context(running(master, patience=patience))
             take_part(self._context, party)
             self._opened = opened.pop_all()
 

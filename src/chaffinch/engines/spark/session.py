@@ -7,18 +7,25 @@ So an application must have ``spark.io.encryption.enabled``, or nothing is done 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import tempfile
 import threading
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chaffinch import checks
+from chaffinch.engines.base import PATIENCE
 from chaffinch.engines.spark.java import java_home
+from chaffinch.engines.spark.masters import check_master, on_one_machine
 from chaffinch.errors import ClusterFault, InvalidInput, MissingExtra
+from chaffinch.storage.leftovers import staging_folder
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -50,15 +57,29 @@ _USUAL_ON_NETWORKS = {
 """What they have besides where there are several machines."""
 _PARTIES: dict[str, str] = {}
 """Which party's data an application has worked on, by the application's id."""
+_LONG, _PAUSE = 2.0, 0.5
+"""Seconds after which people are told what is waited for, and between two looks."""
+_CAUSE = re.compile(
+    r'^(?:Exception in thread "[^"]*" )?[\w.$]+(?:Exception|Error): (.+)$', re.MULTILINE
+)
+_GIVEN_UP = re.compile("stopped SparkContext|SparkContext has been shutdown")
+_NO_WORDS = re.compile(r"WARNING\b|Picked up |Using Spark's default log4j")
+
+Tell = Callable[[str], object]
+"""Is told, in a few words, what is waited for."""
 
 
 @contextmanager
-def running(master: str | None = None) -> Iterator[SparkContext]:
+def running(
+    master: str | None = None, *, patience: float = PATIENCE, tell: Tell = lambda _: None
+) -> Iterator[SparkContext]:
     """Give the application that is active, or start one and stop it at the end.
 
     An own one runs on ``master``; by default where Spark's configuration says (``spark-submit``),
-    or on all cores of this machine.
+    or on all cores of this machine. A cluster that has no free worker after so many seconds of
+    ``patience`` is a fault. ``tell`` is told what is waited for.
     """
+    checks.real("patience in seconds", patience, least=0.0, most=1e6)
     with _missing_extra(), _no_warnings():
         from pyspark import SparkContext
     active: SparkContext | None = SparkContext._active_spark_context  # noqa: SLF001 - the one way to ask
@@ -68,9 +89,11 @@ def running(master: str | None = None) -> Iterator[SparkContext]:
         check_settings(active.getConf())
         yield active
         return
-    context = _started(master)
+    context = _started(master, tell)
     try:
         check_settings(context.getConf())
+        if not on_one_machine(str(context.master)):
+            _wait_for_workers(context, patience, tell)
         yield context
     finally:
         with suppress(Exception):  # a driver that died has nothing to stop
@@ -92,7 +115,7 @@ def take_part(context: SparkContext, party: str) -> None:
 
 def check_settings(settings: SparkConf) -> None:
     """Refuse an application that would show secrets as they are, or forget what was done."""
-    alone = settings.get("spark.master", _LOCAL).startswith("local")
+    alone = on_one_machine(settings.get("spark.master", _LOCAL))
     for name in (_ENCRYPTION,) if alone else (_ENCRYPTION, *_USUAL_ON_NETWORKS):
         if settings.get(name, "false") != "true" and not _sealed_otherwise(settings, name):
             raise InvalidInput(
@@ -117,37 +140,97 @@ def _sealed_otherwise(settings: SparkConf, name: str) -> bool:
     return name == _CIPHER and settings.get("spark.ssl.rpc.enabled", "false") == "true"
 
 
-def _started(master: str | None) -> SparkContext:
+def _started(master: str | None, tell: Tell) -> SparkContext:
     """Start Java, unless it runs, and an application in it; neither says a word here."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
 
-    with tempfile.TemporaryFile() as said, _environment(), _own_interrupt(), _no_warnings():
+    asked = master or _LOCAL
+    if master is not None:
+        _ask(master, tell)
+    with (
+        tempfile.TemporaryFile() as said,
+        # What Java reads when it starts, and not after that.
+        staging_folder(Path(tempfile.gettempdir())) as files,
+        _environment(files),
+        _own_interrupt(),
+        _no_warnings(),
+    ):
         try:
-            _launch(said.fileno())
-            context = SparkContext(conf=_configured(master))
+            tell("starting Java")
+            _launch(master, files, said.fileno())
+            settings = _configured(master)
+            asked = settings.get("spark.master", asked)
+            if master is None:
+                _ask(asked, tell)
+            tell("starting an application")
+            context = SparkContext(conf=settings)
         except (Py4JError, PySparkException, OSError) as error:
             said.seek(0)
-            raise _not_started(error, said.read().decode(errors="replace")) from None
+            raise _not_started(asked, error, said.read().decode(errors="replace")) from None
     context.setLogLevel("OFF")
     return context
 
 
-def _launch(errors: int) -> None:
+def _ask(master: str, tell: Tell) -> None:
+    if not on_one_machine(master):
+        tell("asking the master")
+    check_master(master)
+
+
+def _launch(master: str | None, files: Path, errors: int) -> None:
     """Start Java with its words going to a file; ``spark-submit`` has started it already."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._gateway is not None:  # noqa: SLF001 - as Spark asks itself
         return
-    quiet = _files() / "log4j2.properties"
+    quiet = files / "log4j2.properties"
     quiet.write_text(_QUIET, encoding="utf-8")
     settings = SparkConf(loadDefaults=False)
     settings.set("spark.driver.defaultJavaOptions", f"-Dlog4j2.configurationFile={quiet}")
+    if master is not None:  # its launcher prepares for some of them
+        settings.setMaster(master)
     words = {"stdout": errors, "stderr": errors}
     gateway = launch_gateway(settings, popen_kwargs=words)  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway, conf=settings)  # noqa: SLF001
+
+
+def _wait_for_workers(context: SparkContext, patience: float, tell: Tell) -> None:
+    """Wait until a first task has run: so Spark asks for workers in every mode it has.
+
+    A cluster whose workers are all taken gives none, and says nothing of it.
+    """
+    from py4j.protocol import Py4JError
+
+    start = time.monotonic()
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(context._jsc.parallelize([0], 1).count)  # noqa: SLF001 - no Python in it
+        try:
+            while wait([first], _PAUSE).not_done:
+                waited = time.monotonic() - start
+                if waited >= patience:
+                    raise _no_workers(str(context.master), patience)
+                if waited >= _LONG:
+                    tell("waiting for workers: 0 of 1")
+            first.result()
+        except Py4JError as error:
+            raise _not_started(str(context.master), error, "") from None
+        finally:
+            if not first.done():  # the thread ends with the application
+                with suppress(Exception):
+                    context.stop()
+
+
+def _no_workers(master: str, patience: float) -> ClusterFault:
+    return ClusterFault(
+        f"The Spark cluster {master} must have a free worker within {patience:g} seconds. "
+        "Got none.",
+        hint="nothing was read or written; its workers may be taken by another application, or "
+        "have less memory or fewer cores than is asked for (spark.executor.memory, "
+        "spark.executor.cores): run it again when some are free, or with more --patience",
+    )
 
 
 def _configured(master: str | None) -> SparkConf:
@@ -160,21 +243,37 @@ def _configured(master: str | None) -> SparkConf:
     settings.setIfMissing("spark.master", _LOCAL)
     if settings.get("spark.app.name", _UNNAMED) == _UNNAMED:
         settings.setAppName(_NAME)
-    alone = settings.get("spark.master", "").startswith("local")
+    alone = on_one_machine(settings.get("spark.master", _LOCAL))
     for name, value in (_USUAL if alone else _USUAL | _USUAL_ON_NETWORKS).items():
         settings.setIfMissing(name, value)
     return settings
 
 
-def _not_started(error: Exception, said: str) -> ClusterFault:
+def _not_started(master: str, error: Exception, said: str) -> ClusterFault:
     """Return the fault of an application that did not start; no data was near it yet."""
     cause = getattr(error, "java_exception", None)
-    told = str(cause.getMessage()) if cause is not None else ""
-    lines = [line.strip() for line in (told or said or str(error)).splitlines() if line.strip()]
+    words = first_words(str(cause.toString()) if cause is not None else said or str(error))
+    if _GIVEN_UP.search(words):  # what Spark says when a master has not taken it for a minute
+        words = "no word from what answers there"
     return ClusterFault(
-        f"The Spark application must start. Got {lines[0][:300] if lines else 'no answer'}",
-        hint="check the master's address, its Java and its secret (spark.authenticate.secret)",
+        f"The Spark application must start on {master}. Got {words}.",
+        hint="check that this is a master, its Java, its version of Spark and its secret "
+        "(spark.authenticate.secret)",
     )
+
+
+def first_words(told: str) -> str:
+    r"""Return the first line of Java's that says what went wrong, without the name of its class.
+
+    >>> first_words("WARNING: old\njava.io.IOException: No space.\n\tat java.base")
+    'No space'
+    >>> first_words("")
+    'no answer'
+    """
+    found = _CAUSE.search(told)
+    lines = [found[1]] if found else told.splitlines()
+    said = (one.strip() for one in lines if one.strip() and not _NO_WORDS.match(one))
+    return next(said, "no answer")[:300].rstrip(".")
 
 
 @contextmanager
@@ -194,12 +293,12 @@ def _no_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
+def _environment(files: Path) -> Iterator[None]:
     """Say, while an application starts, which Java and which Python it is to run."""
     added = {}
     if "PYSPARK_PYTHON" not in os.environ:
         added["PYSPARK_PYTHON"] = sys.executable
-    home = java_home(_files())
+    home = java_home(files)
     if home is not None:
         added["JAVA_HOME"] = str(home)
     before = {name: os.environ.get(name) for name in added}
@@ -225,15 +324,3 @@ def _own_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-class _Files:
-    """A folder for what Java reads when it starts; it goes with this process."""
-
-    folder: tempfile.TemporaryDirectory[str] | None = None
-
-
-def _files() -> Path:
-    if _Files.folder is None:
-        _Files.folder = tempfile.TemporaryDirectory(prefix="chaffinch-spark-")
-    return Path(_Files.folder.name)

@@ -1,0 +1,116 @@
+"""The address of a cluster, looked at before anything is started.
+
+Spark itself asks an address where nobody is for a minute, and then says something else.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+from chaffinch.errors import ClusterFault, InvalidInput
+
+ANSWER_SECONDS = 5.0
+"""How long an address is asked: a master that was just started takes seconds to listen."""
+_PAUSE = 0.2
+_FORMS = "such as spark://host:7077, yarn, k8s://https://host:443 or local[4]"
+_HERE = re.compile(r"local(-cluster)?(\[[^\]]*\])?")
+_STANDALONE, _KUBERNETES = "spark://", "k8s://"
+_HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+
+Address = tuple[str, int]
+
+
+def on_one_machine(master: str) -> bool:
+    """Return whether a master is the process that asks, with no network in between."""
+    return master.startswith("local")
+
+
+def check_master(master: str) -> None:
+    """Refuse a master that cannot be one, or that does not answer within a few seconds.
+
+    Of several masters one must answer. What only Spark knows how to ask is left to Spark.
+    """
+    if master.startswith(_STANDALONE):
+        _check_answers(master, _standalone_addresses(master))
+    elif master.startswith(_KUBERNETES):
+        if not getproxies():  # Spark would go through them
+            _check_answers(master, [_kubernetes_address(master)])
+    elif master == "yarn":
+        _check_hadoop()
+    elif "://" not in master and not _HERE.fullmatch(master):
+        raise InvalidInput("master", _FORMS, master)
+
+
+def _standalone_addresses(master: str) -> list[Address]:
+    named = master.removeprefix(_STANDALONE).split(",")
+    return [_address(master, f"//{one}", None) for one in named]
+
+
+def _kubernetes_address(master: str) -> Address:
+    named = master.removeprefix(_KUBERNETES)
+    if "://" not in named:
+        named = f"https://{named}"
+    return _address(master, named, 80 if named.startswith("http://") else 443)
+
+
+def _address(master: str, url: str, usual_port: int | None) -> Address:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port or usual_port
+    except ValueError:
+        host = port = None
+    if not host or not port:
+        raise InvalidInput("master", _FORMS, master)
+    return host, port
+
+
+def _check_answers(master: str, addresses: list[Address]) -> None:
+    with ThreadPoolExecutor(len(addresses)) as threads:
+        found = list(threads.map(_silence, addresses))
+    if all(found):
+        told = "; ".join(
+            f"{host}:{port}: {why}" for (host, port), why in zip(addresses, found, strict=True)
+        )
+        raise ClusterFault(
+            f"The Spark master {master} must answer. Got {told}.",
+            hint="nothing was started; check the address, that the master runs, and that this "
+            "machine may reach it",
+        )
+
+
+def _silence(address: Address) -> str:
+    """Return why nobody answers there; nothing if somebody does."""
+    end = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            with socket.create_connection(address, max(_PAUSE, end - time.monotonic())):
+                return ""
+        except ConnectionRefusedError:
+            if time.monotonic() >= end:
+                return "nobody listens there"
+            time.sleep(_PAUSE)
+        except socket.gaierror:
+            return "no machine of that name"
+        except TimeoutError:
+            return f"no answer in {ANSWER_SECONDS:g} seconds"
+        except OSError as error:
+            return error.strerror or "no way there"
+
+
+def _check_hadoop() -> None:
+    """Refuse YARN where nothing tells which cluster; a script of Spark's own may tell it."""
+    if any(os.environ.get(name) for name in _HADOOP):
+        return
+    settings = os.environ.get("SPARK_CONF_DIR") or Path(os.environ.get("SPARK_HOME", "")) / "conf"
+    if not Path(settings, "spark-env.sh").is_file():
+        raise ClusterFault(
+            f"The Spark master yarn must be told by {' or '.join(_HADOOP)}. Got neither.",
+            hint="nothing was started; set one of them to the folder of the cluster's settings",
+        )
