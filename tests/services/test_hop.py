@@ -74,7 +74,7 @@ def test_a_hop_runs_by_its_settings(site: Site, capfd: pytest.CaptureFixture[str
         assert counts(shuffler)["rejected"] == 5  # they are of the right form, and do not open
         waited(lambda: "analyzer has shown no keys" in shuffler.get("/readyz"))
         assert "(no connection)" in shuffler.get("/readyz")
-        assert collector.get("/readyz") == "ready\n"
+        assert "analyzer has shown no keys here" in collector.get("/readyz")
         assert "chaffinch_counts_total" in shuffler.get("/metrics")
         capfd.readouterr()
         assert main(["status", "--config", str(config)]) == 0  # beside the service that runs
@@ -206,7 +206,7 @@ def test_a_disk_with_too_little_room_is_told(site: Site) -> None:
     config = site.folder / "hop1" / "hop.toml"
     config.write_text(SETTINGS.replace("free_bytes = 1\n", f"free_bytes = {1 << 59}\n"))
     with serving("collector", config) as collector:
-        waited(lambda: collector.get("/readyz") == "too little room on the disk\n")
+        waited(lambda: "too little room on the disk\n" in collector.get("/readyz"))
         assert collector.get("/healthz") == "ok\n"
 
 

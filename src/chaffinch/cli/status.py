@@ -39,10 +39,10 @@ def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - f
     else:
         for plan in found.plans:
             _show_plan(plan, output)
-        keys = ", ".join(f"{number} {state}" for number, state in found.keys.items())
-        output.words(f"Keys: {keys}.")
-        for problem in found.problems:
-            output.words(f"Problem: {problem}.")
+        keys = ", ".join(f"number {number} is {state}" for number, state in found.keys.items())
+        output.words(f"Keys of this party: {keys}.")
+        for problem in found.complaints:
+            output.words(f"Problem: {problem.removesuffix('.')}.")
         for name, value in found.gauges.items():
             output.words(f"{name.replace('_', ' ').capitalize()}: {value:,.0f}.")
     return exits.OK if found.adds_up else exits.ASTRAY
@@ -75,6 +75,9 @@ def _show_plan(plan: PlanStatus, output: Output) -> None:
     ]
     output.table(["what", "", "number"], rows, texts=2)
     output.words("")
+    for batch in plan.stuck:
+        if not batch.why:
+            output.words(f"{str(batch).capitalize()}.")
     if plan.crowd is not None:
         output.words(
             f"{count_of(plan.counts['pooled'], 'report')} in the pool. A batch leaves at a tick, "

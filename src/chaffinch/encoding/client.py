@@ -8,7 +8,7 @@ and be tried again: it sends the same bytes, and makes no other report.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -51,6 +51,10 @@ _NOT_FOUND = 404
 _ANOTHER_PLAN = (
     "it does not run this plan or round: ask whoever runs it for the plan file that it runs"
 )
+_NO_KEYS = (
+    "nothing can be sealed before the service of {0} runs and {1} has its keys, for which it asks "
+    "by itself; then `chaffinch send --resume`"
+)
 _WORDS = {kind.word for kind in Kind}
 
 
@@ -78,7 +82,7 @@ class Client:
 
     ``within`` is the most that this device accepts, whatever the plan promises; ``ledger`` is
     its budget. The plan must name its parties: their signed keys are taken from the first hop,
-    which gives everybody the same ones.
+    which gives everybody the same ones. ``tell`` is told what is waited for, when it takes long.
     """
 
     def __init__(
@@ -89,6 +93,7 @@ class Client:
         within: Target | None = None,
         ledger: Ledger | None = None,
         patience: float = _PATIENCE,
+        tell: Callable[[str], object] | None = None,
     ) -> None:
         require_plan(plan).verify(within=within)
         self._plan = plan
@@ -96,6 +101,7 @@ class Client:
         self._ledger = None if ledger is None else ledger.of("client")
         self._outbox = Outbox(outbox)
         self._patience = patience
+        self._tell = tell
         self._exchange = Exchange()
 
     def __repr__(self) -> str:
@@ -198,7 +204,7 @@ class Client:
         """
         first = self._parties.hops[0]
         url = first.url("v1", "plans", origin.plan_id, "rounds", origin.round, "reports")
-        pauses = Pauses(self._patience, FIRST_PAUSE, LONGEST_PAUSE)
+        pauses = self._pauses()
         most = min(REPORTS_TOGETHER, max(1, _BYTES_TOGETHER // self._plan.layout.report_length))
         while True:
             group = self._sealed(self._outbox.next(origin, most))
@@ -209,8 +215,8 @@ class Client:
                 return Delivery(arrived=len(group))
             if reply.problem == "tooLarge" and most > 1:
                 most //= 2
-            elif not (reply.passes and pauses.wait(reply.retry_after)):
-                raise self._not_delivered(first, reply)
+            elif not self._waits(pauses, reply):
+                raise self._not_delivered(reply)
             elif reply.problem == "outdatedKeys" and (lost := self._seal_again(group)):
                 return lost
 
@@ -273,14 +279,14 @@ class Client:
         """
         first = self._parties.hops[0]
         url = first.url("v1", "plans", self._plan.id, "key-lists")
-        pauses = Pauses(self._patience, FIRST_PAUSE, LONGEST_PAUSE)
+        pauses = self._pauses()
         most = LONGEST_LIST * len(self._everyone)
         while True:
             reply, _ = self._ask("GET", url, None, media_types.KEYS, most)
             if reply.status == 200:
                 break
-            if not (reply.passes and pauses.wait(reply.retry_after)):
-                raise self._not_delivered(first, reply)
+            if not self._waits(pauses, reply):
+                raise self._not_delivered(reply)
         identities = [party.key for party in self._everyone]
         found = KeyList.read_all(reply.body, plan_id=self._plan.id, identities=identities)
         for party, (one, content) in zip(self._everyone, found, strict=True):
@@ -315,12 +321,31 @@ class Client:
         except NoReply as fault:
             return Reply(0, str(fault).encode()), fault.arrived
 
-    def _not_delivered(self, party: Party, reply: Reply) -> NotDelivered:
+    def _pauses(self) -> Pauses:
+        return Pauses(self._patience, FIRST_PAUSE, LONGEST_PAUSE, self._tell)
+
+    def _waits(self, pauses: Pauses, reply: Reply) -> bool:
+        """Wait after a reply that passes; return False if nothing is tried again."""
+        service, got, _ = self._cause(reply)
+        return reply.passes and pauses.wait(reply.retry_after, f"{service}: {got}")
+
+    def _not_delivered(self, reply: Reply) -> NotDelivered:
+        service, got, advice = self._cause(reply)
+        return NotDelivered(service, got, waiting=self.waiting, advice=advice)
+
+    def _cause(self, reply: Reply) -> tuple[str, str, str]:
+        """Return whose service is missing, what there was instead, and what helps.
+
+        Of what the first hop says only names that the plan has are repeated.
+        """
+        first, *behind = self._everyone
+        missing = " and ".join(one.name for one in behind if one.name in reply.parties)
+        if reply.problem == Kind.UNSEEN_KEYS.word and missing:
+            return missing, f"no keys at {first.name}", _NO_KEYS.format(missing, first.name)
         got = f"the status {reply.status}" if reply.status else reply.body.decode()
         if reply.problem in _WORDS:
             got += f" ({reply.problem})"
-        advice = _ANOTHER_PLAN if reply.status == _NOT_FOUND else ""
-        return NotDelivered(party.name, got, waiting=self.waiting, advice=advice)
+        return first.name, got, _ANOTHER_PLAN if reply.status == _NOT_FOUND else ""
 
 
 def _parties_of(plan: Plan) -> Parties:

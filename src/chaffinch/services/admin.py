@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -32,6 +33,8 @@ except ImportError:
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _JSON = "application/json"
+_LOOK = 1.0
+"""Seconds between two looks whether a service is ready."""
 
 
 class Board:
@@ -81,20 +84,32 @@ class Board:
 
 
 @asynccontextmanager
-async def posting(board: Board, look: Callable[[], Status], seconds: float) -> AsyncIterator[None]:
-    """Post what is seen now, and again at every tick."""
+async def posting(
+    board: Board,
+    look: Callable[[], Status],
+    seconds: float,
+    problems: Callable[[], tuple[str, ...]] | None = None,
+) -> AsyncIterator[None]:
+    """Post what is seen now, and again at every tick; problems as soon as they come or go."""
 
-    async def post() -> None:
+    def post(make: Callable[[], Status]) -> None:
+        try:
+            board.post(make())
+        except (ChaffinchError, OSError) as fault:
+            # Whoever looks is told; whatever works goes on working.
+            said = fault.message if isinstance(fault, ChaffinchError) else type(fault).__name__
+            board.post(replace(board.status, problems=(said,)))
+
+    async def follow() -> None:
         while True:
-            try:
-                board.post(look())
-            except (ChaffinchError, OSError) as fault:
-                # Whoever looks is told; whatever works goes on working.
-                said = fault.message if isinstance(fault, ChaffinchError) else type(fault).__name__
-                board.post(replace(board.status, problems=(said,)))
-            await asyncio.sleep(seconds)
+            post(look)
+            due = time.monotonic() + seconds
+            while problems is not None and time.monotonic() + _LOOK < due:
+                await asyncio.sleep(_LOOK)
+                post(lambda: replace(board.status, problems=problems()))
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
 
-    task = asyncio.create_task(post())
+    task = asyncio.create_task(follow())
     try:
         yield
     finally:
@@ -122,6 +137,9 @@ class _Figures(Collector):
         batches = GaugeMetricFamily(
             "chaffinch_batches", "Batches in each state.", labels=["plan", "state"]
         )
+        stuck = GaugeMetricFamily(
+            "chaffinch_stuck_batches", "Batches that do not get on.", labels=["plan", "reason"]
+        )
         laws = GaugeMetricFamily(
             "chaffinch_adds_up", "1 if the conservation laws hold.", labels=["plan"]
         )
@@ -132,7 +150,9 @@ class _Figures(Collector):
                 outcomes.add_metric([name, outcome], value)
             for state, value in plan.batches.items():
                 batches.add_metric([name, state], value)
-        yield from (outcomes, batches, laws)
+            for why, number in Counter(one.why for one in plan.stuck).items():
+                stuck.add_metric([name, why or "not tried yet"], number)
+        yield from (outcomes, batches, stuck, laws)
         keys = GaugeMetricFamily(
             "chaffinch_key", "1 for the state of a key.", labels=["id", "state"]
         )

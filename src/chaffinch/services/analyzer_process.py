@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import Field, field_validator
 
-from chaffinch.analysis.analyzer import AnalyzerCounts, analyzer_counts
+from chaffinch.analysis.analyzer import RECEIVED, STATE, AnalyzerCounts, analyzer_counts
+from chaffinch.analysis.received import KnownBatch, KnownBatches
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.planning.audiences.plan import AnyPlan
@@ -33,7 +34,7 @@ from chaffinch.services.settings import (
     read_file,
     tls_example,
 )
-from chaffinch.services.status import Law, PlanStatus, Status
+from chaffinch.services.status import Law, PlanStatus, Status, StuckBatch
 from chaffinch.services.working import working
 from chaffinch.wire.documents import Strict
 
@@ -170,8 +171,13 @@ def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], objec
         ) as worker:
 
             def post() -> None:
-                status = _status(settings, plans, own, worker.status.plans)
-                board.post(status)
+                analyzer = worker.analyzer
+                status = _status(settings, plans, own, worker.status.plans, analyzer.batches())
+                unread = tuple(
+                    f"batch {name[:16]} cannot be opened: {why}"
+                    for name, why in analyzer.unreadable.items()
+                )
+                board.post(replace(status, held=unread))
                 log.changes(status)
 
             post()
@@ -190,7 +196,8 @@ def analyzer_status(settings: AnalyzerFile) -> Status:
     """Return where everything is in an analyzer, whether it runs or not."""
     place = settings.place
     plans, keys = place.load_plans(), place.open_keys()
-    return _status(settings, plans, keys, analyzer_counts(place.data))
+    batches = KnownBatches(place.data / STATE).all()
+    return _status(settings, plans, keys, analyzer_counts(place.data), batches)
 
 
 def _status(
@@ -198,7 +205,10 @@ def _status(
     plans: Iterable[AnyPlan],
     keys: KeyFolder,
     found: dict[str, AnalyzerCounts],
+    batches: Iterable[KnownBatch],
 ) -> Status:
+    received = settings.place.data / RECEIVED
+    unpaid = [one for one in batches if one.state == "unpaid"]
     titles = {plan.id: plan.title for plan in plans}
     shown = []
     for plan_id in (*titles, *(one for one in found if one not in titles)):
@@ -210,6 +220,11 @@ def _status(
                 {name: getattr(counts, name) for law in LAWS for name in (law.whole, *law.parts)},
                 LAWS,
                 {name: getattr(counts, name) for name in _STATES},
+                stuck=tuple(
+                    StuckBatch.of(received / f"{one.id}.batch", f"it is not paid for. {one.why}")
+                    for one in unpaid
+                    if one.plan_id == plan_id
+                ),
             )
         )
     states = {number: str(one.state) for number, one in keys.opening_keys().items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from pathlib import Path
 from chaffinch.errors import StorageFault
 from chaffinch.keys.folder import KeyFolder
 from chaffinch.planning.audiences.plan import AnyPlan
+from chaffinch.planning.parties import Parties
 from chaffinch.planning.plan import Plan
 from chaffinch.services.batches import USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.filters import FilterDesk
@@ -119,11 +120,24 @@ class Collector:
             seen = await asyncio.to_thread(seen_key_lists, self._state, hosted.plan.id)
         except StorageFault:
             raise Problem(Kind.OVERLOADED, retry_after=5) from None
-        behind = [party.identity for party in (*parties.hops[1:], parties.analyzer)]
-        if not seen.keys() >= set(behind):
-            raise Problem(Kind.UNSEEN_KEYS, retry_after=5)
-        lists = [hosted.key_list, *(seen[identity] for identity in behind)]
+        if missing := _missing(parties, seen):
+            raise Problem(Kind.UNSEEN_KEYS, retry_after=5, parties=missing)
+        behind = (*parties.hops[1:], parties.analyzer)
+        lists = [hosted.key_list, *(seen[party.identity] for party in behind)]
         return keys_response(request, b"".join(lists))
+
+    def problems(self) -> tuple[str, ...]:
+        """Return for which plans nobody can send a report, because a party has shown no keys."""
+        found = []
+        for plan_id, hosted in self.front.hosted.items():
+            parties = hosted.plan.parties
+            if parties is None or hosted.place != 1 or not isinstance(hosted.plan, Plan):
+                continue
+            found += [
+                f"nobody can send for plan {plan_id[:16]}: {name} has shown no keys here"
+                for name in _missing(parties, seen_key_lists(self._state, plan_id))
+            ]
+        return tuple(found)
 
     def _check(self, plan: Plan, hosted: Hosted, body: bytes) -> int:
         """Return how many reports a body has; refuse one that has something else in it."""
@@ -143,3 +157,9 @@ class Collector:
             ]
             raise Problem(Kind.OUTDATED_KEYS, places=tuple(places))
         return count
+
+
+def _missing(parties: Parties, seen: Container[str]) -> tuple[str, ...]:
+    """Return the names of later parties whose keys have not been seen."""
+    behind = (*parties.hops[1:], parties.analyzer)
+    return tuple(party.name for party in behind if party.identity not in seen)

@@ -32,8 +32,16 @@ from chaffinch.services.settings import (
     read_file,
     tls_example,
 )
-from chaffinch.services.shuffler import INBOX, RECEIVED, STATE, Shuffler, ShufflerSettings, hop_of
-from chaffinch.services.status import Law, PlanStatus, Status
+from chaffinch.services.shuffler import (
+    INBOX,
+    OUTBOX,
+    RECEIVED,
+    STATE,
+    Shuffler,
+    ShufflerSettings,
+    hop_of,
+)
+from chaffinch.services.status import Law, PlanStatus, Status, StuckBatch
 from chaffinch.services.working import working
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.inbox import sealed_segments
@@ -177,15 +185,18 @@ def serve_collector(settings: HopSettings, announce: _Announce) -> None:
     board = Board("collector", patience_seconds=3 * _TICK)
     log = Log("collector")
 
+    def problems() -> tuple[str, ...]:
+        return (*_room(settings)[1], *collector.problems())
+
     def look() -> Status:
-        gauges, problems = _room(settings)
+        gauges, _ = _room(settings)
         gauges["acknowledged_reports"] = float(collector.counts["durable"])
-        return Status("collector", keys=_states(keys), gauges=gauges, problems=problems)
+        return Status("collector", keys=_states(keys), gauges=gauges, problems=problems())
 
     run(
         chosen.front.listeners(collector.application, board.application),
         limits=chosen.front.server,
-        background=[collector.running(), posting(board, look, _TICK)],
+        background=[collector.running(), posting(board, look, _TICK, problems)],
         announce=log.starting(announce),
     )
     log("stopped")
@@ -197,7 +208,6 @@ def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
     place.make_data()
     plans, keys = _hosted(place)
     board = Board("shuffler", patience_seconds=10 * interval + 600)
-    told: set[str] = set()
     log = Log("shuffler")
 
     def job(stop: threading.Event) -> None:
@@ -210,10 +220,6 @@ def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
                 status = replace(status, offers=shuffler.status.attempts, problems=problems)
                 board.post(status)
                 log.changes(status)
-                for why in problems:
-                    if why not in told:
-                        log("held", said=why)
-                        told.add(why)
 
             tell()
             shuffler.run(stop, ticked=tell)
@@ -242,6 +248,7 @@ def _status(
     settings: HopSettings, plans: Iterable[AnyPlan], keys: KeyFolder, found: Overview
 ) -> Status:
     run_here = {plan.id: plan for plan in plans}
+    outbox = settings.place.data / OUTBOX
     shown = tuple(
         PlanStatus(
             plan_id,
@@ -250,15 +257,20 @@ def _status(
             LAWS,
             found.batches.get(plan_id, {}),
             _crowd_of(run_here.get(plan_id), keys),
+            tuple(
+                StuckBatch.of(outbox / f"{one.id}.batch", one.why)
+                for one in found.unsent.get(plan_id, ())
+            ),
         )
         for plan_id in (*run_here, *(one for one in found.counts if one not in run_here))
     )
     gauges, problems = _room(settings)
     unready = tuple(
-        f"nothing of plan {plan.plan_id[:16]} can leave: the later parties have not all shown "
-        "their keys here"
-        for plan in shown
-        if plan.crowd is not None and plan.plan_id not in found.has_keys
+        f"nothing of plan {plan.id[:16]} can leave: {party.name} has shown no keys here"
+        for plan in run_here.values()
+        if plan.parties is not None and _crowd_of(plan, keys) is not None
+        for party in (*plan.parties.hops[1:], plan.parties.analyzer)
+        if (plan.id, party.identity) not in found.shown
     )
     return Status("shuffler", shown, _states(keys), gauges=gauges, problems=problems + unready)
 

@@ -28,6 +28,7 @@ class Log:
         self._lock = threading.Lock()
         self._seen: dict[str, dict[str, int]] = {}
         self._outcomes: set[str] = set()
+        self._complaints: set[str] = set()
 
     def __call__(self, event: str, **facts: _Fact) -> None:
         """Say that something has happened."""
@@ -51,7 +52,8 @@ class Log:
     def changes(self, status: Status) -> None:
         """Say what is different from the last status, plan by plan; nothing if nothing is.
 
-        What came of offering batches to the next party is said when it comes for the first time.
+        What came of offering batches to the next party, and what somebody must see to, is said
+        when it comes for the first time.
         """
         for plan in status.plans:
             seen = {**plan.counts, **{f"batches_{name}": n for name, n in plan.batches.items()}}
@@ -61,3 +63,7 @@ class Log:
         for outcome in status.offers.keys() - self._outcomes:
             self._outcomes.add(outcome)
             self("offered", outcome=outcome)
+        for said in (*status.problems, *status.held):
+            if said not in self._complaints:
+                self._complaints.add(said)
+                self("held", said=said)

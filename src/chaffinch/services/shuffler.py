@@ -48,7 +48,7 @@ from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import make_folder
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
 
-INBOX, RECEIVED, _OUTBOX, STATE = "inbox", "received", "outbox", "state.sqlite"
+INBOX, RECEIVED, OUTBOX, STATE = "inbox", "received", "outbox", "state.sqlite"
 _FILTERS, _HANDED_OVER = "filters", "handed-over"
 _FULL_DISK_PAUSE = 5.0
 _SEGMENTS_AT_ONCE = 256
@@ -126,12 +126,12 @@ class Shuffler:
         self._hops = {name: hop_of(plan, keys.identity_hex) for name, plan in known.items()}
         self._plans = {name: plan for name, plan in known.items() if isinstance(plan, Plan)}
         reaches = [plan for plan in known.values() if isinstance(plan, ReachPlan)]
-        for name in (INBOX, RECEIVED, _OUTBOX):
+        for name in (INBOX, RECEIVED, OUTBOX):
             make_folder(folder / name)
         self._state = State.open(folder / STATE)
         words = secure_words()
         self._outbox = Outbox(
-            folder / _OUTBOX, keys.identity, words, memory=self._settings.memory_bytes
+            folder / OUTBOX, keys.identity, words, memory=self._settings.memory_bytes
         )
         self._remove_orphans()
         self._pool = open_pool("shuffler", self._settings.openers, self._settings.cluster)

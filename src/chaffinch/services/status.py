@@ -5,8 +5,10 @@ Counters are handed over at ticks, all at once: nobody who watches them sees one
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import chaffinch
@@ -29,6 +31,39 @@ class Law:
 
 
 @dataclass(frozen=True)
+class StuckBatch:
+    """A batch that does not get on, although it is its turn."""
+
+    id: str
+    since: str
+    """In words: no finer than an hour, so that nobody learns when people sent."""
+    why: str
+    """What came of the last try; empty if there was none yet."""
+
+    @classmethod
+    def of(cls, path: Path, why: str) -> StuckBatch:
+        """Return the batch in a file, which is as old as its wait."""
+        return cls(path.stem, _age_of(path), why)
+
+    def __str__(self) -> str:
+        """Return it as one sentence for operators."""
+        return f"batch {self.id[:16]} has waited for {self.since}: {self.why or 'not tried yet'}"
+
+
+def _age_of(path: Path) -> str:
+    try:
+        seconds = time.time() - path.stat().st_mtime
+    except OSError:
+        return "a time that its file does not tell"
+    hours = int(seconds // 3600)
+    if hours < 1:
+        return "less than an hour"
+    if hours < 48:
+        return f"{hours} hour" + "s" * (hours > 1)
+    return f"{hours // 24} days"
+
+
+@dataclass(frozen=True)
 class PlanStatus:
     """What became of everything that was taken for one plan."""
 
@@ -40,6 +75,8 @@ class PlanStatus:
     """How many batches are in each state."""
     crowd: int | None = None
     """With how many reports a batch leaves; None where nothing waits for a crowd."""
+    stuck: tuple[StuckBatch, ...] = ()
+    """Batches that cannot leave a hop, or of which an analyzer cannot release anything."""
 
     @property
     def adds_up(self) -> bool:
@@ -61,6 +98,14 @@ class Status:
     """How often batches were offered to the next party, by what came of it."""
     problems: tuple[str, ...] = ()
     """Why it is not ready, in words that hold nothing private."""
+    held: tuple[str, ...] = ()
+    """What somebody must see to, while the service goes on with everything else."""
+
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """Return all that an operator must see to: what was tried and failed, and problems."""
+        stuck = (str(one) for plan in self.plans for one in plan.stuck if one.why)
+        return (*self.problems, *self.held, *stuck)
 
     @property
     def adds_up(self) -> bool:
@@ -73,7 +118,8 @@ class Status:
             "service": self.service,
             "version": chaffinch.__version__,
             "adds_up": self.adds_up,
-            "problems": list(self.problems),
+            "ready": not self.problems,
+            "problems": list(self.complaints),
             "keys": [{"id": number, "state": state} for number, state in self.keys.items()],
             "gauges": dict(self.gauges),
             "offers": dict(self.offers),
@@ -86,6 +132,9 @@ class Status:
                     "counts": dict(plan.counts),
                     "batches": dict(plan.batches),
                     "crowd": plan.crowd,
+                    "stuck": [
+                        {"batch": one.id, "since": one.since, "why": one.why} for one in plan.stuck
+                    ],
                 }
                 for plan in self.plans
             ],

@@ -117,6 +117,7 @@ class Forwarder:
             receipt = offer.under_way.result()
         except _NoReceipt as fault:
             self.attempts[str(fault)] += 1
+            self._note(batch.id, str(fault))
             offer.failures += 1
             pause = max(fault.retry_after, self._patience.pause(offer.failures))
             offer.due = time.monotonic() + pause
@@ -129,6 +130,12 @@ class Forwarder:
         del self._offers[batch.id]
         reach("forwarding.acknowledged")
         self._purge()
+
+    def _note(self, batch_id: str, why: str) -> None:
+        """Keep why a batch stays, for whoever looks; the same reason is written once."""
+        if self._state.refusal(batch_id) != why:
+            with self._state.changing() as change:
+                change.note_refusal(batch_id, why)
 
     def _purge(self) -> None:
         for batch in self._state.batches("acknowledged"):

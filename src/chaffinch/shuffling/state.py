@@ -84,10 +84,16 @@ _THIRD = (
     ON CONFLICT (plan_id, name) DO UPDATE SET value = value + excluded.value""",
     "DELETE FROM pool WHERE (plan_id, route) NOT IN (SELECT plan_id, route FROM routes)",
 )
+_FOURTH = (
+    # Why the next party has not signed for a batch, when it was last asked.
+    "CREATE TABLE refusals (batch TEXT PRIMARY KEY, why TEXT NOT NULL) WITHOUT ROWID",
+    # Damaged segments that were put aside, when all that is whole in them was taken.
+    "CREATE TABLE aside (name TEXT PRIMARY KEY) WITHOUT ROWID",
+)
 _STATE = StoreKind(
     "state of the shuffler",
     SHUFFLER_STATE,
-    steps=(_FIRST, _SECOND, _THIRD),
+    steps=(_FIRST, _SECOND, _THIRD, _FOURTH),
     hint="nothing was lost by this: reports stay where they are; if the file is damaged, restore "
     "it from a copy, as without it nobody knows which reports were passed on already",
 )
@@ -235,6 +241,11 @@ class State:
         query = "SELECT id, plan_id, round, reports, items FROM batches WHERE state = ? ORDER BY id"
         return [Sealed(*row) for row in self._store.rows(query, (state,))]
 
+    def refusal(self, batch_id: str) -> str:
+        """Return why a batch could not leave when it was last offered; empty if it was not."""
+        found = self._store.rows("SELECT why FROM refusals WHERE batch = ?", (batch_id,))
+        return str(found[0][0]) if found else ""
+
     def receipt(self, batch_id: str) -> bytes | None:
         """Return the receipt for a batch, if there is one."""
         found = self._store.rows("SELECT receipt FROM batches WHERE id = ?", (batch_id,))
@@ -263,9 +274,21 @@ class Overview:
     """How many are in each state."""
     has_keys: frozenset[str]
     """Plans of which all later parties have shown their keys."""
+    shown: frozenset[tuple[str, str]]
+    """Plans, each with the identity of a later party that has shown its keys for it."""
+    unsent: dict[str, list[Unsent]]
+    """Those that are made and not at the next party."""
 
 
-NOTHING = Overview({}, {}, frozenset())
+class Unsent(NamedTuple):
+    """A batch that waits for the receipt of the next party."""
+
+    id: str
+    why: str
+    """What came of the last offer; empty if there was none."""
+
+
+NOTHING = Overview({}, {}, frozenset(), frozenset(), {})
 
 
 def overview_of(path: Path) -> Overview:
@@ -307,8 +330,15 @@ def _overview(rows: Callable[[str], list[tuple[Any, ...]]]) -> Overview:
     ):
         batches.setdefault(plan_id, Counter())[state] = number
     has_keys = frozenset(plan_id for (plan_id,) in rows("SELECT DISTINCT plan_id FROM routes"))
+    shown = frozenset((one, who) for one, who in rows("SELECT plan_id, party FROM key_lists"))
+    unsent: dict[str, list[Unsent]] = {}
+    for plan_id, *one in rows(
+        "SELECT plan_id, id, COALESCE(why, '') FROM batches LEFT JOIN refusals ON batch = id"
+        " WHERE state = 'sealed' ORDER BY id"
+    ):
+        unsent.setdefault(plan_id, []).append(Unsent(*one))
     counts = {plan_id: Counts(**one) for plan_id, one in found.items()}
-    return Overview(counts, batches, has_keys)
+    return Overview(counts, batches, has_keys, shown, unsent)
 
 
 class Change:
@@ -420,8 +450,13 @@ class Change:
         """Note that a batch of the hop before is opened."""
         self._connection.execute("INSERT INTO relayed VALUES (?)", (batch_id,))
 
+    def note_refusal(self, batch_id: str, why: str) -> None:
+        """Note why a batch could not leave, in place of what was noted before."""
+        self._connection.execute("INSERT OR REPLACE INTO refusals VALUES (?, ?)", (batch_id, why))
+
     def acknowledge(self, batch_id: str, receipt: bytes) -> None:
         """Keep the receipt for a batch."""
+        self._connection.execute("DELETE FROM refusals WHERE batch = ?", (batch_id,))
         self._connection.execute(
             "UPDATE batches SET state = 'acknowledged', receipt = ?"
             " WHERE id = ? AND state = 'sealed'",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,11 +25,13 @@ from urllib3.exceptions import (
 )
 from urllib3.util import SKIP_HEADER
 
-from chaffinch.wire.problems import problem_word
+from chaffinch.wire.problems import problem_parties, problem_word
 
 _CONNECT_SECONDS = 10.0
 _REPLY_SECONDS = 60.0
 _LONGEST_WAIT = 3600.0
+_SILENT_SECONDS = 2.0
+"""After which somebody who waits is told what for."""
 _SILENT = {"user-agent": SKIP_HEADER, "accept-encoding": SKIP_HEADER}
 
 
@@ -57,6 +59,11 @@ class Reply:
         return problem_word(self.body) if self.status >= 400 else None
 
     @property
+    def parties(self) -> frozenset[str]:
+        """Return the parties that are missing, as the service says; they may be anything."""
+        return problem_parties(self.body) if self.problem else frozenset()
+
+    @property
     def passes(self) -> bool:
         """Return whether to try again: nobody answered (status 0), not now, or for other keys."""
         if self.problem is None:
@@ -65,13 +72,24 @@ class Reply:
 
 
 class Pauses:
-    """Longer and longer pauses, each of random length, until patience ends. All in seconds."""
+    """Longer and longer pauses, each of random length, until patience ends. All in seconds.
 
-    def __init__(self, patience: float, first: float, longest: float) -> None:
-        self._last = time.monotonic() + patience
+    ``tell`` is told what is waited for, each thing once, when it takes more than a moment.
+    """
+
+    def __init__(
+        self,
+        patience: float,
+        first: float,
+        longest: float,
+        tell: Callable[[str], object] | None = None,
+    ) -> None:
+        self._start = time.monotonic()
+        self._last = self._start + patience
         self._pause, self._longest = first, longest
+        self._tell, self._told = tell, set[str]()
 
-    def wait(self, least: float | None) -> bool:
+    def wait(self, least: float | None, what: str = "") -> bool:
         """Wait before the next try; return False if there is to be none."""
         # Anything up to the whole pause: devices that failed together do not come back together.
         share = secrets.randbelow(1 << 32) / (1 << 32)
@@ -79,8 +97,15 @@ class Pauses:
         self._pause = min(2 * self._pause, self._longest)
         if time.monotonic() + seconds > self._last:
             return False
+        if time.monotonic() + seconds > self._start + _SILENT_SECONDS:
+            self._say(what)
         time.sleep(seconds)
         return True
+
+    def _say(self, what: str) -> None:
+        if self._tell is not None and what not in self._told:
+            self._told.add(what)
+            self._tell(f"waiting for {what}; it is asked again")
 
 
 class Exchange:

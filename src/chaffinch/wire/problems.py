@@ -54,6 +54,8 @@ class Problem(Exception):
     places: tuple[int, ...] = ()
     """Which of several reports are meant, counted from 0; at most a hundred."""
     retry_after: int | None = None
+    parties: tuple[str, ...] = ()
+    """The names of parties of the plan without which nothing can be done."""
 
     def body(self) -> bytes:
         """Return the document."""
@@ -66,6 +68,8 @@ class Problem(Exception):
             document["detail"] = self.detail
         if self.places:
             document["reports"] = list(self.places[:100])
+        if self.parties:
+            document["parties"] = list(self.parties)
         return json.dumps(document).encode()
 
 
@@ -77,3 +81,12 @@ def problem_word(body: bytes) -> str | None:
         return None
     known = isinstance(found, str) and found.startswith(_PREFIX)
     return found.removeprefix(_PREFIX) if known else None
+
+
+def problem_parties(body: bytes) -> frozenset[str]:
+    """Return the parties that a problem document names; they may be anything."""
+    try:
+        found = json.loads(body)["parties"]
+        return frozenset(one for one in found if isinstance(one, str))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return frozenset()

@@ -1,0 +1,115 @@
+"""A party behind the first hop is away: everybody who waits is told for whom."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import chaffinch as cf
+from chaffinch import Ledger, Target
+from chaffinch.services.analyzer_process import analyzer_status, read_analyzer
+from chaffinch.services.hop import hop_status, read_hop
+from tests.services.commands import Service, serving, waited, write_settings
+from tests.services.oracle import Collection
+
+CROWD = 3
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Collection:
+    made = Collection.make(tmp_path, crowd=CROWD)
+    write_settings(tmp_path, made.plan)
+    return made
+
+
+@pytest.fixture
+def poor(tmp_path: Path) -> None:
+    """Let the analyzer have a budget for next to nothing."""
+    Ledger.create(
+        tmp_path / "ledger", role="analyzer", cap=Target(1e-3, 1e-12), mark=tmp_path / "mark"
+    )
+
+
+def command(*words: object) -> subprocess.CompletedProcess[str]:
+    """Return what a command of a person did."""
+    source = str(Path(cf.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "-m", "chaffinch", *map(str, words)],
+        env={**os.environ, "PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.usefixtures("collection", "poor")
+def test_senders_are_told_which_party_has_shown_no_keys(tmp_path: Path) -> None:
+    words = ["send", "--plan", tmp_path / "plan.json", "--outbox", tmp_path / "outbox"]
+    with (
+        serving("collector", tmp_path / "hop.toml") as collector,
+        serving("shuffler", tmp_path / "hop.toml"),
+    ):
+        waited(lambda: "analyzer has shown no keys here" in collector.get("/readyz"))
+        start = time.monotonic()
+        done = command(*words, "--answer", "v1", "--patience", "7")
+        assert time.monotonic() - start < 30
+        said = " ".join(done.stderr.split())
+        assert done.returncode == 5
+        assert "waiting for analyzer: no keys at hop1; it is asked again" in said
+        assert "The service of analyzer must take part. Got no keys at hop1." in said
+        assert "before the service of analyzer runs and hop1 has its keys" in said
+        assert "unseenKeys" not in said
+        with serving("analyzer", tmp_path / "analyzer.toml"):
+            waited(lambda: collector.get("/readyz") == "ready\n")
+            assert command(*words, "--resume").returncode == 0
+
+
+def stuck(service: Service) -> list[dict[str, str]]:
+    """Return the batches that do not get on, as a service shows them."""
+    plans = json.loads(service.get("/status"))["plans"]
+    return [one for plan in plans for one in plan["stuck"] if one["why"]]
+
+
+def crowd_waits(collection: Collection, root: Path) -> None:
+    """Let a crowd wait at the hop."""
+    collection.show_keys_to(root / "hop1")
+    collection.write_segment(root / "hop1", collection.seal(range(CROWD)))
+
+
+def test_a_batch_that_cannot_leave_is_a_problem(collection: Collection, tmp_path: Path) -> None:
+    crowd_waits(collection, tmp_path)
+    with serving("shuffler", tmp_path / "hop.toml") as shuffler:
+        waited(lambda: stuck(shuffler))
+        (one,) = stuck(shuffler)
+        assert (one["since"], one["why"]) == ("less than an hour", "no connection")
+        figure = 'chaffinch_stuck_batches{plan="%s",reason="no connection"} 1.0'
+        assert figure % collection.plan.id[:16] in shuffler.get("/metrics")
+    # The reason is known to whoever looks when the service has ended.
+    (path,) = (tmp_path / "hop1" / "outbox").glob("*.batch")
+    days_ago = time.time() - 3 * 86400
+    os.utime(path, (days_ago, days_ago))
+    found = hop_status(read_hop(tmp_path / "hop.toml"))
+    assert f"batch {path.stem[:16]} has waited for 3 days: no connection" in found.complaints
+    said = command("status", "--config", tmp_path / "hop.toml").stdout
+    assert "has waited for 3 days: no connection." in " ".join(said.split())
+
+
+@pytest.mark.usefixtures("poor")
+def test_a_batch_that_nobody_pays_for_is_a_problem(collection: Collection, tmp_path: Path) -> None:
+    crowd_waits(collection, tmp_path)
+    with (
+        serving("shuffler", tmp_path / "hop.toml"),
+        serving("analyzer", tmp_path / "analyzer.toml") as analyzer,
+    ):
+        waited(lambda: stuck(analyzer))
+        assert json.loads(analyzer.get("/status"))["ready"] is True, "it takes batches all the same"
+    found = analyzer_status(read_analyzer(tmp_path / "analyzer.toml"))
+    (said,) = found.complaints
+    assert "has waited for less than an hour: it is not paid for. " in said
+    assert "The total of all charges must be at most epsilon 0.001" in said
