@@ -13,8 +13,7 @@ from chaffinch.planning.audiences.plan import load_plan
 from chaffinch.planning.parties import Party
 from chaffinch.wire.envelopes import OpeningKey
 from chaffinch.wire.filter_files import filter_from
-from chaffinch.wire.sealed_filters import pad, seal_filter, unpad
-from chaffinch.wire.signatures import SIGNATURE
+from chaffinch.wire.sealed_filters import START_LENGTH, pad, seal_filter, unpad
 from tests.reach import publishing
 
 FLIP = Fraction(1, 8)
@@ -97,13 +96,13 @@ def test_all_sealed_filters_of_a_plan_have_one_length(kem: str) -> None:
             identity = Ed25519PrivateKey.generate()
             sealed = seal_filter(made.content(), plan.layout, key.sealing, identity)
             lengths.add(len(sealed))
-            padded = key.open(sealed[:-SIGNATURE], plan.layout.binding(1, 1))
+            padded = key.open(sealed[START_LENGTH:], plan.layout.binding(1, 1))
             assert padded is not None
             content = unpad(padded, plan.layout.filter_length)
             assert content is not None
             assert filter_from(content).digest == made.digest
             # For another layer or plan it does not open.
-            assert key.open(sealed[:-SIGNATURE], plan.layout.binding(2, 1)) is None
+            assert key.open(sealed[START_LENGTH:], plan.layout.binding(2, 1)) is None
     assert lengths == {plan.layout.sealed_length}
 
 

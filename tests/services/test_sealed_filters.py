@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 from pathlib import Path
 
@@ -20,8 +21,8 @@ from chaffinch.release.documents import read_reach_release
 from chaffinch.wire import media_types
 from chaffinch.wire.column_files import columns_from
 from chaffinch.wire.problems import problem_word
-from chaffinch.wire.sealed_filters import seal_filter
-from chaffinch.wire.signatures import SIGNATURE, sign
+from chaffinch.wire.sealed_filters import START_LENGTH, seal_filter
+from chaffinch.wire.signatures import sign
 from tests.reach import publishing
 from tests.services.campaign import NAMES, Campaign
 from tests.services.oracle import dies_at
@@ -141,7 +142,7 @@ def test_a_second_filter_of_a_publisher_is_refused(campaign: Campaign) -> None:
 def test_what_nobody_of_the_plan_has_signed_is_refused(campaign: Campaign) -> None:
     content = sealed(campaign, "daily")
     with campaign.fronts():
-        for place in (0, 3, 20, 100, len(content) // 2, len(content) - SIGNATURE, -1):
+        for place in (0, 31, 32, 95, 96, 100, len(content) // 2, -1):
             changed = bytearray(content)
             changed[place] ^= 1
             assert put(campaign, "daily", bytes(changed)) == (422, "damagedFilter"), place
@@ -151,12 +152,36 @@ def test_what_nobody_of_the_plan_has_signed_is_refused(campaign: Campaign) -> No
             assert (status, word) in {(400, "invalidMessage"), (413, "tooLarge")}
         forged = sealed(campaign, "daily", signed_by="hop")
         assert put(campaign, "daily", forged) == (422, "damagedFilter")
-        envelope = content[:-SIGNATURE]
-        other = envelope + sign(campaign.keys["daily"].identity, b"chaffinch batch", envelope)
+        digest, envelope = content[:32], content[START_LENGTH:]
+        signed = bytes.fromhex(campaign.plan.id) + digest
+        other = sign(campaign.keys["daily"].identity, b"chaffinch batch", signed)
+        other = digest + other + envelope
         assert put(campaign, "daily", other) == (422, "damagedFilter")
         assert put(campaign, "hop", content)[0] == 404, "the shuffler is no publisher"
         assert left_in(campaign.folder, "filters") == []
         assert put(campaign, "daily", content)[0] == 201
+
+
+def test_a_stranger_holds_no_place_for_filters(campaign: Campaign) -> None:
+    """It knows who publishes, and sends a byte now and then; there are four places."""
+    content, party = sealed(campaign, "daily"), campaign.plan.named_parties.hops[0]
+    filters = campaign.folder / "hop" / "filters"
+    publisher = campaign.keys["daily"].identity_hex
+    connections = []
+    with campaign.fronts():
+        for start in (content[:95], b"", *[bytes(96)] * 5):
+            connection = http.client.HTTPConnection(party.address.removeprefix("http://"))
+            connection.putrequest("PUT", f"/v1/plans/{campaign.plan.id}/filters/{publisher}")
+            connection.putheader("content-type", media_types.FILTER)
+            connection.putheader("content-length", str(len(content)))
+            connection.endheaders(start)
+            connections.append(connection)
+        refused = [one.getresponse() for one in connections[2:]]
+        assert {problem_word(one.read()) for one in refused} == {"damagedFilter"}
+        assert not list(filters.iterdir()), "nothing of what has not proven itself is kept"
+        assert put(campaign, "daily", content)[0] == 201
+        for connection in connections:
+            connection.close()
 
 
 def test_who_signs_for_the_filter_of_another_stops_the_reach(campaign: Campaign) -> None:

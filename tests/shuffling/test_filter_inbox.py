@@ -62,7 +62,7 @@ def refusal(inbox: FilterInbox, content: bytes, **more: object) -> Kind:
 
 def test_a_filter_may_come_in_pieces_of_any_length(tmp_path: Path) -> None:
     content = sealed()
-    for length in (1, 3, 7, 64, 65, len(content) - 64, len(content) - 1, len(content)):
+    for length in (1, 3, 7, 95, 96, 97, 103, len(content) - 1, len(content)):
         inbox = FilterInbox(tmp_path / str(length))
         assert arrive(inbox, content, length=length) == (hashlib.sha256(content).digest(), True)
         assert inbox.read(PLAN, NAME) == content
@@ -117,7 +117,7 @@ def test_filters_of_others_stand_in_nobodys_way(inbox: FilterInbox) -> None:
 
 def test_a_filter_of_another_length_is_refused_when_it_is_too_long(inbox: FilterInbox) -> None:
     content = sealed()
-    for bad in (b"", content[:-1], content + b"\0", content[:-64]):
+    for bad in (b"", content[:-1], content + b"\0", content[:-96], content[96:]):
         assert refusal(inbox, bad) is Kind.INVALID_MESSAGE
     with FilterArrival(inbox, LAYOUT, NAME, heads) as arrival:
         arrival.write(content)
@@ -128,7 +128,7 @@ def test_a_filter_of_another_length_is_refused_when_it_is_too_long(inbox: Filter
 
 def test_what_the_publisher_has_not_signed_is_refused(inbox: FilterInbox) -> None:
     content = sealed()
-    for place in (0, 6, 7, 1000, len(content) - 65, len(content) - 64, len(content) - 1):
+    for place in (0, 31, 32, 95, 96, 103, 1000, len(content) - 1):
         changed = bytearray(content)
         changed[place] ^= 1
         assert refusal(inbox, bytes(changed)) is Kind.DAMAGED_FILTER

@@ -124,7 +124,7 @@ def sealed_filter() -> dict[str, Any]:
     padded = len(content).to_bytes(4, "big") + content
     envelope = drawn.seal("hop1", padded.ljust(4 + 4096 + 32, b"\0"), "filter")
     signed = bytes.fromhex(PLAN) + hashlib.sha256(envelope).digest()
-    sealed = envelope + identity(PUBLISHER).sign(b"chaffinch filter\0" + signed)
+    sealed = signed[32:] + identity(PUBLISHER).sign(b"chaffinch filter\0" + signed) + envelope
     return {
         "publisher": PUBLISHER,
         "identity_private": identity(PUBLISHER).private_bytes_raw().hex(),

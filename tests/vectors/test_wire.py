@@ -25,7 +25,7 @@ from chaffinch.wire.filter_files import filter_from
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.problems import Kind
 from chaffinch.wire.sealed_batches import check_batch, is_receipt
-from chaffinch.wire.sealed_filters import FilterLayout, is_from, unpad
+from chaffinch.wire.sealed_filters import FilterLayout, is_whole, unpad
 from chaffinch.wire.sealed_reports import Layout
 from tests.meta import repository
 from tests.oracles import hpke
@@ -227,9 +227,8 @@ PUBLISHER = from_hex(FILTER["identity"])
 
 def filter_in(sealed: bytes) -> bytes | None:
     """Return the filter file that the shuffler finds; None where it refuses what was sent."""
-    envelope, signature = sealed[:-64], sealed[-64:]
-    digest = hashlib.sha256(envelope).digest()
-    if not is_from(PUBLISHER, LAYOUT, digest, signature):
+    start, envelope = sealed[:96], sealed[96:]
+    if not is_whole(PUBLISHER, LAYOUT, start, hashlib.sha256(envelope).digest()):
         return None
     opened = key_of("hop1").open(envelope, LAYOUT.binding(1, 1))
     return None if opened is None else unpad(opened, LAYOUT.filter_length)

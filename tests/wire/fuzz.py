@@ -31,9 +31,9 @@ from chaffinch.wire.filter_files import filter_from
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.problems import Kind, Problem, problem_word
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, check_batch
-from chaffinch.wire.sealed_filters import FilterLayout, is_from, pad, unpad
+from chaffinch.wire.sealed_filters import START_LENGTH, FilterLayout, is_whole, pad, unpad
 from chaffinch.wire.sealed_reports import Layout
-from chaffinch.wire.signatures import SIGNATURE, sign
+from chaffinch.wire.signatures import sign
 
 STORED = json.loads((Path(__file__).parents[1] / "vectors" / "wire.json").read_text("utf-8"))
 BINDING = Binding(STORED["plan"], STORED["round"], "hop1")
@@ -127,8 +127,8 @@ def filters(data: bytes) -> bool:
             assert json.loads(columns_from(file).content()) == json.loads(file)
     changed = bytes(one ^ other for one, other in zip(FILTER, data, strict=False))
     sealed = changed + FILTER[len(changed) :]
-    digest = hashlib.sha256(sealed[:-SIGNATURE]).digest()
-    if is_from(PUBLISHER, FILTERS, digest, sealed[-SIGNATURE:]):
+    start, envelope = sealed[:START_LENGTH], hashlib.sha256(sealed[START_LENGTH:]).digest()
+    if is_whole(PUBLISHER, FILTERS, start, envelope):
         assert sealed == FILTER, "a filter that its publisher has not signed was taken"
         return False
     return True
@@ -195,7 +195,7 @@ def seeds() -> dict[str, list[bytes]]:
         "filters": [
             bytes.fromhex(STORED["filter"]["file"]),
             bytes.fromhex(STORED["columns"]["file"]),
-            KEY.open(FILTER[:-SIGNATURE], FILTERS.binding(1, 1)) or b"",
+            KEY.open(FILTER[START_LENGTH:], FILTERS.binding(1, 1)) or b"",
             bytes(100),
             bytes(len(FILTER) - 1) + b"\1",
         ],

@@ -146,13 +146,15 @@ def seal_filter(
     envelope = Plan(plan, 1, 1, ()).seal("filter", key, padded)
     signed = bytes.fromhex(plan) + hashlib.sha256(envelope).digest()
     own = Ed25519PrivateKey.from_private_bytes(identity)
-    return envelope + own.sign(b"chaffinch filter\0" + signed)
+    return signed[32:] + own.sign(b"chaffinch filter\0" + signed) + envelope
 
 
 def open_filter(plan: str, private: bytes, identity: bytes, sealed: bytes) -> bytes:
     """Return the filter file in a sealed filter of a publisher."""
-    envelope, signature = sealed[:-64], sealed[-64:]
-    signed = bytes.fromhex(plan) + hashlib.sha256(envelope).digest()
+    digest, signature, envelope = sealed[:32], sealed[32:96], sealed[96:]
+    if digest != hashlib.sha256(envelope).digest():
+        raise ValueError("another envelope")
+    signed = bytes.fromhex(plan) + digest
     check_signature(identity, b"chaffinch filter", signed, signature)
     return unpadded(Plan(plan, 1, 1, ()).open("filter", private, envelope))
 

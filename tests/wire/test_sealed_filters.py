@@ -10,8 +10,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chaffinch.errors import InvalidInput
 from chaffinch.wire.envelopes import HYBRID, X25519, OpeningKey
-from chaffinch.wire.sealed_filters import FilterLayout, is_from, pad, seal_filter, unpad
-from chaffinch.wire.signatures import SIGNATURE
+from chaffinch.wire.sealed_filters import (
+    START_LENGTH,
+    FilterLayout,
+    is_from,
+    is_whole,
+    pad,
+    seal_filter,
+    unpad,
+)
 
 PUBLISHER = Ed25519PrivateKey.from_private_bytes(bytes(32))
 PUBLIC = PUBLISHER.public_key().public_bytes_raw()
@@ -24,11 +31,12 @@ def test_all_filters_of_a_plan_have_one_length_and_open_as_they_were(kem: int) -
     layout, key = replace(LAYOUT, outer_kem=kem), OpeningKey.new(4, kem)
     for content in (b"", b"short", b"\0" * (4096 + 1024)):
         sealed = seal_filter(content, layout, key.sealing, PUBLISHER)
-        assert len(sealed) == layout.sealed_length == layout.envelope_length + 64
-        envelope, signature = sealed[:-SIGNATURE], sealed[-SIGNATURE:]
+        assert len(sealed) == layout.sealed_length == 96 + layout.envelope_length
+        start, envelope = sealed[:START_LENGTH], sealed[START_LENGTH:]
         padded = key.open(envelope, layout.binding(1, 1))
         assert unpad(padded or b"", layout.filter_length) == content
-        assert is_from(PUBLIC, layout, hashlib.sha256(envelope).digest(), signature)
+        assert is_from(PUBLIC, layout, start)
+        assert is_whole(PUBLIC, layout, start, hashlib.sha256(envelope).digest())
     with pytest.raises(InvalidInput, match="5,120 bytes"):
         seal_filter(bytes(4096 + 1024 + 1), layout, key.sealing, PUBLISHER)
 
@@ -36,16 +44,20 @@ def test_all_filters_of_a_plan_have_one_length_and_open_as_they_were(kem: int) -
 def test_a_signature_is_of_one_publisher_for_one_plan_and_one_envelope() -> None:
     key = OpeningKey.new(4)
     first, second = (seal_filter(b"ids", LAYOUT, key.sealing, PUBLISHER) for _ in range(2))
-    digest = hashlib.sha256(first[:-SIGNATURE]).digest()
-    assert is_from(PUBLIC, LAYOUT, digest, first[-SIGNATURE:])
-    assert not is_from(PUBLIC, LAYOUT, digest, second[-SIGNATURE:])
-    assert not is_from(STRANGER, LAYOUT, digest, first[-SIGNATURE:])
-    assert not is_from(PUBLIC, replace(LAYOUT, plan_id="5b" * 32), digest, first[-SIGNATURE:])
+    start, other = first[:START_LENGTH], second[:START_LENGTH]
+    assert is_from(PUBLIC, LAYOUT, start)
+    assert not is_from(PUBLIC, LAYOUT, start[:32] + other[32:])
+    assert not is_from(STRANGER, LAYOUT, start)
+    assert not is_from(PUBLIC, replace(LAYOUT, plan_id="5b" * 32), start)
+    digest = hashlib.sha256(first[START_LENGTH:]).digest()
+    assert is_whole(PUBLIC, LAYOUT, start, digest)
+    assert not is_whole(PUBLIC, LAYOUT, other, digest)
+    assert not is_whole(STRANGER, LAYOUT, start, digest)
 
 
 def test_a_filter_is_no_columns_and_no_report() -> None:
     key = OpeningKey.new(4)
-    sealed = seal_filter(b"ids", LAYOUT, key.sealing, PUBLISHER)[:-SIGNATURE]
+    sealed = seal_filter(b"ids", LAYOUT, key.sealing, PUBLISHER)[START_LENGTH:]
     assert [LAYOUT.binding(hop, 1).layer for hop in (1, 2)] == ["filter", "analyzer"]
     assert (LAYOUT.binding(1, 3).plan_id, LAYOUT.binding(1, 3).round) == ("5a" * 32, 3)
     assert key.open(sealed, LAYOUT.binding(2, 1)) is None

@@ -91,18 +91,19 @@ def _finish(arrival: Arriving[_Known]) -> _Known:
         return arrival.finish()
 
 
-async def _begun(blocks: AsyncIterator[bytes]) -> bytes:
-    """Return the first blocks of a batch: all that stands before its items, or more."""
-    begun = b""
+async def begun(blocks: AsyncIterator[bytes], length: int) -> bytes:
+    """Return the first blocks of a body, with so many bytes or more; with fewer, all of it."""
+    found = b""
     async for block in blocks:
-        begun += block
-        if len(begun) >= START_LENGTH:
+        found += block
+        if len(found) >= length:
             break
-    return begun
+    return found
 
 
-async def _joined(begun: bytes, blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield begun
+async def joined(first: bytes, blocks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the first blocks of a body, and then the rest."""
+    yield first
     async for block in blocks:
         yield block
 
@@ -150,9 +151,9 @@ class BatchDesk(Desk):
             return Arrival(self._folder, batch_id, expected, lambda: hosted.key_ids)
 
         blocks = request.blocks(most=self._limits.batch_bytes)
-        begun = await _begun(blocks)
-        expected.read_start(begun, batch_id, hosted.key_ids)
-        await self._receive(_joined(begun, blocks), start)
+        first = await begun(blocks, START_LENGTH)
+        expected.read_start(first, batch_id, hosted.key_ids)
+        await self._receive(joined(first, blocks), start)
         return self._receipt(201, batch_id)
 
     async def _has(self, hosted: Hosted, batch_id: str) -> bool:

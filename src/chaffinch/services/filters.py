@@ -2,7 +2,8 @@
 
 A filter is answered with a receipt when it is durable here: 201 when it came just now, 200 with
 the same receipt whenever the same bytes come again. A publisher is named by its identity, and
-nobody else can sign for it. Another filter of the same publisher is refused for ever.
+nobody else can sign for it: who has not shown its signature gets none of the few places for what
+is on its way. Another filter of the same publisher is refused for ever.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from chaffinch.planning.audiences.plan import ReachPlan
-from chaffinch.services.batches import USUAL_BATCHES, BatchLimits, Desk
+from chaffinch.services.batches import USUAL_BATCHES, BatchLimits, Desk, begun, joined
 from chaffinch.services.front import Front
 from chaffinch.services.http import Handler, Request, Response
-from chaffinch.shuffling.filter_inbox import FilterArrival, FilterInbox
+from chaffinch.shuffling.filter_inbox import FilterArrival, FilterInbox, check_start
 from chaffinch.wire import media_types
 from chaffinch.wire.problems import Kind, Problem
+from chaffinch.wire.sealed_filters import START_LENGTH
 
 _FILTER = media_types.FILTER.encode()
 
@@ -46,5 +48,7 @@ class FilterDesk(Desk):
             return FilterArrival(self._inbox, plan.layout, publisher, lambda: hosted.heads)
 
         blocks = request.blocks(most=plan.layout.sealed_length)
-        digest, new = await self._receive(blocks, start)
+        first = await begun(blocks, START_LENGTH)
+        check_start(publisher, plan.layout, first)
+        digest, new = await self._receive(joined(first, blocks), start)
         return self._receipt(201 if new else 200, digest.hex())

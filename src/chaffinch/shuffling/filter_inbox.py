@@ -18,8 +18,7 @@ from chaffinch.storage.files import atomic, make_folder, sync_folder
 from chaffinch.wire.arrivals import Arriving
 from chaffinch.wire.envelopes import HEAD
 from chaffinch.wire.problems import Kind, Problem
-from chaffinch.wire.sealed_filters import FilterLayout, is_from
-from chaffinch.wire.signatures import SIGNATURE
+from chaffinch.wire.sealed_filters import START_LENGTH, FilterLayout, is_from, is_whole
 
 _SUFFIX = ".filter"
 _DIGEST = 32
@@ -79,8 +78,8 @@ class FilterInbox:
         try:
             for path in self._folder.glob(f"*{_SUFFIX}"):
                 with path.open("rb") as file:
-                    if os.fstat(file.fileno()).st_size != _DIGEST:
-                        found.update(file.read(1))
+                    file.seek(START_LENGTH)
+                    found.update(file.read(1))  # Nothing, where a digest is all that is left.
         except OSError as error:
             raise storage_fault("filter", error, verb="read") from None
         return found
@@ -103,32 +102,31 @@ class FilterArrival(Arriving[tuple[bytes, bool]]):
         self._inbox, self._layout, self._publisher = inbox, layout, publisher
         self._heads = heads
         self._envelope, self._whole = hashlib.sha256(), hashlib.sha256()
-        self._start, self._end, self._length = b"", b"", 0
+        self._start, self._length = b"", 0
 
     def write(self, block: bytes) -> None:
         """Take the next bytes; Problem as soon as they are too many."""
         self._append(block)
         self._whole.update(block)
-        self._start = (self._start + block[:HEAD])[:HEAD]
-        left = max(0, self._layout.envelope_length - self._length)
-        self._envelope.update(memoryview(block)[:left])
-        self._end += block[left:]
+        self._start += block[: START_LENGTH + HEAD - len(self._start)]
+        self._envelope.update(memoryview(block)[max(0, START_LENGTH - self._length) :])
         self._length += len(block)
         if self._length > self._layout.sealed_length:
             raise _wrong_length(self._layout)
 
     def finish(self) -> tuple[bytes, bool]:
         """Check all of it and put it in its place; return its SHA-256, and whether it is new."""
-        if self._length != self._layout.sealed_length or len(self._end) != SIGNATURE:
+        if self._length != self._layout.sealed_length:
             raise _wrong_length(self._layout)
-        identity = bytes.fromhex(self._publisher)
-        if not is_from(identity, self._layout, self._envelope.digest(), self._end):
+        start, head = self._start[:START_LENGTH], self._start[START_LENGTH:]
+        identity, envelope = bytes.fromhex(self._publisher), self._envelope.digest()
+        if not is_whole(identity, self._layout, start, envelope):
             raise Problem(Kind.DAMAGED_FILTER)
         digest = self._whole.digest()
         # What was taken before is known, also if its key is out of use by now.
         if self._is_known(digest):
             return digest, False
-        if self._start not in self._heads():
+        if head not in self._heads():
             raise Problem(Kind.OUTDATED_KEYS)
         new = self._put_down()
         return digest, new or not self._is_known(digest)
@@ -139,6 +137,14 @@ class FilterArrival(Arriving[tuple[bytes, bool]]):
         if known not in (None, digest):
             raise Problem(Kind.ANOTHER_FILTER)
         return known is not None
+
+
+def check_start(publisher: str, layout: FilterLayout, start: bytes) -> None:
+    """Refuse a filter that its publisher has not signed, by what stands before its envelope."""
+    if len(start) < START_LENGTH:
+        raise _wrong_length(layout)
+    if not is_from(bytes.fromhex(publisher), layout, start[:START_LENGTH]):
+        raise Problem(Kind.DAMAGED_FILTER)
 
 
 def _wrong_length(layout: FilterLayout) -> Problem:

@@ -23,8 +23,7 @@ from chaffinch.wire.column_files import ShuffledColumns
 from chaffinch.wire.envelopes import SealingKey
 from chaffinch.wire.filter_files import Filter, filter_from
 from chaffinch.wire.sealed_batches import BatchHead
-from chaffinch.wire.sealed_filters import pad, unpad
-from chaffinch.wire.signatures import SIGNATURE
+from chaffinch.wire.sealed_filters import START_LENGTH, pad, unpad
 
 _STATES = ("sealed", "acknowledged", "purged")
 
@@ -84,9 +83,10 @@ class FilterRelay:
     def _open(self, name: str, publisher: str, opening: Mapping[int, StoredKey]) -> Filter:
         """Return the filter of a publisher; refuse one that it has not made for this plan."""
         layout = self._plan.layout
-        content = self._inbox.read(layout.plan_id, publisher) or b"\0"
-        stored = opening.get(content[0])
-        padded = stored and stored.key.open(content[:-SIGNATURE], layout.binding(1, 1))
+        content = self._inbox.read(layout.plan_id, publisher) or b""
+        envelope = content[START_LENGTH:] or b"\0"
+        stored = opening.get(envelope[0])
+        padded = stored and stored.key.open(envelope, layout.binding(1, 1))
         packed = unpad(padded, layout.filter_length) if padded else None
         if packed is None:
             raise InvalidInput(f"filter of {name}", "one that opens here", "another")

@@ -1,7 +1,8 @@
 """A publisher's filter on its way to the shuffler, and the columns on theirs to the analyzer.
 
 A filter file travels in one envelope for the shuffler, which its publisher has signed from the
-outside: whoever takes it in knows without opening it that nobody else has sent it. ::
+outside. The signature stands in front: whoever takes a filter in knows before it takes any of the
+envelope that nobody else sends it, and without opening it that it is whole. ::
 
     struct {
         uint32 length;
@@ -10,12 +11,13 @@ outside: whoever takes it in knows without opening it that nobody else has sent 
     } Padded;
 
     struct {
-        opaque envelope[];           // a Padded filter, sealed; the layer is "filter", the round 1
+        opaque digest[32];           // SHA-256 of the envelope
         opaque signature[64];
+        opaque envelope[];           // a Padded filter, sealed; the layer is "filter", the round 1
     } SealedFilter;
 
 The signature is Ed25519 by the identity key that the plan names for the publisher, over the words
-``chaffinch filter``, a zero byte, the id of the plan and the SHA-256 of the envelope. Columns are
+``chaffinch filter``, a zero byte, the id of the plan and the digest. Columns are
 the one item of a batch (``wire.sealed_batches``), sealed in the layer "analyzer".
 """
 
@@ -39,6 +41,9 @@ from chaffinch.wire.envelopes import (
 from chaffinch.wire.filter_files import LONGEST_HEAD
 from chaffinch.wire.signatures import SIGNATURE, is_signed, sign
 
+_DIGEST = 32
+START_LENGTH = _DIGEST + SIGNATURE
+"""Bytes before the envelope of a filter."""
 _LENGTH = struct.Struct(">I")
 _WORDS = b"chaffinch filter"
 _FILTER_LAYER = "filter"
@@ -72,7 +77,7 @@ class FilterLayout:
     @property
     def sealed_length(self) -> int:
         """Return the one length of a sealed filter."""
-        return self.envelope_length + SIGNATURE
+        return START_LENGTH + self.envelope_length
 
     @property
     def columns_length(self) -> int:
@@ -95,12 +100,18 @@ def seal_filter(
 ) -> bytes:
     """Return the file of a filter, sealed for the shuffler and signed by its publisher."""
     envelope = key.seal(pad(content, layout.filter_length), layout.binding(1, 1))
-    return envelope + sign(identity, _WORDS, _signed(layout, hashlib.sha256(envelope).digest()))
+    digest = hashlib.sha256(envelope).digest()
+    return digest + sign(identity, _WORDS, _signed(layout, digest)) + envelope
 
 
-def is_from(publisher: bytes, layout: FilterLayout, digest: bytes, signature: bytes) -> bool:
-    """Return whether a publisher has signed the envelope that has this SHA-256."""
-    return is_signed(publisher, _WORDS, _signed(layout, digest), signature)
+def is_from(publisher: bytes, layout: FilterLayout, start: bytes) -> bool:
+    """Return whether a publisher has signed what a sealed filter says before its envelope."""
+    return is_signed(publisher, _WORDS, _signed(layout, start[:_DIGEST]), start[_DIGEST:])
+
+
+def is_whole(publisher: bytes, layout: FilterLayout, start: bytes, envelope: bytes) -> bool:
+    """Return whether a publisher has signed for the envelope that has this SHA-256."""
+    return envelope == start[:_DIGEST] and is_from(publisher, layout, start)
 
 
 def pad(content: bytes, length: int) -> bytes:
