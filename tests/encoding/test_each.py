@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
 import pytest
 
-from chaffinch.encoding.bulk import encode_each
+from chaffinch.encoding.bulk import encode_each, encode_many
 from chaffinch.encoding.device import encode
-from chaffinch.errors import InvalidCells
+from chaffinch.errors import InvalidCells, InvalidInput
 from chaffinch.protocols import Decoys, Encoded, Flips
-from chaffinch.questions import Bit, Choice, Flags, Number
+from chaffinch.questions import Bit, Choice, Flags, Number, PublicGroup
 from chaffinch.tables.read import open_table
 from chaffinch.wire.messages import EMPTY
 from tests.engines import plans
@@ -52,6 +54,62 @@ def test_packed_rows_are_codes_again() -> None:
                 counts[code] += 1
     expected = 1260 * 3 / 8 + 20 * 5 / 8
     assert all(abs(count - expected) < 120 for count in counts), "six deviations and more"
+
+
+def test_rows_of_bits_and_single_messages_stand_in_one_order() -> None:
+    """Whichever question is sent as a row: behind the others it would tell itself apart."""
+    values = [f"v{place}" for place in range(64)]
+    wide = (Choice(values, missing="refuse"), Flips(Fraction(3, 8), 1, 64))
+    one = (Choice(["a", "b"], missing="refuse"), Decoys(1, LEAST))
+    plan = plans.plan_of(("first", *wide), ("middle", *one), ("last", *wide), users=3)
+    table = {"first": values * 5, "middle": ["b"] * 320, "last": values * 5}
+    counts = Counter[int]()
+    for report in encode_each(open_table(table), plan):
+        assert list(report.codes) == sorted(report.codes)
+        assert len(report.codes) == plan.slots
+        counts.update(report.codes)
+    assert (counts[64], counts[65]) == (0, 320)
+    expected = 315 * 3 / 8 + 5 * 5 / 8
+    wide_codes = [*range(64), *range(66, 130)]
+    assert all(abs(counts[code] - expected) < 60 for code in wide_codes), "six deviations and more"
+    assert set(counts) - {EMPTY} == {65, *wide_codes}
+
+
+@pytest.mark.parametrize(
+    "columns", [None, {"region": "region"}, {"tea": "tea", "region": "region"}]
+)
+def test_a_public_group_sends_its_own_rows(columns: dict[str, str] | None) -> None:
+    plan = plans.plan_of(("tea", Bit(), Flips(LEAST, 1)), users=3)
+    group = PublicGroup("region", Choice(["north", "south"], missing="refuse"))
+    table = {"region": ["south", "north", "south"], "tea": ["yes", "no", "no"]}
+    given = columns
+    if columns == {"tea": "tea", "region": "region"}:
+        table = {"where": table["region"], "x": table["tea"]}
+        given = {"tea": "x", "region": "where"}
+    for place, found in {"north": [()], "south": [(0,), ()]}.items():
+        own = replace(plan, group=group).of_group(place)
+        sent = [report.codes for report in encode_each(open_table(table), own, columns=given)]
+        assert [tuple(code for code in codes if code != EMPTY) for codes in sent] == found
+        assert len(encode_many(table, own, columns=given)) == len(found)
+
+
+def test_people_of_a_public_group_are_told_apart_by_rows() -> None:
+    plan = plans.plan_of(("tea", Bit(), Flips(LEAST, 1)), users=3)
+    group = PublicGroup("region", Choice(["north", "south"], missing="refuse"))
+    table = {"who": ["a", "b"], "region": ["north", "north"], "tea": ["yes", "no"]}
+    own = replace(plan, group=group).of_group("north")
+    with pytest.raises(InvalidInput, match="left out where groups are public"):
+        encode_many(table, own, person="who")
+    assert len(encode_many(table, plan, person="who")) == 2
+
+
+def test_people_who_send_several_reports_must_be_told_apart() -> None:
+    plan = plans.plan_of(("tea", Bit(missing="count"), Flips(LEAST, 1, 2)), users=3)
+    table = {"who": ["a", "b"], "tea": ["yes", "no"]}
+    twice = replace(plan, contributions=2, reports=6)
+    with pytest.raises(InvalidInput, match="a plan of 2 reports of each person"):
+        encode_many(table, twice)
+    assert len(encode_many(table, twice, person="who")) == 4
 
 
 def test_faulty_cells_are_told_together() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+import time
 import tomllib
 import xml.dom.minidom
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,9 @@ import pyarrow.parquet as pq
 
 from chaffinch import (
     Bit,
+    Choice,
     Ledger,
+    Plan,
     Target,
     analyze,
     encode_many,
@@ -28,7 +31,11 @@ from chaffinch import (
 )
 from chaffinch.engines import engine
 from chaffinch.errors import ChaffinchError
+from chaffinch.keys import KeyFolder
+from chaffinch.planning.parties import Parties, Party
+from chaffinch.questions import PublicGroup
 from chaffinch.reach import load_filter, load_key
+from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.message_reader import MessageReader
 
 USERS = 40
@@ -46,7 +53,9 @@ class Verb:
     """What is there when all went well, and what raises unless it is whole."""
     pays: str = ""
     """The role of the ledger that is charged once, or the record of the key, of runs or of what
-    was handed over."""
+    was handed over; of a key folder, the state that one key takes."""
+    bills: int = 1
+    """How many results are paid for, each once."""
     kept: tuple[str, ...] = ()
     """What else may be there then, as a pattern: records."""
     finished: int = 0
@@ -107,6 +116,19 @@ def whole_ledger(path: Path) -> None:
     for_owner_only(path)
 
 
+def whole_keys(path: Path) -> None:
+    """Open the key folder of a file, which proves every key that its list names."""
+    KeyFolder.open(path.parent)
+    for_owner_only(path)
+
+
+def whole_list(path: Path) -> None:
+    """Read a key list, which proves its signature."""
+    identity = bytes.fromhex(KeyFolder.open(path.parent / "due").identity_hex)
+    asked = load_plan(path.parent / "sealed.plan.json")
+    KeyList.read(path.read_bytes(), plan_id=asked.id, identity=identity)
+
+
 def for_owner_only(path: Path) -> None:
     """Check who may read a file."""
     assert not stat.S_IMODE(path.stat().st_mode) & 0o077, (path, oct(path.stat().st_mode))
@@ -153,6 +175,7 @@ _PAID = " --ledger {0}/analyzer.ledger --mark {0}/analyzer.mark"
 _PAID_BY_CLIENT = _PAID.replace("analyzer", "client")
 _RUN = "run {0}/survey.plan.json --data {0}/people.csv -o {0}/out"
 _RUN_RESULTS = RELEASE | {"survey.plan.json": load_plan}
+_GROUPS = into("out/001-north", _RUN_RESULTS) | into("out/002-south", _RUN_RESULTS)
 _DEMO = RELEASE | {
     "browsers.plan.json": load_plan,
     "survey.toml": whole_rows,
@@ -182,6 +205,14 @@ VERBS: dict[str, Verb] = {
     "run": Verb(_RUN, into("out", _RUN_RESULTS), pays="runs", kept=_STATE, finished=4),
     "run, paid": Verb(
         _RUN + _PAID, into("out", _RUN_RESULTS), pays="analyzer", kept=_STATE, anew=True
+    ),
+    "run, groups": Verb(
+        _RUN.replace("survey.plan", "groups.plan").replace("people", "groups"),
+        _GROUPS,
+        pays="runs",
+        bills=2,
+        kept=_STATE,
+        finished=4,
     ),
     "survey": Verb(
         "survey {0}/people.csv -o {0}/new.toml",
@@ -219,6 +250,25 @@ VERBS: dict[str, Verb] = {
     "ledger charge": Verb(
         f"ledger charge {_LEDGER} --plan {{0}}/survey.plan.json --key k --subject s",
         pays="analyzer",
+    ),
+    "keys create": Verb(
+        "keys create {0}/new",
+        {f"new/{name}": whole_keys for name in ("identity.pem", "keyset.json", "key-001.json")},
+        finished=5,
+    ),
+    "keys rotate": Verb(
+        "keys rotate {0}/due",
+        {"due/keyset.json": whole_keys, "due/key-002.json": for_owner_only},
+        pays="due: pending",
+    ),
+    "keys destroy": Verb(
+        "keys destroy {0}/old 1", {"old/keyset.json": whole_keys}, pays="old: closed"
+    ),
+    "keys list": Verb(
+        "keys list {0}/due --plan {0}/sealed.plan.json --out {0}/new.keys",
+        {"new.keys": whole_list},
+        finished=5,
+        private=False,
     ),
     "reach plan": Verb(
         f"reach plan {_OPEN_PLAN} -o {{0}}/new.plan.json",
@@ -260,12 +310,13 @@ VERBS: dict[str, Verb] = {
     ),
     # These read, and must leave everything as it was.
     "check": Verb("check {0}/survey.toml --data {0}/people.csv"),
-    "compare": Verb("compare --users 1000 --epsilon 1 --delta 1e-6"),
+    "compare": Verb("compare --users 50 --epsilon 1 --delta 1e-6"),
     "cost": Verb("cost {0}/survey.plan.json --users 1000000"),
     "simulate": Verb("simulate --plan {0}/survey.plan.json --runs 100 --seed 1"),
     "audit": Verb("audit --plan {0}/survey.plan.json --trials 1000 --seed 1"),
     "ledger show": Verb(f"ledger show {_LEDGER}"),
     "ledger check": Verb(f"ledger check {_LEDGER} --plan {{0}}/survey.plan.json"),
+    "keys show": Verb("keys show {0}/due"),
     "reach compare": Verb(
         "reach compare --filters 1 --bits 64 --flip 0.2 --delta 1e-3 --samples 1000"
     ),
@@ -304,6 +355,11 @@ def prepare(folder: Path) -> Path:
     between.save(folder / "shuffled.plan.json")
     own = reach.encode(folder / "ids.csv", between, publisher="daily", key=reach.new_key())
     own.save(folder / "own.filter")
+    groups = PublicGroup("region", Choice(("north", "south"), missing="refuse"))
+    replace(survey, group=groups).save(folder / "groups.plan.json")
+    rows = "north,yes\nsouth,yes\nnorth,no\nsouth,no\n" * (USERS // 2)
+    (folder / "groups.csv").write_text("region,answer\n" + rows)
+    prepare_keys(folder, survey)
     for role in ("analyzer", "client"):
         Ledger.create(
             folder / f"{role}.ledger",
@@ -312,6 +368,15 @@ def prepare(folder: Path) -> Path:
             mark=folder / f"{role}.mark",
         )
     return folder
+
+
+def prepare_keys(folder: Path, survey: Plan) -> None:
+    """Make a key folder whose next key is due, one with an expired key, and a plan for it."""
+    due = KeyFolder.create(folder / "due", now=time.time() - 8 * 86_400)
+    KeyFolder.create(folder / "old").rotate(at_once=True)
+    party = Party("hop", due.identity_hex, "http://127.0.0.1:9")
+    analyzer = Party("analyzer", "ab" * 32, "http://127.0.0.1:9")
+    survey.run_by(Parties((party,), analyzer)).save(folder / "sealed.plan.json")
 
 
 def readable(folder: Path, before: set[str]) -> list[str]:
