@@ -93,24 +93,42 @@ class Record:
         ``instead_of``, which stands where it is to go.
         """
         with self._writing() as connection:
-            taken = self._taken(connection, names)
-            batches = set(taken.values())
-            if instead_of is not None and batches != {instead_of}:
-                raise _other_batch()
-            if not batches:
+            begun = self._begun(connection, names, instead_of)
+            if begun is None:
                 return self._insert(connection, names, facts, counts)
-            if len(batches) > 1 or len(taken) < len(names):
-                raise _repeated(len(taken), len(names))
-            (name,) = batches
-            digest, inputs, finished = connection.execute(
-                "SELECT digest, inputs, finished FROM batches WHERE name = ?", (name,)
-            ).fetchone()
-            if finished or inputs != len(names):
-                raise _repeated(len(taken), len(names))
+        name, digest = begun
         again = replace(facts, name=name)
         if digest_of(again, counts) != digest:
             raise _changed()
         return again
+
+    def refuse_repeated(self, names: Sequence[str], *, instead_of: str | None = None) -> None:
+        """Refuse what ``claim`` would refuse for its names, before anything is read for it."""
+        if self._path.exists():
+            with self._writing() as connection:
+                self._begun(connection, names, instead_of)
+        elif instead_of is not None:
+            raise _other_batch()
+
+    def _begun(
+        self, connection: sqlite3.Connection, names: Sequence[str], instead_of: str | None
+    ) -> tuple[str, str] | None:
+        """Return the name and digest of the unfinished batch of exactly these names, if any."""
+        taken = self._taken(connection, names)
+        batches = set(taken.values())
+        if instead_of is not None and batches != {instead_of}:
+            raise _other_batch()
+        if not batches:
+            return None
+        if len(batches) > 1 or len(taken) < len(names):
+            raise _repeated(len(taken), len(names))
+        (name,) = batches
+        digest, inputs, finished = connection.execute(
+            "SELECT digest, inputs, finished FROM batches WHERE name = ?", (name,)
+        ).fetchone()
+        if finished or inputs != len(names):
+            raise _repeated(len(taken), len(names))
+        return name, digest
 
     def is_unfinished(self, batch: str) -> bool:
         """Return whether a batch of this name was begun here and not finished."""

@@ -13,12 +13,12 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ _FIRST_LINE = f"{_FORMAT}\n".encode()
 LONGEST_HEAD = 4096
 """Bytes in front of the rows, at most."""
 _ALIGNED = 64
+_Found = TypeVar("_Found")
 _Digits16 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 _Digits32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -143,13 +144,24 @@ class Filter:
 
 def load_filter(path: AnyPath) -> Filter:
     """Return the filter in a file; refuse one with anything amiss."""
+    return _from_file(path, _read)
+
+
+def load_facts(path: AnyPath) -> FilterFacts:
+    """Return what a file says of its filter; its rows are not read, and prove nothing yet."""
+    facts, _ = _from_file(path, _opened)
+    known = (facts.plan_id, facts.publisher, facts.key, facts.batch)
+    return FilterFacts(*known, facts.bits, facts.rows, facts.sha256)
+
+
+def _from_file(path: AnyPath, read: Callable[[str, BinaryIO, int], _Found]) -> _Found:
     place = Path(path)
     name = f"filter file {place.name!r}"
     try:
         if not stat.S_ISREG(place.stat().st_mode):
             raise _wrong(name, "something that is no file")
         with place.open("rb") as file:
-            return _read(name, file, os.fstat(file.fileno()).st_size)
+            return read(name, file, os.fstat(file.fileno()).st_size)
     except OSError as error:
         raise storage_fault(place.name, error, verb="read") from None
 

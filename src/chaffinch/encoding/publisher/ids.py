@@ -170,8 +170,8 @@ class IdReader:
             name: object = getattr(self, parameter)
             if not (name is None or isinstance(name, str)):
                 raise InvalidInput(parameter, "the name of a column", type(name).__name__)
-        if self.counts is not None:
-            self.table.batches([self.counts])  # raises if there is no such column
+        for name in filter(None, (self.counts, self.column)):
+            self.table.batches([name])  # raises if there is no such column
         if self.column is not None:
             if self.column == self.counts:
                 raise InvalidInput("counts", "in another column than the ids", self.counts)

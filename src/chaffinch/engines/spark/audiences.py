@@ -46,7 +46,7 @@ from chaffinch.sampling import flip, logo_counts
 from chaffinch.storage.files import AnyPath
 from chaffinch.storage.places import Place
 from chaffinch.tables.pieces import Piece
-from chaffinch.wire.filter_files import Filter, FilterFacts, filter_from, load_filter
+from chaffinch.wire.filter_files import Filter, FilterFacts, filter_from, load_facts, load_filter
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -67,6 +67,20 @@ _MOST_COUNTS = 64 << 20
 # A publisher's ids.
 
 
+def check_ids(  # noqa: PLR0917
+    pieces: Sequence[Piece],
+    plan: ReachPlan,
+    publisher: str,
+    key: CampaignKey,
+    columns: IdColumns,
+    within: Target,
+) -> IdReader:
+    """Return who reads the first ids; refuse wrong terms and columns, which needs no cluster."""
+    check_terms(plan, publisher, key, within)
+    first, _ = key.hash_keys(plan.id)
+    return columns.reader(pieces[0].open(), plan, first)
+
+
 def make_filter(  # noqa: PLR0913
     context: SparkContext,
     pieces: Sequence[Piece],
@@ -84,10 +98,9 @@ def make_filter(  # noqa: PLR0913
     It has the law of the filter that ``encoding.publisher.filters.make_filter`` makes of the same
     rows in one table, and what that refuses is refused. ``progress`` counts pieces.
     """
-    check_terms(plan, publisher, key, within)
+    reader = check_ids(pieces, plan, publisher, key, columns, within)
     take_part(context, "publisher")
     first, further = key.hash_keys(plan.id)
-    reader = columns.reader(pieces[0].open(), plan, first)  # a wrong column costs no job
     with Job(context, {_FIRST: first, _FURTHER: further}) as job:
         wanted = max(_RANGES_FOR_EACH * job.width, sum(one.size for one in pieces) // _RANGE_BYTES)
         count = ColumnRanges.about(wanted, plan, further).count
@@ -187,6 +200,15 @@ class _MakeRange:
 # The analyzer's filters.
 
 
+def check_filters(filters: Sequence[AnyPath], plan: ReachPlan) -> None:
+    """Refuse filters that do not belong together, by the heads of files that are near."""
+    if require_plan(plan).shuffler is not None:
+        raise not_shuffled()
+    places = [Place.of(path) for path in filters]
+    if all(place.local for place in places):
+        aligned_filters([load_facts(place.text) for place in places], plan)
+
+
 def count_logos(
     context: SparkContext,
     filters: Sequence[AnyPath],
@@ -198,8 +220,7 @@ def count_logos(
 
     These are the counts of ``analysis.audiences.logos.count_logos``, and the same is refused.
     """
-    if require_plan(plan).shuffler is not None:
-        raise not_shuffled()
+    check_filters(filters, plan)
     take_part(context, "analyzer")
     places = [Place.of(path) for path in filters]
     with Job(context) as job:

@@ -60,6 +60,8 @@ def open_batches(
         known.check_start(batch.label, batch.facts, batch.rows)
         known.take(batch.label, batch.facts, str(batch.digest))
         opened.append(batch)
+    # What they say of themselves is not proven yet; what is too small by that needs no proof.
+    known.origin.check_crowd(known.reports, sum(batch.rows for batch in opened))
     return known, opened
 
 

@@ -81,18 +81,16 @@ class _Done:
     faults: InvalidTable | None = None
 
 
-def encode_table(
-    job: Job,
+def prepare_encoding(
     source: Any,
     plan: Plan,
     target: Place,
     *,
     round: int | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
-) -> BatchFacts:
-    """Write the messages of all rows into a folder, and return the facts of the batch."""
-    origin = Origin.of(plan, round)
+) -> TableFiles:
+    """Return the files of a source; refuse what needs no cluster to be known."""
+    Origin.of(plan, round)
     if standing_batch(target) is not None:
         raise InvalidInput(
             "target",
@@ -102,7 +100,24 @@ def encode_table(
         )
     files = source if isinstance(source, TableFiles) else TableFiles.of(source)
     checks.whole("number of files and pieces of them", len(files.pieces), most=MOST_PARTS)
-    facts = origin.facts("encoded", 0, new_name())
+    places, group = _places(plan, files.first, columns)
+    read = [name for place in (*places, *filter(None, [group])) for name in place.columns]
+    files.first.batches(list(dict.fromkeys(read)))  # raises if there is no such column
+    return files
+
+
+def encode_table(
+    job: Job,
+    files: TableFiles,
+    plan: Plan,
+    target: Place,
+    *,
+    round: int | None = None,  # noqa: A002
+    columns: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> BatchFacts:
+    """Write the messages of all rows into a folder, and return the facts of the batch."""
+    facts = Origin.of(plan, round).facts("encoded", 0, new_name())
     work = _Encoding(plan, facts, *_places(plan, files.first, columns))
     rows = [piece.rows for piece in files.pieces]
     sizes = [one for one in rows if one is not None]

@@ -14,12 +14,13 @@ from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.encoding.publisher.filters import WITHIN, Loaded
 from chaffinch.encoding.publisher.ids import IdColumns
 from chaffinch.engines.base import PATIENCE
-from chaffinch.engines.spark.audiences import count_logos, make_filter
+from chaffinch.engines.spark.audiences import check_filters, check_ids, count_logos, make_filter
 from chaffinch.engines.spark.counting import count_crowd, open_batches
-from chaffinch.engines.spark.encoding import encode_table
+from chaffinch.engines.spark.encoding import encode_table, prepare_encoding
 from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.session import Tell, running, take_part
 from chaffinch.engines.spark.shuffling import shuffle_batches
+from chaffinch.engines.spark.targets import standing_batch
 from chaffinch.parallel import Progress
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.planning.plan import Plan, require_plan
@@ -73,9 +74,11 @@ class Spark:
         same columns. The first one tells how all of them are written.
         """
         require_plan(plan).verify()
+        place = Place.of(target)
+        files = prepare_encoding(source, plan, place, round=round, columns=columns)
         with self._running() as context, Job(context) as job:
             return encode_table(
-                job, source, plan, Place.of(target), round=round, columns=columns, progress=progress
+                job, files, plan, place, round=round, columns=columns, progress=progress
             )
 
     def shuffle(
@@ -93,13 +96,12 @@ class Spark:
         the inputs are in the ``record``, which is kept by whoever starts this.
         """
         known, opened = open_batches(sources, plan, "encoded")
-        kept = Record(usual_record(plan.id) if record is None else record)
+        kept, place = Record(usual_record(plan.id) if record is None else record), Place.of(target)
+        kept.refuse_repeated(list(known.digests), instead_of=standing_batch(place))
         with self._running() as context:
             take_part(context, "shuffler")
             with Job(context) as job:
-                return shuffle_batches(
-                    job, known, opened, Place.of(target), kept, progress=progress
-                )
+                return shuffle_batches(job, known, opened, place, kept, progress=progress)
 
     def tally(
         self, sources: Sequence[Any], plan: Plan, *, progress: Progress | None = None
@@ -133,6 +135,7 @@ class Spark:
         if not (isinstance(source, list) and all(isinstance(one, Piece) for one in source)):
             single = isinstance(source, (str, os.PathLike))
             pieces = pieces_of([source] if single else list(source))
+        check_ids(pieces, plan, publisher, key, columns, within)
         asked: Any = {"columns": columns, "within": within, "progress": progress, "told": told}
         with self._running() as context:
             return make_filter(context, pieces, plan, publisher=publisher, key=key, **asked)
@@ -141,5 +144,6 @@ class Spark:
         self, filters: Sequence[Any], plan: ReachPlan, *, progress: Progress | None = None
     ) -> Logos:
         """Return the logos of one filter file from each publisher."""
+        check_filters(filters, plan)
         with self._running() as context:
             return count_logos(context, filters, plan, progress=progress)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from chaffinch.engines.spark.session import first_words
 from chaffinch.errors import ChaffinchError, ClusterFault
 from chaffinch.parallel import Progress
 from chaffinch.sampling import KeyedWords
@@ -343,5 +344,4 @@ def _cluster_faults() -> Iterator[None]:
 def _cause(error: Exception) -> str:
     """Return the kind of a failure in Spark's words, its first line at most."""
     cause = getattr(error, "java_exception", None)
-    words = str(cause.getMessage()) if cause is not None else type(error).__name__
-    return (words.splitlines() or [""])[0][:200].rstrip(".") or "no answer"
+    return first_words(type(error).__name__ if cause is None else str(cause.toString()))
