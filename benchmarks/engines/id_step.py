@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.engines.step import engine_of
 from chaffinch import reach
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
-from chaffinch.engines.base import Engine
+from chaffinch.engines import Engine
 from chaffinch.privacy import Target
 from tests.engines.plans import LEAST
 from tests.reach.publishing import SECRET, small_plan

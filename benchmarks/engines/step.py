@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from chaffinch import load_plan
-from chaffinch.engines.base import Engine
+from chaffinch.engines import Engine
 from chaffinch.engines.local import Local
 
 

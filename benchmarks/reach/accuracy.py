@@ -19,12 +19,12 @@ import numpy as np
 from benchmarks.findings import Finding, Goal, Line
 from benchmarks.harness import tell
 from chaffinch import reach
-from chaffinch.planning.audiences import prediction
+from chaffinch.planning.audiences import estimator
 from chaffinch.planning.audiences.audience import Audience, Group
 from chaffinch.planning.audiences.estimator import Columns
 from chaffinch.privacy import Target
 from chaffinch.simulate import Publishers, disjoint, heavy_tailed, independent, nested
-from chaffinch.simulate.logo_draws import flipped_logos, thrown
+from chaffinch.simulate.publishers import flipped_logos, thrown
 from chaffinch.simulate.seeded import generator
 
 TARGET = Target(epsilon=1.0, delta=1e-9)
@@ -94,7 +94,7 @@ def _line(kind: str, publishers: Publishers, hashes: int | None, runs: int) -> L
         ]
         away.append((found[0].estimate(everyone)[0], found[1].estimate(everyone)[0]))
     noisy, limit = 100.0 * np.sqrt(np.square(np.array(away) / people - 1.0).mean(axis=0))
-    columns = prediction.expected(
+    columns = estimator.expected(
         audience, publishers.crowd, bits=plan.bits, hashes=plan.hashes, flip=flip
     )
     predicted = 100.0 * columns.estimate(everyone)[1] / people

@@ -15,8 +15,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from chaffinch.analysis.crossed import crossed_answer
-from chaffinch.analysis.sums import Interval, critical_multiple, ratio_intervals, sum_intervals
+from chaffinch.analysis.crossed import (
+    _critical_multiple,
+    _Interval,
+    _ratio_intervals,
+    _sum_intervals,
+    crossed_answer,
+)
 from chaffinch.protocols import Decoys, FlippedDecoys, Flips, Protocol, Signed
 from chaffinch.protocols.joint import FlippedTogether, JointNoise, SignedTogether
 from chaffinch.protocols.noise import Truth
@@ -86,7 +91,7 @@ def test_a_law_for_every_number_of_decoys_holds_as_often_as_it_says() -> None:
     runs, miss, protocol = 30, 0.1, Decoys(2, Fraction(1, 2))
     found, joints = estimates_of(protocol, CROSS, TABLE, runs, seed=7)
     assert len(set(joints)) > runs / 2
-    told = [ratio_intervals(one, cells, [0, 1], miss) for one, cells in paired(joints, found)]
+    told = [_ratio_intervals(one, cells, [0, 1], miss) for one, cells in paired(joints, found)]
     truth = TABLE[:, 1] / TABLE.sum(axis=1)
     missed = [(one.low[0] > truth) | (one.high[0] < truth) for one in told]
     assert np.sum(missed, axis=0).max() <= most_misses(runs, miss, 4)
@@ -102,10 +107,10 @@ def test_intervals_of_margins_and_shares_hold_as_often_as_they_say(
     allowed = most_misses(runs, miss, 10)
     for axis in (0, 1):
         truth, sums = TABLE.sum(axis=1 - axis), np.moveaxis(found, axis + 1, 1)
-        told = [sum_intervals(one, cells, PEOPLE, miss) for one, cells in paired(joints, sums)]
+        told = [_sum_intervals(one, cells, PEOPLE, miss) for one, cells in paired(joints, sums)]
         low, high = (np.concatenate([getattr(one, end) for one in told]) for end in ("low", "high"))
         assert ((low > truth) | (high < truth)).sum(axis=0).max() <= allowed
-    ratios = [ratio_intervals(one, cells, [0, 1], miss) for one, cells in paired(joints, found)]
+    ratios = [_ratio_intervals(one, cells, [0, 1], miss) for one, cells in paired(joints, found)]
     low, high = (np.concatenate([getattr(one, end) for one in ratios]) for end in ("low", "high"))
     truth = TABLE[:, 1] / TABLE.sum(axis=1)
     assert ((low > truth) | (high < truth)).sum(axis=0).max() <= allowed
@@ -128,7 +133,7 @@ def test_the_delta_method_fails_where_a_group_is_small(runs: int) -> None:
     miss, small = 0.01, np.array([[1_970, 0], [0, 30]])
     cross = Cross({"group": Choice(["a", "b"], missing="refuse"), "held": Bit()})
     found, (joint,) = estimates_of(PROTOCOLS["signed"], cross, small, runs, seed=3)
-    told = ratio_intervals(joint, found[:, 1], [0, 1], miss)
+    told = _ratio_intervals(joint, found[:, 1], [0, 1], miss)
     truth, allowed = 1.0, most_misses(runs, miss, 2)
     assert int(((told.low > truth) | (told.high < truth)).sum()) <= allowed
     known = ~np.isnan(told.estimates)
@@ -145,7 +150,7 @@ def test_a_normal_law_fails_where_the_noise_is_geometric() -> None:
     noise = draws.negative_binomial(1, 1 / 8, (2, runs))
     seen = np.abs(noise[0] - noise[1]) / math.sqrt(joint.own)
     allowed = most_misses(runs, miss, 2)
-    assert int((seen > critical_multiple(joint, (1,), (1,), miss / 2)).sum()) <= allowed
+    assert int((seen > _critical_multiple(joint, (1,), (1,), miss / 2)).sum()) <= allowed
     assert int((seen > stats.norm.isf(miss / 2)).sum()) > allowed
 
 
@@ -166,7 +171,7 @@ def test_critical_values_are_those_of_the_law_summed_by_hand(
     spread = math.sqrt(float(law @ places**2))
     above, below = np.cumsum(law[::-1])[::-1], np.cumsum(law)
     by_hand = max(places[above <= tail].min(), -places[below <= tail].max()) / spread
-    assert critical_multiple(joint, weights, cells, tail) == pytest.approx(by_hand, rel=1e-9)
+    assert _critical_multiple(joint, weights, cells, tail) == pytest.approx(by_hand, rel=1e-9)
 
 
 def test_critical_values_of_flips_are_those_of_their_binomial_law() -> None:
@@ -175,20 +180,20 @@ def test_critical_values_of_flips_are_those_of_their_binomial_law() -> None:
     places = np.arange(81)
     above, below = law.sf(places - 1), law.cdf(places)
     by_hand = max(places[above <= tail].min() - 20, 20 - places[below <= tail].max())
-    found = critical_multiple(joint, (1,), (2,), tail)
+    found = _critical_multiple(joint, (1,), (2,), tail)
     assert found == pytest.approx(by_hand / math.sqrt(15), rel=1e-9)
 
 
 def test_a_law_that_leans_down_is_as_far_as_its_mirror() -> None:
     """So long a law is on a lattice, whose points stand for half a step to each side."""
     joint = FlippedTogether(0.0, 0, 1_000, 70_000_000)
-    up, down = (critical_multiple(joint, (sign,), (1,), 0.001) for sign in (1, -1))
+    up, down = (_critical_multiple(joint, (sign,), (1,), 0.001) for sign in (1, -1))
     assert up == pytest.approx(down, rel=1e-6)
 
 
 def test_a_long_law_is_summed_on_a_lattice_that_changes_next_to_nothing() -> None:
-    short = critical_multiple(SignedTogether(0.5, 2e4), (1,), (1,), 0.001)
-    long = critical_multiple(SignedTogether(0.5, 2e9), (1,), (1,), 0.001)
+    short = _critical_multiple(SignedTogether(0.5, 2e4), (1,), (1,), 0.001)
+    long = _critical_multiple(SignedTogether(0.5, 2e9), (1,), (1,), 0.001)
     for found in (short, long):
         assert found == pytest.approx(stats.norm.isf(0.001), rel=3e-3)
         assert found >= stats.norm.isf(0.001)
@@ -276,7 +281,7 @@ def test_of_three_questions_the_groups_are_pairs() -> None:
 JOINT, MISS = SignedTogether(7 / 8, 1.0), 0.05
 
 
-def told_by(each: Interval, together: Interval, place: int) -> tuple[float, ...]:
+def told_by(each: _Interval, together: _Interval, place: int) -> tuple[float, ...]:
     columns = (each.estimates, each.errors, each.low, each.high, together.low, together.high)
     return tuple(float(column[place]) for column in columns)
 
@@ -290,7 +295,7 @@ def test_margins_and_shares_that_hold_together_share_the_chance_to_miss() -> Non
     margins = {(row.question, row.value): row.numbers for row in told.of_kind("margin")}
     for name, values, sums in (("group", "ab", cells), ("drink", cross.axes[1], cells.T)):
         each, together = (
-            sum_intervals(JOINT, sums, PEOPLE, miss) for miss in (MISS, MISS / len(values))
+            _sum_intervals(JOINT, sums, PEOPLE, miss) for miss in (MISS, MISS / len(values))
         )
         for place, value in enumerate(values):
             assert margins[name, value] == pytest.approx(told_by(each, together, place))
@@ -300,7 +305,7 @@ def test_margins_and_shares_that_hold_together_share_the_chance_to_miss() -> Non
         # A share of those who answered; of the gap, among all.
         some = cells[:, :3] if place < 3 else cells
         scores = np.arange(some.shape[1]) == place
-        each, together = (ratio_intervals(JOINT, some, scores, miss) for miss in (MISS, MISS / 8))
+        each, together = (_ratio_intervals(JOINT, some, scores, miss) for miss in (MISS, MISS / 8))
         for group in (0, 1):
             found = shares[("ab"[group],), value]
             assert found == pytest.approx(told_by(each, together, group))
@@ -312,10 +317,10 @@ def test_means_that_hold_together_share_the_chance_to_miss() -> None:
     told = crossed_answer(LEVELS, JOINT, cells.ravel(), 4_000, 1 - MISS)
     scores = np.arange(5) / 4
 
-    def means(some: NDArray[np.float64], times: int, miss: float) -> Interval:
+    def means(some: NDArray[np.float64], times: int, miss: float) -> _Interval:
         spread = np.repeat(some / times, times, axis=1)
-        most = sum_intervals(JOINT, spread, 4_000, miss).high
-        return ratio_intervals(JOINT, some, scores, miss, rounding=most / 64, times=times)
+        most = _sum_intervals(JOINT, spread, 4_000, miss).high
+        return _ratio_intervals(JOINT, some, scores, miss, rounding=most / 64, times=times)
 
     everybody = means(cells.sum(axis=0)[None], 3, MISS)
     each, together = means(cells, 1, MISS), means(cells, 1, MISS / 3)
@@ -334,9 +339,9 @@ def test_means_that_hold_together_share_the_chance_to_miss() -> None:
 
 def test_a_sum_lies_between_whole_numbers_within_its_critical_value() -> None:
     sums = np.array([[100.25, 40.5], [3.0, -2.5], [1_990.0, 40.0]])
-    found = sum_intervals(JOINT, sums, PEOPLE, MISS)
+    found = _sum_intervals(JOINT, sums, PEOPLE, MISS)
     error = math.sqrt(2 * JOINT.own)
-    room = error * critical_multiple(JOINT, (1,), (2,), MISS / 2)
+    room = error * _critical_multiple(JOINT, (1,), (2,), MISS / 2)
     assert found.errors == pytest.approx([error] * 3)
     assert found.estimates.tolist() == [140.75, 0.5, 2_030.0]
     assert found.low.tolist() == [math.ceil(140.75 - room), 0, math.ceil(2_030 - room)]
@@ -346,7 +351,7 @@ def test_a_sum_lies_between_whole_numbers_within_its_critical_value() -> None:
 
 def test_a_ratio_is_told_wherever_somebody_seems_to_be() -> None:
     cells = np.array([[0.3, 0.2], [0.0, 0.0], [1.0, -3.0]])
-    found = ratio_intervals(JOINT, cells, [0, 1], MISS)
+    found = _ratio_intervals(JOINT, cells, [0, 1], MISS)
     assert found.estimates[0] == pytest.approx(0.4)
     assert np.isnan(found.estimates).tolist() == [False, True, True]
     assert np.isnan(found.errors).tolist() == [False, True, True]
@@ -355,8 +360,8 @@ def test_a_ratio_is_told_wherever_somebody_seems_to_be() -> None:
 def test_the_ends_of_a_ratio_are_where_its_test_statistic_is_critical() -> None:
     """Of two equal halves T(r) = Σ (s − r)·count weighs both cells alike."""
     miss, count = 1e-4, 20_000.0
-    found = ratio_intervals(JOINT, np.array([[count, count]]), [0, 1], miss)
-    multiple = critical_multiple(JOINT, (-1, 1), (1, 1), miss / 2)
+    found = _ratio_intervals(JOINT, np.array([[count, count]]), [0, 1], miss)
+    multiple = _critical_multiple(JOINT, (-1, 1), (1, 1), miss / 2)
     room = multiple * math.sqrt(0.5 * JOINT.own) / (2 * count)
     assert found.estimates[0] == 0.5
     assert 0.5 - found.low[0] == pytest.approx(room, rel=0.04)
@@ -368,7 +373,7 @@ def test_without_noise_a_ratio_is_known() -> None:
     """Also next to a place where one multiple takes over from another."""
     quiet = SignedTogether(1e-12, 1.0)
     cells = np.array([[199.6, 600.4], [200.4, 599.6], [0.0, 70.0], [70.0, 0.0]])
-    found = ratio_intervals(quiet, cells, [0, 1], MISS)
+    found = _ratio_intervals(quiet, cells, [0, 1], MISS)
     for ends in (found.low, found.high):
         assert ends == pytest.approx([0.7505, 0.7495, 1.0, 0.0], abs=1e-4)
 
@@ -376,6 +381,6 @@ def test_without_noise_a_ratio_is_known() -> None:
 def test_where_nothing_is_possible_the_nearest_ratio_is_left() -> None:
     quiet = SignedTogether(1e-12, 1.0)
     cells = np.array([[-10.0, 70.0], [70.0, -10.0], [-100.0, 50.0]])
-    found = ratio_intervals(quiet, cells, [0, 1], MISS)
+    found = _ratio_intervals(quiet, cells, [0, 1], MISS)
     for ends in (found.low, found.high):
         assert ends == pytest.approx([1.0, 0.0, 0.5], abs=1e-9)

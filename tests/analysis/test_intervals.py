@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.analysis import intervals as module
-from chaffinch.analysis.intervals import intervals, simultaneous
+from chaffinch.analysis.intervals import _STEPS, intervals, simultaneous
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.numerics import laws
 from chaffinch.privacy.numerics.precision import wide
@@ -78,7 +78,7 @@ def test_the_enumeration_notices_a_wrong_miss_probability() -> None:
 
 WAYS: dict[str, dict[str, float]] = {
     "exact": {},
-    "lattice": {"PRODUCTS": 1, "STEPS": 4},
+    "lattice": {"_PRODUCTS": 1, "_STEPS": 4},
     "little work": {"_WORK": 1.0, "_ROUGH_WORK": 1.0},
     "closed bounds": {"_LONGEST_VARIANCE": 0.0},
 }
@@ -137,7 +137,7 @@ def test_large_crowds_are_hardly_wider_than_they_must_be(kind: str) -> None:
     tallies = np.array([int(noise.base(reports) + noise.slope * h) for h in (400, reports // 2)])
     ends = intervals(noise, tallies, reports, 0.95)
     spread = noise.standard_error(reports, noise.estimate(tallies, reports))
-    room = module.SHARPNESS * spread + 3 / module.STEPS * spread
+    room = module.SHARPNESS * spread + 3 / _STEPS * spread
     for seen, low, high, slack in zip(tallies, *ends, room, strict=True):
         # At the exact ends the tails are just above 0.025; beyond the slack they are not.
         inner = window(noise, int(low + slack) + 1, reports)
@@ -155,7 +155,7 @@ def test_other_ways_never_give_narrower_intervals(
     tallies = np.linspace(0, noise.largest(reports), 40).astype(np.int64)
     # The exact inversion itself: no room for distance between tried counts.
     monkeypatch.setattr(module, "SHARPNESS", 1e-9)
-    monkeypatch.setattr(module, "PRODUCTS", 1 << 60)
+    monkeypatch.setattr(module, "_PRODUCTS", 1 << 60)
     low, high = intervals(noise, tallies, reports, 0.95)
     use(way, monkeypatch)
     wide_low, wide_high = intervals(noise, tallies, reports, 0.95)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.analysis.numbers import Mean, Scale, _falling, mean, survival
+from chaffinch.analysis.numbers import Scale, _falling, _Mean, mean, survival
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.numerics import laws
 from chaffinch.protocols.noise import Noise
@@ -88,7 +88,7 @@ def test_one_tally_per_slot_gives_the_same_mean_as_their_sum() -> None:
 
 def test_a_mean_knows_its_sum_and_stays_in_range() -> None:
     answer = mean(Scale(10.0, 20.0, 4, Noise.flips(Fraction(1, 10))), 400, 100, 0.9)
-    assert isinstance(answer, Mean)
+    assert isinstance(answer, _Mean)
     assert answer.total == pytest.approx(100 * answer.estimate)
     assert 10.0 <= answer.low < answer.high == 20.0 < answer.estimate
 

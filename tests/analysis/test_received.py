@@ -12,13 +12,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chaffinch.analysis.analyzer import AnalyzerCounts
-from chaffinch.analysis.audiences.receiving import open_columns, release_columns
 from chaffinch.analysis.received import KnownBatch, KnownBatches, OpenedItem, Received
+from chaffinch.analysis.releasing import open_columns, release_columns
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger
-from chaffinch.planning.audiences.parties import ReachParties
-from chaffinch.planning.parties import Party
+from chaffinch.planning.parties import Party, ReachParties
 from chaffinch.privacy import Target
 from chaffinch.release.documents import read_reach_release
 from chaffinch.shuffling.filters import shuffle_with

@@ -17,7 +17,7 @@ from scipy import stats
 import chaffinch as cf
 from chaffinch.analysis.intervals import intervals
 from chaffinch.analysis.numbers import Scale, mean_ends
-from chaffinch.analysis.trend import Measures, compared_rounds, differences
+from chaffinch.analysis.trend import _compared_rounds, _differences, _Measures
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger.charge import Charge, total
 from chaffinch.planning.plan import Part
@@ -32,7 +32,7 @@ RUNS = 5_000
 LEVEL = 0.95
 
 
-def counted(part: Part, rounds: Sequence[Sequence[int]], runs: int) -> tuple[Measures, Floats]:
+def counted(part: Part, rounds: Sequence[Sequence[int]], runs: int) -> tuple[_Measures, Floats]:
     """Return the shares of many collections, rounds first, and the true ones."""
     columns: list[list[Floats]] = [[], [], [], [], [], []]
     draws = np.random.default_rng(1)
@@ -51,13 +51,13 @@ def counted(part: Part, rounds: Sequence[Sequence[int]], runs: int) -> tuple[Mea
         for column, values in zip(columns, (estimates, errors, *ends), strict=True):
             column.append(np.asarray(values) / people)
     found, errors, low, high, low_all, high_all = (np.array(column) for column in columns)
-    measures = Measures(found, errors, (low, high), (low_all, high_all), LEVEL)
+    measures = _Measures(found, errors, (low, high), (low_all, high_all), LEVEL)
     first = 1 if part.question.shape == "bit" else 0
     truths = np.array([np.array(held[first:]) / sum(held) for held in rounds])
     return measures, truths[:, np.newaxis, :]
 
 
-def averaged(part: Part, middles: Sequence[float], runs: int) -> tuple[Measures, Floats]:
+def averaged(part: Part, middles: Sequence[float], runs: int) -> tuple[_Measures, Floats]:
     """Return the means of many collections of numbers, and the true ones."""
     question, steps = number_question(part.question), part.protocol.thermometer
     scale = Scale(question.low, question.high, steps.resolution, steps.noise)
@@ -77,15 +77,15 @@ def averaged(part: Part, middles: Sequence[float], runs: int) -> tuple[Measures,
         for column, values in zip(columns, (estimates, errors, *ends), strict=True):
             column.append(np.asarray(values)[:, np.newaxis])
     found, errors, low, high = (np.array(column) for column in columns)
-    return Measures(found, errors, (low, high), (low, high), LEVEL), np.array(truths)[
+    return _Measures(found, errors, (low, high), (low, high), LEVEL), np.array(truths)[
         :, np.newaxis, np.newaxis
     ]
 
 
-def check_changes(measures: Measures, truths: Floats, *, exact: bool) -> None:
+def check_changes(measures: _Measures, truths: Floats, *, exact: bool) -> None:
     """Check bias, errors and both kinds of intervals, with false alarms at ``ALARM`` in all."""
     rounds, runs, values = measures.estimates.shape
-    pairs = compared_rounds(rounds)
+    pairs = _compared_rounds(rounds)
     reach, shared = measures.reach(), measures.reach_together(len(pairs))
     alarm = ALARM / (4 * values * len(pairs))
     far = -float(stats.norm.ppf(alarm / 2))
@@ -93,15 +93,15 @@ def check_changes(measures: Measures, truths: Floats, *, exact: bool) -> None:
     for first, last in pairs:
         moved = measures.estimates[last] - measures.estimates[first]
         off = moved - (truths[last] - truths[first])
-        error = differences(measures.errors[first], measures.errors[last])
+        error = _differences(measures.errors[first], measures.errors[last])
         assert (np.abs(off.mean(axis=0)) <= far * np.sqrt((error**2).mean(0) / runs)).all()
         # The variance of a square is 2 and the excess of the law, which is at most 3.
         ratio, spread = (off**2).mean(axis=0) / (error**2).mean(axis=0), math.sqrt(5 / runs)
         assert (ratio <= 1 + far * spread).all()
         assert not exact or (ratio >= 1 - far * spread).all()
-        inside = (np.abs(off) <= differences(reach[first], reach[last])).sum(axis=0)
+        inside = (np.abs(off) <= _differences(reach[first], reach[last])).sum(axis=0)
         assert (stats.binom.cdf(inside, runs, LEVEL) >= alarm).all(), inside / runs
-        missed_any |= (np.abs(off) > differences(shared[first], shared[last])).any(axis=1)
+        missed_any |= (np.abs(off) > _differences(shared[first], shared[last])).any(axis=1)
         if exact:  # and no much wider interval than that
             assert (stats.binom.sf(inside, runs, 0.985) >= alarm).all(), inside / runs
     assert stats.binom.sf(missed_any.sum() - 1, runs, 1 - LEVEL) >= alarm, missed_any.mean()
@@ -219,7 +219,7 @@ def test_what_holds_together_is_as_much_wider_as_there_are_rounds(
         assert row.high_together == pytest.approx(
             min(1.0, row.estimate + wider * (high - row.estimate)) if high > row.estimate else high
         )
-    compared = len(compared_rounds(rounds))
+    compared = len(_compared_rounds(rounds))
     wider = math.log(shared / compared) / math.log(shared)
     for row in drinks.changes:
         value = LABELS.index(row.value)
@@ -242,7 +242,7 @@ def test_what_holds_together_is_as_much_wider_as_there_are_rounds(
 def test_the_longer_of_two_whiskers_counts() -> None:
     ones = np.ones((2, 2))
     for ends in ((-3 * ones, 1 * ones), (-1 * ones, 3 * ones)):
-        measures = Measures(0 * ones, 0.1 * ones, ends, ends, LEVEL)
+        measures = _Measures(0 * ones, 0.1 * ones, ends, ends, LEVEL)
         assert (measures.reach() == 3).all()
         half = (1 - LEVEL) / 2
         assert measures.reach_together(1) == pytest.approx(3 * ones)
@@ -250,7 +250,7 @@ def test_the_longer_of_two_whiskers_counts() -> None:
             3 * math.log(half / 7) / math.log(half) * ones
         )
     # Where noise is all that is known, the error tells, for as many values as there are.
-    none = Measures(0 * ones, ones, (0 * ones, 0 * ones), (0 * ones, 0 * ones), LEVEL)
+    none = _Measures(0 * ones, ones, (0 * ones, 0 * ones), (0 * ones, 0 * ones), LEVEL)
     assert none.reach_together(1) == pytest.approx(float(stats.norm.isf(0.0125)) * ones)
 
 
@@ -328,13 +328,13 @@ def test_releases_of_several_plans_promise_what_these_compose_to(
 
 
 def test_two_rounds_are_compared_once() -> None:
-    assert compared_rounds(2) == [(0, 1)]
-    assert compared_rounds(4) == [(0, 1), (1, 2), (2, 3), (0, 3)]
+    assert _compared_rounds(2) == [(0, 1)]
+    assert _compared_rounds(4) == [(0, 1), (1, 2), (2, 3), (0, 3)]
 
 
 def test_fewer_misses_are_further_away() -> None:
     ones = np.ones((2, 1))
-    measures = Measures(0 * ones, ones, (-2 * ones, 2 * ones), (-2 * ones, 2 * ones), LEVEL)
+    measures = _Measures(0 * ones, ones, (-2 * ones, 2 * ones), (-2 * ones, 2 * ones), LEVEL)
     assert measures.widening(1) == 1
     # P(|X| > x) = exp(-x) is the longest tail that a log-concave law has.
     assert measures.widening(10) == pytest.approx(math.log(0.005) / math.log(0.05))

@@ -17,14 +17,14 @@ from chaffinch.encoding.device import encode_with
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Part
 from chaffinch.protocols import Decoys, Flips
-from chaffinch.protocols.likelihoods import law
+from chaffinch.protocols.likelihoods import _law
 from chaffinch.protocols.noise import Noise
 from chaffinch.questions import Bit
 from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate import SeededWords, audit
-from chaffinch.simulate.attacks import Attack, crowds, worst_attack
+from chaffinch.simulate.attacks import Attack, _crowds, worst_attack
 from chaffinch.simulate.audits import Audit, Finding, claim, lower_bound
-from chaffinch.simulate.pipeline import Pipeline, collect, disorder, likeness, survey
+from chaffinch.simulate.pipeline import Pipeline, _disorder, _likeness, _survey, collect
 from tests.simulate.settings import SMALL, chance, choice, planned
 
 BIT = Part("bit", Bit(), Flips(chance(0.2)))
@@ -48,7 +48,7 @@ def part_of(name: str) -> Part:
 )
 @pytest.mark.parametrize("held", [0, 2, 5])
 def test_laws_have_the_moments_of_the_noise(noise: Noise, held: int) -> None:
-    start, mass = law(noise, held, 5)
+    start, mass = _law(noise, held, 5)
     outcomes = start + np.arange(len(mass))
     mean = float(noise.base(5) + noise.slope * held)
     assert mass.sum() == pytest.approx(1, abs=1e-12)
@@ -60,7 +60,7 @@ def test_laws_have_the_moments_of_the_noise(noise: Noise, held: int) -> None:
 @pytest.mark.parametrize("world", [0, 1])
 def test_people_and_their_counts_agree(name: str, world: int) -> None:
     part = part_of(name)
-    for attack in itertools.islice(crowds(part, 20), 0, None, 3):
+    for attack in itertools.islice(_crowds(part, 20), 0, None, 3):
         numbers, truth = attack.numbers(world), attack.truth(world)
         assert sorted(numbers.ravel().tolist()) == sorted(truth.numbers().ravel().tolist())
         assert len(numbers) == 20
@@ -73,7 +73,7 @@ def test_people_and_their_counts_agree(name: str, world: int) -> None:
 @pytest.mark.parametrize("name", SMALL)
 def test_the_target_says_on_its_device_what_the_batch_says(name: str) -> None:
     attack = Attack(part_of(name), 1, 0, 0)
-    plan = survey(attack.part, 1, 1)
+    plan = _survey(attack.part, 1, 1)
     draws = 600
     for world in (0, 1):
         words = SeededWords(2)
@@ -96,13 +96,13 @@ def test_the_worst_crowd_of_a_bit_leaks_what_is_claimed(users: int) -> None:
     epsilon = claim(BIT, users, 1e-2)
     worst = worst_attack(BIT, users, epsilon)
     assert worst.leak(epsilon) == pytest.approx(1e-2, rel=1e-6)
-    assert all(attack.leak(epsilon) <= 1e-2 * (1 + 1e-6) for attack in crowds(BIT, users))
+    assert all(attack.leak(epsilon) <= 1e-2 * (1 + 1e-6) for attack in _crowds(BIT, users))
 
 
 def test_the_worst_crowd_of_a_choice_leaks_what_is_claimed() -> None:
     part = part_of("choice flips")
     mechanism = privacy.FlippedValues(users=6, values=5, flip_probability=chance(0.2))
-    for attack in crowds(part, 6):
+    for attack in _crowds(part, 6):
         one_way = mechanism.crowd_delta(first=attack.joined, second=attack.opposed, epsilon=0.7)
         back = mechanism.crowd_delta(first=attack.opposed, second=attack.joined, epsilon=0.7)
         assert attack.leak(0.7) == pytest.approx(max(one_way.upper, back.upper), rel=1e-6)
@@ -112,7 +112,7 @@ def test_the_worst_crowd_of_a_choice_leaks_what_is_claimed() -> None:
 
 def test_scores_are_likelihood_ratios() -> None:
     attack = Attack(BIT, 3, 1, 1)
-    worlds = [law(NOISE, 1 + world, 3)[1] for world in (0, 1)]
+    worlds = [_law(NOISE, 1 + world, 3)[1] for world in (0, 1)]
     scores = attack.score(np.arange(4)[:, None])
     assert scores.tolist() == pytest.approx(np.log(worlds[1] / worlds[0]).tolist())
 
@@ -196,23 +196,23 @@ def test_many_different_scores_are_thinned() -> None:
 @pytest.mark.parametrize("codes", [[0, 1, 2, 3], [0, 0, 1, 2, 2], [5, 5, 5, 1]])
 def test_order_scores_have_mean_zero_and_variance_one(codes: list[int]) -> None:
     arrived = np.array(codes, np.uint32)
-    scores = np.array([disorder(arrived, np.array(p)) for p in itertools.permutations(arrived)])
+    scores = np.array([_disorder(arrived, np.array(p)) for p in itertools.permutations(arrived)])
     assert scores.mean(axis=0) == pytest.approx([0, 0], abs=1e-12)
     assert np.square(scores).mean(axis=0) == pytest.approx([1, 1])
 
 
 def test_order_of_nothing_to_order() -> None:
     none, same = np.empty(0, np.uint32), np.zeros(4, np.uint32)
-    assert disorder(none, none) == disorder(same, same) == (0.0, 0.0)
-    assert disorder(same, none) == (math.inf, math.inf), "a message was lost"
+    assert _disorder(none, none) == _disorder(same, same) == (0.0, 0.0)
+    assert _disorder(same, none) == (math.inf, math.inf), "a message was lost"
 
 
 def test_likeness_of_fresh_and_of_repeated_noise() -> None:
     draws = np.random.default_rng(4).integers(0, 10, (4000, 2))
-    assert likeness(draws, 1) < 5
-    assert likeness(np.repeat(draws, 2, axis=0), 1) > 20
-    assert likeness(np.concatenate([draws, draws]), 4000) > 20
-    assert likeness(np.zeros((10, 1), np.int64), 1) == 0.0
+    assert _likeness(draws, 1) < 5
+    assert _likeness(np.repeat(draws, 2, axis=0), 1) > 20
+    assert _likeness(np.concatenate([draws, draws]), 4000) > 20
+    assert _likeness(np.zeros((10, 1), np.int64), 1) == 0.0
 
 
 # ------------------------------------------------------------------------------- the whole
@@ -313,7 +313,7 @@ def test_batches_make_collections_of_their_own() -> None:
     attack = Attack(BIT, 5, 2, 2)
     seen = collect(attack, 1, 3000, Pipeline(), 1)
     assert seen.tallies.shape == (3000, 1)
-    start, mass = law(NOISE, 3, 5)
+    start, mass = _law(NOISE, 3, 5)
     expected = 3000 * mass
     counts = np.bincount(seen.tallies[:, 0] - start, minlength=6)
     # Six standard deviations in each cell.

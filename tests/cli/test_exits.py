@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from chaffinch import errors
-from chaffinch.cli import exits, main
+from chaffinch.cli import main
 from chaffinch.cli.app import VERBS
+from chaffinch.cli.exits import _BY_ERROR, _MEANINGS, _STORAGE, _UNEXPECTED, _exit_code
 from chaffinch.cli.ledger import app as ledger
 from chaffinch.errors import ChaffinchError
 from tests.cli.conftest import Done
@@ -30,8 +31,8 @@ def every_error(kind: type[ChaffinchError] = ChaffinchError) -> Iterator[type[Ch
 
 def test_every_error_has_an_exit_code_of_its_own_row() -> None:
     codes = {kind.code for kind in every_error() if kind.__module__ == errors.__name__}
-    assert codes <= set(exits.BY_ERROR)
-    assert set(exits.BY_ERROR.values()) < set(exits.MEANINGS)
+    assert codes <= set(_BY_ERROR)
+    assert set(_BY_ERROR.values()) < set(_MEANINGS)
 
 
 def test_a_refined_error_ends_like_the_one_it_refines() -> None:
@@ -41,16 +42,16 @@ def test_a_refined_error_ends_like_the_one_it_refines() -> None:
     class Foreign(ChaffinchError):
         code = "foreign"
 
-    assert exits.exit_code(Finer("x")) == exits.STORAGE
-    assert exits.exit_code(Foreign("x")) == exits.UNEXPECTED
+    assert _exit_code(Finer("x")) == _STORAGE
+    assert _exit_code(Foreign("x")) == _UNEXPECTED
 
 
 def test_every_verb_exit_code_and_error_is_documented() -> None:
     page = PAGE.read_text(encoding="utf-8")
     verbs = {verb for verb in (*VERBS, "ledger") if f"`{verb}`" not in page}
     below = {name for name in ledger if not name.startswith("-") and f"ledger {name}" not in page}
-    codes = {code for code in exits.MEANINGS if f"| {code} |" not in page}
-    slugs = {slug for slug in exits.BY_ERROR if f"`{slug}`" not in page}
+    codes = {code for code in _MEANINGS if f"| {code} |" not in page}
+    slugs = {slug for slug in _BY_ERROR if f"`{slug}`" not in page}
     assert (verbs, below, codes, slugs) == (set(), set(), set(), set())
 
 

@@ -19,8 +19,7 @@ from chaffinch.analysis.tally import tally
 from chaffinch.encoding import bulk
 from chaffinch.encoding.bulk import encode_many
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
-from chaffinch.engines import engine
-from chaffinch.engines.base import Engine
+from chaffinch.engines import Engine, engine
 from chaffinch.engines.local import Local
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.plan import Plan

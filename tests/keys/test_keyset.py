@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
-from chaffinch.keys.keyset import IDS, KeyEntry, Keyset, KeyState, Periods
+from chaffinch.keys.keyset import _IDS, KeyEntry, Keyset, KeyState, Periods
 
 HOUR, DAY, YEAR = 3600.0, 86_400.0, 365 * 86_400.0
 START = 1_800_000_000.0
@@ -95,15 +95,15 @@ def test_whatever_the_clock_does_one_key_is_active_and_none_skips_a_state(
 def test_ids_come_round_over_destroyed_keys_only() -> None:
     keyset, now = FIRST, START
     given_out = [1]
-    for _ in range(3 * 2 * IDS):
+    for _ in range(3 * 2 * _IDS):
         now += 4 * DAY
         keyset = rotated(cleared(keyset, now), now)
         last = keyset.entries[-1].id
         if last != given_out[-1]:
             given_out.append(last)
-    assert len(given_out) > 2 * IDS
-    assert all(after == (before + 1) % IDS for before, after in itertools.pairwise(given_out))
-    assert len(keyset.entries) <= IDS
+    assert len(given_out) > 2 * _IDS
+    assert all(after == (before + 1) % _IDS for before, after in itertools.pairwise(given_out))
+    assert len(keyset.entries) <= _IDS
 
 
 def test_an_id_that_still_opens_is_passed_over() -> None:
@@ -113,7 +113,7 @@ def test_an_id_that_still_opens_is_passed_over() -> None:
 
 
 def test_without_a_free_id_nothing_is_given_out() -> None:
-    entries = [KeyEntry(one, 32, KeyState.EXPIRED, START, f"{one:064x}") for one in range(IDS)]
+    entries = [KeyEntry(one, 32, KeyState.EXPIRED, START, f"{one:064x}") for one in range(_IDS)]
     entries[7] = entries[7].moved(KeyState.ACTIVE, START)
     with pytest.raises(StorageFault, match="no free id"):
         Keyset(5, tuple(entries)).next_id()
@@ -166,9 +166,9 @@ def test_no_period_is_negative_or_endless(name: str, seconds: float) -> None:
         Periods(**{name: seconds})
 
 
-@pytest.mark.parametrize("free", [IDS - 1, IDS - 2, 0, 100])
+@pytest.mark.parametrize("free", [_IDS - 1, _IDS - 2, 0, 100])
 def test_the_one_id_that_is_free_is_found(free: int) -> None:
-    entries = [KeyEntry(one, 32, KeyState.EXPIRED, START, f"{one:064x}") for one in range(IDS)]
+    entries = [KeyEntry(one, 32, KeyState.EXPIRED, START, f"{one:064x}") for one in range(_IDS)]
     entries[free] = entries[free].moved(KeyState.DESTROYED, START)
     assert Keyset(5, tuple(entries)).next_id() == free
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import BudgetExhausted, LedgerRolledBack, StorageFault
-from chaffinch.ledger import Ledger, schema
+from chaffinch.ledger import Ledger
+from chaffinch.ledger.schema import _CONTENT_STATEMENTS
 from tests.ledger import made
 from tests.ledger.made import ONE
 from tests.ledger.test_kept import ASKED, KEPT
@@ -125,7 +126,7 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_changed_content_is_noticed(folder: Path, name: str) -> None:
     trigger, statement = CHANGES[name]
-    again = next(sql for sql in schema.CONTENT_STATEMENTS if f"TRIGGER {trigger} " in sql)
+    again = next(sql for sql in _CONTENT_STATEMENTS if f"TRIGGER {trigger} " in sql)
     change(folder, f"DROP TRIGGER {trigger}", statement, again)
     with pytest.raises(StorageFault):
         made.reopen(folder)

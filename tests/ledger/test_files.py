@@ -17,6 +17,7 @@ import pytest
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput, LedgerRolledBack, Reason, StorageFault
 from chaffinch.ledger import Charge, Entry, Ledger, chain, schema
+from chaffinch.ledger.schema import _STATEMENTS
 from chaffinch.storage import databases
 from tests.ledger import made
 from tests.ledger.made import BIT, CAP, ONE
@@ -39,7 +40,7 @@ def change(folder: Path, *statements: str) -> None:
 
 def unlocked(name: str, *statements: str) -> tuple[str, ...]:
     """Return statements between taking a trigger away and putting it back."""
-    trigger = next(sql for sql in schema.STATEMENTS if f"TRIGGER {name} " in sql)
+    trigger = next(sql for sql in _STATEMENTS if f"TRIGGER {name} " in sql)
     return (f"DROP TRIGGER {name}", *statements, trigger)
 
 

@@ -10,15 +10,15 @@ import pytest
 
 import chaffinch as cf
 from chaffinch.planning.baselines import (
+    _gaussian_loss,
+    _laplace_loss,
     central_error,
     central_noises,
-    gaussian_loss,
-    laplace_loss,
     local_choice,
     people_with_centre,
 )
 from chaffinch.privacy.numerics.loss_grids import GridLoss, Rounds
-from chaffinch.protocols.tuning import gaussian_delta
+from chaffinch.protocols.tuning import _gaussian_delta
 
 
 def mean_variance(kept: Fraction, law: dict[tuple[int, int], Fraction], values: int) -> float:
@@ -97,22 +97,22 @@ def test_delta_of_a_centre_by_enumeration(ratio: Fraction, counts: int, steps: i
     exact = float(enumerated_delta(laplace, counts, steps))
     # The move of the last places out of the window shows only there.
     lost = 4 * counts * steps * float(ratio**far)
-    found = proven_delta(laplace_loss(float(ratio), steps), counts)
+    found = proven_delta(_laplace_loss(float(ratio), steps), counts)
     assert exact - lost <= found <= (exact + lost) * (1 + 1e-9)
     gaussian = {k: ratio ** (k * k) for k in range(-far // 2, far // 2 + 1)}
     exact = float(enumerated_delta(gaussian, counts, steps))
     sigma = math.sqrt(-0.5 / math.log(ratio))
-    found = proven_delta(gaussian_loss(sigma, steps, 1e-30), counts)
+    found = proven_delta(_gaussian_loss(sigma, steps, 1e-30), counts)
     assert exact * (1 - 1e-12) <= found <= exact * (1 + 1e-9)
     # The formula of continuous noise is another number.
-    continuous = gaussian_delta(math.log(1.5), math.sqrt(counts) * steps / sigma)
+    continuous = _gaussian_delta(math.log(1.5), math.sqrt(counts) * steps / sigma)
     assert abs(found / continuous - 1) > 1e-4
 
 
 def test_little_gaussian_noise_on_whole_numbers_is_not_the_continuous_one() -> None:
     """There the formula promises too much: a quarter of the delta that is true."""
-    true = Rounds(((gaussian_loss(0.45, 1, 1e-30), 1),)).upper_delta(12.0)
-    assert gaussian_delta(12.0, 1 / 0.45) < 0.25 * true
+    true = Rounds(((_gaussian_loss(0.45, 1, 1e-30), 1),)).upper_delta(12.0)
+    assert _gaussian_delta(12.0, 1 / 0.45) < 0.25 * true
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_centre_keeps_the_promise_and_little_less_noise_does_not(
     counts = {"choice": 2, "flags": 40}.get(question.shape, 1)
     if question.shape != "number":
         laplace, gaussian = (one.parameter for one in noises)
-        less = laplace_loss(laplace**1.002), gaussian_loss(gaussian * 0.997, 1, 1e-15)
+        less = _laplace_loss(laplace**1.002), _gaussian_loss(gaussian * 0.997, 1, 1e-15)
         assert all(Rounds(((one, counts),)).upper_delta(epsilon) > delta for one in less)
 
 

@@ -25,7 +25,7 @@ from chaffinch.errors import (
 )
 from chaffinch.planning.candidates import Task
 from chaffinch.planning.expansion import Asked
-from chaffinch.planning.levels import best_levels, count_error, group_error, with_levels
+from chaffinch.planning.levels import _best_levels, count_error, group_error, with_levels
 from chaffinch.planning.plan import Part, Plan, plan_from
 from chaffinch.planning.survey_file import survey_from
 from chaffinch.protocols import Decoys, Flips
@@ -103,11 +103,11 @@ def test_a_number_of_unchosen_levels_cannot_be_sent() -> None:
 
 def test_levels_are_those_of_the_smallest_error() -> None:
     for spread, people in ((8.0, 1e4), (2.0, 300.0), (50.0, 100.0), (0.1, 1e5)):
-        chosen = best_levels(spread, people, 1000)
+        chosen = _best_levels(spread, people, 1000)
         errors = [group_error(spread, people, levels) for levels in range(2, 1001)]
         assert group_error(spread, people, chosen) == min(errors)
-    assert best_levels(0.1, 1e9, 7) == 7
-    assert best_levels(1e9, 10, 0) in {2, 3}
+    assert _best_levels(0.1, 1e9, 7) == 7
+    assert _best_levels(1e9, 10, 0) in {2, 3}
 
 
 @pytest.mark.parametrize(

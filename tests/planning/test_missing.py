@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import chaffinch as cf
+from chaffinch.analysis.analyze import _NO_MEAN, _NO_SHARES
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.planning.expansion import Asked, expanded
 from chaffinch.planning.plan import Part, Plan, plan_from
 from chaffinch.protocols import Encoded, Flips
 from chaffinch.questions import Question
 from chaffinch.release.documents import read_release
-from chaffinch.release.treatment import NO_MEAN, NO_SHARES
 from tests.engines.plans import LEAST
 
 DELAY = cf.Number(-30, 120, unit="minutes", missing="count")
@@ -147,8 +147,8 @@ def test_where_nobody_answered_no_mean_is_told() -> None:
     assert (rows["mean"].low, rows["mean"].high) == (-30, 120)
     assert rows["answered"].estimate == pytest.approx(0.0)
     assert rows["sum"].estimate == pytest.approx(0.0, abs=1e-6)
-    assert NO_MEAN in release.answer().notes
-    assert NO_MEAN not in released([3, None, None, 3], made()).answer().notes
+    assert _NO_MEAN in release.answer().notes
+    assert _NO_MEAN not in released([3, None, None, 3], made()).answer().notes
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ def test_shares_are_those_of_the_people_who_answered(
         "(missing), share of all",
     ]
     assert "shares of those who answered" in str(release)
-    assert NO_SHARES not in release.answer().notes
-    assert NO_SHARES in released([None] * 4, plan).answer().notes
+    assert _NO_SHARES not in release.answer().notes
+    assert _NO_SHARES in released([None] * 4, plan).answer().notes
 
 
 def test_questions_without_counted_gaps_have_no_shares() -> None:

@@ -10,9 +10,18 @@ import pytest
 
 from chaffinch.errors import GuaranteeNotProven
 from chaffinch.privacy import DecoyedValues, EncodedNumbers, FlippedBits, FlippedValues, covers
-from chaffinch.privacy.covers import cover_of, covering_pairs, covering_runs, proven_delta
+from chaffinch.privacy.covers import (
+    _common_law,
+    _cover_crowds,
+    _covering_pairs,
+    _covering_runs,
+    _CrowdRefused,
+    _Run,
+    _TooManyRuns,
+    cover_of,
+    proven_delta,
+)
 from chaffinch.privacy.numerics.precision import Wide
-from chaffinch.privacy.numerics.runs import CrowdRefused, Run, TooManyRuns, cover_crowds
 
 SETTINGS = [
     FlippedBits(users=1, flip_probability="0.1"),
@@ -25,7 +34,7 @@ SETTINGS = [
 ]
 
 
-def assert_covering(runs: list[Run], last: int) -> None:
+def assert_covering(runs: list[_Run], last: int) -> None:
     assert runs[0][0] == 0
     assert runs[-1][1] == last
     assert all(low <= high for low, high in runs)
@@ -35,13 +44,13 @@ def assert_covering(runs: list[Run], last: int) -> None:
 @pytest.mark.parametrize("few_runs", [True, False])
 @pytest.mark.parametrize("last", [0, 1, 2, 7, 1000, 10**9])
 def test_runs_follow_one_another(last: int, few_runs: bool) -> None:  # noqa: FBT001 - a case
-    asked: list[Run] = []
+    asked: list[_Run] = []
 
-    def holds(run: Run) -> bool:
+    def holds(run: _Run) -> bool:
         asked.append(run)
         return run[1] - run[0] <= run[0] // 3
 
-    runs = cover_crowds(holds, last, few_runs=few_runs)
+    runs = _cover_crowds(holds, last, few_runs=few_runs)
     assert_covering(runs, last)
     assert all(holds(run) for run in runs)
     assert all(0 <= low <= high <= last for low, high in asked)
@@ -50,8 +59,8 @@ def test_runs_follow_one_another(last: int, few_runs: bool) -> None:  # noqa: FB
 
 def test_the_crowd_that_does_not_hold_is_named() -> None:
     for few_runs in (True, False):
-        with pytest.raises(CrowdRefused) as refused:
-            cover_crowds(lambda run: not run[0] <= 37 <= run[1], 100, few_runs=few_runs)
+        with pytest.raises(_CrowdRefused) as refused:
+            _cover_crowds(lambda run: not run[0] <= 37 <= run[1], 100, few_runs=few_runs)
         assert refused.value.ones == 37
 
 
@@ -85,7 +94,7 @@ def test_other_mechanisms_are_bounded_as_ever() -> None:
 def test_runs_prove_what_single_crowds_have() -> None:
     mechanism = FlippedBits(users=300, flip_probability="0.03")
     delta = mechanism.delta(1.0).upper * 1.01
-    runs = covering_runs(mechanism.bit_crowds, 1.0, delta)
+    runs = _covering_runs(mechanism.bit_crowds, 1.0, delta)
     assert_covering(runs, 299)
     assert 1 < len(runs) < 60
     for low, high in runs:
@@ -97,9 +106,9 @@ def test_any_two_runs_prove_a_choice() -> None:
     mechanism = FlippedValues(users=300, values=3, flip_probability="0.03")
     bits = FlippedBits(users=300, flip_probability="0.03")
     delta = mechanism.delta(1.0).upper * 1.02
-    assert_covering(covering_pairs(bits.bit_crowds, 1.0, delta), 299)
+    assert_covering(_covering_pairs(bits.bit_crowds, 1.0, delta), 299)
     with pytest.raises(GuaranteeNotProven):
-        covering_pairs(bits.bit_crowds, 1.0, mechanism.delta(1.0).lower * 0.999)
+        _covering_pairs(bits.bit_crowds, 1.0, mechanism.delta(1.0).lower * 0.999)
 
 
 def test_what_composes_gets_a_grid_and_what_is_local_needs_none() -> None:
@@ -117,9 +126,9 @@ def test_what_composes_gets_a_grid_and_what_is_local_needs_none() -> None:
 def test_long_sums_in_doubles_are_the_same_law(monkeypatch: pytest.MonkeyPatch) -> None:
     crowds = FlippedBits(users=20_000, flip_probability="0.05").bit_crowds
     run = (300, 420)
-    exact = covers.common_law(crowds, run, Wide(1e-20), mirrored=True)
+    exact = _common_law(crowds, run, Wide(1e-20), mirrored=True)
     monkeypatch.setattr(covers, "DIRECT_PRODUCTS", 0)
-    rough = covers.common_law(crowds, run, Wide(1e-20), mirrored=True)
+    rough = _common_law(crowds, run, Wide(1e-20), mirrored=True)
     assert rough.start == exact.start
     allowed = (exact.relative + rough.relative) * exact.mass + rough.missing
     assert (abs(rough.mass - exact.mass) <= allowed).all()
@@ -129,9 +138,9 @@ def test_long_sums_in_doubles_are_the_same_law(monkeypatch: pytest.MonkeyPatch) 
 
 def test_too_many_runs_prove_nothing() -> None:
     """Behind the last run that was looked at lie crowds of which nothing is known."""
-    with pytest.raises(TooManyRuns):
-        cover_crowds(lambda run: run[0] == run[1], 10, most=10)
-    assert len(cover_crowds(lambda run: run[0] == run[1], 9, most=10)) == 10
+    with pytest.raises(_TooManyRuns):
+        _cover_crowds(lambda run: run[0] == run[1], 10, most=10)
+    assert len(_cover_crowds(lambda run: run[0] == run[1], 9, most=10)) == 10
 
 
 def test_a_promise_that_a_far_crowd_breaks_is_refused_though_no_run_reaches_it() -> None:

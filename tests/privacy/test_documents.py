@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.documents import (
-    fraction_from,
+    _fraction_from,
     fraction_text,
     mechanism_document,
     mechanism_from,
@@ -190,7 +190,7 @@ def test_a_fraction_too_long_to_read_is_refused() -> None:
 
 @given(st.fractions(0, 1))
 def test_fractions_are_exact(value: Fraction) -> None:
-    assert fraction_from("rate", fraction_text("rate", value)) == value
+    assert _fraction_from("rate", fraction_text("rate", value)) == value
 
 
 CUT = privacy.Shortened(privacy.FlippedBits(users=9, flip_probability="1/4"), Fraction(1, 1000))
@@ -278,16 +278,16 @@ def test_a_composition_inside_a_composition_is_refused() -> None:
 
 def test_fractions_have_a_longest_text() -> None:
     long = Fraction(1, 10**180 + 1)
-    assert fraction_from("flip", fraction_text("flip", long)) == long
+    assert _fraction_from("flip", fraction_text("flip", long)) == long
     with pytest.raises(InvalidInput, match="fewer than 200 digits"):
         fraction_text("flip", Fraction(1, 10**181 + 1))
     # 600 bits below the line, and 600 characters in all.
     assert fraction_text("flip", Fraction(1, 2**599 + 1)).startswith("1/")
     with pytest.raises(InvalidInput, match="fewer than 200 digits"):
         fraction_text("flip", Fraction(1, 2**600 + 1))
-    assert fraction_from("flip", "1" + "0" * 597 + "/7") == Fraction(10**597, 7)
+    assert _fraction_from("flip", "1" + "0" * 597 + "/7") == Fraction(10**597, 7)
     with pytest.raises(InvalidInput, match="a fraction written as"):
-        fraction_from("flip", "1" + "0" * 598 + "/7")
+        _fraction_from("flip", "1" + "0" * 598 + "/7")
     for text in ("2/4", "1/0", "01/3", "1/3 ", "-1/3", "9" * 700 + "/7", 0.5, None):
         with pytest.raises(InvalidInput, match="a fraction written as"):
-            fraction_from("flip", text)
+            _fraction_from("flip", text)

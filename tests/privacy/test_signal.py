@@ -11,7 +11,7 @@ import pytest
 
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.mechanisms.filters import FlippedFilters
-from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, flip_counts
+from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, _flip_counts
 from tests.oracles import filters as oracle
 
 COUNTS = (10, 100, 10, 5, 5, 5, 5, 1)
@@ -26,8 +26,8 @@ def ratios(counts: tuple[int, ...], flip: str) -> SignalToNoise:
 def test_flips_are_applied_bit_by_bit() -> None:
     table = [[float(x) for x in row] for row in oracle.transition(3, Fraction(1, 5))]
     vector = np.arange(8.0) ** 2
-    assert flip_counts(vector, 0.2) == pytest.approx(np.array(table) @ vector)
-    assert flip_counts(np.eye(8), 0.2) == pytest.approx(np.array(table))
+    assert _flip_counts(vector, 0.2) == pytest.approx(np.array(table) @ vector)
+    assert _flip_counts(np.eye(8), 0.2) == pytest.approx(np.array(table))
 
 
 @pytest.mark.parametrize("counts", [COUNTS, (7, 0, 0, 0), (1, 2, 3, 4), (1, 0)])

@@ -18,7 +18,7 @@ from chaffinch import privacy
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.documents import mechanism_document, mechanism_from
 from chaffinch.privacy.mechanisms.signed import SignedDecoys
-from chaffinch.privacy.numerics.floods import MOST_PLACES, Flood
+from chaffinch.privacy.numerics.floods import _MOST_PLACES, Flood
 from chaffinch.privacy.numerics.positive_parts import Doubt, PositiveParts
 from chaffinch.privacy.numerics.precision import Wide
 from tests.laws.mechanisms import epsilons, ratios, signed
@@ -312,8 +312,8 @@ def test_what_cannot_be_followed_is_refused_at_once(fields: dict[str, Any]) -> N
 
 
 def test_a_law_that_is_too_long_is_refused_before_it_is_made() -> None:
-    with pytest.raises(GuaranteeNotProven, match=str(MOST_PLACES)):
-        FLAT._cover.bursts(MOST_PLACES + 1)  # noqa: SLF001 - the one place that refuses
+    with pytest.raises(GuaranteeNotProven, match=str(_MOST_PLACES)):
+        FLAT._cover.bursts(_MOST_PLACES + 1)  # noqa: SLF001 - the one place that refuses
 
 
 # ---------------------------------------------------------------- many rounds

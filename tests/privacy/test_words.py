@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chaffinch.privacy.numerics.bit_words import BitWords
 from chaffinch.privacy.numerics.precision import exp_ends
-from chaffinch.privacy.numerics.sums import FiniteLaw, count_outcomes, mean_positive_part
+from chaffinch.privacy.numerics.sums import FiniteLaw, _count_outcomes, mean_positive_part
 from tests.oracles.exact import compositions, exp_bounds, orders
 
 
@@ -56,7 +56,7 @@ def test_heavy_and_ruinous_values_change_nothing(
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 3.0])
 def test_counting_is_exact(count: int, epsilon: float) -> None:
     for law in BitWords(3, Fraction(1, 10)).assumed(exp_ends(epsilon)[0]):
-        bracket = count_outcomes(law, count)
+        bracket = _count_outcomes(law, count)
         assert bracket is not None
         assert Fraction(bracket.lower) <= exactly(law, count) <= Fraction(bracket.upper)
         assert bracket.relative_width < 1e-13
@@ -64,9 +64,9 @@ def test_counting_is_exact(count: int, epsilon: float) -> None:
 
 def test_too_many_outcomes_are_not_count_outcomes() -> None:
     law = BitWords(3, Fraction(1, 4)).assumed(Fraction(1))[0]
-    assert count_outcomes(law, 90_000) is None
-    assert count_outcomes(law, 200_000) is None
-    assert count_outcomes(([Fraction(-1), Fraction(0)], [Fraction(1, 2)] * 2), 10**9) is not None
+    assert _count_outcomes(law, 90_000) is None
+    assert _count_outcomes(law, 200_000) is None
+    assert _count_outcomes(([Fraction(-1), Fraction(0)], [Fraction(1, 2)] * 2), 10**9) is not None
 
 
 @pytest.mark.parametrize(("length", "flip"), [(1, "0.1"), (2, "0.3"), (5, "0.25")])

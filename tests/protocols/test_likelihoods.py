@@ -16,8 +16,8 @@ from chaffinch.protocols.likelihoods import (
     DecoyLikelihood,
     SignedLikelihood,
     TallyLikelihood,
-    law,
-    log_ratio,
+    _law,
+    _log_ratio,
 )
 from chaffinch.protocols.noise import Noise
 from chaffinch.protocols.signed import Digit
@@ -31,7 +31,7 @@ every_kind = pytest.mark.parametrize("noise", exact.KINDS.values(), ids=list(exa
 @every_kind
 @pytest.mark.parametrize("held", [0, 1, 2, 5])
 def test_the_law_of_a_tally(noise: Noise, held: int) -> None:
-    start, mass = law(noise, held, 5)
+    start, mass = _law(noise, held, 5)
     true = np.array(exact.law(noise, held, 5), float)
     assert mass == pytest.approx(true[start : start + len(mass)], rel=1e-9)
     assert mass.sum() == pytest.approx(1)
@@ -39,7 +39,7 @@ def test_the_law_of_a_tally(noise: Noise, held: int) -> None:
 
 
 def test_a_long_law_is_cut_where_nothing_is_seen() -> None:
-    start, mass = law(exact.KINDS["flips"], 0, 100_000)
+    start, mass = _law(exact.KINDS["flips"], 0, 100_000)
     reach = 12 * math.sqrt(100_000 * 0.2 * 0.8) + 30
     assert (start, start + len(mass) - 1) == (math.floor(2e4 - reach), math.ceil(2e4 + reach))
     places = np.arange(start, start + len(mass))
@@ -64,12 +64,12 @@ def test_the_score_of_a_tally(noise: Noise) -> None:
 def test_a_law_is_as_long_as_is_said() -> None:
     """Of 62 500 bits with a standard deviation of 100: 12 of these, and 30 more, on both sides."""
     long = TallyLikelihood(exact.KINDS["flips"], 0, 62_500)
-    assert long.outcomes == 2461 == len(law(long.noise, 0, 62_500)[1])
+    assert long.outcomes == 2461 == len(_law(long.noise, 0, 62_500)[1])
     both = TallyLikelihood(exact.KINDS["flips"], 30_000, 62_500)
-    assert both.outcomes == pytest.approx(len(law(both.noise, 30_000, 62_500)[1]), abs=4)
+    assert both.outcomes == pytest.approx(len(_law(both.noise, 30_000, 62_500)[1]), abs=4)
     for name in ("clear", "no noise"):
         short = TallyLikelihood(exact.KINDS[name], 3, 5)
-        assert short.outcomes == len(law(short.noise, 3, 5)[1])
+        assert short.outcomes == len(_law(short.noise, 3, 5)[1])
 
 
 def test_the_score_of_a_value_among_decoys() -> None:
@@ -82,13 +82,13 @@ def test_the_score_of_a_value_among_decoys() -> None:
 def test_what_one_world_only_allows_is_sure_enough() -> None:
     logs = np.array([-math.inf, 0.0, -1.0, -math.inf, 100.0])
     other = np.array([0.0, -math.inf, -3.0, -math.inf, 0.0])
-    assert log_ratio(logs, other).tolist() == [-60.0, 60.0, 2.0, 0.0, 60.0]
+    assert _log_ratio(logs, other).tolist() == [-60.0, 60.0, 2.0, 0.0, 60.0]
 
 
 def test_the_score_of_a_long_law_is_linear_and_nearly_exact() -> None:
     one = TallyLikelihood(exact.KINDS["flips"], 1_000_000, 4_000_000)
     assert one.outcomes > LONGEST
-    start, _ = law(one.noise, one.held, one.people)
+    start, _ = _law(one.noise, one.held, one.people)
     tallies = 1_400_000 + np.array([-3000, 3000])
     without, with_one = (mass[tallies - start] for mass in one.laws())
     assert one.score(tallies[:, None]) == pytest.approx(np.log(with_one / without), rel=2e-3)

@@ -12,7 +12,7 @@ import pytest
 from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.protocols import Decoys, Encoded, Flips, Signed
-from chaffinch.protocols.base import Protocol, round_by_chance, round_heights, settle_levels
+from chaffinch.protocols.base import Protocol, _round_heights, round_by_chance, settle_levels
 from chaffinch.protocols.noise import MessageNoise, Noise, SignedNoise
 from chaffinch.protocols.signed import Digit
 from chaffinch.questions import Bit, Choice, Cross, Flags, Number, Question
@@ -146,7 +146,7 @@ def test_heights_are_rounded_by_a_word_each() -> None:
     """A word below the share of the next number rounds up; whole heights stay as they are."""
     heights = np.array([0.0, 1.5, 1.5, 2.25, 3.0])
     words = ListedWords([0, HALF - 1, HALF, HALF >> 1, 0])
-    assert round_heights(heights, words).tolist() == [0, 2, 1, 2, 3]
+    assert _round_heights(heights, words).tolist() == [0, 2, 1, 2, 3]
     shares = np.array([0.0, 0.375, 1.0, 1.0 + 1e-12, np.nextafter(0.25, 0.0)])
     found = round_by_chance(shares, 4, ListedWords([0, 0, 0, 0, (1 << 64) - 4096]))
     assert found.tolist() == [0, 2, 4, 4, 1]

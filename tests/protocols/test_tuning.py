@@ -14,9 +14,9 @@ from chaffinch.protocols import Encoded, FlippedDecoys, Flips, local_variant
 from chaffinch.protocols.base import Setting
 from chaffinch.protocols.flipped_records import cut_chance, overflow
 from chaffinch.protocols.tuning import (
+    _gaussian_delta,
     flip_for_local,
     flip_for_shift,
-    gaussian_delta,
     gaussian_epsilon,
     gaussian_mu,
     gaussian_slope,
@@ -30,26 +30,26 @@ PAIRS = [(0.1, 0.05), (0.5, 0.3), (1.0, 0.2), (1.0, 1.0), (3.0, 0.7)]
 def test_delta_of_the_gaussian_mechanism(epsilon: float, mu: float) -> None:
     normal = stats.norm.cdf
     true = normal(-epsilon / mu + mu / 2) - math.exp(epsilon) * normal(-epsilon / mu - mu / 2)
-    assert gaussian_delta(epsilon, mu) == pytest.approx(true, rel=1e-6)
+    assert _gaussian_delta(epsilon, mu) == pytest.approx(true, rel=1e-6)
 
 
 def test_delta_is_never_negative_where_both_terms_are_nothing() -> None:
-    assert gaussian_delta(700.0, 1e-3) == 0.0
-    assert gaussian_delta(0.0, 1e-300) >= 0.0
+    assert _gaussian_delta(700.0, 1e-3) == 0.0
+    assert _gaussian_delta(0.0, 1e-300) >= 0.0
 
 
 @pytest.mark.parametrize(("epsilon", "mu"), PAIRS)
 def test_mu_epsilon_and_slope_belong_to_that_delta(epsilon: float, mu: float) -> None:
-    delta = gaussian_delta(epsilon, mu)
+    delta = _gaussian_delta(epsilon, mu)
     assert gaussian_mu(epsilon, delta) == pytest.approx(mu, rel=1e-9)
     assert gaussian_epsilon(mu, delta) == pytest.approx(epsilon, rel=1e-9)
-    higher = gaussian_delta(epsilon, mu * (1 + 1e-6))
+    higher = _gaussian_delta(epsilon, mu * (1 + 1e-6))
     assert gaussian_slope(epsilon, mu) == pytest.approx((higher / delta - 1) * 1e6, rel=0.15)
 
 
 def test_very_small_strengths_are_found_as_exactly_as_large_ones() -> None:
     for mu in (1e-6, 1e-3):
-        delta = gaussian_delta(mu, mu)
+        delta = _gaussian_delta(mu, mu)
         assert gaussian_mu(mu, delta) == pytest.approx(mu, rel=1e-9)
         assert gaussian_epsilon(mu, delta) == pytest.approx(mu, rel=1e-6)
 

@@ -16,7 +16,7 @@ from chaffinch.planning.audiences.audience import (
     overlaps_left_out,
     usual_groups,
 )
-from chaffinch.privacy.mechanisms.filters import MOST_FILTERS
+from chaffinch.privacy.mechanisms.filters import _MOST_FILTERS
 from chaffinch.wire.filter_files import MOST_ROWS
 
 THREE = Audience(["a", "b", "c"], frequencies=2)
@@ -138,4 +138,4 @@ def test_names_that_would_name_a_group_are_refused(name: str) -> None:
 
 
 def test_filters_travel_with_as_many_rows_as_can_be_judged() -> None:
-    assert MOST_ROWS == MOST_FILTERS
+    assert MOST_ROWS == _MOST_FILTERS

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from chaffinch.encoding.publisher.column_ranges import MOST_RANGES, ColumnRanges
+from chaffinch.encoding.publisher.column_ranges import _MOST_RANGES, ColumnRanges
 from chaffinch.encoding.publisher.filters import Row, true_rows
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.audiences.plan import ReachPlan
@@ -81,7 +81,7 @@ def test_an_id_that_comes_all_the_time_is_no_burden() -> None:
     assert [len(views) for _, views in ranges.split(np.full(10_000, 2**63, np.uint64))] == [3]
 
 
-@pytest.mark.parametrize("count", [0, 17, MOST_RANGES + 1])
+@pytest.mark.parametrize("count", [0, 17, _MOST_RANGES + 1])
 def test_a_range_has_at_least_a_word(count: int) -> None:
     with pytest.raises(InvalidInput, match="number of ranges"):
         ranges_of(small_plan(bits=1024), count)

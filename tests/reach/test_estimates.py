@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.planning.audiences.audience import Audience, Group, usual_groups
-from chaffinch.planning.audiences.estimator import Columns
-from chaffinch.planning.audiences.prediction import expected
+from chaffinch.planning.audiences.estimator import Columns, expected
 
 FLIPS = [0.0, 0.02, 0.2]
 

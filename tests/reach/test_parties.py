@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import InvalidFile, InvalidInput
-from chaffinch.planning.audiences.parties import ReachParties, read_reach_parties
 from chaffinch.planning.audiences.plan import load_plan
-from chaffinch.planning.parties import Party
+from chaffinch.planning.parties import Party, ReachParties, read_reach_parties
 from chaffinch.wire.envelopes import OpeningKey
 from chaffinch.wire.filter_files import filter_from
 from chaffinch.wire.sealed_filters import START_LENGTH, pad, seal_filter, unpad

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound, UselessPlan
-from chaffinch.planning.audiences import prediction
+from chaffinch.planning.audiences import estimator
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.planning.audiences.plan import ReachPlan, require_plan
 from chaffinch.planning.audiences.planner import (
@@ -86,7 +86,7 @@ def exact_error(task: tuple[int, int, float, float], bits: int, hashes: int) -> 
     flip = audience_flip_probability(
         epsilon=epsilon, delta=delta, filters=publishers, bits=bits, hashes=hashes
     )
-    return prediction.apart([size] * publishers, bits=bits, hashes=hashes, flip=float(flip))
+    return estimator.apart([size] * publishers, bits=bits, hashes=hashes, flip=float(flip))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from chaffinch.planning.audiences.audience import Audience, Group
-from chaffinch.planning.audiences.prediction import apart, disjoint, expected, without_noise
+from chaffinch.planning.audiences.estimator import apart, disjoint, expected, without_noise
 from tests.reach.test_estimates import audience, crowd_of
 
 

@@ -21,7 +21,7 @@ from scipy import special
 
 from chaffinch import reach
 from chaffinch.analysis.audiences.logos import Logos
-from chaffinch.planning.audiences import prediction
+from chaffinch.planning.audiences import estimator
 from chaffinch.planning.audiences.audience import Audience, Group, usual_groups
 from chaffinch.planning.audiences.estimator import Columns
 from chaffinch.planning.audiences.plan import ReachPlan
@@ -127,7 +127,7 @@ def faults(seen: Seen, plan: ReachPlan, publishers: Publishers) -> list[str]:
     runs = len(seen.estimates)
     alarm = ALARM / (3 * len(seen.groups) + 1)
     truth = np.array([publishers.truth(group) for group in seen.groups], float)
-    expected = prediction.expected(
+    expected = estimator.expected(
         plan.audience,
         publishers.crowd,
         bits=plan.bits,
@@ -254,7 +254,7 @@ def test_predictions_for_no_overlap_hold_the_true_error_from_above() -> None:
         plan, publishers = planned(kind, count, IDS), publishers_of(kind, count, IDS)
         flip = float(plan.all_flips)
         crowd, sizes = publishers.crowd, (plan.bits, plan.hashes)
-        columns = prediction.expected(
+        columns = estimator.expected(
             plan.audience, crowd, bits=sizes[0], hashes=sizes[1], flip=flip
         )
         assert (

@@ -10,10 +10,9 @@ import pytest
 
 from chaffinch.release.audiences import ReachRelease
 from chaffinch.release.page import statement_page
-from chaffinch.release.publication import Publication
+from chaffinch.release.publication import Publication, _statement_text
 from chaffinch.release.statement import Line, Section
 from chaffinch.release.surveys import Release
-from chaffinch.release.text import statement_text
 from tests.release import reach_releases, survey_releases
 
 RELEASES = [survey_releases.release(), reach_releases.release()]
@@ -22,10 +21,10 @@ RELEASES = [survey_releases.release(), reach_releases.release()]
 @pytest.mark.parametrize("release", RELEASES, ids=["survey", "reach"])
 def test_text_and_page_come_from_the_statement_alone(release: Publication) -> None:
     statement = release.statement()
-    assert statement_text(statement) == str(release)
+    assert _statement_text(statement) == str(release)
     assert statement_page(statement) == release.page()
     renamed = replace(statement, title="another", sections=statement.sections[:1])
-    for said in (statement_text(renamed), statement_page(renamed)):
+    for said in (_statement_text(renamed), statement_page(renamed)):
         assert "another" in said
         assert statement.sections[1].heading not in said
 

@@ -18,7 +18,7 @@ from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.release.documents import load_release
 from chaffinch.release.files import _METADATA, _harmless_text, json_bytes
 from chaffinch.release.publication import _SUFFIXES
-from chaffinch.release.surveys import Release, Row
+from chaffinch.release.surveys import Release, _Row
 from chaffinch.storage import leftovers
 from tests.release import survey_releases as releases
 
@@ -59,7 +59,7 @@ def test_a_number_has_rows_for_its_sum_and_quantiles() -> None:
     assert total.estimate == 72810.5
     assert mean.standard_error is not None
     assert total[3:] == tuple(5000 * number for number in mean[3:] if number is not None)
-    assert tenth == Row("minutes", "10% are at most", 1.5, None, 0.0, 6.0, 0.0, 6.0)
+    assert tenth == _Row("minutes", "10% are at most", 1.5, None, 0.0, 6.0, 0.0, 6.0)
     assert median[2:] == (10.5, None, 6.0, 15.0, 6.0, 15.0)
 
 
@@ -86,7 +86,7 @@ def test_csv_has_the_rows_of_the_table(release: Release, tmp_path: Path) -> None
     release.save(tmp_path / "r.csv")
     with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
         head, *rows = csv.reader(file)
-    assert tuple(head) == Row._fields
+    assert tuple(head) == _Row._fields
     texts = [tuple(cell.removeprefix("'") for cell in row[:2]) for row in rows]
     assert texts == [row[:2] for row in release.table()]
     assert [tuple(plain_numbers(row[2:])) for row in rows] == [row[2:] for row in release.table()]
@@ -121,7 +121,7 @@ def test_parquet_has_typed_columns_and_says_what_it_is(tmp_path: Path) -> None:
     release.save(tmp_path / "r.parquet")
     table = parquet.read_table(tmp_path / "r.parquet")
     assert [str(field.type) for field in table.schema] == ["string"] * 2 + ["double"] * 6
-    assert [Row(**row) for row in table.to_pylist()] == release.table()
+    assert [_Row(**row) for row in table.to_pylist()] == release.table()
     facts = json.loads(table.schema.metadata[_METADATA], parse_constant=fail)
     assert facts["plan"] == release.plan_id
     assert facts["version"] == release.version

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from chaffinch.errors import InvalidInput
-from chaffinch.sampling import backends, flip_mask, flips, secure_words
+from chaffinch.sampling import backends, flip_mask, secure_words
+from chaffinch.sampling.flips import _BLOCK, _TILE, _binary
 from tests.sampling.sources import SIGMAS, ListedWords, SeededWords, chance, with_each
 
 ALL = 2**64 - 1
@@ -27,7 +28,7 @@ def planes_of(values: list[int], width: int) -> list[int]:
 def test_each_threshold_is_met_by_exactly_its_share_of_all_numbers() -> None:
     planes = planes_of(list(range(64)), 6)
     for numerator in range(1, 64):
-        depth = len(flips.binary(numerator, 6))
+        depth = len(_binary(numerator, 6))
         mask = flip_mask(ListedWords(planes[:depth]), numerator << 58, 64)
         assert int(mask[0]) == (1 << numerator) - 1  # Lanes 0 to numerator − 1.
 
@@ -63,14 +64,14 @@ def test_a_short_expansion_uses_only_its_digits() -> None:
 
 def reference(words: SeededWords, numerator: int, count: int) -> list[int]:
     """Compare lane by lane, taking the words in the order that is promised."""
-    digits = [int(digit) for digit in flips.binary(numerator)]
+    digits = [int(digit) for digit in _binary(numerator)]
     size = -(-count // 64)
     result: list[int] = []
-    for start in range(0, size, flips.BLOCK):
-        block = min(flips.BLOCK, size - start)
+    for start in range(0, size, _BLOCK):
+        block = min(_BLOCK, size - start)
         numbers: list[list[int]] = []  # The planes of each word.
-        for tile in range(0, block, flips.TILE):
-            width = min(flips.TILE, block - tile)
+        for tile in range(0, block, _TILE):
+            width = min(_TILE, block - tile)
             drawn = words.take(width * len(digits[:9])).reshape(-1, width)
             numbers.extend([int(word) for word in drawn[:, place]] for place in range(width))
         for digit in range(9, len(digits)):
@@ -99,7 +100,7 @@ def below(planes: list[int], digits: list[int]) -> int:
 @pytest.mark.usefixtures("loops")
 @pytest.mark.parametrize("numerator", [chance(0.3), chance(0.0005), 2**64 - 1, 1])
 def test_matches_the_comparison_of_one_lane_at_a_time(numerator: int) -> None:
-    count = 64 * (flips.TILE + 77)
+    count = 64 * (_TILE + 77)
     mask = flip_mask(SeededWords(5), numerator, count)
     assert mask.tolist() == reference(SeededWords(5), numerator, count)
 
@@ -114,7 +115,7 @@ def test_both_implementations_agree(numerator: int, count: int, seed: int) -> No
 
 
 @pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 64 * flips.BLOCK + 1])
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 64 * _BLOCK + 1])
 def test_bits_after_the_last_coin_are_zero(count: int) -> None:
     for numerator in (chance(0.5), chance(0.9), 2**64):
         mask = flip_mask(SeededWords(3), numerator, count)

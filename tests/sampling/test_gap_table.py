@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaffinch.sampling.gaps import Level, gap_table, resolve_tie
+from chaffinch.sampling.gaps import _Level, _resolve_tie, gap_table
 from tests.sampling.sources import Exhausted, chance
 
 
-def threshold(level: Level, which: int) -> Fraction:
+def threshold(level: _Level, which: int) -> Fraction:
     """Return P(digit ≥ which), straight from the law of the digit."""
     ratio = Fraction(level.base, 2**level.width) ** level.exponent
     if not level.truncated:
@@ -67,7 +67,7 @@ def test_the_digits_together_are_the_geometric_law(
             assert product == (1 - success) ** gap * success
 
 
-def law(level: Level, depth: int) -> tuple[dict[int, Fraction], Fraction]:
+def law(level: _Level, depth: int) -> tuple[dict[int, Fraction], Fraction]:
     """Return the mass of every result over all strings of ``depth`` words, and what is open."""
     masses: dict[int, Fraction] = {}
     still_open = Fraction(0)
@@ -76,7 +76,7 @@ def law(level: Level, depth: int) -> tuple[dict[int, Fraction], Fraction]:
         words = waiting.pop()
         mass = Fraction(1, 2 ** (level.width * len(words)))
         try:
-            result = resolve_tie(level, words[0], drawing(words[1:]))
+            result = _resolve_tie(level, words[0], drawing(words[1:]))
         except Exhausted:
             if len(words) == depth:
                 still_open += mass

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaffinch.sampling import backends, gaps, plain
-from chaffinch.sampling.gaps import LONGEST, gap_table
+from chaffinch.sampling import backends, plain
+from chaffinch.sampling.gaps import LONGEST, _walk, gap_table
 from tests.sampling.sources import ListedWords, available, pieces_of, twice, with_each
 
 SHORT = [2**56, 2**58, int(0.01 * 2**64), 2**62, 2**63 + 1, 2**64]
@@ -93,7 +93,7 @@ def test_a_tie_is_broken_by_more_bits(more: int, gap: int) -> None:
     tied = twice(int(table.thresholds[0][3]))[1]
     after = int(np.array([0x8000] * 4, dtype=np.uint16).view(np.uint64)[0])
     words = ListedWords([after, tied, *[after] * 14, more, *[after] * 999])
-    found = np.concatenate(list(gaps.walk(words, table, 10_000, 61)))
+    found = np.concatenate(list(_walk(words, table, 10_000, 61)))
     usual = np.diff(found)[0] - 1
     assert np.unique(np.diff(found) - 1).tolist() == sorted({usual, gap})
     assert found[4] - found[3] - 1 == gap

@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from chaffinch.errors import InvalidInput, RandomnessUnavailable
 from chaffinch.sampling import words
-from chaffinch.sampling.words import KeyedWords, SecureWords, secure_words
+from chaffinch.sampling.words import _DIRECT, _POOL, KeyedWords, SecureWords, secure_words
 
-SIZES = (1, 5, words.DIRECT - 1, words.DIRECT, 3, 5 * words.POOL + 1, words.POOL, 0, 2)
+SIZES = (1, 5, _DIRECT - 1, _DIRECT, 3, 5 * _POOL + 1, _POOL, 0, 2)
 
 
 def test_words_are_the_key_stream_and_none_is_lost_within_a_request(
@@ -25,8 +25,8 @@ def test_words_are_the_key_stream_and_none_is_lost_within_a_request(
     secret = bytes(range(48))
     monkeypatch.setattr(os, "urandom", lambda count: secret[:count])
     stream = Cipher(algorithms.AES256(secret[:32]), modes.CTR(secret[32:])).encryptor()
-    expected = np.frombuffer(stream.update(bytes(8 * 40 * words.POOL)), dtype=np.uint64)
-    taken = SecureWords().take(40 * words.POOL)
+    expected = np.frombuffer(stream.update(bytes(8 * 40 * _POOL)), dtype=np.uint64)
+    taken = SecureWords().take(40 * _POOL)
     assert np.array_equal(taken, expected)
 
 
@@ -76,7 +76,7 @@ def test_threads_draw_different_words_from_one_source() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.parametrize("taken", [0, 1, words.DIRECT])
+@pytest.mark.parametrize("taken", [0, 1, _DIRECT])
 def test_a_forked_child_never_repeats_its_parent(taken: int) -> None:
     source = SecureWords()
     source.take(taken)  # The child inherits a key and a half-used pool.
@@ -122,7 +122,7 @@ def test_a_new_process_id_alone_asks_for_a_new_key(monkeypatch: pytest.MonkeyPat
 
 def test_a_key_is_replaced_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = count_keys(monkeypatch)
-    monkeypatch.setattr(words, "KEY_LIFE", 100)
+    monkeypatch.setattr(words, "_KEY_LIFE", 100)
     source = SecureWords()
     for _ in range(6):
         source.take(50)
@@ -133,13 +133,13 @@ def test_one_long_request_is_split_between_keys(monkeypatch: pytest.MonkeyPatch)
     secrets = [bytes([number, *range(47)]) for number in range(9)]
     given = iter(secrets)
     monkeypatch.setattr(os, "urandom", lambda _count: next(given))
-    monkeypatch.setattr(words, "KEY_LIFE", 100)
+    monkeypatch.setattr(words, "_KEY_LIFE", 100)
     source = SecureWords()
     taken = np.concatenate([source.take(30), source.take(350), source.take(20)])
     first = []
     for secret in secrets[:4]:
         stream = Cipher(algorithms.AES256(secret[:32]), modes.CTR(secret[32:])).encryptor()
-        first.append(np.frombuffer(stream.update(bytes(8 * 2 * words.POOL)), dtype=np.uint64))
+        first.append(np.frombuffer(stream.update(bytes(8 * 2 * _POOL)), dtype=np.uint64))
     lives = [np.isin(taken, stream).sum() for stream in first]
     assert lives == [100, 100, 100, 100]
     assert len(np.unique(taken)) == 400
@@ -186,7 +186,7 @@ def test_bytes_that_cannot_be_random_are_refused(
 
 
 def test_entropy_lost_at_a_new_key_stops_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "KEY_LIFE", 10)
+    monkeypatch.setattr(words, "_KEY_LIFE", 10)
     source = SecureWords()
     source.take(10)
 
@@ -217,8 +217,8 @@ def test_keyed_words_are_the_key_stream_of_their_secret_and_what_they_are_bound_
         text += len(part).to_bytes(8, "little") + part
     key = hmac.digest(secret, text + bytes(8), "sha256")
     stream = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
-    expected = np.frombuffer(stream.update(bytes(8 * 40 * words.POOL)), dtype=np.uint64)
-    taken = KeyedWords(secret, b"shuffle", b"", b"three").take(40 * words.POOL)
+    expected = np.frombuffer(stream.update(bytes(8 * 40 * _POOL)), dtype=np.uint64)
+    taken = KeyedWords(secret, b"shuffle", b"", b"three").take(40 * _POOL)
     assert np.array_equal(taken, expected)
 
 
@@ -235,7 +235,7 @@ def test_keyed_words_have_nothing_in_common_with_others(other: tuple[bytes, ...]
 
 
 def test_a_key_is_followed_by_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "KEY_LIFE", 1000)
+    monkeypatch.setattr(words, "_KEY_LIFE", 1000)
     source = KeyedWords(bytes(32), b"a")
     drawn = np.concatenate([source.take(700), source.take(2500)])
     assert len(np.unique(drawn)) == 3200

@@ -14,9 +14,8 @@ from pathlib import Path
 from chaffinch.analysis.received import KnownBatch
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
-from chaffinch.planning.audiences.parties import ReachParties
 from chaffinch.planning.audiences.plan import ReachPlan
-from chaffinch.planning.parties import Party
+from chaffinch.planning.parties import Party, ReachParties
 from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling.forwarding import Patience

@@ -13,7 +13,7 @@ import pytest
 
 from chaffinch.analysis.answered import COUNT_SHARE, Answerers, answered_mean, answered_shares
 from chaffinch.analysis.intervals import two_sided
-from chaffinch.analysis.numbers import Scale, survival_within
+from chaffinch.analysis.numbers import Scale, _survival_within
 from chaffinch.planning.expansion import GAP_SHARE
 from chaffinch.planning.plan import Part
 from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Protocol
@@ -204,7 +204,7 @@ def test_quantiles_are_those_of_the_people_who_answered(silent: int, runs: int) 
         )
         ends = low_all[run], high_all[run]
         seen = made.tallies[run]
-        found = survival_within(made.scale, seen, ends, PEOPLE, level=within, people=known)
+        found = _survival_within(made.scale, seen, ends, PEOPLE, level=within, people=known)
         low, guess, high = found.quantiles(probabilities)
         missed += not ((low <= truths) & (truths <= high)).all()
         # A bracket is at most a few of the eight steps wide.

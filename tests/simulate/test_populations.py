@@ -8,8 +8,8 @@ import pytest
 import chaffinch as cf
 from chaffinch.errors import InvalidInput
 from chaffinch.simulate import Population, SeededWords, Truth, from_column, simulate, uniform, zipf
-from chaffinch.simulate.runs import Row
-from chaffinch.simulate.seeded import BRANCHES, branch, chosen
+from chaffinch.simulate.runs import _Row
+from chaffinch.simulate.seeded import _BRANCHES, branch, chosen
 from tests.simulate.settings import SMALL, choice, planned
 
 
@@ -98,7 +98,7 @@ def test_words_are_owned_by_who_took_them() -> None:
 
 
 def test_branches_share_nothing() -> None:
-    paths: list[Any] = [(name, *path) for name in BRANCHES for path in ((), (0,), (1,), (0, 1))]
+    paths: list[Any] = [(name, *path) for name in _BRANCHES for path in ((), (0,), (1,), (0, 1))]
     states = {tuple(branch(5, *path).generate_state(4).tolist()) for path in paths}
     assert len(states) == len(paths)
 
@@ -120,7 +120,7 @@ def test_a_simulation_is_a_document() -> None:
     found = simulate(plan, uniform(plan, 20), 100, seed=1, progress=told.append)
     document = found.document()
     assert document["seed"] == 1
-    assert document["values"][0].keys() == set(Row._fields)
+    assert document["values"][0].keys() == set(_Row._fields)
     assert document["verdict"] == found.verdict
     assert told == [1]
 

@@ -32,7 +32,7 @@ from chaffinch.simulate import (
     nested,
     seen_again,
 )
-from chaffinch.simulate.logo_draws import columns_hit, flipped_logos, logo, thrown
+from chaffinch.simulate.publishers import _columns_hit, _logo, flipped_logos, thrown
 from chaffinch.simulate.seeded import generator
 from tests.reach.publishing import encode
 from tests.simulate.settings import chance
@@ -97,7 +97,7 @@ def balls(publishers: Publishers, bits: int, hashes: int, runs: int, seed: int) 
         columns = np.zeros(bits, np.int64)
         for seen, ids in publishers.crowd.items():
             places = draws.integers(0, bits, hashes * ids)
-            np.bitwise_or.at(columns, places, logo(audience, seen))
+            np.bitwise_or.at(columns, places, _logo(audience, seen))
         found.append(np.bincount(columns, minlength=2**audience.rows))
     return np.array(found)
 
@@ -145,15 +145,15 @@ def test_columns_hit_have_the_law_of_single_balls(count: int, columns: int) -> N
     each = draws.integers(0, columns, (2500, count))
     each.sort(axis=1)
     thrown_singly = 1 + (np.diff(each, axis=1) != 0).sum(axis=1)
-    at_once = np.array([columns_hit(count, columns, draws) for _ in range(2500)])
+    at_once = np.array([_columns_hit(count, columns, draws) for _ in range(2500)])
     assert judging.two_samples(thrown_singly, at_once) > ALARM
     assert at_once.max() <= min(count, columns)
 
 
 def test_three_balls_too_few_are_seen() -> None:
     draws = np.random.default_rng(1)
-    some = np.array([columns_hit(60, 64, draws) for _ in range(2500)])
-    fewer = np.array([columns_hit(57, 64, draws) for _ in range(2500)])
+    some = np.array([_columns_hit(60, 64, draws) for _ in range(2500)])
+    fewer = np.array([_columns_hit(57, 64, draws) for _ in range(2500)])
     assert judging.two_samples(some, fewer) < ALARM
 
 
@@ -163,7 +163,7 @@ def test_three_balls_too_few_are_seen() -> None:
 def test_large_numbers_have_the_moments_of_occupancy(count: int, columns: int) -> None:
     runs = 400
     draws = np.random.default_rng(2)
-    found = np.array([columns_hit(count, columns, draws) for _ in range(runs)], float)
+    found = np.array([_columns_hit(count, columns, draws) for _ in range(runs)], float)
     empty = np.exp(count * np.log1p(-1.0 / columns))
     mean = columns * (1 - empty)
     # m(m − 1)(1 − 2/m)^n + m(1 − 1/m)^n − m²(1 − 1/m)^2n for large m, where that cancels.
@@ -177,7 +177,7 @@ def test_large_numbers_have_the_moments_of_occupancy(count: int, columns: int) -
 
 def test_nothing_and_one_ball() -> None:
     draws = np.random.default_rng(1)
-    assert [columns_hit(balls, 10, draws) for balls in (0, 1)] == [0, 1]
+    assert [_columns_hit(balls, 10, draws) for balls in (0, 1)] == [0, 1]
 
 
 @pytest.mark.parametrize("flip", [0.0, 0.3])

@@ -9,7 +9,7 @@ import pytest
 
 from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.tables.read import Table, open_table
-from chaffinch.tables.settings import ENCODINGS, SEPARATORS, Settings, joined
+from chaffinch.tables.settings import _ENCODINGS, _SEPARATORS, Settings, joined
 
 ROWS = {"name": ["Zoë", "Ann"], "remark": ["a, b; c", "d | e"]}
 
@@ -29,7 +29,7 @@ def cells(table: Table) -> dict[str, list[str]]:
     return dict(batch.to_pydict())
 
 
-@pytest.mark.parametrize("sign", SEPARATORS.values())
+@pytest.mark.parametrize("sign", _SEPARATORS.values())
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_the_separator_is_found(sign: str, end: str) -> None:
     table = opened(written(sign, end=end))
@@ -64,7 +64,7 @@ def test_tabs_are_usual_in_tsv() -> None:
     assert opened(written("\t"), format="tsv").notes == ()
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("encoding", _ENCODINGS)
 def test_encodings_can_be_said(encoding: str) -> None:
     assert cells(opened(written(",", encoding), encoding=encoding)) == ROWS
 

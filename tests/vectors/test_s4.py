@@ -14,7 +14,7 @@ import pytest
 from chaffinch import privacy
 from chaffinch.privacy import published
 from chaffinch.privacy.mechanisms.filters import flip_probability_for
-from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, flip_counts
+from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, _flip_counts
 from chaffinch.privacy.published.one_filter import exact_one_filter_ratio
 from tests.vectors import make_s4
 
@@ -73,7 +73,7 @@ def test_every_function_of_the_document_is_there() -> None:
 def test_transition_matrix(row: dict[str, Any]) -> None:
     count, flip = row["parameters"]["k"], float(Fraction(row["parameters"]["q"]))
     expected = [number(value) for value in row["value"]]
-    assert flip_counts(np.eye(2**count), flip)[0] == pytest.approx(expected, rel=1e-13)
+    assert _flip_counts(np.eye(2**count), flip)[0] == pytest.approx(expected, rel=1e-13)
 
 
 @pytest.mark.parametrize("row", rows("signal to noise", "every move"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import Reason, StorageFault
-from chaffinch.wire.arrivals import Arrival, Expected, arrived_batches, batch_path, has_arrived
+from chaffinch.wire.arrivals import Arrival, Expected, _batch_path, arrived_batches, has_arrived
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, START_LENGTH, BatchHead
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
@@ -175,9 +175,9 @@ def test_what_is_due_is_known_to_its_last_number(
 )
 def test_only_an_id_is_the_name_of_a_batch(name: str, folder: Path) -> None:
     with pytest.raises(Problem) as caught:
-        batch_path(folder, name)
+        _batch_path(folder, name)
     assert caught.value.kind is Kind.UNKNOWN_PATH
-    assert batch_path(folder, "ab" * 32) == folder / f"{'ab' * 32}.batch"
+    assert _batch_path(folder, "ab" * 32) == folder / f"{'ab' * 32}.batch"
 
 
 def test_batches_are_listed_by_their_ids(folder: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +27,8 @@ from chaffinch.planning.expansion import counts_gaps
 from chaffinch.planning.plan import Part, Plan, require_plan
 from chaffinch.protocols.base import Reading, number_question
 from chaffinch.protocols.noise import Floats
-from chaffinch.questions import MISSING, Cross
+from chaffinch.questions import COUNT, MISSING, REFUSE, Bit, Choice, Cross, Flags, Number, Question
 from chaffinch.release.surveys import Answer, Answered, Release, Share, Span, Summary
-from chaffinch.release.treatment import CONSERVATIVE_MEAN, NO_MEAN, NO_SHARES, treatment_notes
 from chaffinch.wire.batches import Counts
 from chaffinch.wire.messages import Shuffled, Tally
 
@@ -136,14 +136,14 @@ def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
     low, high = intervals(noise, counts, found.reports, asked.level)
     low_all, high_all = simultaneous(noise, counts, found.reports, asked.level)
     estimates, moved = _adjusted(asked.adjustment, part, estimates, found.reports)
-    notes = treatment_notes(part.question) + moved
+    notes = _treatment_notes(part.question) + moved
     shares: tuple[Share, ...] = ()
     if part.labels[-1] == MISSING:
         shares = _shares(
             part, reading, estimates, (low_all, high_all), found.reports, level=asked.level
         )
         if high_all[-1] >= found.reports:
-            notes.append(NO_SHARES)
+            notes.append(_NO_SHARES)
     if reading.lowered:
         notes.append("Some codes were sent more often than honest reports can; they were lowered.")
     crossed = None
@@ -225,11 +225,11 @@ def _counted_number(
     people = Answerers.of(answered.noise, yes, reports, alpha * COUNT_SHARE)
     totals = reading.tallies.sum(keepdims=True)
     found = answered_mean(scale, totals, people, asked.level)
-    notes = [*treatment_notes(question), CONSERVATIVE_MEAN]
+    notes = [*_treatment_notes(question), _CONSERVATIVE_MEAN]
     if reading.lowered or answered.lowered:
         notes.append("Some codes were sent too often; they were lowered.")
     if found.nobody.any():
-        notes.insert(0, NO_MEAN)
+        notes.insert(0, _NO_MEAN)
     spread: tuple[tuple[float, float, float, float], ...] = ()
     if not steps.together:
         known = (float(people.some[0]), int(people.low[0]), int(people.high[0]))
@@ -265,7 +265,7 @@ def _number(part: Part, reading: Reading, reports: int, asked: _Asked) -> Answer
     counts = reading.tallies
     scale = Scale(question.low, question.high, steps.resolution, steps.noise)
     found = mean(scale, counts, reports, asked.level)
-    notes = [*treatment_notes(question), CONSERVATIVE_MEAN]
+    notes = [*_treatment_notes(question), _CONSERVATIVE_MEAN]
     if reading.lowered:
         notes.append("Some codes were sent too often; they were lowered.")
     spread: tuple[tuple[float, float, float, float], ...] = ()
@@ -288,3 +288,76 @@ def _number(part: Part, reading: Reading, reports: int, asked: _Asked) -> Answer
         notes=tuple(notes),
         summary=Summary(question.unit, found.total, spread),
     )
+
+
+# ----------------------------------------------------------------------------
+# How missing answers, and answers that do not fit, were treated: the notes of a release.
+
+_CONSERVATIVE_MEAN = (
+    "The interval of the mean is conservative: it covers flips exactly and rounding in the worst "
+    "case, so it is often much wider than two standard errors to each side."
+)
+
+_NO_MEAN = (
+    "Warning: it may be that nobody answered, so no mean can be given: its interval is the whole "
+    "range."
+)
+_NO_SHARES = (
+    "Warning: it may be that nobody answered, so no shares among those who did can be given."
+)
+
+
+def _treatment_notes(question: Question) -> list[str]:
+    """Return the sentences about missing answers and those that do not fit, by a question's rules.
+
+    >>> _treatment_notes(Bit(missing="no"))
+    ["Missing answers count as 'no'."]
+    """
+    return list(_NOTES[question.kind](question))
+
+
+def _gap_clause(counted_as: str, *, refused: bool) -> str:
+    return "Missing answers were refused" if refused else f"Missing answers count as {counted_as}"
+
+
+def _label_notes(question: Bit | Choice) -> Iterator[str]:
+    # Missing answers that are counted have a row of their own.
+    if question.missing != COUNT:
+        gaps = _gap_clause(f"'{question.missing}'", refused=question.missing == REFUSE)
+        yield f"{gaps}."
+
+
+def _choice_notes(question: Choice) -> Iterator[str]:
+    yield from _label_notes(question)
+    if question.unknown is not None:
+        yield f"Answers that are not listed count as '{question.unknown}'."
+
+
+def _number_notes(question: Number) -> Iterator[str]:
+    unit = f" {question.unit}" if question.unit else ""
+    gaps = "Missing answers are counted, and mean and sum are those of the others"
+    if question.missing != COUNT:
+        refused = question.missing == REFUSE
+        gaps = _gap_clause("" if refused else f"{question.missing:.10g}{unit}", refused=refused)
+    beyond = "moved to the nearest bound" if question.clip else "refused"
+    yield f"{gaps}; numbers beyond {question.low:.10g} to {question.high:.10g} were {beyond}."
+
+
+def _flag_notes(question: Flags) -> Iterator[str]:
+    if question.missing != COUNT:
+        yield f"{_gap_clause('none of them', refused=question.missing == REFUSE)}."
+
+
+def _cross_notes(question: Cross) -> Iterator[str]:
+    for name, one in question.questions.items():
+        for note in _treatment_notes(one):
+            yield f"{name}: {note}"
+
+
+_NOTES: dict[str, Callable[[Any], Iterator[str]]] = {
+    Bit.kind: _label_notes,
+    Choice.kind: _choice_notes,
+    Number.kind: _number_notes,
+    Flags.kind: _flag_notes,
+    Cross.kind: _cross_notes,
+}

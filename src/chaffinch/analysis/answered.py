@@ -62,7 +62,7 @@ class Answerers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AnsweredMean:
+class _AnsweredMean:
     """The mean and the sum of those who answered, for one collection or for many."""
 
     mean: Floats
@@ -75,7 +75,9 @@ class AnsweredMean:
     """Whether nobody may have answered, so that no mean can be given."""
 
 
-def answered_mean(scale: Scale, totals: ArrayLike, people: Answerers, level: float) -> AnsweredMean:
+def answered_mean(
+    scale: Scale, totals: ArrayLike, people: Answerers, level: float
+) -> _AnsweredMean:
     """Return mean and sum from the tallies of all bits, with gaps sent as the middle.
 
     ``people`` misses with ``COUNT_SHARE`` of one minus the level.
@@ -105,7 +107,7 @@ def answered_mean(scale: Scale, totals: ArrayLike, people: Answerers, level: flo
         np.where(nobody, scale.low, np.clip(middle + least - room, scale.low, scale.high)),
         np.where(nobody, scale.high, np.clip(middle + most + room, scale.low, scale.high)),
     )
-    return AnsweredMean(
+    return _AnsweredMean(
         mean=mean,
         mean_error=np.where(
             nobody,

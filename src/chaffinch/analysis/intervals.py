@@ -222,7 +222,7 @@ class _Tried:
         """Return about what summing each law costs, in masses computed."""
         reach = math.sqrt(-8.0 * math.log(self.tail * 1e-4))
         spread = np.sqrt(self.noise.tally_variance(held, self.reports))
-        lattice = np.minimum(spread, float(STEPS)) * reach
+        lattice = np.minimum(spread, float(_STEPS)) * reach
         return np.asarray(_OVERHEAD + 2.0 * spread * reach + lattice**2 / 16.0)
 
     def _add(self, counts: Counts) -> None:
@@ -256,10 +256,10 @@ class _Tried:
 # closed bounds (Chernoff with the exact cumulant, and Berry–Esseen with its proven
 # constant) for a million tallies at once, and is what remains where laws are too long.
 
-STEPS = 150
+_STEPS = 150
 """A long law is summed on a lattice with this many points per standard deviation."""
 
-PRODUCTS = 1_000_000
+_PRODUCTS = 1_000_000
 """Up to this many multiplications the lattice is that of the integers."""
 
 _LYAPUNOV = 0.5600
@@ -271,7 +271,7 @@ def _critical_tally(noise: Noise, held: int, reports: int, tail: float) -> int:
 
     It is the least such c where the parts of the law are short. Longer parts are first
     rounded up to a lattice, which moves c up by less than a step per part: the answer
-    stays proven and costs at most 3/``STEPS`` of a standard deviation.
+    stays proven and costs at most 3/``_STEPS`` of a standard deviation.
     """
     cut = Wide(tail) * Wide(1e-4)
     trials = (
@@ -281,8 +281,8 @@ def _critical_tally(noise: Noise, held: int, reports: int, tail: float) -> int:
     )
     parts = [_binomial(count, chance, cut) for count, chance in trials]
     step = 1
-    if math.prod(sorted(len(part.mass) for part in parts)[1:]) > PRODUCTS:
-        step = math.ceil(math.sqrt(float(noise.tally_variance(held, reports))) / STEPS)
+    if math.prod(sorted(len(part.mass) for part in parts)[1:]) > _PRODUCTS:
+        step = math.ceil(math.sqrt(float(noise.tally_variance(held, reports))) / _STEPS)
     total, offset = laws.point(0), 0
     for part in parts:
         total = laws.convolve(total, _rounded_up(part, step), most_products=1 << 62)

@@ -51,7 +51,7 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
+class _Mean:
     """An estimated mean (``reports`` times that is the sum) and a proven interval."""
 
     reports: int
@@ -69,7 +69,7 @@ class Mean:
         return self.estimate * self.reports
 
 
-def mean(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> Mean:
+def mean(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> _Mean:
     """Return the mean of the numbers from the tally of all bits, or from one per slot.
 
     Coverage. With α = 1 − level and any split α = α₁ + α₂ that the data do not touch: the
@@ -93,7 +93,7 @@ def mean(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> Mean:
     spread = float(scale.noise.standard_error(trials))
     low, high = mean_ends(scale, tally, reports, level)
     width = scale.high - scale.low
-    return Mean(
+    return _Mean(
         reports=reports,
         estimate=float(scale.place(float(scale.noise.estimate(tally, trials)) / trials)),
         standard_error=width * math.sqrt(spread**2 + reports / 4) / trials,
@@ -213,10 +213,10 @@ def survival(
         raise InvalidInput("tallies", f"{scale.resolution} numbers, one per slot", seen.shape)
     ends = simultaneous(scale.noise, seen, reports, level)
     people = answered or (float(reports), reports, reports)
-    return survival_within(scale, seen, ends, reports, level=level, people=people)
+    return _survival_within(scale, seen, ends, reports, level=level, people=people)
 
 
-def survival_within(
+def _survival_within(
     scale: Scale,
     seen: Counts,
     ends: tuple[Counts, Counts],

@@ -117,10 +117,10 @@ class OpenedBatch:
 
     def tally(self) -> Tally:
         """Return the tally of this batch by itself, for whoever keeps no record of others."""
-        return tally_of(self.id, self.head, self.count(self.first_copies()).counts)
+        return _tally_of(self.id, self.head, self.count(self.first_copies()).counts)
 
 
-def tally_of(batch_id: str, head: BatchHead, counts: CodeCounts) -> Tally:
+def _tally_of(batch_id: str, head: BatchHead, counts: CodeCounts) -> Tally:
     """Return what was counted of a batch. It has the name of the batch: half of its id."""
     return Tally(head.plan_id, head.reports, counts.dense(), batch_id[:32], head.round)
 

@@ -41,7 +41,7 @@ _MOST_ROUNDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Measures:
+class _Measures:
     """Estimates of one question: rounds in the first axis, values in the last."""
 
     estimates: Floats
@@ -77,19 +77,19 @@ class Measures:
         return math.log(self.shared_chance / intervals) / math.log(self.shared_chance)
 
 
-def _reach(measures: Measures, ends: tuple[Floats, Floats], chance: float) -> Floats:
+def _reach(measures: _Measures, ends: tuple[Floats, Floats], chance: float) -> Floats:
     # An end that was cut off at what is possible says less than the other one, or than the error.
     below, above = measures.estimates - ends[0], ends[1] - measures.estimates
     normal = -float(special.ndtri(0.5 * chance)) * measures.errors
     return np.asarray(np.maximum(np.maximum(below, above), normal))
 
 
-def differences(first: Floats, last: Floats) -> Floats:
+def _differences(first: Floats, last: Floats) -> Floats:
     """Return how far differences reach, from the reach of both ends; or their standard errors."""
     return np.asarray(np.hypot(first, last))
 
 
-def compared_rounds(rounds: int) -> list[tuple[int, int]]:
+def _compared_rounds(rounds: int) -> list[tuple[int, int]]:
     """Return which rounds are compared: each with the one before, and the last with the first."""
     steps = [(place, place + 1) for place in range(rounds - 1)]
     return steps + [(0, rounds - 1)] * (rounds > 2)
@@ -194,12 +194,12 @@ def _answer(name: str, found: Sequence[Release], rounds: Sequence[Round]) -> Tre
 
 def _measures(
     answers: Sequence[Answer], sizes: Sequence[float], level: float, bounds: tuple[float, float]
-) -> Measures:
+) -> _Measures:
     def column(values: Iterable[Floats]) -> Floats:
         pairs = zip(values, sizes, strict=True)
         return np.array([value / size for value, size in pairs], dtype=np.float64)
 
-    return Measures(
+    return _Measures(
         estimates=column(one.estimates for one in answers),
         errors=column(one.standard_errors for one in answers),
         each=(column(one.low for one in answers), column(one.high for one in answers)),
@@ -213,7 +213,7 @@ def _measures(
 
 
 def _estimate_rows(
-    question: str, labels: Sequence[str], names: Sequence[str], measures: Measures
+    question: str, labels: Sequence[str], names: Sequence[str], measures: _Measures
 ) -> Iterable[TrendRow]:
     """Yield the estimates; together means: of all values in all rounds."""
     wider = measures.widening(len(names))
@@ -231,10 +231,10 @@ def _estimate_rows(
 
 
 def _change_rows(
-    question: str, labels: Sequence[str], names: Sequence[str], measures: Measures
+    question: str, labels: Sequence[str], names: Sequence[str], measures: _Measures
 ) -> Iterable[TrendRow]:
     """Yield the changes; together means: of all values between all rounds that are compared."""
-    pairs = compared_rounds(len(names))
+    pairs = _compared_rounds(len(names))
     reach, shared = measures.reach(), measures.reach_together(len(pairs))
     low, high = measures.bounds
     most = (low - high, high - low)
@@ -242,7 +242,7 @@ def _change_rows(
         for first, last in pairs:
             moved = float(measures.estimates[last, value] - measures.estimates[first, value])
             error, each, together = (
-                float(differences(one[first, value], one[last, value]))
+                float(_differences(one[first, value], one[last, value]))
                 for one in (measures.errors, reach, shared)
             )
             ends = np.clip([moved - each, moved + each, moved - together, moved + together], *most)

@@ -31,7 +31,7 @@ _LABEL_COLUMNS = 48
 
 
 @dataclass(frozen=True, slots=True)
-class TrendLine:
+class _TrendLine:
     """One value over all rounds."""
 
     label: str
@@ -48,7 +48,7 @@ class TrendFigure(Picture):
     title: str
     rounds: tuple[str, ...]
     y: Axis
-    paths: tuple[TrendLine, ...]
+    paths: tuple[_TrendLine, ...]
     level: float
     alternative: str
     note: str = ""
@@ -104,14 +104,14 @@ def trend_chart(
 
 def _path(
     label: str, estimates: Sequence[float], intervals: Sequence[tuple[float, float]]
-) -> TrendLine:
+) -> _TrendLine:
     # Intervals of 95% are about four standard errors wide.
     digits = rounding.decimal_places(min(high - low for low, high in intervals) / 4)
     first, last = (rounding.nearest_text(estimates[place], digits) for place in (0, -1))
-    return TrendLine(label, tuple(estimates), tuple(intervals), f"{first} to {last}")
+    return _TrendLine(label, tuple(estimates), tuple(intervals), f"{first} to {last}")
 
 
-def _axis(label: str, paths: Sequence[TrendLine]) -> Axis:
+def _axis(label: str, paths: Sequence[_TrendLine]) -> Axis:
     ends = [end for path in paths for ends in path.intervals for end in ends]
     ends += [estimate for path in paths for estimate in path.estimates]
     low, high = min(ends), max(ends)
@@ -171,7 +171,7 @@ def _scale(figure: TrendFigure, bottom: int) -> Iterator[str]:
             )
 
 
-def _line(figure: TrendFigure, number: int, path: TrendLine) -> Iterator[str]:
+def _line(figure: TrendFigure, number: int, path: _TrendLine) -> Iterator[str]:
     """Yield whiskers, and lines from one round to the next."""
     kind = _KINDS[number]
     shift = _APART * (number - (len(figure.paths) - 1) / 2)

@@ -14,7 +14,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.outputs.protected import Kind, refuse_to_overwrite
 
 if TYPE_CHECKING:
-    from chaffinch.engines.base import Engine
+    from chaffinch.engines import Engine
 
 
 @Parameter(name="*")

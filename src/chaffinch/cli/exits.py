@@ -109,7 +109,7 @@ def _usage(error: CycloptsError) -> ChaffinchError:
 
 def _failed(error: ChaffinchError, *, as_json: bool) -> int:
     """Tell of an error in words or as JSON, and return its exit code."""
-    code = exit_code(error)
+    code = _exit_code(error)
     if os.environ.get(_TRACE):
         import traceback
 
@@ -166,7 +166,7 @@ def _deaf() -> int:
 # ----------------------------------------------------------------------------
 # Exit codes: what each means, and which error leads to which.
 
-OK, ASTRAY, _USAGE, _NO_PLAN, REFUSED, STORAGE, UNEXPECTED, _INTERRUPTED, _PIPE = (
+OK, ASTRAY, _USAGE, _NO_PLAN, REFUSED, _STORAGE, _UNEXPECTED, _INTERRUPTED, _PIPE = (
     0,
     1,
     2,
@@ -178,20 +178,20 @@ OK, ASTRAY, _USAGE, _NO_PLAN, REFUSED, STORAGE, UNEXPECTED, _INTERRUPTED, _PIPE 
     141,
 )
 
-MEANINGS = {
+_MEANINGS = {
     OK: "all went well",
     ASTRAY: "what a service has taken does not add up; only `status` ends so",
     _USAGE: "the command, a file or a table is not as it must be",
     _NO_PLAN: "nothing meets what was asked for",
     REFUSED: "refused, because the guarantee or the budget would not hold",
-    STORAGE: "a file, a disk, a service or the machine did not do what it should",
-    UNEXPECTED: "a fault in chaffinch itself",
+    _STORAGE: "a file, a disk, a service or the machine did not do what it should",
+    _UNEXPECTED: "a fault in chaffinch itself",
     _INTERRUPTED: "stopped with Ctrl-C, SIGTERM or SIGHUP; nothing unfinished is left",
     _PIPE: "the reader of a pipe went away; nothing is said",
 }
 """Every code the command can end with."""
 
-BY_ERROR = {
+_BY_ERROR = {
     "usage": _USAGE,
     "invalid-input": _USAGE,
     "invalid-answer": _USAGE,
@@ -209,11 +209,11 @@ BY_ERROR = {
     "data-repeated": REFUSED,
     "guarantee-not-proven": REFUSED,
     "ledger-rolled-back": REFUSED,
-    "not-delivered": STORAGE,
-    "cluster-fault": STORAGE,
-    "storage-fault": STORAGE,
-    "randomness-unavailable": STORAGE,
-    "unexpected": UNEXPECTED,
+    "not-delivered": _STORAGE,
+    "cluster-fault": _STORAGE,
+    "storage-fault": _STORAGE,
+    "randomness-unavailable": _STORAGE,
+    "unexpected": _UNEXPECTED,
 }
 """The code of an error, by the error's own word."""
 
@@ -230,15 +230,15 @@ class _Unexpected(ChaffinchError):
     code = "unexpected"
 
 
-def exit_code(error: ChaffinchError) -> int:
+def _exit_code(error: ChaffinchError) -> int:
     """Return the exit code of an error, by its own code or by that of the class it refines.
 
     >>> from chaffinch.errors import BatchTooSmall
-    >>> exit_code(BatchTooSmall(have=1, need=2))
+    >>> _exit_code(BatchTooSmall(have=1, need=2))
     4
     """
     for kind in type(error).__mro__:
-        found = BY_ERROR.get(getattr(kind, "code", ""))
+        found = _BY_ERROR.get(getattr(kind, "code", ""))
         if found is not None:
             return found
-    return UNEXPECTED
+    return _UNEXPECTED

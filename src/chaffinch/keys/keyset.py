@@ -22,7 +22,7 @@ from chaffinch.errors import InvalidFile, Reason, StorageFault
 from chaffinch.wire.documents import Strict, faults_of, unique_keys
 
 _FORMAT = "chaffinch/keyset@1"
-IDS = 256
+_IDS = 256
 """An id is one byte of an envelope."""
 _HOUR, _DAY = 3600, 86_400
 
@@ -105,11 +105,11 @@ class Keyset:
         """Return the id of the next key: the one after the last, if its key is destroyed."""
         living = {one.id for one in self.entries if one.state is not KeyState.DESTROYED}
         last = self.entries[-1].id if self.entries else 0
-        for step in range(1, IDS + 1):
-            if (number := (last + step) % IDS) not in living:
+        for step in range(1, _IDS + 1):
+            if (number := (last + step) % _IDS) not in living:
                 return number
         raise StorageFault(
-            f"The key folder must hold fewer than {IDS} keys that open. Got no free id.",
+            f"The key folder must hold fewer than {_IDS} keys that open. Got no free id.",
             hint="expired keys go when nothing needs them: look why reports wait unopened",
         )
 
@@ -192,7 +192,7 @@ class Keyset:
 
 
 class _EntryModel(Strict):
-    id: Annotated[int, Field(ge=0, lt=IDS)]
+    id: Annotated[int, Field(ge=0, lt=_IDS)]
     kem: int
     state: Literal["pending", "active", "expired", "closed", "destroyed"]
     since: Annotated[float, Field(allow_inf_nan=False)]

@@ -33,7 +33,7 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 # typeof() is spelled out because SQLite stores any type anywhere unless told not to. The insert
 # triggers also stop INSERT OR REPLACE, which removes rows without asking the delete trigger.
-STATEMENTS = (
+_STATEMENTS = (
     """CREATE TABLE head (
     ledger TEXT NOT NULL CHECK (typeof(ledger) = 'text' AND length(ledger) = 32),
     role TEXT NOT NULL CHECK (role IN ('client', 'analyzer')),
@@ -65,7 +65,7 @@ BEGIN SELECT RAISE(ABORT, 'a ledger only grows'); END""",
     """CREATE TRIGGER charges_remain BEFORE DELETE ON charges
 BEGIN SELECT RAISE(ABORT, 'a ledger only grows'); END""",
 )
-CONTENT_STATEMENTS = (
+_CONTENT_STATEMENTS = (
     """CREATE TABLE contents (
     sequence INTEGER PRIMARY KEY REFERENCES charges (sequence),
     digest TEXT NOT NULL CHECK (typeof(digest) = 'text' AND length(digest) = 64),
@@ -171,7 +171,7 @@ def guarded(*, charging: bool = False) -> Iterator[None]:
 
 def create(path: Path, head: Head) -> None:
     """Make an empty ledger, durably; FileExistsError where a file is."""
-    with creating(path, LEDGER, _VERSION, STATEMENTS) as connection:
+    with creating(path, LEDGER, _VERSION, _STATEMENTS) as connection:
         connection.execute("INSERT INTO head VALUES (?, ?, ?, ?)", head.row)
 
 
@@ -192,7 +192,7 @@ def append(connection: sqlite3.Connection, entry: Entry, content: bytes | None =
 def _make_room(connection: sqlite3.Connection) -> None:
     """Let a ledger of version 1 keep contents, within the transaction that needs it."""
     if owner_and_version(connection) == (LEDGER, _VERSION):
-        for statement in CONTENT_STATEMENTS:
+        for statement in _CONTENT_STATEMENTS:
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {_WITH_CONTENTS}")
 
@@ -224,8 +224,8 @@ def read(connection: sqlite3.Connection) -> History:
     owner, version = owner_and_version(connection)
     if owner != LEDGER or version not in _CHARGES:
         raise _broken("a chaffinch ledger of version 1 or 2", "another file")
-    more = CONTENT_STATEMENTS if version == _WITH_CONTENTS else ()
-    _check_schema(schema_of(connection), (*STATEMENTS, *more))
+    more = _CONTENT_STATEMENTS if version == _WITH_CONTENTS else ()
+    _check_schema(schema_of(connection), (*_STATEMENTS, *more))
     heads = connection.execute("SELECT ledger, role, epsilon, delta FROM head").fetchall()
     if len(heads) != 1:
         raise _broken("whole", "no head")

@@ -23,7 +23,7 @@ _LEFT_OUT = 1e-6
 """The part of delta that the tails of Gaussian noise may cost."""
 
 
-class LocalResponse(NamedTuple):
+class _LocalResponse(NamedTuple):
     """A way to answer that trusts nobody, and what it costs."""
 
     name: str
@@ -33,7 +33,7 @@ class LocalResponse(NamedTuple):
     """The most that one report can move a count, in people."""
 
 
-def local_choice(values: int, epsilon: float) -> LocalResponse:
+def local_choice(values: int, epsilon: float) -> _LocalResponse:
     """Return the better of two ways to send one of ``values`` values without a shuffler.
 
     k-ary randomized response keeps the value with chance p and sends any other with q each.
@@ -56,11 +56,11 @@ def local_choice(values: int, epsilon: float) -> LocalResponse:
         # Of a value that nobody holds, and what its holders add: on average 1 of ``values``.
         empty = other * (1.0 - other) / gain**2
         variance = empty + (1.0 - kept - other) / gain / values
-        found.append(LocalResponse(name, variance, 1.0 / gain))
+        found.append(_LocalResponse(name, variance, 1.0 / gain))
     return min(found, key=lambda one: one.variance)
 
 
-class CentralNoise(NamedTuple):
+class _CentralNoise(NamedTuple):
     """Noise that a trusted centre would add to every count, or to a sum, for a promise."""
 
     name: str
@@ -72,7 +72,7 @@ class CentralNoise(NamedTuple):
     """What was proven of it at the promised epsilon."""
 
 
-def central_noises(question: Question, epsilon: float, delta: float) -> list[CentralNoise]:
+def central_noises(question: Question, epsilon: float, delta: float) -> list[_CentralNoise]:
     """Return the least discrete Laplace and discrete Gaussian noise that keeps a promise.
 
     One person who is replaced moves one count of a bit by 1, two of a choice, all of flags, and
@@ -113,7 +113,7 @@ def people_with_centre(error: float, people: int, central: float) -> int:
     return max(1, math.ceil(people * min(central / error, 1.0)))
 
 
-def laplace_loss(ratio: float, steps: int = 1) -> GridLoss:
+def _laplace_loss(ratio: float, steps: int = 1) -> GridLoss:
     """Return the losses of noise with masses like ratio^|k| that is moved by so many steps.
 
     The loss of k is ln(1/ratio)·(|k − s| − |k|), which is s − 2k between 0 and s and ±s beyond.
@@ -127,7 +127,7 @@ def laplace_loss(ratio: float, steps: int = 1) -> GridLoss:
     return GridLoss(-math.log(ratio), places.astype(np.int64), mass)
 
 
-def gaussian_loss(sigma: float, steps: int, tail: float) -> GridLoss:
+def _gaussian_loss(sigma: float, steps: int, tail: float) -> GridLoss:
     """Return the losses of noise with masses like e^(−k²/2σ²) that is moved by so many steps.
 
     The loss of k is s·(s − 2k)/(2σ²). Masses beyond a window count as infinite losses: after k
@@ -147,26 +147,26 @@ def gaussian_loss(sigma: float, steps: int, tail: float) -> GridLoss:
     )
 
 
-def _least_laplace(moved: int, steps: int, epsilon: float, delta: float) -> CentralNoise:
+def _least_laplace(moved: int, steps: int, epsilon: float, delta: float) -> _CentralNoise:
     # With so small a loss no delta is needed at all.
     pure = epsilon / moved / steps * (1 - 1e-12)
 
     def reached(loss: float) -> float:
         if loss <= pure:
             return 0.0
-        return Rounds(((laplace_loss(math.exp(-loss), steps), moved),)).upper_delta(epsilon)
+        return Rounds(((_laplace_loss(math.exp(-loss), steps), moved),)).upper_delta(epsilon)
 
     loss = find_largest(_over(reached, delta), pure, least=pure, most=2.0 * epsilon) or pure
     ratio = math.exp(-loss)
     error = math.sqrt(2.0 * ratio) / (1.0 - ratio) / steps
-    return CentralNoise("discrete Laplace", ratio, error, reached(loss))
+    return _CentralNoise("discrete Laplace", ratio, error, reached(loss))
 
 
-def _least_gaussian(moved: int, steps: int, epsilon: float, delta: float) -> CentralNoise | None:
+def _least_gaussian(moved: int, steps: int, epsilon: float, delta: float) -> _CentralNoise | None:
     """Return the least discrete Gaussian noise of a centre that keeps a promise; None for none."""
 
     def loss(inverse: float) -> GridLoss:
-        return gaussian_loss(1.0 / inverse, steps, _LEFT_OUT * delta / moved)
+        return _gaussian_loss(1.0 / inverse, steps, _LEFT_OUT * delta / moved)
 
     def reached(inverse: float) -> float:
         return Rounds(((loss(inverse), moved),)).upper_delta(epsilon)
@@ -185,7 +185,7 @@ def _least_gaussian(moved: int, steps: int, epsilon: float, delta: float) -> Cen
     found = loss(inverse)
     noise = (steps - found.places) / 2
     error = math.sqrt(float((noise**2 * found.mass).sum())) / steps
-    return CentralNoise("discrete Gaussian", 1.0 / inverse / steps, error, reached(inverse))
+    return _CentralNoise("discrete Gaussian", 1.0 / inverse / steps, error, reached(inverse))
 
 
 def _over(reached: Callable[[float], float], delta: float) -> Callable[[float], float]:

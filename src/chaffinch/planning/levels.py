@@ -36,10 +36,10 @@ def count_error(task: Task, promise: tuple[float, float]) -> float:
     return math.sqrt(2.0 * task.exposures) / gaussian_mu(*promise)
 
 
-def best_levels(spread: float, people: float, most: int) -> int:
+def _best_levels(spread: float, people: float, most: int) -> int:
     """Return the number of levels with the smallest error of the mean of so many people.
 
-    >>> best_levels(8.0, 1e4, 100), best_levels(8.0, 100, 100)
+    >>> _best_levels(8.0, 1e4, 100), _best_levels(8.0, 100, 100)
     (11, 3)
     """
     return min(range(2, max(most, 2) + 1), key=lambda some: group_error(spread, people, some))
@@ -59,4 +59,4 @@ def _levelled(question: Question, task: Task, spread: float) -> Question:
     # About σ²·cells/crowd messages of noise come with every report: stay within half of the room.
     room = int(task.max_messages * task.users / (2.0 * spread**2))
     most = min(MOST_LEVELS, min(room, MOST_VALUES) // groups)
-    return replace(question, levels=best_levels(spread, task.reports / groups, most))
+    return replace(question, levels=_best_levels(spread, task.reports / groups, most))

@@ -82,10 +82,10 @@ def fraction_text(parameter: str, value: Fraction) -> str:
     return f"{value.numerator}/{value.denominator}"
 
 
-def fraction_from(parameter: str, text: object) -> Fraction:
+def _fraction_from(parameter: str, text: object) -> Fraction:
     """Return the exact probability that ``fraction_text`` wrote.
 
-    >>> fraction_from("flip", "4611686018427387904/2^64")
+    >>> _fraction_from("flip", "4611686018427387904/2^64")
     Fraction(1, 4)
     """
     rule = "a fraction written as k/2^64 or a/b"
@@ -143,7 +143,7 @@ def _read_field(name: str, value: Any) -> Any:
     if isinstance(value, float):
         # 9.0 equals 9 and has another digest.
         raise InvalidInput(name, "a whole number or a text", value)
-    return fraction_from(name, value) if name in _PROBABILITIES else value
+    return _fraction_from(name, value) if name in _PROBABILITIES else value
 
 
 _PROBABILITIES = ("flip_probability", "decoy_rate")
@@ -179,8 +179,8 @@ def _read_signed(fields: dict[str, Any]) -> SignedDecoys:
     if not isinstance(fields["flood"], (list, tuple)):
         raise InvalidInput("flood", "a list of rates", fields["flood"])
     ratios = ("plus_ratio", "minus_ratio", "share")
-    exact = {name: fraction_from(name, fields[name]) for name in ratios}
-    flood = [fraction_from("flood", rate) for rate in fields["flood"]]
+    exact = {name: _fraction_from(name, fields[name]) for name in ratios}
+    flood = [_fraction_from("flood", rate) for rate in fields["flood"]]
     return SignedDecoys(**{**fields, **exact, "flood": flood})
 
 
@@ -191,7 +191,9 @@ def _write_shortened(mechanism: Shortened) -> dict[str, Any]:
 
 def _read_shortened(fields: dict[str, Any]) -> Shortened:
     _check_names("Shortened", fields, ("distance", "inner"))
-    return Shortened(mechanism_from(fields["inner"]), fraction_from("distance", fields["distance"]))
+    return Shortened(
+        mechanism_from(fields["inner"]), _fraction_from("distance", fields["distance"])
+    )
 
 
 def _write_grouped(mechanism: Grouped) -> dict[str, Any]:

@@ -349,10 +349,10 @@ def numerator(chance: Fraction) -> int:
 def round_by_chance(shares: NDArray[Any], steps: int, words: Words) -> NDArray[np.int64]:
     """Return shares·steps as whole numbers: the one below, or by chance the next, a word each."""
     # Where all steps are full no share is left for one more.
-    return round_heights(np.minimum(shares * steps, steps), words)
+    return _round_heights(np.minimum(shares * steps, steps), words)
 
 
-def round_heights(heights: NDArray[Any], words: Words) -> NDArray[np.int64]:
+def _round_heights(heights: NDArray[Any], words: Words) -> NDArray[np.int64]:
     """Return the whole number below each height, or by chance the next: their mean is kept."""
     full = heights.astype(np.int64)
     # A float just below 1 times 2⁶⁴ may round to 2⁶⁴, which no 64-bit word holds.
@@ -363,7 +363,7 @@ def round_heights(heights: NDArray[Any], words: Words) -> NDArray[np.int64]:
 def settle_levels(question: Question, places: NDArray[Any], words: Words) -> NDArray[Any]:
     """Return answers with a number in a cross moved to one of its levels, a word for each."""
     if isinstance(question, Cross) and question.levels is not None:
-        return round_heights(places, words)
+        return _round_heights(places, words)
     return places
 
 

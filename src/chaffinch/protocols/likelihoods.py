@@ -70,7 +70,7 @@ class TallyLikelihood(Likelihood):
 
     @cached_property
     def _aligned(self) -> tuple[int, Floats, Floats]:
-        found = [law(self.noise, self.held + more, self.people) for more in (0, 1)]
+        found = [_law(self.noise, self.held + more, self.people) for more in (0, 1)]
         low = min(start for start, _ in found)
         high = max(start + len(mass) for start, mass in found)
         without, with_one = (
@@ -82,7 +82,7 @@ class TallyLikelihood(Likelihood):
     def _table(self) -> tuple[int, Floats]:
         start, without, with_one = self._aligned
         with np.errstate(divide="ignore"):
-            return start, log_ratio(np.log(with_one), np.log(without))
+            return start, _log_ratio(np.log(with_one), np.log(without))
 
     def score(self, counts: Counts) -> Floats:
         """Look the ratio up, or take it to be linear where the law is long."""
@@ -117,7 +117,7 @@ class DecoyLikelihood(Likelihood):
     def score(self, counts: Counts) -> Floats:
         """Return ln a, the part of this value in ln(a/b)."""
         with np.errstate(divide="ignore"):
-            return log_ratio(np.log(np.maximum(counts[:, 0] - self.held, 0)), np.zeros(1))
+            return _log_ratio(np.log(np.maximum(counts[:, 0] - self.held, 0)), np.zeros(1))
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class SignedLikelihood(Likelihood):
     def score(self, counts: Counts) -> Floats:
         """Return the difference of two logs of the chance of the noise that must have been."""
         without, with_one = (self._log_chance(counts - np.array(sent)) for sent in self.answers)
-        return log_ratio(with_one, without)
+        return _log_ratio(with_one, without)
 
     def _log_chance(self, noise: Counts) -> Floats:
         plus, minus = noise[:, 0], noise[:, 1]
@@ -183,7 +183,7 @@ class DigitsLikelihood(Likelihood):
         return np.asarray(sum(each))
 
 
-def log_ratio(with_one: Floats, without: Floats) -> Floats:
+def _log_ratio(with_one: Floats, without: Floats) -> Floats:
     """Return the difference of two logs; what only one world allows is sure enough."""
     with np.errstate(invalid="ignore"):
         # −∞ − (−∞), an outcome of neither world, tells nothing: it becomes 0. Infinite ones are
@@ -192,10 +192,10 @@ def log_ratio(with_one: Floats, without: Floats) -> Floats:
     return np.clip(ratio, -_SURE, _SURE)
 
 
-def law(noise: Noise, held: int, people: int) -> tuple[int, Floats]:
+def _law(noise: Noise, held: int, people: int) -> tuple[int, Floats]:
     """Return the first outcome and the masses of a tally, but for what is never seen.
 
-    >>> start, mass = law(Noise.flips(Fraction(1, 4)), 1, 2)
+    >>> start, mass = _law(Noise.flips(Fraction(1, 4)), 1, 2)
     >>> start, mass.round(4).tolist()
     (0, [0.1875, 0.625, 0.1875])
     """

@@ -37,7 +37,7 @@ def _drawable(flip: float) -> Fraction:
     return Fraction(min(max(math.ceil(flip * GRAIN), 1), GRAIN // 2 - 1), GRAIN)
 
 
-def gaussian_delta(epsilon: float, mu: float) -> float:
+def _gaussian_delta(epsilon: float, mu: float) -> float:
     """Return the delta of the Gaussian mechanism: Φ(−ε/μ + μ/2) − e^ε·Φ(−ε/μ − μ/2)."""
     here = special.log_ndtr(-epsilon / mu + mu / 2)
     there = epsilon + special.log_ndtr(-epsilon / mu - mu / 2)
@@ -47,7 +47,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 def gaussian_slope(epsilon: float, mu: float) -> float:
     """Return by how much ln(delta) rises with ln(mu), or falls with ln(epsilon), about."""
-    small, large = gaussian_delta(epsilon, mu), gaussian_delta(epsilon, 1.01 * mu)
+    small, large = _gaussian_delta(epsilon, mu), _gaussian_delta(epsilon, 1.01 * mu)
     if not 0 < small < large:
         return 1.0
     return max(math.log(large / small) / math.log(1.01), 1.0)
@@ -57,7 +57,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the mu whose Gaussian mechanism just meets (epsilon, delta)."""
 
     def keeps(mu: float) -> bool:
-        return gaussian_delta(epsilon, mu) <= delta
+        return _gaussian_delta(epsilon, mu) <= delta
 
     return bisect_real(keeps, good=1e-9, bad=100.0, steps=100, geometric=True)
 

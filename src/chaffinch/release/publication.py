@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,10 +13,14 @@ from typing import Any, ClassVar
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import Guarantee
 from chaffinch.release import files
-from chaffinch.release.statement import Statement
-from chaffinch.release.text import WIDTH, statement_text
+from chaffinch.release.statement import Grid, Line, Section, Statement
+from chaffinch.rounding import error_text, lower_text, nearest_text, upper_text
 from chaffinch.storage.files import atomic
+from chaffinch.text_tables import text_table
 
+_WIDTH = 80
+"""Columns of a text, unless somebody says otherwise."""
+_MOST_ROWS = 40
 _SUFFIXES = (".json", ".csv", ".parquet", ".html")
 
 _GUARANTEE = ("epsilon", "delta", "neighbours", "view", "crowd", "local_epsilon", "method")
@@ -47,13 +52,13 @@ class Publication(ABC):
     def statement(self) -> Statement:
         """Return what the release says, in sentences and rows."""
 
-    def text(self, *, width: int = WIDTH, truths: Mapping[str, float] | None = None) -> str:
+    def text(self, *, width: int = _WIDTH, truths: Mapping[str, float] | None = None) -> str:
         """Return the release as plain text.
 
         ``truths``, by the names of rows, stand beside the estimates: of made-up data only.
         """
         statement = self.statement()
-        return statement_text(statement.with_truths(truths) if truths else statement, width=width)
+        return _statement_text(statement.with_truths(truths) if truths else statement, width=width)
 
     def page(self) -> str:
         """Return the release as a page of HTML."""
@@ -117,3 +122,67 @@ def guarantee_document(promise: Guarantee) -> dict[str, Any]:
 def finite_or_word(value: Any) -> Any:
     """Return a value that JSON can hold: it has no infinity, so that is the word "infinite"."""
     return "infinite" if value == math.inf else value
+
+
+# ----------------------------------------------------------------------------
+# A statement in plain text: a table for each section, the promise, and the details last.
+
+
+def _statement_text(statement: Statement, *, width: int = _WIDTH) -> str:
+    """Return the statement as plain text, no paragraph wider than ``width`` columns."""
+
+    def paragraphs(*texts: str) -> list[str]:
+        return [line for one in texts for line in [*_wrap_text(one, width), ""]]
+
+    lines = paragraphs(statement.title, *statement.warnings)
+    for section in statement.sections:
+        lines.extend([*_section_lines(section, width), ""])
+    lines += paragraphs(statement.legend, *(f"note: {note}" for note in statement.notes))
+    lines += paragraphs(statement.promise, statement.trust)
+    lines += ["Details", *_wrap_text(f"{statement.guarantee}.", width, indent="  ")]
+    return "\n".join(lines)
+
+
+def _section_lines(section: Section, width: int) -> Iterator[str]:
+    yield from _wrap_text(f"{section.heading} ({section.caption})", width)
+    if section.grid is not None:
+        yield from _grid_lines(section.grid, width)
+        yield ""
+    rows = section.leading(_MOST_ROWS)
+    heads = [section.label, "estimate", "±", "low", "high"]
+    cells = [_row_cells(row) for row in rows]
+    if any(row.truth is not None for row in rows):
+        heads.append("truth")
+        for line, row in zip(cells, rows, strict=True):
+            line.append("" if row.truth is None else nearest_text(row.truth, row.decimals))
+    yield from text_table([heads, *cells], width)
+    left_out = section.left_out(_MOST_ROWS)
+    for said in [left_out] * bool(left_out) + [f"note: {note}" for note in section.notes]:
+        yield from _wrap_text(said, width, indent="  ")
+
+
+def _grid_lines(grid: Grid, width: int) -> list[str]:
+    """Return a cross table, or nothing where it is too wide."""
+    cells = [[nearest_text(one, grid.decimals) for one in row] for row in grid.values]
+    body = [[name, *row] for name, row in zip(grid.rows, cells, strict=True)]
+    lines = list(text_table([[f"{grid.down} \\ {grid.across}", *grid.columns], *body], width))
+    return lines if max(map(len, lines)) <= width else []
+
+
+def _row_cells(row: Line) -> list[str]:
+    low, high = row.ends
+    return [
+        row.label,
+        nearest_text(row.estimate, row.decimals),
+        "" if row.standard_error is None else error_text(row.standard_error),
+        # Outwards: what is shown must hold whenever the interval does.
+        lower_text(low, row.decimals),
+        upper_text(high, row.decimals),
+    ]
+
+
+def _wrap_text(text: str, width: int, *, indent: str = "") -> list[str]:
+    # Names such as "upper-bound" and "add-remove-one-id" stay whole, to be found and copied.
+    return textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )

@@ -1,7 +1,7 @@
 """What a release says, in one shape for surveys and audiences.
 
 A statement has a title, a promise, sections of rows, notes and facts. Whoever renders it
-(`text`, `page`) needs to know nothing of the release that it came from.
+(`publication`, `page`) needs to know nothing of the release that it came from.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _ANSWERED = "answered"
 """The name of the count of those who answered a number."""
 
 
-class Row(NamedTuple):
+class _Row(NamedTuple):
     """One line of a release: an estimate and its interval."""
 
     question: str
@@ -118,36 +118,36 @@ class Answer:
     shares: tuple[Share, ...] = ()
     """Where missing answers are counted: shares of those who answered, and of those who did not."""
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[_Row]:
         """Yield one row for each value."""
         columns = (self.estimates, *self._spans)
         for label, *numbers in zip(self.labels, *(c.tolist() for c in columns), strict=True):
-            yield Row(self.question, label, *numbers)
+            yield _Row(self.question, label, *numbers)
 
-    def summary_rows(self, reports: int) -> Iterator[Row]:
+    def summary_rows(self, reports: int) -> Iterator[_Row]:
         """Yield the sum of a number and its quantiles, or the shares of those who answered.
 
         The sum is the mean times all, or times those who answered: then their count is there too.
         """
         for share in self.shares:
             _, estimate, *ends = share
-            yield Row(self.question, _share_name(share), estimate, None, *ends)
+            yield _Row(self.question, _share_name(share), estimate, None, *ends)
         if self.summary is None:
             return
         if self.summary.answered is None:
             spans = (reports * float(column[0]) for column in self._spans)
-            yield Row(self.question, "sum", self.summary.total, *spans)
+            yield _Row(self.question, "sum", self.summary.total, *spans)
         else:
             for name, span in zip((_ANSWERED, "sum"), self.summary.answered, strict=True):
-                yield Row(self.question, name, *span, *span[2:])
+                yield _Row(self.question, name, *span, *span[2:])
         for chance, low, middle, high in self.summary.quantiles:
-            yield Row(self.question, quantile_name(chance), middle, None, low, high, low, high)
+            yield _Row(self.question, quantile_name(chance), middle, None, low, high, low, high)
 
-    def derived_rows(self) -> Iterator[Row]:
+    def derived_rows(self) -> Iterator[_Row]:
         """Yield what follows from the cells of a crossed question: margins, shares, means."""
         if self.crossed is not None:
             for one in self.crossed.rows:
-                yield Row(self.question, self.crossed.row_name(one), *one.numbers)
+                yield _Row(self.question, self.crossed.row_name(one), *one.numbers)
 
     @property
     def _spans(self) -> tuple[Floats, ...]:
@@ -172,7 +172,7 @@ class Release(Publication):
     """The public result of one collection."""
 
     _columns: ClassVar = TableColumns(
-        Row._fields, texts=2, gaps=("standard_error",), repeated=("question",)
+        _Row._fields, texts=2, gaps=("standard_error",), repeated=("question",)
     )
     _detail: ClassVar = "questions"
 
@@ -222,7 +222,7 @@ class Release(Publication):
         names = ", ".join(repr(answer.question) for answer in self.answers)
         raise InvalidInput("name of a question", f"one of {names}", question)
 
-    def table(self) -> list[Row]:
+    def table(self) -> list[_Row]:
         """Return all rows: question, value, estimate, standard error and both intervals.
 
         A number has a row for its mean, one for its sum, and one for each quantile. Where missing

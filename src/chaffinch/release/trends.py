@@ -21,7 +21,7 @@ from chaffinch.release.statement import (
 )
 from chaffinch.rounding import decimal_places, percent_text, promise_text
 
-FORMAT = "chaffinch/trend@1"
+_FORMAT = "chaffinch/trend@1"
 _PERCENT = 100.0
 _GUESS = "which of two sets of answers someone gave"
 
@@ -91,7 +91,7 @@ class Trend(Publication):
     def document(self) -> dict[str, Any]:
         """Return the trend as JSON-ready data."""
         return {
-            "format": FORMAT,
+            "format": _FORMAT,
             "title": self.title,
             "version": self.version,
             "guarantee": guarantee_document(self.guarantee),

@@ -8,13 +8,12 @@ a small C extension; both read the same words in the same order and give the sam
 from __future__ import annotations
 
 from chaffinch.sampling.backends import backend
-from chaffinch.sampling.coins import below, bernoulli, permutation
+from chaffinch.sampling.coins import SCALE, ChanceTable, below, bernoulli, permutation
 from chaffinch.sampling.counting import histogram, logo_counts, positional_popcount
 from chaffinch.sampling.digests import digest_again, digest_columns, digest_ids, set_columns
 from chaffinch.sampling.flips import flip, flip_mask
 from chaffinch.sampling.gaps import position_chunks, positions
 from chaffinch.sampling.one_hot import flip_one_hot, flip_packed
-from chaffinch.sampling.tables import SCALE, ChanceTable
 from chaffinch.sampling.words import KeyedWords, SecureWords, Words, secure_words
 
 __all__ = [

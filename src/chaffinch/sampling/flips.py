@@ -25,10 +25,10 @@ _DIGITS = 64
 _FIRST = 9
 """Digits drawn for every word. Part of the order of words, as TILE and BLOCK are."""
 
-TILE = 1 << 11
+_TILE = 1 << 11
 """Words whose first digits are drawn together: nine planes of them fit a close cache."""
 
-BLOCK = 16 * TILE
+_BLOCK = 16 * _TILE
 """Words whose open lanes are settled together."""
 
 
@@ -54,8 +54,8 @@ def flip(words: Words, packed: NDArray[np.uint64], numerator: int, count: int) -
             backends.LOOPS.xor_positions(packed, positions)
         return
     # A block at a time: its mask stays in a close cache.
-    for start in range(0, count, BLOCK * _DIGITS):
-        mask = flip_mask(words, numerator, min(BLOCK * _DIGITS, count - start))
+    for start in range(0, count, _BLOCK * _DIGITS):
+        mask = flip_mask(words, numerator, min(_BLOCK * _DIGITS, count - start))
         place = start // _DIGITS
         packed[place : place + len(mask)] ^= mask
 
@@ -77,13 +77,13 @@ def flip_mask(words: Words, numerator: int, count: int) -> NDArray[np.uint64]:
         mask = np.full(size, CERTAIN - 1, dtype=np.uint64)
     else:
         mask = np.empty(size, dtype=np.uint64)
-        _fill(words, binary(numerator), mask)
+        _fill(words, _binary(numerator), mask)
     if count % _DIGITS:
         mask[-1] &= np.uint64((1 << count % _DIGITS) - 1)
     return mask
 
 
-def binary(numerator: int, width: int = _DIGITS) -> NDArray[np.uint8]:
+def _binary(numerator: int, width: int = _DIGITS) -> NDArray[np.uint8]:
     """Return the binary digits of ``numerator``, highest first, without the zeros at the end.
 
     After the last 1 an open lane can only be equal or above: it is tails already.
@@ -94,11 +94,11 @@ def binary(numerator: int, width: int = _DIGITS) -> NDArray[np.uint8]:
 
 def _fill(words: Words, digits: NDArray[np.uint8], mask: NDArray[np.uint64]) -> None:
     """Write coins into ``mask``, block by block."""
-    size = min(len(mask), BLOCK)
+    size = min(len(mask), _BLOCK)
     undecided = np.empty(size, dtype=np.uint64)
     lanes = np.empty(size, dtype=np.int64)
-    for start in range(0, len(mask), BLOCK):
-        block = mask[start : start + BLOCK]
+    for start in range(0, len(mask), _BLOCK):
+        block = mask[start : start + _BLOCK]
         _fill_block(words, digits, block, undecided[: len(block)], lanes)
 
 
@@ -111,8 +111,8 @@ def _fill_block(
 ) -> None:
     loops = backends.LOOPS
     first = digits[:_FIRST].copy()
-    for start in range(0, len(mask), TILE):
-        below, still = mask[start : start + TILE], undecided[start : start + TILE]
+    for start in range(0, len(mask), _TILE):
+        below, still = mask[start : start + _TILE], undecided[start : start + _TILE]
         loops.compare_planes(words.take(len(first) * len(below)), first, below, still)
     # Nine digits have decided most lanes; the open words draw one word for each digit more.
     left = loops.collect_open(undecided, lanes) if len(digits) > _FIRST else 0

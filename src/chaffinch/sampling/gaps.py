@@ -55,7 +55,7 @@ _Ball = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Level:
+class _Level:
     """One digit of the gap: ``size`` falling thresholds built from powers of a number."""
 
     base: int  # a = (base / 2**width) ** exponent
@@ -112,7 +112,7 @@ class Level:
 class Table:
     """The digits of the gap, lowest first, ready for the loops."""
 
-    levels: tuple[Level, ...]
+    levels: tuple[_Level, ...]
     thresholds: tuple[NDArray[np.uint64], ...]  # Falling, then a 0 where every search stops.
     guides: tuple[NDArray[np.uint16], ...]
     weights: NDArray[np.int64]
@@ -132,7 +132,7 @@ def gap_table(numerator: int, width: int = _WIDTH, largest_bits: int = _LARGEST_
     count = -(-total // largest_bits)
     bits = -(-total // count)
     levels = tuple(
-        Level(
+        _Level(
             base=(1 << width) - numerator,
             width=width,
             exponent=1 << bits * place,
@@ -153,7 +153,7 @@ def gap_table(numerator: int, width: int = _WIDTH, largest_bits: int = _LARGEST_
     return Table(levels, thresholds, guides, weights, short)
 
 
-def resolve_tie(level: Level, word: int, draw: Callable[[], int]) -> int:
+def _resolve_tie(level: _Level, word: int, draw: Callable[[], int]) -> int:
     """Return how many thresholds are above a uniform number that starts with ``word``.
 
     A threshold that starts with the same digits is neither above nor below yet: both get
@@ -235,10 +235,10 @@ def position_chunks(
     chunk = checks.whole("size of a chunk", chunk, least=1, most=1 << 40)
     if not (numerator and length):
         return iter(())
-    return walk(words, gap_table(numerator), length, min(chunk, _MOST_GAPS))
+    return _walk(words, gap_table(numerator), length, min(chunk, _MOST_GAPS))
 
 
-def walk(words: Words, table: Table, length: int, rows: int) -> Iterator[NDArray[np.int64]]:
+def _walk(words: Words, table: Table, length: int, rows: int) -> Iterator[NDArray[np.int64]]:
     """Yield positions, drawing at most ``rows`` gaps at a time.
 
     The number of words in a batch depends on the place reached alone, so their order is the
@@ -314,7 +314,7 @@ def break_tie(
     word = 0
     for piece in pieces.tolist():
         word = word << _SHORT_BITS | piece
-    gap = resolve_tie(table.levels[0], word, lambda: int(words.take(1)[0]))
+    gap = _resolve_tie(table.levels[0], word, lambda: int(words.take(1)[0]))
     at = min(at + gap, end)
     if gap == table.escape or at == end:
         return at, np.empty(0, np.int64)
@@ -333,5 +333,5 @@ def _look_up(words: Words, table: Table, drawn: NDArray[np.uint64]) -> NDArray[n
         if ties:
             for row in np.flatnonzero(counts[part] < 0):
                 word = int(drawn[part][row])
-                counts[part][row] = resolve_tie(level, word, lambda: int(words.take(1)[0]))
+                counts[part][row] = _resolve_tie(level, word, lambda: int(words.take(1)[0]))
     return counts

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from chaffinch import checks
 from chaffinch.errors import InvalidInput, RandomnessUnavailable
 
-POOL = 1 << 13
+_POOL = 1 << 13
 """Words kept ready for small requests (64 KiB, where the cipher is at full speed)."""
 
-DIRECT = 1 << 11
+_DIRECT = 1 << 11
 """From this many words on, the cipher writes straight into the array that is returned."""
 
-KEY_LIFE = 1 << 32
+_KEY_LIFE = 1 << 32
 """Words under one key: 2³¹ blocks never repeat, random ones would with chance below 2⁻⁶⁶."""
 
 MOST_WORDS = 1 << 40
@@ -35,7 +35,7 @@ MOST_WORDS = 1 << 40
 SECRET_BYTES = 32
 """The length of the secret that keyed words come from."""
 
-_ZEROS = bytes(32 * POOL)
+_ZEROS = bytes(32 * _POOL)
 _DOMAIN = b"chaffinch/keyed-words@1\n"
 
 
@@ -136,19 +136,19 @@ class _Stream:
     def __init__(self, cipher: CipherContext) -> None:
         self._born = _process()
         self._cipher = cipher
-        self.left = KEY_LIFE
-        self._pool = np.empty(POOL, dtype=np.uint64)
-        self._next = POOL  # An empty pool.
+        self.left = _KEY_LIFE
+        self._pool = np.empty(_POOL, dtype=np.uint64)
+        self._next = _POOL  # An empty pool.
 
     def stale(self) -> bool:
         return self.left <= 0 or self._born != _process()
 
     def take(self, count: int) -> NDArray[np.uint64]:
         self.left -= count
-        if count >= DIRECT:
+        if count >= _DIRECT:
             return self._fill(np.empty(count, dtype=np.uint64))
-        if count > POOL - self._next:
-            self._next = POOL  # Stays empty if filling fails: no word is handed out twice.
+        if count > _POOL - self._next:
+            self._next = _POOL  # Stays empty if filling fails: no word is handed out twice.
             self._fill(self._pool)
             self._next = 0
         start = self._next

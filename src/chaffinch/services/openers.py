@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from chaffinch.engines.base import PATIENCE
+from chaffinch.engines import PATIENCE
 from chaffinch.parallel import Pool, Processes
 from chaffinch.wire.documents import Strict
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from chaffinch.protocols.noise import Truth
 from chaffinch.simulate.audits import Audit, Finding, audit
-from chaffinch.simulate.logo_draws import draw_logos
 from chaffinch.simulate.pipeline import Pipeline
 from chaffinch.simulate.populations import Population, from_column, uniform, zipf
 from chaffinch.simulate.publishers import (
     Publishers,
     disjoint,
+    draw_logos,
     heavy_tailed,
     independent,
     nested,

@@ -147,7 +147,7 @@ class Attack:
         )
 
 
-def crowds(part: Part, crowd: int) -> Iterator[Attack]:
+def _crowds(part: Part, crowd: int) -> Iterator[Attack]:
     """Yield attacks among different crowds: on the target's values, or away from them."""
     others = crowd - 1
     places = sorted({round(others * step / (_GRID - 1)) for step in range(_GRID)})
@@ -160,7 +160,7 @@ def crowds(part: Part, crowd: int) -> Iterator[Attack]:
 
 def worst_attack(part: Part, crowd: int, epsilon: float) -> Attack:
     """Return the attack that leaks most at ``epsilon``, or the usual worst in a large crowd."""
-    found = list(crowds(part, crowd))
+    found = list(_crowds(part, crowd))
     most = _LONGEST_PAIR if found[0].is_pair else LONGEST
     if max(attack.outcomes for attack in found) > most:
         # All others where the target is in world 1; in a large crowd it hardly matters, and

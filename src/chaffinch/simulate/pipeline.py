@@ -59,7 +59,7 @@ def collect(attack: Attack, world: int, trials: int, pipeline: Pipeline, seed: i
     """Return what the analyzer sees in ``trials`` collections of one world."""
     part = attack.part
     size = max(1, min(_BATCH, _MOST_CODES // part.codes, _MOST_SLOTS // part.slots))
-    plan = survey(part, attack.crowd, size)
+    plan = _survey(part, attack.crowd, size)
     numbers = [attack.numbers(world)] * size
     encoding = SeededWords(branch(seed, "encode", world))
     shuffling = SeededWords(branch(seed, "shuffle", world))
@@ -67,20 +67,20 @@ def collect(attack: Attack, world: int, trials: int, pipeline: Pipeline, seed: i
     for _ in range(-(-trials // size)):
         reports = pipeline.encode(plan, numbers, attack.crowd, encoding)
         shuffled = pipeline.shuffle(reports, shuffling)
-        orders.append(disorder(reports.messages, shuffled.messages))
+        orders.append(_disorder(reports.messages, shuffled.messages))
         real = shuffled.messages < plan.codes
         dummies += len(real) - int(real.sum())
         counted = tally(replace(shuffled, messages=shuffled.messages[real]))
         found.append(counted.counts.reshape(size, -1)[:, attack.codes])
     order = np.abs(np.sum(orders, axis=0)).max() / math.sqrt(len(orders))
     tallies = np.concatenate(found)
-    repeats = max(likeness(tallies, lag) for lag in {1, size} if 2 * lag < len(tallies))
+    repeats = max(_likeness(tallies, lag) for lag in {1, size} if 2 * lag < len(tallies))
     return Seen(tallies[:trials], float(order), repeats, dummies=dummies)
 
 
 def collect_alone(attack: Attack, world: int, trials: int, pipeline: Pipeline, seed: int) -> Seen:
     """Return the reports of one device as tallies: a crowd of one."""
-    plan = survey(attack.part, 1, 1)
+    plan = _survey(attack.part, 1, 1)
     words = SeededWords(branch(seed, "one device", world))
     answer, size = attack.answer(world), plan.codes
     found = np.empty((trials, size), np.int64)
@@ -88,10 +88,10 @@ def collect_alone(attack: Attack, world: int, trials: int, pipeline: Pipeline, s
         codes = np.array(pipeline.device(answer, plan, words).codes, dtype=np.int64)
         row[:] = np.bincount(codes[codes != EMPTY], minlength=size)
     seen = found[:, attack.codes]
-    return Seen(seen, repeats=likeness(seen, 1), sizes=found.sum(axis=1))
+    return Seen(seen, repeats=_likeness(seen, 1), sizes=found.sum(axis=1))
 
 
-def survey(part: Part, crowd: int, size: int) -> Plan:
+def _survey(part: Part, crowd: int, size: int) -> Plan:
     """Return a plan that asks one question of a small crowd ``size`` times over.
 
     Its promise plays no part: what is audited is computed from the protocol.
@@ -100,7 +100,7 @@ def survey(part: Part, crowd: int, size: int) -> Plan:
     return Plan("audit", parts, crowd, crowd, crowd, 1, 1.0, 1.0)
 
 
-def disorder(arrived: Codes, left: Codes) -> tuple[float, float]:
+def _disorder(arrived: Codes, left: Codes) -> tuple[float, float]:
     """Return two scores of an order of messages, of mean 0 and variance 1 if it is uniform.
 
     The first counts the places whose message is the one that arrived there, the second is
@@ -124,7 +124,7 @@ def disorder(arrived: Codes, left: Codes) -> tuple[float, float]:
     )
 
 
-def likeness(tallies: Counts, lag: int) -> float:
+def _likeness(tallies: Counts, lag: int) -> float:
     """Return the correlation with the collection ``lag`` later, in standard deviations."""
     totals = tallies @ np.arange(1, tallies.shape[1] + 1)
     away = totals - totals.mean()

@@ -31,7 +31,7 @@ _MOST_RUNS = 10**7
 _CELLS = 1 << 21
 
 
-class Row(NamedTuple):
+class _Row(NamedTuple):
     """How the estimate of one value did over all runs."""
 
     question: str
@@ -56,7 +56,7 @@ class Simulation:
     people: int
     population: str
     level: float
-    values: tuple[Row, ...]
+    values: tuple[_Row, ...]
     together: tuple[tuple[str, float], ...]
     """Per question: how often the simultaneous intervals all held at once."""
     faults: tuple[str, ...]
@@ -69,7 +69,7 @@ class Simulation:
         return not self.faults
 
     @property
-    def worst(self) -> Row:
+    def worst(self) -> _Row:
         """Return the value with the smallest coverage."""
         return min(self.values, key=lambda row: row.coverage)
 
@@ -84,7 +84,7 @@ class Simulation:
         more = f", and {len(self.faults) - 1} more" if len(self.faults) > 1 else ""
         return f"Not as predicted over {tests}: {first}{more} ({rate})."
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[_Row]:
         """Return one row for each value of each question."""
         return list(self.values)
 
@@ -193,7 +193,7 @@ class _Study(_Expected):
     sent: float
     """How many messages a collection had on average."""
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[_Row]:
         predicted = self.unit * np.sqrt(self.tally_variance)
         with np.errstate(divide="ignore", invalid="ignore"):
             z = (self.mean - self.truth) / (predicted / np.sqrt(self.runs))
@@ -206,7 +206,7 @@ class _Study(_Expected):
             self.covered / self.runs,
         )
         listed = zip(self.labels, *(column.tolist() for column in columns), strict=True)
-        return [Row(self.name, *line) for line in listed]
+        return [_Row(self.name, *line) for line in listed]
 
     def faults(self, alpha: float, alarm: float) -> list[str]:
         """Return what is off by more than chance explains, each with a false alarm of ``alarm``."""

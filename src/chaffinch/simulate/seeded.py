@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from chaffinch import checks
 
-BRANCHES = (
+_BRANCHES = (
     "population",
     "tallies",
     "encode",
@@ -70,7 +70,7 @@ def branch(seed: int, name: str, *path: int) -> np.random.SeedSequence:
     >>> a.generate_state(2).tolist() == b.generate_state(2).tolist()
     False
     """
-    return np.random.SeedSequence(seed, spawn_key=(BRANCHES.index(name), *path))
+    return np.random.SeedSequence(seed, spawn_key=(_BRANCHES.index(name), *path))
 
 
 def generator(seed: int, name: str, *path: int) -> np.random.Generator:

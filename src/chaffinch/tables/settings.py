@@ -16,8 +16,8 @@ from chaffinch import checks
 from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.questions import GAPS, gap_words
 
-SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
-ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252")
+_SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
+_ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252")
 GROUP_SIGNS = (",", ".", " ", "'")
 """What may stand between thousands."""
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
@@ -53,13 +53,13 @@ class Settings:
             gap_words(self.missing_values)
             object.__setattr__(self, "missing_values", tuple(self.missing_values))
         if self.separator is not None:
-            sign = SEPARATORS.get(str(self.separator), self.separator)
-            if sign not in SEPARATORS.values():
-                listed = ", ".join(SEPARATORS)
+            sign = _SEPARATORS.get(str(self.separator), self.separator)
+            if sign not in _SEPARATORS.values():
+                listed = ", ".join(_SEPARATORS)
                 raise InvalidInput("separator", f"one of {listed}, or its sign", self.separator)
             object.__setattr__(self, "separator", sign)
         if self.encoding is not None:
-            known = checks.choice("encoding", str(self.encoding).lower(), ENCODINGS)
+            known = checks.choice("encoding", str(self.encoding).lower(), _ENCODINGS)
             object.__setattr__(self, "encoding", known)
         if not isinstance(self.line_breaks, bool):
             raise InvalidInput("line_breaks", "true or false", self.line_breaks)
@@ -127,10 +127,10 @@ def separator_of(head: str, settings: Settings, usual: str) -> str:
     """
     if settings.separator is not None:
         return settings.separator
-    parting = [sign for sign in SEPARATORS.values() if len(_cells(head, sign)[0]) > 1]
+    parting = [sign for sign in _SEPARATORS.values() if len(_cells(head, sign)[0]) > 1]
     fitting = [sign for sign in parting if len(set(map(len, _cells(head, sign)))) == 1]
     if len(fitting) > 1:
-        names = [name for name, sign in SEPARATORS.items() if sign in fitting]
+        names = [name for name, sign in _SEPARATORS.items() if sign in fitting]
         raise InvalidTable(
             "one with one sign between its cells",
             f"one that {' or '.join(names)} could part",

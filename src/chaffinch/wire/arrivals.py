@@ -126,7 +126,7 @@ class Expected:
             raise Problem(Kind.OUTDATED_KEYS)
 
 
-def batch_path(folder: Path, batch_id: str) -> Path:
+def _batch_path(folder: Path, batch_id: str) -> Path:
     """Return where a batch is kept; Problem for an id that is none."""
     if not re.fullmatch(r"[0-9a-f]{64}", batch_id):
         raise Problem(Kind.UNKNOWN_PATH)
@@ -138,7 +138,7 @@ def has_arrived(folder: Path, batch_id: str) -> bool:
 
     A process may have died, or be about to, between the name of a file and the sync of its folder.
     """
-    there = batch_path(folder, batch_id).exists()
+    there = _batch_path(folder, batch_id).exists()
     if there:
         try:
             sync_folder(folder)
@@ -227,7 +227,7 @@ class Arrival(Arriving[BatchHead]):
         expected: Expected,
         keys: Callable[[], Container[int]],
     ) -> None:
-        super().__init__(batch_path(folder, batch_id))
+        super().__init__(_batch_path(folder, batch_id))
         self._id = batch_id
         self._expected, self._keys = expected, keys
         self._start = b""

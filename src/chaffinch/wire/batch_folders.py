@@ -36,7 +36,7 @@ PART_MESSAGES = 1 << 22
 _FORM = "chaffinch/batch-folder@1"
 _LARGEST_MANIFEST = 1 << 24
 MOST_PARTS = 100_000
-PART_MARK = "chaffinch.messages-part"
+_PART_MARK = "chaffinch.messages-part"
 """The key under which a part has the name of its batch."""
 _PART = re.compile(r"part-[0-9]{5,10}-[0-9]{5,10}-[0-9a-f]{8}\.parquet")
 _LIKE_A_PART = re.compile(r"part-.*\.parquet")
@@ -80,7 +80,7 @@ def part_name(piece: int, serial: int, token: str) -> str:
 def write_part(folder: Place, name: str, facts: BatchFacts, codes: Codes) -> BatchPart:
     """Write the messages of one part; who does it again writes the same bytes."""
     with folder.inside(name).writing(PERMISSIONS[facts.stage]) as file:
-        write_parquet(file, codes, {PART_MARK: facts.name})
+        write_parquet(file, codes, {_PART_MARK: facts.name})
     return BatchPart(name, len(codes))
 
 
@@ -154,7 +154,7 @@ def left_behind(names: Sequence[str]) -> list[str]:
 def part_pages(file: BinaryIO, part: BatchPart, facts: BatchFacts) -> MessagePages:
     """Return the pages of a part; refuse one of another batch, or of another length."""
     pages = MessagePages(file, part.name)
-    found = (pages.metadata or {}).get(PART_MARK.encode(), b"")
+    found = (pages.metadata or {}).get(_PART_MARK.encode(), b"")
     if found != facts.name.encode():
         raise InvalidFile(
             f"message file {part.name!r}",

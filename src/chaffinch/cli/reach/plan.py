@@ -102,7 +102,7 @@ def plan(
     else:
         found = _planned(asked, output, anyway=anyway)
     if parties is not None:
-        from chaffinch.planning.audiences.parties import read_reach_parties
+        from chaffinch.planning.parties import read_reach_parties
 
         found = found.run_by(read_reach_parties(parties))
     if out is not None:

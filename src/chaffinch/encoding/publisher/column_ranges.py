@@ -22,7 +22,7 @@ from chaffinch.planning.audiences.alignment import word_range
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.sampling import digest_again
 
-MOST_RANGES = 1 << 12
+_MOST_RANGES = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ColumnRanges:
 
 
 def _most(plan: ReachPlan) -> int:
-    return min(MOST_RANGES, plan.bits // 64)
+    return min(_MOST_RANGES, plan.bits // 64)
 
 
 def _by_place(places: NDArray[np.intp], views: Digests) -> Iterator[tuple[int, Digests]]:

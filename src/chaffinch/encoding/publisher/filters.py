@@ -54,7 +54,7 @@ class Loaded:
         return not 0.5 <= self.ids / self.expected <= 2.0
 
 
-class FilterMaker(Protocol):
+class _FilterMaker(Protocol):
     """An engine that makes filters."""
 
     def make_filter(
@@ -86,7 +86,7 @@ def encode(  # noqa: PLR0913
     within: Target = WITHIN,
     progress: Progress | None = None,
     told: Callable[[Loaded], None] | None = None,
-    engine: FilterMaker | None = None,
+    engine: _FilterMaker | None = None,
 ) -> Filter:
     """Return the filter of one publisher's ids, under a plan that is verified first.
 

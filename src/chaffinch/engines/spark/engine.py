@@ -13,7 +13,7 @@ from chaffinch.analysis.tally import check_tally
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.encoding.publisher.filters import WITHIN, Loaded
 from chaffinch.encoding.publisher.ids import IdColumns
-from chaffinch.engines.base import PATIENCE
+from chaffinch.engines import PATIENCE
 from chaffinch.engines.spark.audiences import check_filters, check_ids, count_logos, make_filter
 from chaffinch.engines.spark.counting import count_crowd, open_batches
 from chaffinch.engines.spark.encoding import encode_table, prepare_encoding

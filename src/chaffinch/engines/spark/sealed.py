@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from chaffinch.engines.base import PATIENCE
+from chaffinch.engines import PATIENCE
 from chaffinch.engines.spark.job import Job, Keyring
 from chaffinch.engines.spark.session import running, take_part
 from chaffinch.parallel import mapped

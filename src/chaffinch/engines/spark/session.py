@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaffinch import checks
-from chaffinch.engines.base import PATIENCE
+from chaffinch.engines import PATIENCE
 from chaffinch.engines.spark.java import java_home
 from chaffinch.engines.spark.masters import check_master, on_one_machine
 from chaffinch.errors import ClusterFault, InvalidInput, MissingExtra

@@ -14,12 +14,11 @@ from pydantic import Field
 
 from chaffinch import checks
 from chaffinch.errors import GuaranteeNotProven, InvalidInput
-from chaffinch.planning.audiences import prediction
+from chaffinch.planning.audiences import estimator
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.planning.audiences.cost import cost_of
 from chaffinch.planning.audiences.explanation import explain, reach_warnings
 from chaffinch.planning.audiences.id_rule import AS_IS, IdRule, RuleName
-from chaffinch.planning.audiences.parties import ReachParties, ReachPartiesModel
 from chaffinch.planning.audiences.shuffler import (
     MOST_DELTA,
     MOST_EPSILON,
@@ -28,7 +27,7 @@ from chaffinch.planning.audiences.shuffler import (
     colluding_epsilon,
 )
 from chaffinch.planning.documents import GuaranteeModel, guarantee_document
-from chaffinch.planning.parties import KEMS
+from chaffinch.planning.parties import KEMS, ReachParties, ReachPartiesModel
 from chaffinch.planning.plan import LARGEST_FILE, Plan
 from chaffinch.planning.plan import plan_from as survey_plan_from
 from chaffinch.privacy import FlippedAudiences, Guarantee, Target
@@ -285,14 +284,14 @@ class ReachPlan:
     @property
     def standard_error(self) -> float:
         """Return the foretold standard error of the reach of all, if no two share an id."""
-        return prediction.apart(
+        return estimator.apart(
             self.sizes, bits=self.bits, hashes=self.hashes, flip=float(self.all_flips)
         )
 
     @property
     def limit(self) -> float:
         """Return the part of it that the hash makes, flips or not."""
-        return prediction.without_noise(self.sizes, bits=self.bits, hashes=self.hashes)
+        return estimator.without_noise(self.sizes, bits=self.bits, hashes=self.hashes)
 
     @property
     def filter_bytes(self) -> int:

@@ -17,7 +17,7 @@ from scipy import optimize, special
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound, UselessPlan
-from chaffinch.planning.audiences import prediction
+from chaffinch.planning.audiences import estimator
 from chaffinch.planning.audiences.audience import Audience, Group
 from chaffinch.planning.audiences.explanation import reach_warnings
 from chaffinch.planning.audiences.id_rule import AS_IS, IdRule, id_rule
@@ -181,9 +181,7 @@ def _best_option(
     for option in hopeful:
         tell("calibrating the flips")
         flips = _calibrated(task, option)
-        error = prediction.apart(
-            task.sizes, bits=option.bits, hashes=option.hashes, flip=flips.both
-        )
+        error = estimator.apart(task.sizes, bits=option.bits, hashes=option.hashes, flip=flips.both)
         made = replace(option, flip=flips.both, own=float(flips.own), standard_error=error)
         calibrated.append((option, made, flips))
         if error <= good:
@@ -286,8 +284,8 @@ def _filter_sizes(balls: int, most: int) -> list[int]:
 
 def _option(task: _Task, bits: int, hashes: int) -> Option:
     flips = _guessed_flips(task, bits, hashes)
-    error = prediction.apart(task.sizes, bits=bits, hashes=hashes, flip=flips.both)
-    limit = prediction.without_noise(task.sizes, bits=bits, hashes=hashes)
+    error = estimator.apart(task.sizes, bits=bits, hashes=hashes, flip=flips.both)
+    limit = estimator.without_noise(task.sizes, bits=bits, hashes=hashes)
     return Option(hashes, bits, flips.both, error, limit, float(flips.own))
 
 
@@ -380,9 +378,9 @@ def _shift(epsilon: float, delta: float) -> float:
 
 def _countable(task: _Task, option: Option) -> None:
     """Refuse filters so full that the analyzer would refuse them."""
-    columns = prediction.expected(
+    columns = estimator.expected(
         task.audience,
-        prediction.disjoint(task.audience, task.sizes),
+        estimator.disjoint(task.audience, task.sizes),
         bits=option.bits,
         hashes=option.hashes,
         flip=option.flip,

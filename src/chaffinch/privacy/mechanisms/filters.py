@@ -18,7 +18,7 @@ from chaffinch.privacy.mechanisms.signal_to_noise import SignalToNoise, check_lo
 from chaffinch.privacy.numerics.precision import GRAIN
 from chaffinch.privacy.numerics.roots import find_crossing
 
-MOST_FILTERS = 20
+_MOST_FILTERS = 20
 _FLIP_TOLERANCE = 1e-7
 
 
@@ -45,7 +45,7 @@ class FlippedFilters(WordMechanism):
     def __init__(
         self, *, filters: int, bits: int, flip_probability: float | str | Fraction
     ) -> None:
-        length = checks.whole("number of filters", filters, least=1, most=MOST_FILTERS)
+        length = checks.whole("number of filters", filters, least=1, most=_MOST_FILTERS)
         object.__setattr__(self, "filters", length)
         object.__setattr__(self, "bits", checks.whole("number of bits", bits, least=1))
         object.__setattr__(self, "flip_probability", check_word_flip(flip_probability, length))
@@ -98,7 +98,7 @@ def flip_probability_for(
     """
     wanted, level = checks.epsilon(epsilon), checks.delta(delta)
     proven = checks.choice("method", method, ("proven", "assumed")) == "proven"
-    length = checks.whole("number of filters", filters, least=1, most=MOST_FILTERS)
+    length = checks.whole("number of filters", filters, least=1, most=_MOST_FILTERS)
     checks.whole("number of bits", bits, least=1)
 
     def reached(numerator: int) -> float:

@@ -27,7 +27,7 @@ MOST_DENSE = 10
 _STEPS, _TOLERANCE = 10_000, 1e-15
 
 
-def flip_counts(counts: Floats, flip: float) -> Floats:
+def _flip_counts(counts: Floats, flip: float) -> Floats:
     """Return P·counts along the first axis (P is symmetric), bit by bit."""
     filters = (len(counts) - 1).bit_length()
     shown = counts.reshape((2,) * filters + counts.shape[1:])
@@ -67,11 +67,11 @@ class SignalToNoise:
             raise InvalidInput("number of filters", rule, self.filters, hint="ask for one move")
         size = len(self.logo_counts)
         scale = np.sqrt(self._seen)
-        spread = flip_counts(np.diag(np.sqrt(self.logo_counts)), self.flip) / scale[:, None]
+        spread = _flip_counts(np.diag(np.sqrt(self.logo_counts)), self.flip) / scale[:, None]
         # B has the vector of ones in its null space (counts sum to bits); adding the projection on
         # it makes the matrix regular and changes no aᵀB⁺a, because every a sums to 0.
         kernel = np.eye(size) - spread @ spread.T + np.outer(scale, scale) / self._seen.sum()
-        table = flip_counts(np.eye(size), self.flip) / scale[:, None]
+        table = _flip_counts(np.eye(size), self.flip) / scale[:, None]
         inner = table.T @ np.linalg.solve(kernel, table)
         own = np.diag(inner)
         ratios = own[:, None] + own[None, :] - inner - inner.T
@@ -87,7 +87,7 @@ class SignalToNoise:
     @property
     def _seen(self) -> Floats:
         """Return Pᵀd, the expected counts after flipping."""
-        return flip_counts(self.logo_counts, self.flip)
+        return _flip_counts(self.logo_counts, self.flip)
 
     def _signal(self, move: tuple[int, int]) -> Floats:
         size = len(self.logo_counts)
@@ -96,7 +96,7 @@ class SignalToNoise:
             raise InvalidInput("move", "between two different logos", move)
         change = np.zeros(size)
         change[here], change[there] = 1.0, -1.0
-        return flip_counts(change, self.flip)
+        return _flip_counts(change, self.flip)
 
     def _solve(self, signal: Floats) -> Floats:
         """Return a c with Bc = signal, by conjugate gradients on the scaled equation."""
@@ -104,8 +104,8 @@ class SignalToNoise:
         scale = np.sqrt(seen)
 
         def apply(vector: Floats) -> Floats:
-            inner = flip_counts(vector / scale, self.flip) * self.logo_counts
-            return vector - flip_counts(inner, self.flip) / scale
+            inner = _flip_counts(vector / scale, self.flip) * self.logo_counts
+            return vector - _flip_counts(inner, self.flip) / scale
 
         right = signal / scale
         answer, rest = np.zeros_like(right), right

@@ -30,7 +30,7 @@ from chaffinch.privacy.numerics.precision import (
     wide_exponential,
 )
 
-MOST_PLACES = 200_000
+_MOST_PLACES = 200_000
 """A law with more masses than that is refused."""
 _TILTS = 400
 _LEAST_LOG = -600.0
@@ -95,12 +95,12 @@ class Flood:
 
     def bursts(self, size: int) -> tuple[WideArray, Any]:
         """Return the law of F alone and its relative error."""
-        if size > MOST_PLACES:
+        if size > _MOST_PLACES:
             raise GuaranteeNotProven(
                 "delta",
                 asked=1.0,
                 upper=1.0,
-                hint=f"the law of the noise has {size} places, and at most {MOST_PLACES} are "
+                hint=f"the law of the noise has {size} places, and at most {_MOST_PLACES} are "
                 f"followed; take ratios farther from 1, or a smaller flood",
             )
         steps = np.array([wide(k * rate) for k, rate in enumerate(self.rates, start=1)], dtype=Wide)

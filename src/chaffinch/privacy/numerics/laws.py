@@ -192,10 +192,10 @@ def sum_of_flips(
     direct = convolve(*parts)
     if direct.noise is None:
         return direct
-    return tilted_law(ones, zeros, flip, aim)
+    return _tilted_law(ones, zeros, flip, aim)
 
 
-def tilted_law(ones: int, zeros: int, flip: Fraction, aim: Any) -> Law:
+def _tilted_law(ones: int, zeros: int, flip: Fraction, aim: Any) -> Law:
     """Return the law from tilted parts: a(s) = M·r^−s·ã(s), M = (q+pr)^ones·(p+qr)^zeros."""
     tilt = _tilt_for(ones, zeros, float(flip), float(np.log(Wide(aim))))
     tail = Wide(10) ** -40

@@ -6,7 +6,7 @@ expectations of 1e-300:
 * ``positive_part_of_sum``: along a line in the complex plane (told and proven in `contours`).
   The cost does not depend on N, but a sum that is positive on a handful of isolated outcomes
   takes many frequencies.
-* ``count_outcomes``: for those. The outcomes are listed (how often each value occurs) from
+* ``_count_outcomes``: for those. The outcomes are listed (how often each value occurs) from
   the dearest value to the cheapest, as long as the sum stays positive.
 * ``mean_positive_part``: for values that lie orders of magnitude apart. Ratios of chances of
   whole words reach (p/q)^L, so that one word may decide the sign of a sum of millions. Such
@@ -222,7 +222,7 @@ def _times(value: float, power: int, side: float) -> float:
     return product if product > 1e-300 else max(0.0, math.nextafter(product, side))
 
 
-def count_outcomes(law: FiniteLaw, count: int) -> Bracket | None:
+def _count_outcomes(law: FiniteLaw, count: int) -> Bracket | None:
     """Return the bracket of E[(X₁+…+X_N)₊], or None when too many outcomes are positive.
 
     The values have to differ.
@@ -338,7 +338,7 @@ def _ordinary(kept: dict[Fraction, Fraction], count: int, width: float) -> Brack
         law[raised] = law.get(raised, Fraction(0)) + chance / total
     # Listing gives up where too many outcomes are positive: that is what lines are quick for.
     listed = list(law), list(law.values())
-    part = count_outcomes(listed, count)
+    part = _count_outcomes(listed, count)
     if part is None or part.relative_width > width:
         part = positive_part_of_sum(*listed, count, relative_width=width)
     return part

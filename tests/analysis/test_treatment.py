@@ -7,10 +7,10 @@ from fractions import Fraction
 import pytest
 
 import chaffinch as cf
+from chaffinch.analysis.analyze import _CONSERVATIVE_MEAN, _treatment_notes
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols import Encoded, Flips
 from chaffinch.questions import Question
-from chaffinch.release.treatment import CONSERVATIVE_MEAN, treatment_notes
 
 REFUSED = "Missing answers were refused"
 COUNTED = "Missing answers are counted, and mean and sum are those of the others"
@@ -47,7 +47,7 @@ MOVED = "were moved to the nearest bound"
     ],
 )
 def test_what_is_said(question: Question, said: list[str]) -> None:
-    assert treatment_notes(question) == said
+    assert _treatment_notes(question) == said
 
 
 def test_it_stands_in_text_page_and_document() -> None:
@@ -60,8 +60,8 @@ def test_it_stands_in_text_page_and_document() -> None:
     answers = {"late": [True, False] * 50, "wait": list(range(100))}
     release = cf.analyze(cf.shuffle(cf.encode_many(answers, plan)), plan)
     first, second = (answer["notes"] for answer in release.document()["questions"])
-    assert first == treatment_notes(parts[0].question)
-    assert second[:2] == [*treatment_notes(parts[1].question), CONSERVATIVE_MEAN]
+    assert first == _treatment_notes(parts[0].question)
+    assert second[:2] == [*_treatment_notes(parts[1].question), _CONSERVATIVE_MEAN]
     shown, written = " ".join(str(release).split()), release.page()
     for note in (*first, *second):
         assert note in shown
