@@ -98,8 +98,8 @@ def encode(  # noqa: PLR0913
     charges a filter to a ledger. ``progress`` is told the rows that are done, and of how many,
     if that is known; ``told`` what went in, which is for the publisher alone. A key makes one
     filter for each publisher: the filter is recorded with the key, on the disk if it has a file,
-    and another is refused. The ``engine`` spark of ``chaffinch.engines`` reads paths, folders and
-    addresses on a cluster.
+    and another is refused. The ``engine`` spark of ``chaffinch.engines`` reads paths, folders,
+    addresses and frames of Spark on a cluster.
     """
     if isinstance(key, CampaignKey):
         key.refuse_second(publisher)

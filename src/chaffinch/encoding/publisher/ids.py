@@ -191,11 +191,15 @@ class IdReader:
                 hint="add a line with the name of the column, or say which column holds the ids",
             )
 
+    @property
+    def wanted(self) -> list[str]:
+        """Return the names of the columns that are read."""
+        return [self._ids] if self.counts is None else [self._ids, self.counts]
+
     def batches(self) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the columns that are read, in batches, each with its first row's number."""
         first = self.first_row
-        wanted = [self._ids] if self.counts is None else [self._ids, self.counts]
-        for batch in self.table.batches(wanted):
+        for batch in self.table.batches(self.wanted):
             yield first, batch
             first += batch.num_rows
 

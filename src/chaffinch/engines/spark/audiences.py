@@ -35,6 +35,13 @@ from chaffinch.encoding.publisher.filters import (
     refuse_table,
 )
 from chaffinch.encoding.publisher.ids import Digests, IdColumns, IdReader, Spelled
+from chaffinch.engines.spark.frames import (
+    AnyPiece,
+    FrameRows,
+    RowSource,
+    open_piece,
+    reading_rows,
+)
 from chaffinch.engines.spark.job import Job, Keyring
 from chaffinch.engines.spark.session import take_part
 from chaffinch.errors import InvalidTable
@@ -45,7 +52,6 @@ from chaffinch.privacy import Target
 from chaffinch.sampling import flip, logo_counts
 from chaffinch.storage.files import AnyPath
 from chaffinch.storage.places import Place
-from chaffinch.tables.pieces import Piece
 from chaffinch.wire.filter_files import Filter, FilterFacts, filter_from, load_facts, load_filter
 
 if TYPE_CHECKING:
@@ -68,7 +74,7 @@ _MOST_COUNTS = 64 << 20
 
 
 def check_ids(  # noqa: PLR0917
-    pieces: Sequence[Piece],
+    source: RowSource,
     plan: ReachPlan,
     publisher: str,
     key: CampaignKey,
@@ -78,12 +84,13 @@ def check_ids(  # noqa: PLR0917
     """Return who reads the first ids; refuse wrong terms and columns, which needs no cluster."""
     check_terms(plan, publisher, key, within)
     first, _ = key.hash_keys(plan.id)
-    return columns.reader(pieces[0].open(), plan, first)
+    table = source.first if isinstance(source, FrameRows) else source[0].open()
+    return columns.reader(table, plan, first)
 
 
 def make_filter(  # noqa: PLR0913
     context: SparkContext,
-    pieces: Sequence[Piece],
+    source: RowSource,
     plan: ReachPlan,
     *,
     publisher: str,
@@ -92,16 +99,23 @@ def make_filter(  # noqa: PLR0913
     within: Target = WITHIN,
     progress: Progress | None = None,
     told: Callable[[Loaded], None] | None = None,
+    scratch: Place | None = None,
 ) -> Filter:
     """Return the filter of one publisher's ids, not recorded yet: whoever gets it has to do so.
 
     It has the law of the filter that ``encoding.publisher.filters.make_filter`` makes of the same
-    rows in one table, and what that refuses is refused. ``progress`` counts pieces.
+    rows in one table, and what that refuses is refused. ``progress`` counts pieces. The rows of a
+    frame are kept in the folder ``scratch``, sealed.
     """
-    reader = check_ids(pieces, plan, publisher, key, columns, within)
+    reader = check_ids(source, plan, publisher, key, columns, within)
     take_part(context, "publisher")
     first, further = key.hash_keys(plan.id)
-    with Job(context, {_FIRST: first, _FURTHER: further}) as job:
+    with (
+        Job(context, {_FIRST: first, _FURTHER: further}) as job,
+        reading_rows(job, source, reader.wanted, scratch) as pieces,
+    ):
+        if not pieces:
+            raise InvalidTable("one with at least one row", "no rows", hint="check the file")
         wanted = max(_RANGES_FOR_EACH * job.width, sum(one.size for one in pieces) // _RANGE_BYTES)
         count = ColumnRanges.about(wanted, plan, further).count
         several = len({piece.path for piece in pieces}) > 1
@@ -137,16 +151,17 @@ class _SendViews:
     several: bool
     """Whether there are several files, so that a fault is told with the name of its own."""
 
-    def __call__(self, ring: Keyring, piece: Piece) -> Iterator[tuple[int, bytes]]:
+    def __call__(self, ring: Keyring, piece: AnyPiece) -> Iterator[tuple[int, bytes]]:
         try:
             yield from self._sent(ring, piece)
         except InvalidTable as error:
             raise error.in_file(piece.name) if self.several else error from None
 
-    def _sent(self, ring: Keyring, piece: Piece) -> Iterator[tuple[int, bytes]]:
+    def _sent(self, ring: Keyring, piece: AnyPiece) -> Iterator[tuple[int, bytes]]:
         ranges = ColumnRanges(self.plan, ring.keys[_FURTHER], self.count)
         key, first = ring.keys[_FIRST], piece.first_row
-        reading = _Reading(self.columns.reader(piece.open(), self.plan, key, first_row=first))
+        table = open_piece(ring, piece)
+        reading = _Reading(self.columns.reader(table, self.plan, key, first_row=first))
         parts: list[list[bytes]] = [[] for _ in range(self.count)]
         for views in reading.views():
             for place, some in ranges.split(views):

@@ -23,6 +23,13 @@ from chaffinch.encoding.bulk import (
     group_rows,
     rows_per_batch,
 )
+from chaffinch.engines.spark.frames import (
+    AnyPiece,
+    FrameRows,
+    is_frame,
+    open_piece,
+    reading_rows,
+)
 from chaffinch.engines.spark.job import Job, Keyring
 from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
 from chaffinch.errors import InvalidCells, InvalidInput, InvalidTable
@@ -88,8 +95,8 @@ def prepare_encoding(
     *,
     round: int | None = None,  # noqa: A002
     columns: Mapping[str, str] | None = None,
-) -> TableFiles:
-    """Return the files of a source; refuse what needs no cluster to be known."""
+) -> TableFiles | FrameRows:
+    """Return the files of a source, or a frame; refuse what needs no cluster to be known."""
     Origin.of(plan, round)
     if standing_batch(target) is not None:
         raise InvalidInput(
@@ -98,17 +105,21 @@ def prepare_encoding(
             target.name,
             hint="name another folder: what is there cannot be made again",
         )
-    files = source if isinstance(source, TableFiles) else TableFiles.of(source)
-    checks.whole("number of files and pieces of them", len(files.pieces), most=MOST_PARTS)
-    places, group = _places(plan, files.first, columns)
+    rows: TableFiles | FrameRows
+    if is_frame(source):
+        rows = FrameRows.of(source)
+    else:
+        rows = source if isinstance(source, TableFiles) else TableFiles.of(source)
+        checks.whole("number of files and pieces of them", len(rows.pieces), most=MOST_PARTS)
+    places, group = _places(plan, rows.first, columns)
     read = [name for place in (*places, *filter(None, [group])) for name in place.columns]
-    files.first.batches(list(dict.fromkeys(read)))  # raises if there is no such column
-    return files
+    rows.first.batches(list(dict.fromkeys(read)))  # raises if there is no such column
+    return rows
 
 
 def encode_table(
     job: Job,
-    files: TableFiles,
+    rows: TableFiles | FrameRows,
     plan: Plan,
     target: Place,
     *,
@@ -118,22 +129,27 @@ def encode_table(
 ) -> BatchFacts:
     """Write the messages of all rows into a folder, and return the facts of the batch."""
     facts = Origin.of(plan, round).facts("encoded", 0, new_name())
-    work = _Encoding(plan, facts, *_places(plan, files.first, columns))
-    rows = [piece.rows for piece in files.pieces]
-    sizes = [one for one in rows if one is not None]
+    work = _Encoding(plan, facts, *_places(plan, rows.first, columns))
+    source = rows.pieces if isinstance(rows, TableFiles) else rows
     with filling(target, "encoded") as folder:
-        done = job.map(
-            replace(work, target=folder),
-            list(enumerate(files.pieces)),
-            sizes=sizes if len(sizes) == len(rows) else None,
-            progress=progress,
-        )
-        _refuse_faults(files.pieces, done)
+        with reading_rows(job, source, work.columns, folder.folder, progress) as pieces:
+            done = _encode_pieces(job, replace(work, target=folder), pieces, progress)
         facts = replace(facts, reports=sum(one.reports for one in done))
         if not facts.reports:
             raise InvalidTable("one with at least one row", "no rows", hint="check the file")
         finish_batch(job, folder, facts, [part for one in done for part in one.parts])
     return facts
+
+
+def _encode_pieces(
+    job: Job, work: _Encoding, pieces: Sequence[AnyPiece], progress: Progress | None
+) -> list[_Done]:
+    checks.whole("number of files and pieces of them", len(pieces), most=MOST_PARTS)
+    sizes = [piece.rows for piece in pieces if piece.rows is not None]
+    known = sizes if len(sizes) == len(pieces) else None
+    done = job.map(work, list(enumerate(pieces)), sizes=known, progress=progress)
+    _refuse_faults(pieces, done)
+    return done
 
 
 def _places(
@@ -147,7 +163,7 @@ def _places(
     return find_columns(plan.questions, table, others), group
 
 
-def _refuse_faults(pieces: Sequence[Piece], done: Sequence[_Done]) -> None:
+def _refuse_faults(pieces: Sequence[AnyPiece], done: Sequence[_Done]) -> None:
     """Raise what is wrong in all files together; where there are several, each with its name."""
     several = len({piece.path for piece in pieces}) > 1
     with all_faults() as faults:
@@ -177,7 +193,13 @@ class _Encoding:
     group: AnswerColumns | None
     target: Target | None = None
 
-    def __call__(self, ring: Keyring, numbered: tuple[int, Piece]) -> _Done:
+    @property
+    def columns(self) -> list[str]:
+        """Return the names of the columns that are read."""
+        places = self.places if self.group is None else (*self.places, self.group)
+        return [name for place in places for name in place.columns]
+
+    def __call__(self, ring: Keyring, numbered: tuple[int, AnyPiece]) -> _Done:
         assert self.target is not None  # noqa: S101 - it is there before tasks are
         number, piece = numbered
         rows: list[int] = []
@@ -198,10 +220,10 @@ class _Encoding:
         return _Done(tuple(parts), sum(rows))
 
     def _codes(
-        self, ring: Keyring, number: int, piece: Piece, rows: list[int], faults: Faults
+        self, ring: Keyring, number: int, piece: AnyPiece, rows: list[int], faults: Faults
     ) -> Iterator[Codes]:
         """Yield the messages of one batch of rows after the other, and note how many rows."""
-        table, places = piece.open(), self.places
+        table, places = open_piece(ring, piece), self.places
         if self.group is not None:
             places = (*places, self.group)
         for first, whole in answer_batches(table, places, rows=rows_per_batch(self.plan)):

@@ -1,4 +1,4 @@
-"""Encode, shuffle and tally on a cluster: the three steps of an engine, with the same results."""
+"""The five steps of an engine on a cluster, with the same results."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from chaffinch.engines import PATIENCE
 from chaffinch.engines.spark.audiences import check_filters, check_ids, count_logos, make_filter
 from chaffinch.engines.spark.counting import count_crowd, open_batches
 from chaffinch.engines.spark.encoding import encode_table, prepare_encoding
+from chaffinch.engines.spark.frames import FrameRows, RowSource, is_frame
 from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.session import Tell, running, take_part
 from chaffinch.engines.spark.shuffling import shuffle_batches
@@ -44,7 +45,8 @@ class Spark:
     Batches are read from Parquet files and folders, and written to folders (``batch_folders``),
     on disks that all machines share or in stores that addresses name. Where a session of Spark is
     active, it is used; otherwise every step starts an application on ``master``, by default on the
-    cores of this machine, and ends it.
+    cores of this machine, and ends it. Rows of a frame lie sealed in a folder while they are read:
+    for messages in that of the batch, for ids in ``scratch``, which all machines must see.
     """
 
     master: str | None = None
@@ -52,6 +54,8 @@ class Spark:
     """Seconds to wait for a first worker."""
     tell: Tell | None = None
     """Is told, in a few words, what is waited for before the work begins."""
+    scratch: AnyPath | None = None
+    """A folder that all machines see, for the rows of a frame of ids."""
 
     name: ClassVar[str] = "spark"
 
@@ -71,7 +75,8 @@ class Spark:
         """Read tables and write the messages of their reports into a folder.
 
         ``source`` is a path, an address, a folder, or a list of them: files of one kind, with the
-        same columns. The first one tells how all of them are written.
+        same columns. The first one tells how all of them are written. It may also be a frame of
+        the session that runs, of which only the columns that are needed are read.
         """
         require_plan(plan).verify()
         place = Place.of(target)
@@ -129,16 +134,17 @@ class Spark:
     ) -> Filter:
         """Return the filter of a publisher's ids; it must be recorded before anybody gets it.
 
-        ``source`` is a path, an address, a folder, a list of them, or the pieces of tables.
+        ``source`` is a path, an address, a folder, a list of them, the pieces of tables, or a
+        frame of the session that runs.
         """
-        pieces = source
-        if not (isinstance(source, list) and all(isinstance(one, Piece) for one in source)):
-            single = isinstance(source, (str, os.PathLike))
-            pieces = pieces_of([source] if single else list(source))
-        check_ids(pieces, plan, publisher, key, columns, within)
+        rows = _rows_of(source)
+        check_ids(rows, plan, publisher, key, columns, within)
         asked: Any = {"columns": columns, "within": within, "progress": progress, "told": told}
+        scratch = None if self.scratch is None else Place.of(self.scratch)
         with self._running() as context:
-            return make_filter(context, pieces, plan, publisher=publisher, key=key, **asked)
+            return make_filter(
+                context, rows, plan, publisher=publisher, key=key, scratch=scratch, **asked
+            )
 
     def count_logos(
         self, filters: Sequence[Any], plan: ReachPlan, *, progress: Progress | None = None
@@ -147,3 +153,11 @@ class Spark:
         check_filters(filters, plan)
         with self._running() as context:
             return count_logos(context, filters, plan, progress=progress)
+
+
+def _rows_of(source: Any) -> RowSource:
+    if is_frame(source):
+        return FrameRows.of(source)
+    if isinstance(source, list) and all(isinstance(one, Piece) for one in source):
+        return source
+    return pieces_of([source] if isinstance(source, (str, os.PathLike)) else list(source))

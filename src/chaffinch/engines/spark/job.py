@@ -13,9 +13,11 @@ the function, the configuration or the environment, and on no disk as they are (
 from __future__ import annotations
 
 import os
+import pickle
 import secrets
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -29,7 +31,9 @@ from chaffinch.sampling import KeyedWords
 from chaffinch.sampling.words import SECRET_BYTES
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark import Accumulator, Broadcast, SparkContext
+    from pyspark.sql import DataFrame
 
 _PAUSE_SECONDS = 0.2
 _MERGED_AT_ONCE = 8
@@ -54,6 +58,8 @@ class Keyring:
 
 Work = Callable[[Keyring, _Piece], _Result]
 """What a task does with a piece; it travels to the executors, so it holds nothing private."""
+RowWork = Callable[[Keyring, int, "Iterator[pa.RecordBatch]"], _Result]
+"""What a task does with the rows of a numbered partition."""
 Scatter = Callable[[Keyring, _Piece], Iterable[tuple[int, bytes]]]
 """Gives bytes for some of the parts, once for each."""
 Gather = Callable[[Keyring, int, list[bytes]], _Result]
@@ -91,6 +97,11 @@ class Job:
         """Return how many tasks the cluster runs at once, as far as is known now."""
         return max(1, self._context.defaultParallelism)
 
+    @property
+    def alone(self) -> bool:
+        """Return whether all of the cluster is on this machine."""
+        return str(self._context.master).startswith("local")
+
     def map(
         self,
         function: Work[_Piece, _Result],
@@ -111,6 +122,37 @@ class Job:
         return [
             one.value for one in self._collected(found, work.done, _sizes(pieces, sizes), progress)
         ]
+
+    def map_rows(
+        self,
+        function: RowWork[_Result],
+        frame: DataFrame,
+        *,
+        progress: Progress | None = None,
+    ) -> tuple[list[_Result], bool]:
+        """Return what a function makes of every partition of a frame, and if they are of one piece.
+
+        They are not if Spark has evaluated a part of the frame again for some of them.
+        ``progress`` is told how many rows are done.
+        """
+        work = _MappedRows(self._ring, self._context.accumulator(0), function)
+        before = set(self._context.statusTracker().getJobIdsForGroup(self._group))
+        with _cluster_faults(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Spark thinks of versions of other packages
+            found = frame.mapInArrow(work.on_rows, "outcome binary")
+        rows = self._collected(found, work.done, None, progress)
+        outcomes = [pickle.loads(row.outcome) for row in rows]  # noqa: S301 - our own
+        return [one.value for one in outcomes], not self._repeated(before)
+
+    def _repeated(self, before: Container[int]) -> bool:
+        """Return whether a stage of a later job of Spark than those had to be done again."""
+        tracker = self._context.statusTracker()
+        for number in tracker.getJobIdsForGroup(self._group):
+            job = None if number in before else tracker.getJobInfo(number)
+            stages = [tracker.getStageInfo(one) for one in (job.stageIds if job else ())]
+            if any(stage is not None and stage.currentAttemptId > 0 for stage in stages):
+                return True
+        return False
 
     def exchange(
         self,
@@ -172,9 +214,13 @@ class Job:
         return self._context.parallelize(numbered, max(1, len(numbered)))
 
     def _collected(
-        self, found: Any, done: Accumulator[int], sizes: Sequence[int], progress: Progress | None
+        self,
+        found: Any,
+        done: Accumulator[int],
+        sizes: Sequence[int] | None,
+        progress: Progress | None,
     ) -> list[Any]:
-        """Return what a job of Spark gives, and tell meanwhile what is done.
+        """Return what a job of Spark gives, and tell meanwhile what is done, of how much if known.
 
         A thread of its own asks Java for it: a Ctrl-C here cuts no answer short, and the job is
         over before anybody clears up behind its tasks.
@@ -185,20 +231,20 @@ class Job:
                 self._context.setJobGroup(self._group, "chaffinch", interruptOnCancel=True)
                 return found.collect()
 
-        total = sum(sizes)
+        total = None if sizes is None else sum(sizes)
         with ThreadPoolExecutor(1) as thread:
             given = thread.submit(collect)
             try:
                 while wait([given], _PAUSE_SECONDS).not_done:
                     if progress is not None:  # a task that runs again counts again
-                        progress(min(done.value, total), total)
+                        progress(done.value if total is None else min(done.value, total), total)
                 results: list[Any] = given.result()
             except BaseException:
                 with suppress(Exception):
                     self._context.cancelJobGroup(self._group)
                 raise
         if progress is not None:
-            progress(total, total)
+            progress(done.value if total is None else total, total)
         return results
 
 
@@ -267,6 +313,28 @@ class _Mapped(Generic[_Piece, _Result]):
             found = _outcome_of(lambda piece=piece: self.function(self.ring.value, piece))  # type: ignore[misc]
             yield (number, found) if self.numbered else found
             self.done.add(size)
+
+
+@dataclass(frozen=True)
+class _MappedRows(Generic[_Result]):
+    ring: Broadcast[Keyring]
+    done: Accumulator[int]
+    function: RowWork[_Result]
+
+    def on_rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        assert task is not None  # noqa: S101 - this is one
+        number = task.partitionId()
+        found = _outcome_of(lambda: self.function(self.ring.value, number, self._told(batches)))
+        yield pa.record_batch([pa.array([pickle.dumps(found)], pa.binary())], ["outcome"])
+
+    def _told(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch
+            self.done.add(batch.num_rows)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from chaffinch.engines.spark.counting import Counted, sum_counts
+from chaffinch.engines.spark.frames import left_rows
 from chaffinch.engines.spark.job import Job
 from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.storage.leftovers import remove_leftovers
@@ -50,7 +51,7 @@ def standing_batch(folder: Place) -> str | None:
     names = folder.names()
     if MANIFEST in names:
         return read_manifest(folder).facts.name
-    strange = set(names) - set(left_behind(names))
+    strange = set(names) - set(left_behind(names)) - set(left_rows(names))
     if strange or folder.is_file():
         raise InvalidInput(
             "target",
@@ -77,7 +78,8 @@ def filling(folder: Place, stage: str, standing: str | None = None) -> Iterator[
         )
     folder.make_folder(_FOLDER_PERMISSIONS[stage])
     folder.inside(MANIFEST).remove()
-    for name in left_behind(folder.names()):
+    names = folder.names()
+    for name in (*left_behind(names), *left_rows(names)):
         folder.inside(name).remove()
     target = Target(folder, secrets.token_hex(4))
     try:
