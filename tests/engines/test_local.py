@@ -21,7 +21,7 @@ from chaffinch.encoding.bulk import encode_many
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.engines import Engine, engine
 from chaffinch.engines.local import Local
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Target
 from chaffinch.protocols import Encoded, FlippedDecoys, Flips
@@ -143,6 +143,17 @@ def test_several_files_and_streams_are_one_batch(tmp_path: Path) -> None:
     found = local.tally([out], plan)
     assert found.counts.tolist() == np.bincount(given, minlength=5).tolist()
     assert found.reports == 1000
+
+
+def test_a_pattern_names_files_of_one_batch(tmp_path: Path) -> None:
+    plan = plans.clear(30, 4)
+    for number in range(3):
+        plans.written(tmp_path / f"part-{number}.parquet", plan, [number] * 10)
+    made = Local().shuffle([tmp_path / "part-*.parquet"], plan, tmp_path / "made.parquet")
+    assert made.reports == 30
+    assert Local().tally([tmp_path / "m*.parquet"], plan).counts.tolist() == [10, 10, 10, 0]
+    with pytest.raises(InvalidFile, match=r"a pattern that some file fits. Got '.*/none-\*'"):
+        Local().shuffle([tmp_path / "none-*"], plan, tmp_path / "other.parquet")
 
 
 def test_columns_and_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from chaffinch.analysis.audiences.analyze import analyze
 from chaffinch.analysis.audiences.logos import Logos, count_logos
-from chaffinch.errors import InvalidInput, PlanMismatch
+from chaffinch.errors import InvalidFile, InvalidInput, PlanMismatch
 from chaffinch.ledger import Ledger
 from chaffinch.planning.audiences.audience import Audience, Group
 from chaffinch.planning.audiences.id_rule import IdRule
@@ -143,3 +143,13 @@ def test_a_ledger_pays_for_rows_and_not_for_names(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="other filters that were charged"):
             analyze(changed, PLAN, ledger=ledger)
     assert len(ledger.entries()) == 1
+
+
+def test_a_folder_or_a_pattern_names_all_filters(tmp_path: Path) -> None:
+    for name in PLAN.audience.publishers:
+        made_up(PLAN, name, load=0.2).save(tmp_path / f"{name}.filter")
+    wanted = analyze([tmp_path / f"{name}.filter" for name in PLAN.audience.publishers], PLAN)
+    for source in (tmp_path, tmp_path / "*.filter"):
+        assert analyze([source], PLAN).rows == wanted.rows
+    with pytest.raises(InvalidFile, match="that some file fits"):
+        analyze([tmp_path / "*.none"], PLAN)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chaffinch.errors import InvalidTable
+from chaffinch.errors import InvalidFile, InvalidTable
 from chaffinch.tables.pieces import Piece, pieces_of
 from chaffinch.tables.read import open_table
 
@@ -54,6 +54,27 @@ def test_a_folder_is_all_its_files_but_what_engines_leave_there(
     assert [piece.name for piece in pieces_of([folder / "c.parquet"])] == ["c.parquet"]
 
 
+def test_a_pattern_is_all_files_that_fit_it(
+    parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("part-10.csv", "part-02.csv", "other.csv", "part-[0].csv"):
+        (tmp_path / name).write_text("id\n7\n")
+
+    def names_of(*sources: str | Path) -> list[str]:
+        return [piece.name for piece in pieces_of(sources)]
+
+    assert names_of(tmp_path / "part-*.csv") == ["part-02.csv", "part-10.csv", "part-[0].csv"]
+    assert names_of(tmp_path / "part-[0].csv") == ["part-[0].csv"]  # a file of just that name
+    monkeypatch.chdir(tmp_path)
+    assert names_of("part-?0.csv", parquet.name) == ["part-10.csv", "ids.parquet"]
+    with pytest.raises(InvalidFile, match=r"that some file fits. Got 'none-\*.csv'"):
+        pieces_of(["none-*.csv"])
+    os.link("other.csv", "again.csv")
+    for given in (["part-02.csv", "part-*.csv"], ["other.csv", "again.csv"]):
+        with pytest.raises(InvalidFile, match=r"named once. Got '(part-02|again).csv' twice"):
+            pieces_of(given)
+
+
 def test_a_piece_is_found_from_anywhere(
     parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,7 +88,7 @@ def test_what_has_no_pieces_is_refused(parquet: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidTable, match="no file named"):
         pieces_of([tmp_path / "none.csv"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InvalidTable, match="empty folder"):
+    with pytest.raises(InvalidFile, match="empty folder 'empty'"):
         pieces_of([tmp_path / "empty"])
     (tmp_path / "some.csv").write_text("id\n7\n")
     with pytest.raises(InvalidTable, match="row groups"):

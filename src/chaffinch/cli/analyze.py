@@ -37,8 +37,8 @@ def analyze(
     Parameters
     ----------
     messages
-        Files of shuffled messages, and folders that a cluster has filled, together one batch; - or
-        nothing reads a pipe.
+        Files of shuffled messages, folders that a cluster has filled, and patterns of either,
+        together one batch; - or nothing reads a pipe.
     plan
         The plan file.
     out

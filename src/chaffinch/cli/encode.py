@@ -40,7 +40,8 @@ def encode(
     ----------
     data
         The table: CSV, TSV, JSONL, Parquet or Arrow; - or nothing reads a pipe. With --engine spark
-        a file or a folder of files, of which the first tells how all of them are written.
+        a file, a folder of files or a pattern such as 'part-*.parquet'; the first one tells how all
+        of them are written.
     plan
         The plan file.
     out

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, InvalidTable, Reason
 from chaffinch.outputs.protected import Kind, refuse_to_overwrite
 from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.file_lists import fitting, is_pattern
 from chaffinch.storage.leftovers import remove_leftovers, staging_folder
 from chaffinch.storage.places import is_address
 
@@ -50,13 +51,15 @@ def _file_or_pipe(name: str | None) -> str:
 
 
 def input_source(name: str | None, what: str) -> str:
-    """Return where to read from; refuse to wait for a terminal to be typed into."""
+    """Return where to read from, which may be a pattern; refuse to wait for a terminal."""
     found = _file_or_pipe(name)
     if found == "-" and sys.stdin.isatty():
         raise InvalidInput(
             what, "a file, or piped in", Plainly("a terminal"), hint=f"name a file of {what}"
         )
-    if found != "-" and not is_address(found):
+    if is_pattern(found):
+        fitting(found)
+    elif found != "-" and not is_address(found):
         require_file(Path(found))
     return found
 

@@ -34,8 +34,8 @@ def shuffle(
     Parameters
     ----------
     messages
-        Files of encoded messages, and folders that a cluster has filled, together one batch; - or
-        nothing reads a pipe.
+        Files of encoded messages, folders that a cluster has filled, and patterns of either,
+        together one batch; - or nothing reads a pipe.
     plan
         The plan file.
     out

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from chaffinch.errors import InvalidTable
+from chaffinch.parallel import mapped
+from chaffinch.storage.file_lists import files_of
 from chaffinch.storage.files import AnyPath
 from chaffinch.storage.places import Place, is_address
 from chaffinch.tables.read import Table, open_table
 from chaffinch.tables.settings import Settings
 
+_AT_ONCE = 16
+"""Files that are looked into at once: in a store that is waiting, not work."""
 _LARGEST = 16 << 20
 """Bytes of a file that are one piece, where it can be cut there."""
-_LEFT_OUT = (".", "_")
-"""How files begin that engines leave beside those of a table."""
 
 
 @dataclass(frozen=True)
@@ -52,40 +54,24 @@ def pieces_of(
     settings: Settings = Settings(),  # noqa: B008 - frozen
     largest: int = _LARGEST,
 ) -> list[Piece]:
-    """Return the pieces of files, and of all files in folders, in the order of their names.
+    """Return the pieces of files, of all files in folders, and of those that fit patterns.
 
-    Of a file only as much is read as tells how it is written. Files without rows, as engines
-    leave them in folders, are left out if there are others.
+    They are in the order of their names. Of a file only as much is read as tells how it is
+    written. Files without rows, as engines leave them in folders, are left out if there are others.
     """
-    found = [
-        piece
-        for path in _files(sources)
-        for piece in _cut(Piece(path, format=format, settings=settings), largest)
-    ]
+    wholes = [Piece(path, format=format, settings=settings) for path in _files(sources)]
+    with mapped(lambda whole: list(_cut(whole, largest)), wholes, _AT_ONCE) as cut:
+        found = [piece for pieces in cut for piece in pieces]
     return [piece for piece in found if piece.rows != 0] or found
 
 
 def _files(sources: Sequence[AnyPath]) -> Iterator[str]:
-    for source in sources:
-        if is_address(source):
-            yield from _stored_files(Place.of(source))
-            continue
-        path = Path(source).absolute()  # whoever reads it may stand elsewhere
-        if not path.is_dir():
-            if path.exists() and not path.is_file():
-                raise InvalidTable("a file, or a folder of files", f"{path.name!r}, a pipe")
-            yield str(path)  # one that is not there is refused by whoever opens it
-            continue
-        held = sorted(one for one in path.iterdir() if not one.name.startswith(_LEFT_OUT))
-        if not held:
-            raise InvalidTable("a file, or a folder of files", f"the empty folder {path.name!r}")
-        yield from map(str, held)
-
-
-def _stored_files(place: Place) -> Iterator[str]:
-    """Yield the addresses of a file, or of all files that a store has below a name."""
-    held = [name for name in place.names() if not name.startswith(_LEFT_OUT)]
-    yield from [place.inside(name).text for name in held] or [place.text]
+    for path in files_of(sources):
+        # Whoever opens one that is not there refuses it; a pipe can be read once only.
+        if not is_address(path) and Path(path).exists() and not Path(path).is_file():
+            got = f"{Path(path).name!r}, a pipe or a folder"
+            raise InvalidTable("a file, or a folder of files", got)
+        yield path
 
 
 def _cut(whole: Piece, largest: int) -> Iterator[Piece]:

@@ -21,6 +21,7 @@ from chaffinch.containers.arrow import MessageHead, parse_head
 from chaffinch.containers.parquet import PARQUET_MARK
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.file_lists import fitting, is_pattern
 from chaffinch.storage.files import AnyPath
 from chaffinch.storage.places import Place, is_address
 from chaffinch.wire.batch_folders import part_pages, read_manifest
@@ -345,10 +346,13 @@ class Messages(BatchSet):
 
 
 def source_list(sources: Sequence[Any]) -> tuple[Any, ...]:
-    """Return several sources; refuse a single one, whose letters would be taken for names."""
+    """Return several sources, for a pattern those that fit it.
+
+    A single one is refused: its letters would be taken for names.
+    """
     if isinstance(sources, (str, bytes, os.PathLike)) or not sources:
         raise InvalidInput("message files", "a list of at least one path or stream", sources)
-    return tuple(sources)
+    return tuple(found for one in sources for found in (fitting(one) if is_pattern(one) else [one]))
 
 
 def _absent(got: str) -> InvalidFile:

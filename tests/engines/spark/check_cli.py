@@ -53,7 +53,7 @@ def test_the_pipeline_on_a_cluster(
     del context
     monkeypatch.chdir(folder)
     spark = ["--plan", "plan.json", "--engine", "spark", "--master", cluster.url]
-    assert main(["encode", "tables", *spark, "-o", "encoded"]) == 0
+    assert main(["encode", "tables/*.parquet", *spark, "-o", "encoded"]) == 0
     assert main(["shuffle", "encoded", *spark, "-o", "made", "--record", "record"]) == 0
     said = capfd.readouterr()
     assert (said.out, said_of(said.err)) == (

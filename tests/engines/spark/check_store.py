@@ -8,6 +8,7 @@ from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.encoding.publisher.filters import Loaded
 from chaffinch.engines.local import Local
 from chaffinch.engines.spark import session
+from chaffinch.engines.spark.encoding import TableFiles
 from chaffinch.engines.spark.engine import Spark
 from chaffinch.errors import InvalidCells, InvalidFile, StorageFault
 from chaffinch.privacy import Target
@@ -26,9 +27,15 @@ def test_a_collection_from_store_to_store(store: str, monkeypatch: pytest.Monkey
     for name, part in (("a", CODES[:200]), ("b", CODES[200:])):
         with Place.of(store.format(f"tables/{name}.csv")).writing() as file:
             file.write("\n".join(["answer", *(f"v{code}" for code in part), ""]).encode())
+    parts = TableFiles.of(store.format("tables/*.csv")).pieces
+    assert [piece.name for piece in parts] == ["a.csv", "b.csv"]
+    with pytest.raises(InvalidFile, match="that some file fits"):
+        TableFiles.of(store.format("tables/*.parquet"))
+    with pytest.raises(InvalidFile, match=r"'b.csv' twice"):
+        TableFiles.of([store.format("tables/b.csv"), store.format("tables")])
     spark, encoded, made = Spark(), store.format("encoded"), store.format("made")
     assert spark.encode(store.format("tables"), PLAN, encoded).reports == USERS
-    assert spark.shuffle([encoded], PLAN, made).reports == USERS
+    assert spark.shuffle([store.format("enc*")], PLAN, made).reports == USERS
     assert sorted(plans.read(made).tolist()) == sorted(CODES.tolist())
     monkeypatch.setattr(session, "_PARTIES", {})
     assert spark.tally([made], PLAN).digest == Local().tally([made], PLAN).digest

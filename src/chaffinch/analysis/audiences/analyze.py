@@ -30,6 +30,7 @@ from chaffinch.planning.audiences.id_rule import AS_IS
 from chaffinch.planning.audiences.plan import ReachPlan, require_plan
 from chaffinch.protocols.noise import Floats
 from chaffinch.release.audiences import ReachRelease, ReachRow
+from chaffinch.storage.file_lists import files_of
 from chaffinch.storage.files import AnyPath
 from chaffinch.wire.column_files import ShuffledColumns, load_columns
 from chaffinch.wire.filter_files import Filter, load_filter
@@ -122,9 +123,10 @@ def _count_sources(
         return read_columns(sources, plan)
     if isinstance(sources, (str, bytes, os.PathLike, Filter)):
         raise InvalidInput("filters", "a list, one for each publisher", type(sources).__name__)
+    named = _listed(sources)
     if engine is not None and plan.shuffler is None:
-        return engine.count_logos(sources, plan, progress=progress)
-    opened = [_opened(one, plan) for one in sources]
+        return engine.count_logos(named, plan, progress=progress)
+    opened = [_opened(one, plan) for one in named]
     filters = [one for one in opened if isinstance(one, Filter)]
     columns = [one for one in opened if isinstance(one, ShuffledColumns)]
     if plan.shuffler is None:
@@ -136,6 +138,17 @@ def _count_sources(
     if len(columns) != 1:
         raise InvalidInput("number of files of shuffled columns", "1", len(columns))
     return read_columns(columns[0], plan)
+
+
+def _listed(sources: Sequence[_Source]) -> list[_Source]:
+    """Return sources, for a folder its files and for a pattern those that fit it."""
+    found: list[_Source] = []
+    for one in sources:
+        if isinstance(one, (str, os.PathLike)):
+            found += files_of([one])
+        else:
+            found.append(one)
+    return found
 
 
 def _opened(source: _Source, plan: ReachPlan) -> Filter | ShuffledColumns:

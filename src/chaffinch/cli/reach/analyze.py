@@ -21,6 +21,7 @@ from chaffinch.cli.releasing import (
     write_release,
 )
 from chaffinch.outputs.handing_out import Bill
+from chaffinch.storage.file_lists import is_pattern
 from chaffinch.storage.places import is_address
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ def analyze(
     ----------
     filters
         One filter file from each publisher of the plan, in any order; under a plan with a
-        shuffler, the one file that `reach shuffle` made of them. With --engine spark also
-        addresses.
+        shuffler, the one file that `reach shuffle` made of them. A folder stands for its files, a
+        pattern such as 'filters/*.filter' for those that fit. With --engine spark also addresses.
     plan
         The plan file.
     out
@@ -112,8 +113,10 @@ def analyze(
 
 
 def _named_file(name: str) -> str:
-    """Return the path of a filter, or its address; nothing else will do."""
-    return name if is_address(name) else str(paths.require_file(paths.require_name(Path(name))))
+    """Return the path of filters, their address or a pattern; nothing else will do."""
+    if is_address(name) or is_pattern(name):
+        return name
+    return str(paths.require_file(paths.require_name(Path(name))))
 
 
 def _bill(plan: ReachPlan, release: ReachRelease, account: Account) -> Bill:

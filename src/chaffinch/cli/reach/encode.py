@@ -76,7 +76,8 @@ def encode(  # noqa: PLR0913 - the options of a verb
     ----------
     data
         The table of ids: CSV, TSV, JSONL, Parquet or Arrow; - or nothing reads a pipe. With
-        --engine spark a file, a folder of files, or an address of either.
+        --engine spark a file, a folder of files, a pattern such as 'part-*.parquet', or an address
+        of any of them.
     plan
         The plan file.
     key

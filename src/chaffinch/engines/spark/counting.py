@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from chaffinch.engines.spark.job import Job, Keyring
 from chaffinch.errors import InvalidInput
-from chaffinch.parallel import Progress
+from chaffinch.parallel import Progress, mapped
 from chaffinch.planning.plan import Plan
 from chaffinch.wire.batch_sets import BatchSet
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of
@@ -23,6 +23,9 @@ from chaffinch.wire.message_pages import damaged_messages
 from chaffinch.wire.message_pieces import BatchPieces, MessagePiece, cut_batch
 from chaffinch.wire.message_reader import source_list
 from chaffinch.wire.messages import Origin
+
+_AT_ONCE = 16
+"""Batches that are looked into at once: in a store that is waiting, not work."""
 
 _Final = TypeVar("_Final")
 
@@ -50,16 +53,18 @@ def open_batches(
     sources: Sequence[Any], plan: Plan, stage: str
 ) -> tuple[BatchSet, list[BatchPieces]]:
     """Return what several batches say they are; refuse those that do not belong together."""
-    known, opened = BatchSet(plan, stage), []
-    for number, source in enumerate(source_list(sources)):
+    named = source_list(sources)
+    for source in named:
         if not isinstance(source, (str, os.PathLike)) or source == "-":
             raise InvalidInput(
                 "message files", "named where a cluster reads them", source, hint="write them first"
             )
-        batch = cut_batch(number, source)
-        known.check_start(batch.label, batch.facts, batch.rows)
-        known.take(batch.label, batch.facts, str(batch.digest))
-        opened.append(batch)
+    known, opened = BatchSet(plan, stage), []
+    with mapped(lambda one: cut_batch(*one), enumerate(named), _AT_ONCE) as batches:
+        for batch in batches:
+            known.check_start(batch.label, batch.facts, batch.rows)
+            known.take(batch.label, batch.facts, str(batch.digest))
+            opened.append(batch)
     # What they say of themselves is not proven yet; what is too small by that needs no proof.
     known.origin.check_crowd(known.reports, sum(batch.rows for batch in opened))
     return known, opened
