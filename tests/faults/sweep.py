@@ -19,7 +19,7 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property, partial
@@ -37,6 +37,7 @@ from chaffinch.ledger import Charge
 from chaffinch.planning import planner
 from chaffinch.planning.audiences import planner as audience_planner
 from tests.faults import steps
+from tests.faults.collector import arrived, collecting, forget_arrivals
 from tests.faults.steps import FULL, STOPPED, TORN, Fault
 from tests.faults.verbs import VERBS, Verb, names_in, readable, releases_in
 
@@ -65,6 +66,8 @@ class Start:
     @cached_property
     def seen(self) -> dict[str, Any]:
         """Return what is seen of it before anything has happened."""
+        if self.verb.sends:
+            forget_arrivals(self.folder)
         with self.copied("untouched") as folder:
             return dict(steps.ask(partial(look, folder, self)))
 
@@ -112,6 +115,8 @@ class Seen:
     open_to_others: list[str]
     changed: list[str]
     """Inputs that are not what they were."""
+    arrived: int
+    """How many different reports have arrived."""
 
     @property
     def complete(self) -> bool:
@@ -146,9 +151,18 @@ def look(folder: Path, start: Start) -> dict[str, Any]:
         and not any(fnmatch(name, pattern) for pattern in MUTABLE)
         and (folder / name).read_bytes() != (start.folder / name).read_bytes()
     ]
-    charges = _charges(folder, verb) if verb.pays else 0
-    found = Seen(charges, missing, broken, extra, readable(folder, before), open_to_others, changed)
-    return vars(found)
+    return vars(
+        Seen(
+            _charges(folder, verb) if verb.pays else 0,
+            missing,
+            broken,
+            extra,
+            readable(folder, before),
+            open_to_others,
+            changed,
+            arrived(start.folder) if verb.sends else 0,
+        )
+    )
 
 
 def _charges(folder: Path, verb: Verb) -> int:
@@ -182,6 +196,9 @@ def check_stopped(seen: Seen, ended: steps.Ended, fault: Fault, verb: Verb, abou
     assert not seen.broken, about
     assert not seen.changed, about
     assert seen.charges <= verb.bills, about
+    assert seen.arrived <= verb.sends, about
+    if verb.pays:
+        assert seen.arrived <= seen.charges, ("something unpaid was sent", about)
     if verb.pays and seen.readable:
         # What waits is in a hidden folder beside its place.
         folders = {str(Path(name).parent).partition("/.")[0] for name in seen.readable}
@@ -207,6 +224,8 @@ def look_and_run_again(folder: Path, start: Start) -> dict[str, Any]:
     if done or start.name == "shuffle":
         return {"seen": seen}
     code = steps.quietly(verb.line(folder))
+    if verb.sends and code == verb.finished != 0:  # what is in the outbox is not made again
+        code = steps.quietly([*verb.line(folder)[:5], "--resume"])
     return {"seen": seen, "again": {"code": code, "seen": look(folder, start)}}
 
 
@@ -219,9 +238,11 @@ def live(start: Start, fault: Fault, number: int) -> bool:
 def live_in(folder: Path, start: Start, fault: Fault) -> bool:
     """Stop a verb in a folder of its own, look, run the same again, and look again."""
     verb = start.verb
+    if verb.sends:
+        forget_arrivals(start.folder)
     ended = steps.run(verb.line(folder), start.results_in(folder), fault)
     # A disk that is as it was is what the first command of all has found: it went well.
-    untouched = state_of(folder) == start.state
+    untouched = state_of(folder) == start.state and not (verb.sends and arrived(start.folder))
     later = partial(look_and_run_again, folder, start)
     found = {"seen": start.seen} if untouched else steps.ask(later)
     seen = Seen(**found["seen"])
@@ -231,6 +252,7 @@ def live_in(folder: Path, start: Start, fault: Fault) -> bool:
         assert ended.code == 0, about
         assert seen.complete, about
         assert seen.charges == bool(verb.pays) * verb.bills, about
+        assert seen.arrived == verb.sends, about
     if start.name == "shuffle" and not untouched:
         check_batches(start, folder, seen, about)
     elif "again" in found:
@@ -241,6 +263,7 @@ def live_in(folder: Path, start: Start, fault: Fault) -> bool:
         assert again["code"] in allowed, ("the same command again", about)
         assert after.complete, about
         assert not after.changed, about
+        assert after.arrived == verb.sends, ("every report arrives once", about)
         # What was whole already is another release when it is made again.
         most = 2 if verb.anew and not seen.missing else verb.bills
         least = bool(verb.pays) * verb.bills
@@ -317,18 +340,25 @@ def shrink_demos() -> None:
     reach_demo.SIZES = {"daily": 1600, "radio": 800, "shop": 1800}
 
 
-def warm_up(folder: Path, verbs: Sequence[str]) -> None:
-    """Import everything, and work out what all lives ask for, without leaving a thread behind."""
+def import_everything() -> None:
+    """Import all that any verb may ask for."""
     for module in pkgutil.walk_packages(chaffinch.__path__, "chaffinch."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     for late in ("pandas", "pyarrow.compute", "pyarrow.dataset", "pyarrow.fs"):
         importlib.import_module(late)
+
+
+def warm_up(folder: Path, verbs: Sequence[str]) -> None:
+    """Import everything, and work out what all lives ask for, without leaving a thread behind."""
+    import_everything()
     survey = load_plan(folder / "survey.plan.json")
     audience = reach.load_plan(folder / "reach.plan.json")
     survey.verify()
     audience.verify()
     reach.load_plan(folder / "shuffled.plan.json").verify()
+    if any(VERBS[verb].sends for verb in verbs):
+        load_plan(folder / "sent.plan.json").verify()
     for role, asked in (("analyzer", survey), ("analyzer", audience), ("client", audience)):
         opened = Ledger.open(folder / f"{role}.ledger", mark=folder / f"{role}.mark")
         opened.would_spend(Charge.of(asked))
@@ -408,6 +438,8 @@ def sweep(name: str, folder: Path, most: int, kills: int) -> dict[str, int]:
 if __name__ == "__main__":
     os.environ["CHAFFINCH_TRACE"] = "1"  # a failure tells where it comes from
     _, place, at_most, least, *verbs = sys.argv
-    warm_up(Path(place), verbs)
-    counts = {verb: sweep(verb, Path(place), int(at_most), int(least)) for verb in verbs}
+    sent = any(VERBS[verb].sends for verb in verbs)
+    with collecting(Path(place)) if sent else nullcontext():
+        warm_up(Path(place), verbs)
+        counts = {verb: sweep(verb, Path(place), int(at_most), int(least)) for verb in verbs}
     sys.stdout.write(json.dumps(counts))

@@ -34,7 +34,10 @@ EVERY = 10**6
 KILLS = 300
 """How often each verb is killed in the long tier: the disk is full besides."""
 GATE = {
-    "surveys": ("run", "run, paid", "run, groups", "encode", "shuffle", "analyze, paid", "trend"),
+    "surveys": (
+        "run", "run, paid", "run, groups", "encode", "send, paid", "shuffle", "analyze, paid",
+        "trend",
+    ),
     "audiences": (
         "reach encode, paid", "reach shuffle", "reach analyze, paid", "reach key", "ledger create",
         "keys rotate",
@@ -83,11 +86,10 @@ def test_stopped_at_every_step_and_at_any_moment(
 
 
 WITH_SERVICES = {
-    "send", "status", "rehearse", "reach send", "serve collector", "serve shuffler",
-    "serve analyzer",
+    "status", "rehearse", "reach send", "serve collector", "serve shuffler", "serve analyzer",
 }  # fmt: skip
-"""Verbs that talk to services, or are one: these are stopped in tests/encoding/test_client_kills.py
-and in tests/services (test_rehearsal, test_status, test_sealed_filters, test_reach_day, faults)."""
+"""Verbs that talk to services, or are one: these are stopped in tests/services (test_rehearsal,
+test_status, test_sealed_filters, test_reach_day, faults)."""
 
 
 def verbs_of(commands: App) -> Iterator[str]:

@@ -56,6 +56,8 @@ class Verb:
     was handed over; of a key folder, the state that one key takes."""
     bills: int = 1
     """How many results are paid for, each once."""
+    sends: int = 0
+    """How many reports arrive at a first hop."""
     kept: tuple[str, ...] = ()
     """What else may be there then, as a pattern: records."""
     finished: int = 0
@@ -68,7 +70,7 @@ class Verb:
     @property
     def reads_only(self) -> bool:
         """Return whether nothing is to be there afterwards that was not before."""
-        return not (self.results or self.pays)
+        return not (self.results or self.pays or self.sends)
 
     def line(self, folder: Path) -> list[str]:
         """Return the words in a folder."""
@@ -170,6 +172,8 @@ _REACH_ENCODE = (
     "--publisher daily -o {0}/daily.filter"
 )
 _STATE = ("state", "state/*")
+_SEND = "send --plan {0}/sent.plan.json --outbox {0}/outbox "
+_OUTBOX = ("outbox", "outbox/*")
 _RECORDS = (*_STATE, "campaign.key.record")
 _PAID = " --ledger {0}/analyzer.ledger --mark {0}/analyzer.mark"
 _PAID_BY_CLIENT = _PAID.replace("analyzer", "client")
@@ -235,6 +239,10 @@ VERBS: dict[str, Verb] = {
         finished=4,
         private=False,
     ),
+    "send, paid": Verb(
+        _SEND + "--answer yes" + _PAID_BY_CLIENT, pays="client", sends=1, kept=_OUTBOX
+    ),
+    "send, table": Verb(_SEND + "--data {0}/people.csv", sends=2 * USERS, kept=_OUTBOX, finished=4),
     "analyze": Verb(_ANALYZE, RELEASE | TABLE),
     "analyze, paid": Verb(_ANALYZE + _PAID, RELEASE | TABLE, pays="analyzer"),
     "trend": Verb(
