@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from chaffinch.encoding.device import encode
     from chaffinch.ledger import Ledger
     from chaffinch.planning.audiences.audience import Audience
-    from chaffinch.planning.costs.cost import Cost
-    from chaffinch.planning.costs.work import Prices
+    from chaffinch.planning.costs.cost import Cost, Prices
     from chaffinch.planning.plan import Plan, load_plan
     from chaffinch.planning.planner import Error, plan
     from chaffinch.privacy import Target
@@ -81,7 +80,7 @@ _NAMES = {
     "Ledger": "ledger",
     "Number": "questions",
     "Plan": "planning.plan",
-    "Prices": "planning.costs.work",
+    "Prices": "planning.costs.cost",
     "Release": "release.surveys",
     "Survey": "questions",
     "Target": "privacy",

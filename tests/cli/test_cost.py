@@ -18,7 +18,15 @@ def test_tables(cli: Callable[..., Done], folder: Path, monkeypatch: pytest.Monk
     done = cli("cost", folder / "members.plan.json", "--users", "1000000000")
     assert done.code == 0, done.err
     assert "Estimate for 1,000,000,000 people" in done.out
-    for word in ("devices", "collector", "hop 1", "analyzer", "assumed prices", "X25519"):
+    for word in (
+        "on devices",
+        "all operators",
+        "collector",
+        "hop 1",
+        "analyzer",
+        "assumed prices",
+        "X25519",
+    ):
         assert word in done.out
     assert not done.err
 
@@ -40,7 +48,37 @@ def test_a_plan_for_audiences(cli: Callable[..., Done], folder: Path) -> None:
     made.save(folder / "reach.plan.json")
     words = ("cost", folder / "reach.plan.json", "--json")
     assert json.loads(cli(*words, "--users", 5000).out) == _as_json(made.cost(5000))
-    assert cli(*words, "--hops", 1).code == 2  # there is no shuffler
+    refused = cli(*words[:-1], "--hops", 1)
+    assert (refused.code, "a reach without a shuffler" in refused.err) == (2, True)
+    shown = cli("cost", folder / "reach.plan.json").out
+    assert shown.count("all operators") == 2
+
+
+def test_a_survey_is_planned_first(cli: Callable[..., Done], folder: Path) -> None:
+    survey = folder / "a survey.toml"
+    survey.write_text("users = 100\n", "utf-8")
+    done = cli("cost", survey)
+    assert done.code == 2
+    assert done.err.splitlines() == [
+        "error: The file a survey.toml must be a plan. Got a survey",
+        f"hint: plan it first: chaffinch plan '{survey}'",
+    ]
+
+
+def test_too_few_people_are_told(cli: Callable[..., Done], folder: Path) -> None:
+    done = cli("cost", folder / "members.plan.json", "--users", "10")
+    assert "Nothing would be released: the plan waits for" in done.out
+
+
+def test_a_narrow_terminal_gets_whole_words_and_numbers(
+    cli: Callable[..., Done], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = cli("cost", folder / "members.plan.json").out.splitlines()
+    assert max(map(len, lines)) <= 60
+    names = [line for line in lines if not line.startswith(" ")]
+    assert {"collector", "hop 1", "analyzer", "all operators", "on devices"} <= set(names)
+    assert sum(line.startswith("  core-hours  ") for line in lines) == 8
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_a_full_disk_behind_standard_output(shell: Shell, folder: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
     for line in (
-        "chaffinch plan --check members.plan.json -q > /dev/full",
+        "chaffinch plan --check members.plan.json -q --explain > /dev/full",
         f"chaffinch encode people.csv {P} > /dev/full",
     ):
         done = shell(line, folder)

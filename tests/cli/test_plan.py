@@ -111,7 +111,16 @@ def test_planning_says_in_a_log_what_it_is_at(cli: Callable[..., Done]) -> None:
     lines = cli(*BIT, "--epsilon", 1, "--json").err.splitlines()
     assert "planning: flips ..." in lines
     assert len(set(lines)) == len(lines) > 3
-    assert cli(*BIT, "--epsilon", 1, "--quiet").err == ""
+
+
+def test_a_quiet_plan_says_nothing(cli: Callable[..., Done], folder: Path) -> None:
+    target = folder / "made.plan.json"
+    done = cli(*BIT, "--epsilon", 1, "-o", target, "--quiet")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    done = cli("plan", "--check", target, "-q")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert cli("plan", "--check", target, "-q", "--explain").out
+    assert json.loads(cli("plan", "--check", target, "-q", "--json").out)["verified"]
 
 
 @pytest.mark.parametrize(

@@ -155,8 +155,13 @@ def test_the_demo(
     wanted = {"browsers.plan.json", "survey.toml", "people.csv"}
     assert names == FILES - {"survey.plan.json"} | wanted
     assert "only because these people are made up" in " ".join(done.out.split())
-    said = re.search(r"300 envelopes of ([\d,]+) bytes, all of one length", done.out)
+    said = re.search(r"300\s+envelopes\s+of\s+([\d,]+)\s+bytes,\s+all\s+of\s+one", done.out)
     assert said, done.out
+    # Noise is added here, and reports are sealed: what is said of the two is one story.
+    told = " ".join(done.out.split())
+    assert "Noise was added here, by whoever ran this" in told
+    assert "got its noise first and was then sealed" in told
+    assert "one process was all of them, so whoever ran it knows the exact numbers" in told
     assert "demo-output/release.html" in done.out
     tried, _, last = done.out.strip().splitlines()[-3:]
     assert tried == "Then try  chaffinch plan --check demo-output/browsers.plan.json --explain"

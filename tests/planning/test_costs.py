@@ -20,9 +20,8 @@ from chaffinch.engines.local import Local
 from chaffinch.errors import InvalidInput
 from chaffinch.keys import KeyFolder
 from chaffinch.planning.costs import collection, units
-from chaffinch.planning.costs.cost import Cost
+from chaffinch.planning.costs.cost import Cost, Prices, Work
 from chaffinch.planning.costs.units import BYTES, SECONDS, Room, Unit
-from chaffinch.planning.costs.work import Prices, Work
 from chaffinch.planning.plan import Plan
 from chaffinch.protocols import PROTOCOLS, Decoys, Flips, Protocol
 from chaffinch.protocols.base import EncodingSeconds
@@ -195,21 +194,47 @@ def test_reports_are_what_people_send_times_how_many_each_sends() -> None:
 
 
 @pytest.mark.parametrize("hops", [0, 1, 3])
-def test_parts_and_envelopes_are_the_whole(hops: int) -> None:
-    """What is left beside the questions goes by reports alone, whatever they hold."""
+def test_parts_and_the_rest_are_what_all_parties_do(hops: int) -> None:
     cost = survey().cost(1000, hops=hops)
-    rest = [
-        sum(getattr(one.work, name) for one in cost.parties)
-        - sum(getattr(part.work, name) for part in cost.parts)
-        for name in ("operations", "seconds")
-    ]
-    assert rest[0] == pytest.approx(2 * 1000 if hops else 0)
-    assert rest[1] == pytest.approx(0, abs=1e-9) if not hops else rest[1] > 0
+    shown = (*cost.parts, cost.rest)
+    paid = sum((one.work for one in cost.parties if one.paid), Work())
+    own = sum((one.work for one in cost.parties if not one.paid), Work())
+    assert _same(sum((part.work for part in shown), Work()), paid)
+    assert _same(sum((part.devices for part in shown), Work()), own)
+    assert cost.core_hours == pytest.approx(sum(part.work.core_hours for part in shown))
+    assert sum(part.upload for part in shown) == cost.upload
     assert cost.messages == sum(part.messages for part in cost.parts)
+    # A hop and a device have one envelope for each report.
+    assert cost.rest.work.operations == cost.rest.devices.operations == (1000 if hops else 0)
+
+
+@pytest.mark.parametrize("hops", [0, 1])
+def test_the_rows_of_each_table_add_up(hops: int) -> None:
+    cost = survey().cost(10**6, hops=hops)
+    for heads, rows in cost.tables():
+        names = [row[0] for row in rows]
+        total = names.index("together" if "together" in names else "all operators")
+        for head in ("operations", "core-hours", "money", "on devices"):
+            if head in heads:
+                column = [float(row[heads.index(head)].replace(",", "")) for row in rows[:total]]
+                whole = float(rows[total][heads.index(head)].replace(",", ""))
+                assert sum(column) == pytest.approx(whole, rel=0.02)
+    (heads, rows), (_, parties) = cost.tables()
+    assert ("on devices" in heads) == bool(hops) == (parties[-1][0] == "on devices")
+    assert len({len(row) for row in (heads, *rows)}) == 1
+
+
+def test_too_small_a_crowd_is_told() -> None:
+    assert survey().cost(49).notes[0] == (
+        "Nothing would be released: the plan waits for 50 reports in one batch."
+    )
+    assert not any("released" in note for note in survey().cost(50).notes)
 
 
 def _works(cost: Cost) -> list[Work]:
-    return [party.work for party in cost.parties] + [part.work for part in cost.parts]
+    parts = (*cost.parts, cost.rest)
+    works = [party.work for party in cost.parties] + [part.work for part in parts]
+    return works + [part.devices for part in parts]
 
 
 def _same(one: Work, other: Work) -> bool:

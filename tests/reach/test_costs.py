@@ -9,7 +9,7 @@ import pytest
 
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.audiences.plan import ReachPlan
-from chaffinch.planning.costs.work import Prices
+from chaffinch.planning.costs.cost import Prices
 from chaffinch.wire.sealed_filters import seal_filter
 from tests.reach import publishing
 from tests.services.campaign import NAMES, Campaign

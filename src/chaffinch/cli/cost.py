@@ -37,7 +37,8 @@ def cost(
         How many people take part [default: those of the plan]. Of a reach: ids of all publishers.
     hops
         Hops that sealed reports pass [default: those that the plan names, or 1]; 0 is for files
-        that nobody seals. Sealed filters pass one.
+        that nobody seals. Of a reach: 1 for filters that are sealed and pass the shuffler of the
+        plan, 0 for files that people carry [default: 1 if the plan names parties, or 0].
     core_hour
         The price of one core for one hour, in any currency.
     gigabyte_month
@@ -47,7 +48,7 @@ def cost(
     days
         How long bytes are stored.
     """
-    from chaffinch.planning.costs.work import Prices
+    from chaffinch.planning.costs.cost import Prices
 
     prices = Prices(core_hour, gigabyte_month, gigabyte_out, days)
     _show(paths.open_any_plan(plan).cost(users, hops=hops, prices=prices), output)

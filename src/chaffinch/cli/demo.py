@@ -74,10 +74,12 @@ def demo(
     output.drawing(release.text(width=output.width, truths=counts))
     output.words("")
     output.words(
+        "Every report got its noise first and was then sealed, as a device does it: "
         f"{sealed.envelopes:,} envelopes of {sealed.envelope_bytes:,} bytes, all of one length, "
-        f"went to the shuffler: {sealed.envelopes * sealed.envelope_bytes / 1e6:,.0f} MB. "
+        f"went to the shuffler ({sealed.envelopes * sealed.envelope_bytes / 1e6:,.0f} MB), and "
         f"{sealed.messages:,} sealed messages of {sealed.message_bytes} bytes reached the "
-        "analyzer in an order that tells nothing. Here one process was everybody."
+        "analyzer in an order that tells nothing. Here one process was all of them, so whoever ran "
+        "it knows the exact numbers. Where each is a party of its own, nobody does."
     )
     output.words("")
     output.words(
@@ -85,11 +87,11 @@ def demo(
         "people has it."
     )
     output.words("")
-    output.words("See       chaffinch rehearse  (collector, shuffler, analyzer as processes)")
-    output.words(f"Look at   {out / 'release.html'}  (open it in a browser)")
-    output.words(f"Then try  chaffinch plan --check {out / 'browsers.plan.json'} --explain")
-    output.words("Or take the same people the whole way yourself:")
     # Not wrapped: a command is there to be copied.
+    output.drawing("See       chaffinch rehearse  (each party as a process)")
+    output.drawing(f"Look at   {out / 'release.html'}  (open it in a browser)")
+    output.drawing(f"Then try  chaffinch plan --check {out / 'browsers.plan.json'} --explain")
+    output.drawing("Or take the same people the whole way yourself:")
     output.drawing(f"chaffinch run {out / 'survey.toml'} --data {out / 'people.csv'} --out result")
 
 

@@ -48,7 +48,7 @@ class Output:
     json: Annotated[bool, Parameter(negative=(), show_default=False)] = False
     """Print one JSON document on standard output, and nothing else there."""
     quiet: Annotated[bool, Parameter(alias="-q", negative=(), show_default=False)] = False
-    """Say nothing on standard error except errors."""
+    """Say nothing on standard error except errors; a plan is made or checked without a word."""
 
     # ------------------------------------------------------------------ standard output
 
@@ -69,10 +69,16 @@ class Output:
         sys.stdout.write(printable(text) + "\n")
 
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]], *, texts: int = 1) -> None:
-        """Print a table: the first ``texts`` columns are words, the others numbers."""
+        """Print a table: the first ``texts`` columns are words, the others numbers.
+
+        Where a terminal is too narrow for it, every row is printed as lines of its own.
+        """
         from rich.table import Table
         from rich.text import Text
 
+        if _least_width([heads, *rows], texts) > self.width:
+            self._lines(heads, rows, texts)
+            return
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
         for place, head in enumerate(heads):
             text = place < texts
@@ -83,6 +89,14 @@ class Output:
         for row in rows:
             table.add_row(*(Text(printable(cell)) for cell in row))
         self._console().print(table)
+
+    def _lines(self, heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> None:
+        wide = max(map(len, heads[texts:]), default=0)
+        for row in rows:
+            self.words(", ".join(filter(None, row[:texts])))
+            for head, cell in zip(heads[texts:], row[texts:], strict=True):
+                if cell:
+                    self.words(f"  {head:<{wide}}  {cell}")
 
     @property
     def width(self) -> int:
@@ -177,6 +191,17 @@ class Meter:
     def __call__(self, done: int, total: int | None) -> None:
         """Show how much is done."""
         self.count(done, total)
+
+
+def _least_width(rows: Sequence[Sequence[str]], texts: int) -> int:
+    """Return how wide a table is at least: words may be wrapped, but not cut; numbers neither."""
+    columns = list(zip(*rows, strict=True))
+    words = [
+        max((len(one) for cell in column for one in cell.split()), default=0)
+        for column in columns[:texts]
+    ]
+    numbers = [max(map(len, column)) for column in columns[texts:]]
+    return sum(words) + sum(numbers) + 2 * (len(columns) - 1)
 
 
 def count_of(number: int, noun: str) -> str:

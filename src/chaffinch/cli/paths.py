@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import filecmp
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Collection, Iterator, Sequence
@@ -272,7 +273,24 @@ def _read_plan(path: Path | None) -> Plan:
     if is_pipe(path):
         input_source(STREAM, "plan")
         return plan_from(sys.stdin.buffer.read(), name="standard input")
-    return load_plan(path)
+    with _plan_it_first(path):
+        return load_plan(path)
+
+
+@contextmanager
+def _plan_it_first(path: Path) -> Iterator[None]:
+    """Say of a survey in the place of a plan what makes a plan of it."""
+    try:
+        yield
+    except InvalidFile:
+        if path.suffix != ".toml":
+            raise
+        raise InvalidFile(
+            f"file {path.name}",
+            "a plan",
+            ["a survey"],
+            hint=f"plan it first: {shlex.join(['chaffinch', 'plan', str(path)])}",
+        ) from None
 
 
 def open_reach_plan(path: Path) -> ReachPlan:
@@ -289,7 +307,8 @@ def open_any_plan(path: Path) -> AnyPlan:
     """Return the plan in a file, of a survey or for audiences."""
     from chaffinch.planning.audiences.plan import load_any_plan
 
-    return load_any_plan(require_file(require_name(path)))
+    with _plan_it_first(path):
+        return load_any_plan(require_file(require_name(path)))
 
 
 def _refuse_other_plan(path: Path, plan_id: str) -> None:

@@ -270,6 +270,8 @@ def _show(found: Plan, output: Output, *, explain: bool, checked: bool) -> None:
             document["verified"] = True
         output.document(document)
         return
+    if output.quiet and not explain:
+        return
     output.words(found.title or f"Plan {found.id[:16]}")
     output.words("")
     # Behind any warnings: the promise, the odds, and what both count on.

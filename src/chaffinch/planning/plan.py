@@ -45,8 +45,7 @@ from chaffinch.wire.sealed_reports import Layout
 
 if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
-    from chaffinch.planning.costs.cost import Cost
-    from chaffinch.planning.costs.work import Prices
+    from chaffinch.planning.costs.cost import Cost, Prices
 
 LARGEST_FILE = 256 << 20
 _RULE = f"a plan in the format {PLAN_FORMAT}"

@@ -19,13 +19,12 @@ import numpy as np
 
 from chaffinch.containers.arrow import MessageHead, parse_head
 from chaffinch.containers.parquet import PARQUET_MARK
-from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.errors import BatchRepeated, InvalidFile, InvalidInput, PlanMismatch
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.file_lists import fitting, is_pattern
 from chaffinch.storage.files import AnyPath
 from chaffinch.storage.places import Place, is_address
 from chaffinch.wire.batch_folders import part_pages, read_manifest
-from chaffinch.wire.batch_sets import BatchSet
 from chaffinch.wire.batches import (
     BatchFacts,
     CodeCounts,
@@ -33,17 +32,23 @@ from chaffinch.wire.batches import (
     digest_of,
     facts_from_texts,
     facts_to_texts,
+    join_names,
 )
 from chaffinch.wire.message_pages import (
     MessagePages,
     check_schema,
+    damaged_messages,
     reading_messages,
     wrong_messages,
 )
 from chaffinch.wire.message_writer import LARGEST_GROUP
-from chaffinch.wire.messages import Planned
+from chaffinch.wire.messages import Origin, Planned
 
 _LARGEST_READ = 1 << 26
+_HINTS = {
+    "encoded": "shuffle the files that encoding wrote",
+    "shuffled": "shuffle the messages first",
+}
 
 
 class MessageReader:
@@ -313,6 +318,54 @@ def _folder_of(source: Any) -> Place | None:
 
 def _no_file(label: str) -> _Bytes:
     return _Bytes(io.BytesIO(), label, owned=True)
+
+
+class BatchSet:
+    """Several batches that are used as one: of one plan, stage and round, none of them twice."""
+
+    def __init__(self, plan: Planned, stage: str) -> None:
+        self._plan, self._stage = plan, stage
+        self.digests: dict[str, str] = {}
+        self.reports = 0
+        self.round = 0
+
+    @property
+    def origin(self) -> Origin:
+        """Return the origin of all messages together."""
+        return Origin.of(self._plan, self.round)
+
+    @property
+    def name(self) -> str:
+        """Return the name of all batches together."""
+        return join_names(list(self.digests))
+
+    def check_start(self, label: str, start: BatchFacts, rows: int | None) -> None:
+        """Refuse what is not of this plan, stage or round before anything of it is used."""
+        plan, title = self._plan, f"message file {label!r}"
+        if start.plan_id != plan.id:
+            raise PlanMismatch(title, expected=plan.id, found=start.plan_id)
+        if start.stage != self._stage:
+            must_be = f"of {self._stage} messages"
+            raise InvalidFile(title, must_be, [start.stage], hint=_HINTS[self._stage])
+        if start.space != plan.codes:
+            raise InvalidFile(title, f"of {plan.codes} possible messages", [str(start.space)])
+        if not (start.round == (self.round or start.round) and start.round <= plan.rounds):
+            must_be = f"of round {self.round}" if self.round else f"of at most {plan.rounds} rounds"
+            raise InvalidFile(title, must_be, [f"one of round {start.round}"])
+        if rows is not None and rows > start.reports * plan.slots:
+            must_be = f"of at most {plan.slots} messages for each report"
+            raise InvalidFile(title, must_be, [f"{rows} messages in {start.reports} reports"])
+        self.round = start.round
+
+    def take(self, label: str, facts: BatchFacts, digest: str) -> None:
+        """Count a batch that was read to its end, unless it was here before."""
+        before = self.digests.get(facts.name)
+        if before == digest:
+            raise BatchRepeated(f"message file {label!r}", "a batch that is there twice")
+        if before is not None:
+            raise damaged_messages(label)
+        self.digests[facts.name] = digest
+        self.reports += facts.reports
 
 
 class Messages(BatchSet):

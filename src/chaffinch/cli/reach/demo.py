@@ -78,10 +78,10 @@ def demo(
         "learns it: each publisher knows its own list, and the analyzer knows none."
     )
     output.words("")
-    output.words(f"Look at   {out / 'release.html'}  (open it in a browser)")
-    output.words(f"Then try  chaffinch reach plan --check {out / 'campaign.plan.json'} --explain")
-    output.words("Or do the analyzer's part yourself:")
     # Not wrapped: a command is there to be copied.
+    output.drawing(f"Look at   {out / 'release.html'}  (open it in a browser)")
+    output.drawing(f"Then try  chaffinch reach plan --check {out / 'campaign.plan.json'} --explain")
+    output.drawing("Or do the analyzer's part yourself:")
     listed = " ".join(str(out / f"{name}.filter") for name in names)
     output.drawing(f"chaffinch reach analyze {listed} --plan {out / 'campaign.plan.json'}")
 

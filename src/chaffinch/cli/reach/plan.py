@@ -197,6 +197,8 @@ def _show(found: ReachPlan, output: Output, *, explain: bool, checked: bool) -> 
     if output.json:
         output.document(_document(found, explain=explain, checked=checked))
         return
+    if output.quiet and not explain:
+        return
     output.words(found.title or f"Reach plan {found.id[:16]}")
     output.words("")
     # The first three paragraphs are the promise, the odds, and what both count on; the last

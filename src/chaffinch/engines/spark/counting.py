@@ -17,11 +17,10 @@ from chaffinch.engines.spark.job import Job, Keyring
 from chaffinch.errors import InvalidInput
 from chaffinch.parallel import Progress, mapped
 from chaffinch.planning.plan import Plan
-from chaffinch.wire.batch_sets import BatchSet
 from chaffinch.wire.batches import BatchFacts, CodeCounts, digest_of
 from chaffinch.wire.message_pages import damaged_messages
 from chaffinch.wire.message_pieces import BatchPieces, MessagePiece, cut_batch
-from chaffinch.wire.message_reader import source_list
+from chaffinch.wire.message_reader import BatchSet, source_list
 from chaffinch.wire.messages import Origin
 
 _AT_ONCE = 16

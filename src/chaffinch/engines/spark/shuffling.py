@@ -27,9 +27,9 @@ from chaffinch.sampling import below, permutation
 from chaffinch.shuffling.record import Record
 from chaffinch.storage.places import Place
 from chaffinch.wire.batch_folders import PART_MESSAGES, BatchPart, part_name, write_part
-from chaffinch.wire.batch_sets import BatchSet
 from chaffinch.wire.batches import BatchFacts, digest_of
 from chaffinch.wire.message_pieces import BatchPieces, MessagePiece
+from chaffinch.wire.message_reader import BatchSet
 
 
 def shuffle_batches(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chaffinch import checks
+from chaffinch.errors import InvalidInput
 from chaffinch.planning.costs.collection import CORE_NOTE, MOST_USERS
-from chaffinch.planning.costs.cost import Cost, PartCost, PartyCost
+from chaffinch.planning.costs.cost import Cost, PartCost, PartyCost, Prices, Work
 from chaffinch.planning.costs.units import BYTES, SECONDS, Room, Unit
-from chaffinch.planning.costs.work import Prices, Work
 from chaffinch.wire.envelopes import X25519
 from chaffinch.wire.filter_files import LONGEST_HEAD
 from chaffinch.wire.sealed_filters import FilterLayout
@@ -47,6 +47,9 @@ def cost_of(plan: ReachPlan, users: int | None, hops: int | None, prices: Prices
             PartCost(name, kind, 1.0, 1, upload, work)
             for name, work in zip(publishers, own, strict=True)
         ),
+        rest=PartCost(
+            "all filters", "together", 0.0, 0, 0, sum((one.work for one in others), Work())
+        ),
         parties=(
             PartyCost("publishers", sum(own, Work()), _publisher_memory(plan)),
             *others,
@@ -63,10 +66,16 @@ def cost_of(plan: ReachPlan, users: int | None, hops: int | None, prices: Prices
 
 def _layout(plan: ReachPlan, hops: int | None) -> FilterLayout | None:
     """Return the layout of sealed filters, as it is or would be; None where people carry files."""
-    most = 0 if plan.shuffler is None else FilterLayout.hops
     named = 0 if plan.parties is None else FilterLayout.hops
-    if not (named if hops is None else checks.whole("number of hops", hops, most=most)):
+    if not (named if hops is None else checks.whole("number of hops", hops, most=1)):
         return None
+    if plan.shuffler is None:
+        raise InvalidInput(
+            "number of hops",
+            "0 for a reach without a shuffler",
+            hops,
+            hint="plan it with a shuffler (reach plan --shuffled), or leave --hops out",
+        )
     if plan.parties is not None:
         return plan.layout
     return FilterLayout(plan.id, plan.filter_bytes, 1 << plan.audience.rows, plan.bits)

@@ -49,8 +49,7 @@ from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS
 from chaffinch.wire.sealed_filters import FilterLayout
 
 if TYPE_CHECKING:
-    from chaffinch.planning.costs.cost import Cost
-    from chaffinch.planning.costs.work import Prices
+    from chaffinch.planning.costs.cost import Cost, Prices
 
 FORMAT = "chaffinch/reach-plan@1"
 _LARGEST_FILE = 1 << 20

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chaffinch import checks
-from chaffinch.planning.costs.cost import Cost, PartCost, PartyCost
+from chaffinch.planning.costs.cost import Cost, PartCost, PartyCost, Prices, Work
 from chaffinch.planning.costs.units import BYTES, EXCHANGES, SECONDS, Room, Unit
-from chaffinch.planning.costs.work import Prices, Work
 from chaffinch.wire.envelopes import X25519
 from chaffinch.wire.sealed_reports import MOST_HOPS, Layout
 
@@ -92,18 +91,39 @@ def cost_of(plan: Plan, users: int | None, hops: int | None, prices: Prices | No
         most_messages=plan.slots,
         upload=way.upload,
         parts=tuple(_part_costs(way, reports)),
+        rest=_rest_cost(way, reports),
         parties=tuple(_party_costs(way, reports)),
         prices=paid,
-        notes=(*way.notes, paid.words, *_rounds_note(plan.rounds)),
+        notes=(
+            *_crowd_note(reports, plan.reports),
+            *way.notes,
+            paid.words,
+            *_rounds_note(plan.rounds),
+        ),
     )
 
 
 def _part_costs(way: _Way, reports: int) -> Iterator[PartCost]:
-    each = sum((role.message for role in way.roles), Work())
     for one in way.asked:
-        work = (each * one.messages + one.encoding) * reports
+        paid, own = (
+            sum((role.message for role in way.roles if role.paid is paid), Work()) * one.messages
+            + (one.encoding if way.roles[0].paid is paid else Work())
+            for paid in (True, False)
+        )
+        name, protocol = one.part.name, one.part.protocol.name
         expected, most = one.part.expected_messages, one.part.slots
-        yield PartCost(one.part.name, one.part.protocol.name, expected, most, one.upload, work)
+        each = (paid * reports, own * reports)
+        yield PartCost(name, protocol, expected, most, one.upload, *each)
+
+
+def _rest_cost(way: _Way, reports: int) -> PartCost:
+    """Return what a report takes whatever it holds: its envelope, opened and sealed."""
+    paid, own = (
+        sum((role.report for role in way.roles if role.paid is paid), Work()) * reports
+        for paid in (True, False)
+    )
+    upload = way.upload - sum(one.upload for one in way.asked)
+    return PartCost("each report", "envelope", 0.0, 0, upload, paid, own)
 
 
 def _party_costs(way: _Way, reports: int) -> Iterator[PartyCost]:
@@ -112,6 +132,12 @@ def _party_costs(way: _Way, reports: int) -> Iterator[PartyCost]:
     for place, role in enumerate(way.roles):
         work = role.report + role.message * messages + (Work() if place else encoding)
         yield PartyCost(role.name, work * reports, role.memory, role.paid)
+
+
+def _crowd_note(reports: int, crowd: int) -> list[str]:
+    if reports >= crowd:
+        return []
+    return [f"Nothing would be released: the plan waits for {crowd:,} reports in one batch."]
 
 
 def _rounds_note(rounds: int) -> list[str]:
