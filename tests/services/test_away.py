@@ -113,3 +113,20 @@ def test_a_batch_that_nobody_pays_for_is_a_problem(collection: Collection, tmp_p
     (said,) = found.complaints
     assert "has waited for less than an hour: it is not paid for. " in said
     assert "The total of all charges must be at most epsilon 0.001" in said
+
+
+@pytest.mark.usefixtures("collection")
+def test_a_file_that_was_put_aside_is_a_problem_until_it_is_removed(tmp_path: Path) -> None:
+    files = [tmp_path / "hop1" / name for name in ("inbox/ab.2.damaged", "received/cd.damaged")]
+    for path in files:
+        path.parent.mkdir(parents=True)
+        path.touch()
+    found = hop_status(read_hop(tmp_path / "hop.toml"))
+    segment, batch = found.held
+    assert segment.startswith("inbox/ab.2.damaged was damaged on the disk, and all that is whole")
+    assert "as ab.segment" in segment
+    assert "as cd.batch" in batch
+    assert json.dumps(segment) in json.dumps(found.document()["problems"])
+    for path in files:
+        path.unlink()
+    assert hop_status(read_hop(tmp_path / "hop.toml")).held == ()

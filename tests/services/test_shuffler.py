@@ -6,7 +6,6 @@ import http.server
 import io
 import os
 import secrets
-import shutil
 import threading
 import time
 from collections import Counter
@@ -17,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling import relaying
@@ -205,19 +203,22 @@ def test_it_runs_until_it_is_stopped_and_stopping_releases_nothing(
     assert all(status.adds_up for status in ticks)
 
 
-def test_a_batch_that_is_not_as_it_was_signed_stops_the_hop(tmp_path: Path) -> None:
+def test_a_batch_that_is_not_as_it_was_signed_is_put_aside(tmp_path: Path) -> None:
     """The collector has checked it, so the disk has damaged it: nobody guesses what it was."""
     collection = Collection.make(tmp_path / "keys", hops=2)
     first, second = tmp_path / "first", tmp_path / "second"
     path = handed_over(collection, first, second, range(5))
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    whole = path.read_bytes()
+    damage(path, len(whole) // 2)
+    damaged = path.read_bytes()
     with shuffler(collection, second, 2) as hop:
-        with pytest.raises(StorageFault, match=path.stem):
-            hop.take()
+        hop.take()
         assert not sealed(second)
         assert hop.overview().counts == {}
+        assert path.with_suffix(".damaged").read_bytes() == damaged
+        path.write_bytes(whole)
+        hop.take()
+        assert collection.histogram(sealed(second)) == ones(*range(5))
 
 
 def test_the_hop_before_can_ask_while_a_batch_is_taken(
@@ -242,38 +243,82 @@ def test_the_hop_before_can_ask_while_a_batch_is_taken(
     assert collection.histogram(sealed(second)) == ones(*range(900))
 
 
-def test_a_damaged_segment_is_set_aside_and_comes_back_without_a_loss(
+def damage(path: Path, place: int) -> None:
+    """Change one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def write_blocks(collection: Collection, data: Path, *blocks: Iterable[int]) -> Path:
+    """Put reports into one segment of the inbox, in so many blocks."""
+    (data / "inbox").mkdir(parents=True, exist_ok=True)
+    writer = SegmentWriter(data / "inbox")
+    for numbers in blocks:
+        writer.append([Upload(collection.plan.id, 1, b"".join(collection.seal(numbers)))])
+    path = writer.seal()
+    assert path is not None
+    return path
+
+
+@pytest.mark.parametrize("place", [None, "opening.aside", "opening.taken", "opening.committed"])
+def test_what_is_whole_in_a_damaged_segment_is_taken_once(
+    collection: Collection, tmp_path: Path, place: str | None
+) -> None:
+    """Also if the hop is killed in between; and nothing counts twice when it is restored."""
+    data = tmp_path / "data"
+    path = write_blocks(collection, data, [0, 1], [2, 3, 4], [5])
+    others = [collection.write_segment(data, collection.seal([number])) for number in (6, 7)]
+    whole = path.read_bytes()
+    length = collection.plan.layout.report_length
+    damage(path, -length - 100)  # The last report of the second block.
+    damaged = path.read_bytes()
+
+    def work() -> None:
+        with shuffler(collection, data) as hop:
+            hop.take()
+
+    assert place is None or dies_at(place, work)
+    for _ in range(2):
+        work()
+    with shuffler(collection, data) as hop:
+        hop.tick()
+        assert hop.status.adds_up
+        counts = hop.status.plans[collection.plan.id]
+        assert (counts.durable, counts.batched, counts.damaged) == (8, 5, 3)
+        assert collection.histogram(sealed(data)) == ones(0, 1, 5, 6, 7)
+        assert path.with_suffix(".damaged").read_bytes() == damaged, "it is never removed"
+        assert not any(one.exists() for one in (path, *others))
+        # Restored from a copy, under its own name; and it is damaged once more.
+        path.write_bytes(whole)
+        damage(path, -1)
+        hop.take()
+        path.write_bytes(whole)
+        hop.take()
+        collection.write_segment(data, collection.seal([8, 9]))
+        hop.take()
+        hop.tick()
+        assert collection.histogram(sealed(data)) == ones(*range(10))
+        assert hop.status.adds_up
+        assert hop.status.plans[collection.plan.id].duplicate == 5 + 3
+    aside = sorted(one.name for one in (data / "inbox").iterdir())
+    assert aside == [f"{path.stem}.2.damaged", f"{path.stem}.damaged"]
+
+
+def test_a_key_stays_while_a_damaged_segment_may_need_it(
     collection: Collection, tmp_path: Path
 ) -> None:
-    """What the guide tells operators to do. Another one that was opened comes back with it."""
-    data, aside, copies = (tmp_path / name for name in ("data", "aside", "copies"))
-    for folder in (aside, copies):
-        folder.mkdir()
-    paths = [collection.write_segment(data, collection.seal(some)) for some in (range(4), [4, 5])]
-    for path in paths:
-        shutil.copy(path, copies)
-    other, damaged = paths
-    content = bytearray(damaged.read_bytes())
-    content[-1] ^= 1
-    damaged.write_bytes(content)
+    data, keys = tmp_path / "data", collection.hops[0]
+    path = write_blocks(collection, data, [0])
+    damage(path, -1)
+    (old,) = keys.opening_keys()
     with shuffler(collection, data) as hop:
-        for _ in range(2):
-            with pytest.raises(StorageFault, match=damaged.stem):
-                hop.take()
-        damaged.rename(aside / damaged.name)
         hop.take()
-        hop.tick()
-        assert collection.histogram(sealed(data)) == ones(*range(4))
-    for path in paths:
-        shutil.copy(copies / path.name, path)
-    with shuffler(collection, data) as hop:
-        collection.write_segment(data, collection.seal([6, 7]))
-        hop.take()
-        hop.tick()
-        assert collection.histogram(sealed(data)) == ones(*range(8))
-        assert hop.status.plans[collection.plan.id].duplicate == 4
-        assert hop.status.adds_up
-    assert not other.exists()
+        keys.rotate(at_once=True)
+        keys.close(old)
+        assert hop.needs_key(old)
+        path.with_suffix(".damaged").unlink()
+        assert not hop.needs_key(old)
 
 
 def handed_over(collection: Collection, first: Path, second: Path, numbers: Iterable[int]) -> Path:

@@ -24,6 +24,7 @@ GOOD = {
     "duplicate": 2,
     "rejected": 1,
     "waiting": 1,
+    "damaged": 0,
     "pooled": 1,
     "batched": 5,
     "expired": 0,

@@ -21,11 +21,14 @@ from chaffinch.shuffling.inbox import (
     Upload,
     read_segment,
     recover,
+    salvage,
     sealed_segments,
 )
 from chaffinch.storage.failpoints import VARIABLE
 
 PLAN = "5a" * 32
+HEAD, BLOCK, UPLOAD = 28, 24, 40
+"""Bytes of a head: of a segment, a block, an upload."""
 UPLOADS = [Upload(PLAN, place + 1, bytes([place]) * (20 + place)) for place in range(5)]
 
 
@@ -96,7 +99,7 @@ def test_a_torn_tail_is_cut_at_every_byte(tmp_path: Path) -> None:
             for sealed in sealed_segments(tmp_path):
                 sealed.unlink()
             path.write_bytes(content[:end] + tail)
-            whole = end == len(content)
+            whole = content[:end] + tail == content  # Also by chance.
             assert recover(tmp_path) == (0 if whole else end + len(tail) - last)
             assert _kept(tmp_path) == UPLOADS[: 4 if whole else 2]
 
@@ -110,19 +113,37 @@ def test_a_segment_that_was_just_made_is_no_fault(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
 
 
-def test_damage_before_acknowledged_bytes_is_named_and_nothing_is_cut(tmp_path: Path) -> None:
+def test_damage_before_acknowledged_bytes_is_kept_and_nothing_is_cut(tmp_path: Path) -> None:
     path = _left_open(tmp_path, UPLOADS[:2], UPLOADS[2:4])
     content = path.read_bytes()
     last = len(_left_open(tmp_path / "one", UPLOADS[:2]).read_bytes())
+    sealed = path.with_suffix(".segment")
     for place in range(last):
         for bit in (0, 7):
             damaged = bytearray(content)
             damaged[place] ^= 1 << bit
             path.write_bytes(damaged)
-            with pytest.raises(StorageFault, match=path.name) as fault:
-                recover(tmp_path)
+            assert recover(tmp_path) == 0
+            assert sealed.read_bytes() == damaged
+            with pytest.raises(StorageFault, match=sealed.name) as fault:
+                read_segment(sealed)
             assert fault.value.reason is Reason.DAMAGED
-            assert path.read_bytes() == damaged
+            found = salvage(sealed)
+            # A fault in the head takes nothing along; one in a block nothing but that block.
+            assert found.uploads == (UPLOADS[:4] if place < HEAD else UPLOADS[2:4])
+            assert place >= HEAD or not found.lost
+
+
+def test_how_many_bytes_are_lost_is_told_where_the_heads_of_uploads_are_whole(
+    tmp_path: Path,
+) -> None:
+    path = _left_open(tmp_path, UPLOADS[:2], UPLOADS[2:4])
+    content = bytearray(path.read_bytes())
+    content[HEAD + BLOCK + UPLOAD] ^= 1
+    path.write_bytes(content)
+    recover(tmp_path)
+    lost = salvage(path.with_suffix(".segment")).lost
+    assert [len(one.reports) for one in lost] == [len(one.reports) for one in UPLOADS[:2]]
 
 
 def test_every_changed_byte_and_every_cut_of_a_sealed_segment_is_refused(tmp_path: Path) -> None:

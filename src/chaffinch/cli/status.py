@@ -24,9 +24,9 @@ def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - f
     """Show what became of everything that a service has taken, whether it runs or not.
 
     Everything that was acknowledged is somewhere, once. In a hop: durable = opened + duplicate +
-    rejected + waiting, and opened = pooled + batched + expired; what was rejected is shown by
-    reason. In an analyzer: items = counted + dummies + replayed + rejected. Ends with code 1 if
-    that does not add up.
+    rejected + waiting + damaged, and opened = pooled + batched + expired; what was rejected is
+    shown by reason. In an analyzer: items = counted + dummies + replayed + rejected. Ends with code
+    1 if that does not add up.
 
     Parameters
     ----------

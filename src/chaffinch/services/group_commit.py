@@ -31,6 +31,7 @@ from chaffinch.shuffling.inbox import (
     recover,
     sealed_segments,
 )
+from chaffinch.storage.damaged import SUFFIX
 from chaffinch.storage.files import make_folder
 from chaffinch.wire.problems import Kind, Problem
 
@@ -194,7 +195,9 @@ class _Disk:
         if self._writer.length and age >= self._limits.segment_seconds:
             self._writer.seal()
         start = time.monotonic()
-        there = {entry.name.partition(".")[0] for entry in os.scandir(self._folder)}
+        # What was put aside is opened as far as it can be.
+        names = (entry.name for entry in os.scandir(self._folder))
+        there = {name.partition(".")[0] for name in names if not name.endswith(SUFFIX)}
         for name in self._bytes.keys() - there:
             self._unopened -= self._bytes.pop(name)
         full = shutil.disk_usage(self._folder).free < self._limits.free_bytes

@@ -47,6 +47,7 @@ from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.inbox import sealed_segments
 from chaffinch.shuffling.releasing import ReleaseRule
 from chaffinch.shuffling.state import NOTHING, Counts, Overview, overview_of
+from chaffinch.storage.damaged import put_aside_in
 
 EXAMPLE = f"""\
 # The settings of a hop, for `chaffinch serve collector` and `chaffinch serve shuffler`.
@@ -272,7 +273,22 @@ def _status(
         for party in (*plan.parties.hops[1:], plan.parties.analyzer)
         if (plan.id, party.identity) not in found.shown
     )
-    return Status("shuffler", shown, _states(keys), gauges=gauges, problems=problems + unready)
+    problems += unready
+    aside = _put_aside(settings.place.data)
+    return Status("shuffler", shown, _states(keys), gauges=gauges, problems=problems, held=aside)
+
+
+def _put_aside(data: Path) -> tuple[str, ...]:
+    """Return what an operator is told of damaged files."""
+    return tuple(
+        f"{place}/{path.name} was damaged on the disk, and {what}: put a copy back as "
+        f"{path.name.partition('.')[0]}{kind} if there is one, then remove the damaged file"
+        for place, kind, what in (
+            (INBOX, ".segment", "all that is whole in it was taken"),
+            (RECEIVED, ".batch", "nothing of it was taken"),
+        )
+        for path in put_aside_in(data / place)
+    )
 
 
 def _crowd_of(plan: AnyPlan | None, keys: KeyFolder) -> int | None:

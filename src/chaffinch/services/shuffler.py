@@ -43,6 +43,7 @@ from chaffinch.shuffling.outbox import MEMORY, Outbox
 from chaffinch.shuffling.relaying import Relay
 from chaffinch.shuffling.releasing import Releaser, ReleaseRule
 from chaffinch.shuffling.state import Counts, Held, Overview, State
+from chaffinch.storage.damaged import put_aside
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import make_folder
@@ -269,12 +270,8 @@ class Shuffler:
         except OSError as error:
             raise storage_fault(path.name, error, verb="read") from None
         except InvalidFile:
-            raise StorageFault(
-                f"The batch {path.name!r} must be whole, as it was taken. Got a damaged one.",
-                hint="it is kept as it is: restore it from a copy, or move it out of the folder, "
-                "which loses the reports in it",
-                reason=Reason.DAMAGED,
-            ) from None
+            # It was whole when its receipt was signed. Its maker has signed for all of it or none.
+            put_aside(path)
 
     def _follow_keys(self) -> LaterKeys:
         """Return what follows the keys behind this hop, where it is the first."""
@@ -297,7 +294,8 @@ class Shuffler:
 
     def _arrived(self) -> set[str]:
         places = (self._folder / INBOX, self._folder / RECEIVED)
-        return {path.stem for place in places for path in place.iterdir()}
+        # What was put aside may come back, and is the same under each of its names.
+        return {path.name.partition(".")[0] for place in places for path in place.iterdir()}
 
     def _refresh(self) -> None:
         """Take note of keys that have come or gone; the tags of a key go with it.

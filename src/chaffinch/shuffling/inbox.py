@@ -31,7 +31,7 @@ proves that everything before it was acknowledged:
 * a block that is not whole, with no marker behind it, was not acknowledged. It is what a crash
   leaves, and is cut off;
 * a block that is not whole, with a marker behind it, is acknowledged and damaged. Nothing is
-  cut; the segment is named in an error.
+  cut. Whoever opens the segment takes all other blocks, and puts the file aside.
 
 What cannot be told apart: damage to the very last block of a segment that a crash left open.
 Whoever recovers it is told how many bytes were cut.
@@ -214,15 +214,45 @@ def read_segment(path: Path) -> list[Upload]:
         raise _damaged(path)
     uploads: list[Upload] = []
     for start, end in zip([_HEAD.size, *ends], ends, strict=False):
-        uploads.extend(_uploads(path, content[start + _BLOCK.size : end]))
+        found = _uploads(content[start + _BLOCK.size : end])
+        if found is None:
+            raise _damaged(path)
+        uploads.extend(found)
     return uploads
+
+
+class Salvage(NamedTuple):
+    """What is left of a damaged segment."""
+
+    uploads: list[Upload]
+    """Those of all blocks that are whole."""
+    lost: list[Upload]
+    """Those of the others, as far as their heads can be read."""
+
+
+def salvage(path: Path) -> Salvage:
+    """Return what is left of a segment that is not whole."""
+    content = _read(path)
+    # Every block starts with the marker, also where the head of the file is damaged.
+    start = len(_FORMAT) if _has_head(content) else _HEAD.size
+    marker = content[start : start + _MARKER]
+    found, place = Salvage([], []), _HEAD.size
+    while place < len(content):
+        end = _block_end(content, place, marker)
+        into = found.lost if end is None else found.uploads
+        if end is None:
+            end = content.find(marker, place + 1)
+            end = len(content) if end < 0 else end
+        into.extend(_uploads(content[place + _BLOCK.size : end]) or ())
+        place = end
+    return found
 
 
 def recover(folder: Path) -> int:
     """Seal the segments that dead collectors left open; return how many bytes were cut off.
 
-    These bytes were acknowledged to nobody. A segment in which acknowledged bytes are damaged
-    stays as it is, and a StorageFault names it.
+    These bytes were acknowledged to nobody. A segment in which acknowledged bytes are damaged is
+    sealed as it is: whoever opens it takes what is whole, and puts it aside.
     """
     cut = 0
     for path in sorted(folder.glob(f"*{_OPEN}")):
@@ -243,14 +273,14 @@ def _recover_one(path: Path, number: int) -> int:
     content = _read(path)
     ends = [_HEAD.size, *_whole_blocks(content)]
     end = ends[-1]
-    if not _has_head(content):
-        # Nothing is acknowledged before the head is on the disk.
-        if len(content) > _HEAD.size:
-            raise _damaged(path)
+    # Nothing is acknowledged before the head is on the disk.
+    if not _has_head(content) and len(content) <= _HEAD.size:
         path.unlink()
         return len(content)
-    if content.find(content[len(_FORMAT) : len(_FORMAT) + _MARKER], end + 1) >= 0:
-        raise _damaged(path)
+    marker = content[len(_FORMAT) : len(_FORMAT) + _MARKER]
+    if not _has_head(content) or content.find(marker, end + 1) >= 0:
+        path.rename(path.with_suffix(_SEALED))
+        return 0
     if len(ends) == 1:
         path.unlink()
     else:
@@ -282,33 +312,38 @@ def _whole_blocks(content: bytes) -> Iterator[int]:
         return
     marker = content[len(_FORMAT) : len(_FORMAT) + _MARKER]
     place = _HEAD.size
-    while place + _BLOCK.size <= len(content):
-        found, length, crc = _BLOCK.unpack_from(content, place)
-        start = place + _BLOCK.size
-        place = start + length
-        # Zeros are the CRC of nothing: an empty block is none.
-        whole = length > 0 and place <= len(content) and crc32(content[start:place]) == crc
-        if found != marker or not whole:
-            return
-        yield place
+    while (end := _block_end(content, place, marker)) is not None:
+        yield end
+        place = end
 
 
-def _uploads(path: Path, block: bytes) -> Iterator[Upload]:
-    place = 0
-    while place < len(block):
+def _block_end(content: bytes, place: int, marker: bytes) -> int | None:
+    """Return where the block at a place ends; None if none is there, or it is not whole."""
+    start = place + _BLOCK.size
+    if start > len(content):
+        return None
+    found, length, crc = _BLOCK.unpack_from(content, place)
+    end = start + length
+    # Zeros are the CRC of nothing: an empty block is none.
+    whole = length > 0 and end <= len(content) and crc32(content[start:end]) == crc
+    return end if found == marker and whole else None
+
+
+def _uploads(block: bytes) -> list[Upload] | None:
+    """Return the uploads of a block, which fill it; None if they do not."""
+    found, place = [], 0
+    while place + _UPLOAD.size <= len(block):
         plan_id, number, length = _UPLOAD.unpack_from(block, place)
         start = place + _UPLOAD.size
         place = start + length
-        if place > len(block):
-            raise _damaged(path)
-        yield Upload(plan_id.hex(), number, block[start:place])
+        found.append(Upload(plan_id.hex(), number, block[start:place]))
+    return found if found and place == len(block) else None
 
 
 def _damaged(path: Path) -> StorageFault:
     return StorageFault(
         f"The segment {path.name!r} must be whole, as it was acknowledged. Got a damaged one.",
-        hint="it is kept as it is: restore it from a copy, or move it out of the inbox, which "
-        "loses the reports in it",
+        hint="what is whole in it is taken, and it is kept: restore it from a copy if there is one",
         details={"segment": path.name},
         reason=Reason.DAMAGED,
     )

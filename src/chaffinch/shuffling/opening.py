@@ -5,6 +5,8 @@ one behind the other and sorted by where it goes: the owner of the state is alon
 it does for each report holds up the processes. It takes a whole segment over in one transaction:
 tags, the reports whose tags were new, counters, and that the segment is done. A crash before
 that leaves the segment as it was; after it the segment is never opened again, and its file goes.
+A segment that was damaged on the disk is put aside first; all blocks of it that are whole are
+taken like any other segment. If it is restored from a copy, what was taken is known by its tags.
 So a copy is a copy wherever it stands: in one upload, in two segments, or long after its report
 was passed on.
 
@@ -24,16 +26,19 @@ from collections import Counter, deque
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
 
+from chaffinch.errors import Reason, StorageFault
 from chaffinch.keys import StoredKey
 from chaffinch.parallel import Pool
-from chaffinch.shuffling.inbox import Upload, read_segment
+from chaffinch.shuffling.inbox import Upload, read_segment, salvage
 from chaffinch.shuffling.outbox import items_of
 from chaffinch.shuffling.state import Change, Partition, State
+from chaffinch.storage.damaged import put_aside, put_aside_in
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import sync_folder
@@ -198,22 +203,54 @@ class SegmentOpener:
         for all of them together.
         """
         done = self._state.opened_segments()
-        fresh = (
-            _Segment(path, self._groups(read_segment(path), keys))
-            for path in paths
-            if path.stem not in done
-        )
-        for segment in self._opened(fresh, keys):
+        fresh = (self._read(path, keys) for path in paths if path.stem not in done)
+        for segment in self._opened(chain(self._left_aside(keys), fresh), keys):
             reach("opening.opened")
             with self._state.changing() as change:
                 self._take(change, segment.groups)
-                change.finish_segment(segment.path.stem)
+                if segment.is_damaged:
+                    self._count_lost(change, segment.lost)
+                    change.finish_damaged(segment.path.name)
+                else:
+                    change.finish_segment(segment.path.stem)
                 reach("opening.taken")
             reach("opening.committed")
+            if segment.is_damaged:
+                continue
             done.add(segment.path.stem)
             remove_file(segment.path, sync=False)
             reach("opening.removed")
         self._forget(done)
+
+    def _read(self, path: Path, keys: HopKeys) -> _Segment:
+        """Return a segment to open; one that is damaged is put aside, and what is whole taken."""
+        try:
+            return _Segment(path, self._groups(read_segment(path), keys))
+        except StorageFault as fault:
+            if fault.reason is not Reason.DAMAGED:
+                raise
+        aside = put_aside(path)
+        reach("opening.aside")
+        return self._salvage(aside, keys)
+
+    def _salvage(self, path: Path, keys: HopKeys) -> _Segment:
+        found = salvage(path)
+        groups = self._groups(found.uploads, keys)
+        return _Segment(path, groups, lost=found.lost, is_damaged=True)
+
+    def _left_aside(self, keys: HopKeys) -> Iterator[_Segment]:
+        """Yield segments that were put aside by a process that ended before it took them."""
+        aside = put_aside_in(self._inbox)
+        taken = self._state.put_aside() if aside else ()
+        return (self._salvage(path, keys) for path in aside if path.name not in taken)
+
+    def _count_lost(self, change: Change, lost: Iterable[Upload]) -> None:
+        """Count reports that are damaged, where the plan tells how long one is."""
+        for upload in lost:
+            layout = self._layouts.get(upload.plan_id)
+            if layout is not None:
+                reports = len(upload.reports) // layout.report_length
+                change.count(upload.plan_id, {"durable": reports, "damaged": reports})
 
     def open_held(self, keys: HopKeys) -> None:
         """Take over what waited for its plan or key, as far as these are known now."""
@@ -300,6 +337,8 @@ class _Segment:
 
     path: Path
     groups: list[_Group]
+    lost: list[Upload] = field(default_factory=list)
+    is_damaged: bool = False
     left: int = 0
     """Chunks that were handed out and are not back."""
     all_handed_out: bool = False

@@ -4,7 +4,7 @@ A report moves from one state to the next in exactly one transaction: durable �
 or rejected; pooled → in a batch, or expired. A batch: sealed → acknowledged → purged. At any
 time ::
 
-    durable = opened + duplicate + rejected + waiting
+    durable = opened + duplicate + rejected + waiting + damaged
     rejected = undecryptable + malformed + destroyed_key + not_given_out + refused
     opened = pooled + batched + expired
 
@@ -141,7 +141,7 @@ class Counts:
     """What became of everything that was taken for one plan."""
 
     LAWS: ClassVar = {
-        "durable": ("opened", "duplicate", "rejected", "waiting"),
+        "durable": ("opened", "duplicate", "rejected", "waiting", "damaged"),
         "rejected": ("undecryptable", "malformed", "destroyed_key", "not_given_out", "refused"),
         "opened": ("pooled", "batched", "expired"),
     }
@@ -157,6 +157,8 @@ class Counts:
     """Reports for keys that this hop had not given out when it opened them."""
     refused: int = 0
     waiting: int = 0
+    damaged: int = 0
+    """Reports in what is not whole of segments that were put aside, as far as that can be told."""
     pooled: int = 0
     batched: int = 0
     expired: int = 0
@@ -208,6 +210,10 @@ class State:
     def is_relayed(self, batch_id: str) -> bool:
         """Return whether a batch of the hop before is opened."""
         return bool(self._store.rows("SELECT 1 FROM relayed WHERE id = ?", (batch_id,)))
+
+    def put_aside(self) -> set[str]:
+        """Return the names of damaged segments of which all that is whole was taken."""
+        return {str(name) for (name,) in self._store.rows("SELECT name FROM aside")}
 
     def partitions(self) -> dict[Partition, int]:
         """Return how many reports wait in each partition."""
@@ -408,6 +414,10 @@ class Change:
     def finish_segment(self, name: str) -> None:
         """Note that a segment is opened."""
         self._connection.execute("INSERT INTO segments VALUES (?)", (name,))
+
+    def finish_damaged(self, name: str) -> None:
+        """Note that what is whole in a damaged segment is taken; its file stays."""
+        self._connection.execute("INSERT INTO aside VALUES (?)", (name,))
 
     def forget_segments(self, names: Iterable[str]) -> None:
         """Forget segments that are surely gone from the inbox."""

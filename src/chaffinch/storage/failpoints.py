@@ -31,6 +31,7 @@ PLACES: dict[str, str] = {
     "inbox.sealing": "a segment is complete, and still has the name of an open one",
     "inbox.sealed": "a segment has the name of a sealed one, and its folder is not synced",
     # The shuffler: opening segments, and batches of the hop before.
+    "opening.aside": "a damaged segment has its other name, and nothing of it is taken",
     "opening.opened": "the reports of a segment are opened, and nothing is written",
     "opening.taken": "a segment is taken over, and not committed",
     "opening.committed": "a segment is taken over, and its file is still there",

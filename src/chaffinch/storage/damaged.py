@@ -1,0 +1,34 @@
+"""Files that were damaged on the disk: put aside under another name, and never removed.
+
+``NAME.segment`` becomes ``NAME.damaged`` in the same folder. Whoever has a copy puts it back under
+the name of before; the damaged file stays until its owner removes it.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, count
+from pathlib import Path
+
+from chaffinch.errors import Reason
+from chaffinch.storage.faults import write_fault
+from chaffinch.storage.files import sync_folder
+
+SUFFIX = ".damaged"
+
+
+def put_aside(path: Path) -> Path:
+    """Give a damaged file another name, durably; return it. One process at a time does this."""
+    numbers = chain([""], (f".{number}" for number in count(2)))
+    names = (path.with_name(f"{path.stem}{number}{SUFFIX}") for number in numbers)
+    free = next(name for name in names if not name.exists())
+    try:
+        path.rename(free)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise write_fault(path.name, error, Reason.UNCERTAIN) from None
+    return free
+
+
+def put_aside_in(folder: Path) -> list[Path]:
+    """Return the damaged files of a folder, by name."""
+    return sorted(folder.glob(f"*{SUFFIX}"))
