@@ -13,6 +13,7 @@ import resource
 import signal
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,11 @@ def open_analyzer(folder: Path, *, level: float = 0.95) -> Analyzer:
     return Analyzer(folder / "data", keys, plans, ledger=ledger, level=level)
 
 
+def accepted_names(keys: KeyFolder) -> set[bytes]:
+    """Return the names of the keys that batches are taken for."""
+    return {one.key.sealing.name for one in keys.accepted_keys().values()}
+
+
 def send(folder: Path) -> None:
     """Send what is not acknowledged, and note what is."""
     plan, keys = load_plan(folder / "plan.json"), KeyFolder.open(folder / "keys")
@@ -47,7 +53,7 @@ def send(folder: Path) -> None:
         known = KnownBatches(folder / "data" / "state.sqlite").find(path.stem)
         if known is None and not has_arrived(inbox, path.stem):
             content = path.read_bytes()
-            with Arrival(inbox, path.stem, expected, keys.accepted_keys) as arrival:
+            with Arrival(inbox, path.stem, expected, partial(accepted_names, keys)) as arrival:
                 for at in range(0, len(content), _BLOCK):
                     arrival.write(content[at : at + _BLOCK])
                 arrival.finish()

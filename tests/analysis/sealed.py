@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from chaffinch.keys import KeyFolder
+from chaffinch.keys import KeyFolder, StoredKey
 from chaffinch.planning.parties import Parties, Party
 from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Decoys, Flips
@@ -62,13 +62,20 @@ class LastHop:
 
     @property
     def key_id(self) -> int:
-        return next(iter(self.keys.opening_keys()))
+        return self.key.key.id
+
+    @property
+    def key(self) -> StoredKey:
+        return next(iter(self.keys.opening_keys().values()))
+
+    @property
+    def key_name(self) -> bytes:
+        return self.key.key.sealing.name
 
     def item(self, code: int, number: int = 1) -> bytes:
         """Return a message as a device seals it."""
         layout = self.plan.layout
-        sealing = self.keys.opening_keys()[self.key_id].key.sealing
-        return sealing.seal(pack_code(code), layout.binding(layout.hops + 1, number))
+        return self.key.key.sealing.seal(pack_code(code), layout.binding(layout.hops + 1, number))
 
     def items(self, codes: Iterable[int], number: int = 1) -> list[bytes]:
         return [self.item(code, number) for code in codes]
@@ -91,7 +98,7 @@ class LastHop:
             plan_id=self.plan.id,
             round=1,
             hop=layout.hops,
-            route=bytes([self.key_id]),
+            route=self.key_name,
             reports=PEOPLE,
             items=len(shuffled),
             item_length=layout.item_length(layout.hops),

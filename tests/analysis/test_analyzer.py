@@ -12,7 +12,7 @@ import sys
 import time
 from contextlib import closing
 from dataclasses import replace
-from functools import partialmethod
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from chaffinch.storage import stores
 from chaffinch.wire.arrivals import Arrival, Expected, has_arrived
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
-from tests.analysis.crashing import main, open_analyzer
+from tests.analysis.crashing import accepted_names, main, open_analyzer
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
 from tests.meta import repository
 
@@ -406,7 +406,7 @@ def test_a_closed_key_goes_with_its_tags_when_nothing_needs_it(
 
 def test_a_batch_whose_key_is_closed_on_its_way_is_refused(hop: LastHop, tmp_path: Path) -> None:
     batch = hop.batch(hop.crowd())
-    accepted = {hop.key_id}
+    accepted = {hop.key_name}
     inbox = tmp_path / "received"
     inbox.mkdir()
     expected = Expected.of(hop.plan, hop.plan.layout.hops)
@@ -423,7 +423,7 @@ def take(hop: LastHop, folder: Path, batch: Batch) -> None:
     expected = Expected.of(hop.plan, hop.plan.layout.hops)
     inbox = folder / "data" / "received"
     inbox.mkdir(parents=True, exist_ok=True)
-    with Arrival(inbox, batch.id, expected, hop.keys.accepted_keys) as arrival:
+    with Arrival(inbox, batch.id, expected, partial(accepted_names, hop.keys)) as arrival:
         arrival.write(batch.content)
         arrival.finish()
 
@@ -433,7 +433,7 @@ BAD: dict[str, tuple[dict[str, object], Kind]] = {
     "another round": ({"round": 3}, Kind.INVALID_MESSAGE),
     "another hop": ({"hop": 2}, Kind.INVALID_MESSAGE),
     "too small": ({"reports": PEOPLE - 1}, Kind.BATCH_TOO_SMALL),
-    "another key": ({"route": b"\x63"}, Kind.OUTDATED_KEYS),
+    "another key": ({"route": b"\x63" + bytes(31)}, Kind.OUTDATED_KEYS),
 }
 
 

@@ -169,8 +169,8 @@ def test_no_changed_byte_and_no_cut_file_is_opened(hop: LastHop, tmp_path: Path)
         {"round": 3},
         {"hop": 2},
         {"reports": PEOPLE - 1},
-        {"route": b"\x09"},
-        {"route": b"\x01\x01"},
+        {"route": b"\x09" + bytes(31)},
+        {"route": bytes(64)},
     ],
 )
 def test_a_signed_batch_that_is_not_due_is_refused(

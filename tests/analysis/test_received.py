@@ -45,7 +45,7 @@ def columns(seed: int) -> bytes:
 
 
 def opened(name: str, content: bytes | None, *, tag: int = 0, plan_id: str = PLAN.id) -> OpenedItem:
-    head = BatchHead(plan_id, 1, 1, b"\1", reports=2, items=1, item_length=99)
+    head = BatchHead(plan_id, 1, 1, b"\1" * 32, reports=2, items=1, item_length=99)
     return OpenedItem(name, head, 4, content, bytes([tag or ord(name[0])]) * 16)
 
 
@@ -198,7 +198,7 @@ def test_columns_are_opened_as_the_shuffler_has_sealed_them(tmp_path: Path) -> N
 
     def written(content: bytes, **said: object) -> tuple[Path, bytes]:
         item = stored[key].key.sealing.seal(content, layout.binding(2, 1))
-        head = BatchHead(plan.id, 1, 1, bytes([key]), 2, 1, len(item))
+        head = BatchHead(plan.id, 1, 1, stored[key].key.sealing.name, 2, 1, len(item))
         path = tmp_path / "one.batch"
         with path.open("wb") as file:
             write_batch(file, replace(head, **said), [item], hop)  # type: ignore[arg-type]

@@ -61,7 +61,8 @@ class Operators:
     def open_item(self, item: bytes, number: int = 1) -> int:
         """Return the code in an item, as all who open it find it, one behind the other."""
         for hop, key in enumerate(self.keys[1:], 2):
-            opened = key.open(item, self.plan.layout.binding(hop, number))
+            behind = route_of([later.sealing for later in self.keys[hop:]])
+            opened = key.open(item, self.plan.layout.binding(hop, number, behind))
             assert opened is not None
             item = opened
         return int.from_bytes(item, "big")

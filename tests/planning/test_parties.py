@@ -36,29 +36,25 @@ def test_parties_are_in_the_file_and_in_the_id(plan: Plan, tmp_path: Path) -> No
 def test_the_trust_statement_names_who_must_be_honest(plan: Plan) -> None:
     one, two = Parties((FIRST,), ANALYZER), Parties((FIRST, SECOND), ANALYZER)
     assert "ours does not work together with counting" in plan.run_by(one).explain()
-    assert "one of ours and theirs does not" in two.trust(first_hop_alone=False)
+    any_one = "one of ours and theirs keeps to the plan and does not work together with counting"
+    assert any_one in two.trust(first_hop_alone=False)
     assert "as long as ours does not" in two.trust(first_hop_alone=True)
 
 
-def test_the_trust_statement_counts_on_every_hop_to_leave_nobody_out(plan: Plan) -> None:
-    """A bad hop before an honest one drops all but one report and fills up with its own."""
-    one, two = Parties((FIRST,), ANALYZER), Parties((FIRST, SECOND), ANALYZER)
-    assert "neither leaves reports out nor makes them up" in plan.run_by(one).trust
-    for alone in (False, True):
-        said = two.trust(first_hop_alone=alone)
-        assert "none of ours and theirs leaves reports out or makes them up" in said
+def test_the_trust_statement_counts_on_hops_before_the_honest_one_to_leave_nobody_out(
+    plan: Plan,
+) -> None:
+    """A bad hop before an honest one drops all but one report and fills up with its own.
 
-
-def test_the_trust_statement_counts_on_one_set_of_keys_for_everybody(plan: Plan) -> None:
-    """A bad first hop hands one device a key of the analyzer's that nobody else has.
-
-    It leaves nobody out, and an honest second hop cannot see which key is behind its own.
+    What it can hand to devices does not matter: see ``tests/services/test_bound_routes.py``.
     """
-    two = Parties((FIRST, SECOND), ANALYZER)
-    assert "ours gives everybody the same keys" in two.trust(first_hop_alone=False)
-    # One that does not work with the analyzer gives out what it got itself.
-    assert "keys" not in two.trust(first_hop_alone=True)
-    assert "keys" not in plan.run_by(Parties((FIRST,), ANALYZER)).trust
+    one, two = Parties((FIRST,), ANALYZER), Parties((FIRST, SECOND), ANALYZER)
+    first = "neither leaves reports out nor makes them up"
+    assert first in plan.run_by(one).trust
+    assert first in two.trust(first_hop_alone=True)
+    said = two.trust(first_hop_alone=False)
+    assert "and none before it leaves reports out or makes them up" in said
+    assert "keys" not in said
 
 
 def test_nobody_is_two_parties() -> None:

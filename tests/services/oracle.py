@@ -146,8 +146,8 @@ class Collection:
         layout = self.plan.layout
         assert head.reports >= self.plan.reports, "a batch below its crowd"
         assert (head.plan_id, head.hop) == (self.plan.id, layout.hops)
-        (key_id,) = head.route
-        key = self.analyzer.opening_keys()[key_id].key
+        key = self.analyzer.opening_keys()[head.key_id].key
+        assert head.route == key.sealing.name
         found: Counter[int] = Counter()
         for at in range(0, len(items), head.item_length):
             item = items[at : at + head.item_length]

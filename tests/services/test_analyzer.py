@@ -174,7 +174,7 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "another round": ({"round": 3}, "invalidMessage"),
     "another hop": ({"hop": 2}, "invalidMessage"),
     "too small": ({"reports": PEOPLE - 1}, "batchTooSmall"),
-    "another key": ({"route": b"\x63"}, "outdatedKeys"),
+    "another key": ({"route": b"\x63" + bytes(31)}, "outdatedKeys"),
 }
 
 

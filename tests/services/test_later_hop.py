@@ -14,7 +14,14 @@ from chaffinch.shuffling.state import State
 from chaffinch.storage.failpoints import VARIABLE
 from chaffinch.wire import media_types
 from chaffinch.wire.problems import problem_word
-from chaffinch.wire.sealed_batches import BatchHead, is_receipt, write_batch
+from chaffinch.wire.sealed_batches import (
+    HEAD_LENGTH,
+    START_LENGTH,
+    BatchHead,
+    is_receipt,
+    write_batch,
+)
+from chaffinch.wire.sealed_reports import route_of
 from tests.services.commands import waited
 from tests.services.servers import Reply, Running, Site, collecting, make_site
 
@@ -28,9 +35,10 @@ def site(tmp_path: Path) -> Site:
 
 def _batch(site: Site, *, reports: int = 3, maker: str = "hop1") -> tuple[str, bytes]:
     """Return the id and the bytes of a batch for the second hop; no item of it opens."""
-    ids = [next(iter(site.keys[name].accepted_keys())) for name in ("hop2", "analyzer")]
+    later = [next(iter(site.keys[name].accepted_keys().values())) for name in ("hop2", "analyzer")]
+    route = route_of([one.key.sealing for one in later])
     length = site.plan.layout.item_length(1)
-    head = BatchHead(site.plan.id, 1, 1, bytes(ids), reports, 9, length)
+    head = BatchHead(site.plan.id, 1, 1, route, reports, 9, length)
     file = io.BytesIO()
     batch_id = write_batch(file, head, [bytes(9 * length)], site.keys[maker].identity)
     return batch_id, file.getvalue()
@@ -88,7 +96,7 @@ def test_what_is_not_due_is_refused(site: Site) -> None:
             (batch_id, content[:-1], 422, "damagedBatch"),
             (batch_id, content + b"x", 422, "damagedBatch"),
             (batch_id, b"", 422, "damagedBatch"),
-            (batch_id, b"x" * 200, 400, "invalidMessage"),
+            (batch_id, b"x" * START_LENGTH, 400, "invalidMessage"),
         ]
         for name, sent, status, word in cases:
             reply = _put(service, site, name, sent)
@@ -107,12 +115,12 @@ def test_a_stranger_holds_no_place_for_batches(site: Site) -> None:
     one_place = {"collector": {}, "batches": {"free_bytes": 1, "at_once": 1}}
     with collecting(site, one_place, party="hop2") as service:
         connections = []
-        for signature in (bytes(64), b"", other[74:138]):
+        for signature in (bytes(64), b"", other[HEAD_LENGTH:START_LENGTH]):
             connection = service.connect()
             connection.putrequest("PUT", _address(site, batch_id))
             connection.putheader("content-type", media_types.BATCH)
             connection.putheader("content-length", str(len(content)))
-            connection.endheaders(content[:74] + signature)
+            connection.endheaders(content[:HEAD_LENGTH] + signature)
             connections.append(connection)
         refused = [connections[place].getresponse() for place in (0, 2)]
         assert [problem_word(one.read()) for one in refused] == ["damagedBatch"] * 2
@@ -123,7 +131,7 @@ def test_a_stranger_holds_no_place_for_batches(site: Site) -> None:
         slow.putrequest("PUT", _address(site, other_id))
         slow.putheader("content-type", media_types.BATCH)
         slow.putheader("content-length", str(len(other)))
-        slow.endheaders(other[:200])
+        slow.endheaders(other[: START_LENGTH + 50])
         waited(lambda: any(received.glob(".*")))
         third_id, third = _batch(site, reports=5)
         assert _put(service, site, third_id, third).status == 503

@@ -383,7 +383,7 @@ def test_an_item_that_the_analyzer_would_know_by_its_key_goes_no_further(tmp_pat
     with shuffler(collection, second, 2) as hop:
         hop.take()
         (counts,) = hop.overview().counts.values()
-        assert (counts.opened, counts.malformed, counts.batched) == (10, 1, 10)
+        assert (counts.opened, counts.undecryptable, counts.batched) == (10, 1, 10)
         assert counts.adds_up
 
 

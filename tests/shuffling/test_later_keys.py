@@ -115,6 +115,63 @@ def test_a_party_that_changes_its_key_again_and_again_waits(
     }
 
 
+@pytest.mark.parametrize(
+    ("passed", "wait"),
+    [(0, 60), (10, 50), (59, 1), (60, 0), (1e9, 0), (-1, 60), (-1e9, 60)],
+)
+def test_the_pause_outlives_the_process(
+    collection: Collection,
+    state: State,
+    monkeypatch: pytest.MonkeyPatch,
+    passed: float,
+    wait: float,
+) -> None:
+    """A clock that was put back opens no door early: the pause starts again."""
+    wall, life = [1e9], [1000.0]
+    monkeypatch.setattr(time, "time", lambda: wall[0])
+    monkeypatch.setattr(time, "monotonic", lambda: life[0])
+    name, party, keys = collection.plan.id, analyzer(collection), [key(n) for n in range(3)]
+    for serial in (0, 1):
+        first = followed(collection, state, pause=60.0)
+        first.take(name, party, signed(collection, serial, keys[serial]))
+    wall[0] += passed
+    life[0] = 5.0  # Another life, whose clock has started anew.
+    later = followed(collection, state, pause=60.0)
+    if wait:
+        life[0] = 5.0 + wait - 0.5
+        wall[0] = 2e9  # What the clock does in a life changes nothing.
+        later.take(name, party, signed(collection, 2, keys[2]))
+        assert not is_given_out(collection, state, keys[2])
+    life[0] = 5.0 + wait
+    later.take(name, party, signed(collection, 2, keys[2]))
+    assert is_given_out(collection, state, keys[2])
+
+
+def test_a_list_is_read_when_it_comes_and_not_at_every_look(
+    collection: Collection, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later, name = followed(collection, state), collection.plan.id
+    later.take(name, analyzer(collection), signed(collection, 1, key(1)))
+    monkeypatch.setattr(KeyList, "read", lambda *_, **__: pytest.fail("it was read before"))
+    assert later.first_key(name) is not None
+
+
+def test_what_was_kept_is_given_out_by_an_owner_with_another_form_of_routes(
+    tmp_path: Path, state: State
+) -> None:
+    collection = Collection.make(tmp_path / "two", hops=2)
+    later, name = followed(collection, state), collection.plan.id
+    for party, folder in zip(
+        collection.behind, (collection.hops[1], collection.analyzer), strict=True
+    ):
+        later.take(name, party, folder.key_list(name))
+    with state._store.changing() as connection:  # noqa: SLF001 - as an older version leaves it
+        connection.execute("DELETE FROM routes")
+    assert not is_given_out(collection, state, *collection.sealer.keys[1:])
+    followed(collection, state)
+    assert is_given_out(collection, state, *collection.sealer.keys[1:])
+
+
 def state_path(state: State) -> Path:
     ((_, _, path),) = state._store.rows("PRAGMA database_list")  # noqa: SLF001 - of a fixture
     return Path(path)

@@ -155,8 +155,8 @@ def test_a_report_for_keys_that_were_not_given_out_is_rejected_and_leaves_its_ta
 ) -> None:
     """Anybody can make them: what they leave behind is a number, and their tags."""
     (honest,) = bench.collection.seal([1])
-    route = b"\1" + os.urandom(32)
-    marked, *strange = (bench.seal(one) for one in (route, *(b"\1" + os.urandom(32),) * 9))
+    route = b"\1" + os.urandom(31)
+    marked, *strange = (bench.seal(one) for one in (route, *(b"\1" + os.urandom(31),) * 9))
     with bench.state.changing() as change:
         change.give_out("00" * 32, route)  # The keys of another plan are others.
     counts = bench.take(honest, marked, *strange, marked)
@@ -172,8 +172,8 @@ def test_what_waited_is_judged_by_the_keys_that_are_given_out_when_it_is_opened(
     bench: Bench,
 ) -> None:
     known, bench.keys = bench.keys, HopKeys({})
-    late = b"\1" + os.urandom(32)
-    assert bench.take(bench.seal(late), bench.seal(b"\1" + os.urandom(32))).waiting == 2
+    late = b"\1" + os.urandom(31)
+    assert bench.take(bench.seal(late), bench.seal(b"\1" + os.urandom(31))).waiting == 2
     bench.give_out(late)
     bench.opener.open_held(known)
     counts = bench.counts()
@@ -292,7 +292,7 @@ def test_a_segment_that_is_done_is_not_opened_again(bench: Bench) -> None:
 
 def test_reports_are_kept_apart_by_their_way(bench: Bench) -> None:
     item = bytes(bench.collection.plan.layout.item_length(1))
-    ours, other, marked = b"\1" + bytes(32), b"\2" + bytes(32), b"\1" + bytes([1] * 32)
+    ours, other, marked = b"\1" + bytes(31), b"\2" + bytes(31), b"\1" + bytes([1] * 31)
     bench.give_out(ours, other, marked)
     bench.take(*(bench.seal(way, item) for way in (ours, other, ours, marked)))
     found = bench.state.partitions()
@@ -304,7 +304,7 @@ def test_reports_are_kept_apart_by_their_way(bench: Bench) -> None:
 
 def test_of_reports_with_copies_the_items_of_each_are_kept_once(bench: Bench) -> None:
     """Reports of one way stand in one row, whatever number of items each has."""
-    length, route = bench.collection.plan.layout.item_length(1), b"\1" + bytes(32)
+    length, route = bench.collection.plan.layout.item_length(1), b"\1" + bytes(31)
     bench.give_out(route)
     held = [
         [bytes([8 * report + place]) * length for place in range(report % 3)] for report in range(7)

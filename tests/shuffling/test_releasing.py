@@ -58,7 +58,7 @@ def test_partitions_never_help_one_another_to_a_crowd(
     collection, state = plan_and_state
     name, length = collection.plan.id, collection.plan.layout.item_length(1)
     rule = releaser(collection, state, tmp_path, ReleaseRule())
-    digest, other = bytes(32), bytes([1] * 32)
+    digest, other = bytes(31), bytes([1] * 31)
     ours, marked = b"\1" + digest, b"\1" + other
     for number, route in ((1, ours), (2, ours), (1, b"\2" + digest), (2, marked)):
         add(state, Partition(name, number, route), [2] * (CROWD - 1), length)
@@ -68,7 +68,7 @@ def test_partitions_never_help_one_another_to_a_crowd(
     with (tmp_path / "outbox" / f"{made}.batch").open("rb") as file:
         head, found = check_batch(file, PUBLIC)
     assert found == made
-    assert (head.round, head.route, head.reports) == (2, b"\1", CROWD)
+    assert (head.round, head.route, head.reports) == (2, ours, CROWD)
     assert head.items == 2 * (CROWD - 1) + 1
     assert sum(state.partitions().values()) == 3 * (CROWD - 1)
     assert state.counts()[name].adds_up
@@ -80,14 +80,14 @@ def test_what_finds_no_crowd_is_dropped_in_the_end_and_counted(
     collection, state = plan_and_state
     name, length = collection.plan.id, collection.plan.layout.item_length(1)
     rule = releaser(collection, state, tmp_path, ReleaseRule(most_ticks=2))
-    add(state, Partition(name, 1, b"\1"), [1] * (CROWD - 1), length)
+    add(state, Partition(name, 1, b"\1" * 32), [1] * (CROWD - 1), length)
     for _ in range(2):
         assert rule.tick() == []
         assert state.counts()[name].pooled == CROWD - 1
-    add(state, Partition(name, 1, b"\1"), [1] * (CROWD - 2), length)
+    add(state, Partition(name, 1, b"\1" * 32), [1] * (CROWD - 2), length)
     (made,) = rule.tick()
     assert made, "with their crowd they go, however old"
-    add(state, Partition(name, 1, b"\1"), [1], length)
+    add(state, Partition(name, 1, b"\1" * 32), [1], length)
     for _ in range(3):
         assert rule.tick() == []
     counts = state.counts()[name]
@@ -101,7 +101,7 @@ def test_every_item_leaves_once_however_it_came_and_is_split(
     """Two partitions, of which each was opened in four parts and goes in three batches."""
     collection, state = plan_and_state
     name, length = collection.plan.id, collection.plan.layout.item_length(1)
-    partitions = [Partition(name, number, b"\1" + bytes(32)) for number in (1, 2)]
+    partitions = [Partition(name, number, b"\1" * 32) for number in (1, 2)]
     with state.changing() as change:
         for place, partition in enumerate(partitions):
             for part in range(4):
@@ -133,7 +133,7 @@ def test_a_rule_that_lets_too_few_go_is_stopped_by_the_crowd_itself(
         def parts(self, reports: int, crowd: int) -> int:
             return max(1, super().parts(reports, crowd))
 
-    partition = Partition(collection.plan.id, 1, b"\1")
+    partition = Partition(collection.plan.id, 1, b"\1" * 32)
     add(state, partition, [1] * (CROWD - 1), collection.plan.layout.item_length(1))
     with pytest.raises(BatchTooSmall):
         releaser(collection, state, tmp_path, Careless()).tick()
@@ -142,7 +142,7 @@ def test_a_rule_that_lets_too_few_go_is_stopped_by_the_crowd_itself(
 
 def test_the_pool_must_hold_what_is_taken(plan_and_state: tuple[Collection, State]) -> None:
     collection, state = plan_and_state
-    partition = Partition(collection.plan.id, 1, b"\1")
+    partition = Partition(collection.plan.id, 1, b"\1" * 32)
     add(state, partition, [1] * CROWD, 5)
     with pytest.raises(StorageFault), state.changing() as change:
         change.take_from_pool(partition, CROWD + 1)
@@ -192,7 +192,7 @@ def is_uniform(counts: Iterable[int], kinds: int, trials: int) -> bool:
 def order_of(folder: Path, memory: int) -> tuple[int, ...]:
     """Return in which order five items leave, as two blocks of them come in."""
     box = Outbox(folder, IDENTITY, secure_words(), memory=memory)
-    head = BatchHead("5a" * 32, 1, 1, b"\1", reports=3, items=ITEMS, item_length=9)
+    head = BatchHead("5a" * 32, 1, 1, bytes(32), reports=3, items=ITEMS, item_length=9)
     items = b"".join(bytes([number]) * 9 for number in range(ITEMS))
     path = box.path(box.write(head, [items_of(items[:18], 9), items_of(items[18:], 9)]))
     content = path.read_bytes()
@@ -238,7 +238,7 @@ def test_more_items_than_fit_into_memory_all_leave(tmp_path: Path) -> None:
     length, items = 59, 30_000
     content = np.random.default_rng(5).bytes(items * length)
     box = Outbox(tmp_path, IDENTITY, secure_words(), memory=200_000)
-    head = BatchHead("5a" * 32, 1, 1, b"\1", reports=3, items=items, item_length=length)
+    head = BatchHead("5a" * 32, 1, 1, bytes(32), reports=3, items=items, item_length=length)
     blocks = (
         items_of(content[at : at + 1000 * length], length)
         for at in range(0, len(content), 1000 * length)
@@ -253,7 +253,7 @@ def test_more_items_than_fit_into_memory_all_leave(tmp_path: Path) -> None:
 
 def test_what_the_state_does_not_know_is_removed(tmp_path: Path) -> None:
     box = Outbox(tmp_path, IDENTITY, secure_words())
-    head = BatchHead("5a" * 32, 1, 1, b"\1", reports=3, items=1, item_length=9)
+    head = BatchHead("5a" * 32, 1, 1, bytes(32), reports=3, items=1, item_length=9)
     kept, gone = (box.write(head, [items_of(bytes([number]) * 9, 9)]) for number in (1, 2))
     (tmp_path / ".new.0123456789abcdef.part").write_bytes(b"unfinished")
     box.remove_orphans({kept})

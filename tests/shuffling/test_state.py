@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,6 +17,7 @@ from chaffinch.shuffling.state import (
     Change,
     Counts,
     Held,
+    KeptList,
     Partition,
     Pooled,
     Sealed,
@@ -25,9 +27,12 @@ from chaffinch.shuffling.state import (
     seen_key_lists,
 )
 from chaffinch.storage import stores
+from chaffinch.storage.stores import StoreKind
+from chaffinch.wire.envelopes import OpeningKey
+from chaffinch.wire.sealed_reports import route_of
 
 PLAN, OTHER = "5a" * 32, "5b" * 32
-HERE = Partition(PLAN, 1, b"\1" + bytes(32))
+HERE = Partition(PLAN, 1, b"\1" + bytes(31))
 
 
 @pytest.fixture
@@ -152,7 +157,8 @@ def test_reports_are_as_old_as_ticks_have_passed_since_they_came(state: State) -
 def test_what_an_older_store_keeps_for_keys_that_were_not_given_out_is_rejected(
     path: Path,
 ) -> None:
-    given, early, other = HERE, HERE._replace(route=b"\2"), HERE._replace(plan_id=OTHER)
+    given = HERE._replace(route=HERE.route + b"\7")  # As it was: an id, and a whole digest.
+    early, other = given._replace(route=b"\2" + bytes(32)), given._replace(plan_id=OTHER)
     older = replace(module._STATE, steps=module._STATE.steps[:2])  # noqa: SLF001 - as it was
     with older.open(path) as store, store.changing() as connection:
         change = Change(connection)
@@ -162,13 +168,59 @@ def test_what_an_older_store_keeps_for_keys_that_were_not_given_out_is_rejected(
         change.count(PLAN, {"durable": 8, "opened": 8, "batched": 1})
         change.count(OTHER, {"durable": 3, "opened": 3})
     state = State.open(path)
-    assert state.partitions() == {given: 1}
+    assert state.partitions() == {HERE: 1}
     assert state.counts() == {
         PLAN: Counts(durable=8, opened=2, not_given_out=6, pooled=1, batched=1),
         OTHER: Counts(durable=3, not_given_out=3),
     }
     assert all(one.adds_up for one in state.counts().values())
     state.close()
+
+
+def test_what_an_older_store_keeps_for_one_later_key_stays(path: Path) -> None:
+    """Its route was an id and a digest, of which the name of the key is the first part."""
+    key = OpeningKey.new(7).sealing
+    route = b"\7" + hashlib.sha256(key.head + key.public).digest()
+    with format_four().open(path) as store, store.changing() as connection:
+        change = Change(connection)
+        change.give_out(PLAN, route)
+        change.add_to_pool(Partition(PLAN, 1, route), 3, b"sizes", b"items")
+        change.count(PLAN, {"durable": 3, "opened": 3})
+    with closing(State.open(path)) as state:
+        now = Partition(PLAN, 1, route_of([key]))
+        assert list(state.pooled(now)) == [Pooled(b"sizes", b"items")]
+        assert state.counts() == {PLAN: Counts(durable=3, opened=3, pooled=3)}
+        assert state.overview().has_keys == {PLAN}
+        with state.changing() as change:
+            assert change.is_given_out(PLAN, now.route)
+
+
+def test_what_an_older_store_keeps_for_several_later_keys_is_rejected_and_counted(
+    path: Path,
+) -> None:
+    """It was sealed without its route: no later hop opens it. Nor is what waits cut any more."""
+    several = Partition(PLAN, 1, b"\1\2" + bytes(32))
+    with format_four().open(path) as store, store.changing() as connection:
+        change = Change(connection)
+        change.give_out(PLAN, several.route)
+        change.add_to_pool(several, 3, b"", b"")
+        change.hold(PLAN, 1, 2, b"ab")
+        change.hold(OTHER, 1, 0, b"c")
+        change.count(PLAN, {"durable": 6, "opened": 4, "batched": 1})
+        connection.execute("INSERT INTO key_lists VALUES (?, 'hop', x'01')", (PLAN,))
+    with closing(State.open(path)) as state:
+        assert state.counts() == {
+            PLAN: Counts(durable=6, opened=1, batched=1, not_given_out=3, malformed=2),
+            OTHER: Counts(),
+        }
+        assert all(one.adds_up for one in state.counts().values())
+        assert [held.plan_id for held in state.held()] == [OTHER]
+        assert state.overview().has_keys == frozenset()
+        assert state.key_lists() == {(PLAN, "hop"): KeptList(b"\1", None)}
+
+
+def format_four() -> StoreKind:
+    return replace(module._STATE, steps=module._STATE.steps[:4])  # noqa: SLF001 - as it was
 
 
 # ---------------------------------------------------------------------------- what waits
@@ -208,11 +260,15 @@ def test_the_newest_list_of_each_party_is_kept(state: State, path: Path) -> None
         ):
             change.keep_key_list(plan_id, party, content)
     assert seen_key_lists(path, PLAN) == {"hop": b"one", "analyzer": b"two"}
-    assert state.key_lists() == {
-        (PLAN, "hop"): b"one",
-        (PLAN, "analyzer"): b"two",
-        (OTHER, "hop"): b"three",
-    }
+    kept = {(PLAN, "hop"): b"one", (PLAN, "analyzer"): b"two", (OTHER, "hop"): b"three"}
+    assert state.key_lists() == {who: KeptList(content, None) for who, content in kept.items()}
+
+
+def test_when_a_first_key_has_changed_is_kept_until_it_changes_again(state: State) -> None:
+    for changed, known in ((None, None), (7.5, 7.5), (None, 7.5), (3.0, 3.0)):
+        with state.changing() as change:
+            change.keep_key_list(PLAN, "hop", b"list", changed=changed)
+        assert state.key_lists() == {(PLAN, "hop"): KeptList(b"list", known)}
 
 
 def test_a_way_is_given_out_for_one_plan_and_for_ever(state: State) -> None:

@@ -52,18 +52,26 @@ def identity(party: str) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(secret(f"{party} identity"))
 
 
+def route_of(parties: list[str]) -> bytes:
+    """Return the names of the keys of these parties: an id, and 31 bytes of a digest."""
+    keys = (opening_key(party).sealing for party in parties)
+    return b"".join(
+        bytes([key.id]) + hashlib.sha256(key.head + key.public).digest()[:31] for key in keys
+    )
+
+
 class Ephemeral:
     """One ephemeral key after another, of a name."""
 
     def __init__(self, name: str, number: int = ROUND) -> None:
         self.name, self.round, self.keys = name, number, list[str]()
 
-    def seal(self, party: str, content: bytes, layer: str = "") -> bytes:
+    def seal(self, party: str, content: bytes, layer: str = "", behind: bytes = b"") -> bytes:
         """Return an envelope for a party; the name of a layer is mostly that of who opens it."""
         key = opening_key(party)
         own = secret(f"{self.name} ephemeral {len(self.keys)}")
         self.keys.append(own.hex())
-        info = Binding(PLAN, self.round, layer or party).info(key.head)
+        info = Binding(PLAN, self.round, layer or party, behind).info(key.head)
         return key.head + hpke.seal(own, key.sealing.public, content, info)
 
 
@@ -73,14 +81,11 @@ def report(name: str, slots: int, parties: list[str], codes: list[int]) -> dict[
     items = []
     for code in codes:
         item = code.to_bytes(4, "big")
-        for party in reversed(parties[1:]):
-            item = drawn.seal(party, item)
+        for place in range(len(parties) - 1, 0, -1):
+            item = drawn.seal(parties[place], item, behind=route_of(parties[place + 1 :]))
         items.append(item)
     count = len(codes).to_bytes(4, "big")
-    later = [opening_key(party).sealing for party in parties[1:]]
-    digest = hashlib.sha256(b"".join(key.head + key.public for key in later)).digest()
-    route = bytes(key.id for key in later) + digest
-    payload = b"\1" + route + count + b"".join(items)
+    payload = b"\2" + route_of(parties[1:]) + count + b"".join(items)
     length = len(items[0])
     payload += bytes((slots - len(codes)) * length)
     sealed = drawn.seal(parties[0], payload)
@@ -101,7 +106,8 @@ def report(name: str, slots: int, parties: list[str], codes: list[int]) -> dict[
 def batch(items: list[str]) -> dict[str, Any]:
     """Return a batch that the first of two hops hands to the second."""
     content = [bytes.fromhex(item) for item in items]
-    head = BatchHead(PLAN, ROUND, 1, bytes([9, 200]), 2, len(content), len(content[0]))
+    route, length = route_of(["hop2", "analyzer"]), len(content[0])
+    head = BatchHead(PLAN, ROUND, 1, route, 2, len(content), length)
     file = io.BytesIO()
     name = write_batch(file, head, content, identity("hop1"))
     return {
@@ -150,7 +156,7 @@ def columns() -> dict[str, Any]:
     drawn, content = Ephemeral("columns", 1), made.content()
     padded = len(content).to_bytes(4, "big") + content
     item = drawn.seal("analyzer", padded.ljust(4 + 1024 + 4 * 4, b"\0"))
-    head = BatchHead(PLAN, 1, 1, bytes([HOPS["analyzer"]]), 1, 1, len(item))
+    head = BatchHead(PLAN, 1, 1, route_of(["analyzer"]), 1, 1, len(item))
     file = io.BytesIO()
     name = write_batch(file, head, [item], identity("hop1"))
     return {
@@ -188,6 +194,7 @@ def made() -> dict[str, Any]:
         "parties": {
             party: {
                 "key_id": number,
+                "key_name": route_of([party]).hex(),
                 "private": opening_key(party).private.hex(),
                 "public": opening_key(party).sealing.public.hex(),
                 "identity_private": identity(party).private_bytes_raw().hex(),

@@ -26,7 +26,7 @@ from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.problems import Kind
 from chaffinch.wire.sealed_batches import check_batch, is_receipt
 from chaffinch.wire.sealed_filters import FilterLayout, is_whole, unpad
-from chaffinch.wire.sealed_reports import Layout
+from chaffinch.wire.sealed_reports import Layout, route_of
 from tests.meta import repository
 from tests.oracles import hpke
 from tests.vectors import make_wire
@@ -133,6 +133,7 @@ def layout_of(report: dict[str, Any]) -> Layout:
 def codes_in(report: dict[str, Any], sealed: bytes) -> list[int] | None:
     """Return the codes of a report as its parties open it; None where one of them refuses."""
     layout, keys = layout_of(report), [key_of(party) for party in report["parties"]]
+    later = [key.sealing for key in keys]
     if len(sealed) != layout.report_length:
         return None
     payload = keys[0].open(sealed, layout.binding(1, ROUND))
@@ -143,7 +144,7 @@ def codes_in(report: dict[str, Any], sealed: bytes) -> list[int] | None:
     for at in range(0, len(unpacked[1]), length):
         item = unpacked[1][at : at + length]
         for hop, key in enumerate(keys[1:], 2):
-            opened = key.open(item, layout.binding(hop, ROUND))
+            opened = key.open(item, layout.binding(hop, ROUND, route_of(later[hop:])))
             assert opened is not None
             item = opened
         codes.append(int.from_bytes(item, "big"))
@@ -159,6 +160,8 @@ def test_reports_are_opened(report: dict[str, Any]) -> None:
     unpacked = layout_of(report).unpack(from_hex(report["payload"]))
     assert unpacked is not None
     assert unpacked[1].hex() == "".join(report["items"])
+    named = [PARTIES[party]["key_name"] for party in report["parties"][1:]]
+    assert unpacked[0].hex() == "".join(named)
 
 
 def stranger_of(report: dict[str, Any]) -> stranger.Plan:
@@ -270,7 +273,7 @@ def test_the_columns_are_opened() -> None:
     maker = from_hex(PARTIES["hop1"]["identity"])
     name, (number, route, reports), items = stranger.read_batch(from_hex(COLUMNS["batch"]), maker)
     assert (name, number, reports, items) == (COLUMNS["id"], 1, 1, [item])
-    assert route == bytes([PARTIES["analyzer"]["key_id"]])
+    assert route.hex() == PARTIES["analyzer"]["key_name"]
 
 
 # -------------------------------------------------------------------- and nothing else
@@ -358,7 +361,7 @@ def test_the_lengths_on_the_page_are_those_of_layouts(hops: int) -> None:
     for slots in (1, 2, 50):
         layout = Layout(STORED["plan"], slots, hops)
         assert layout.item_length(1) == 4 + 55 * hops
-        assert layout.report_length == 55 + 1 + hops + 32 + 4 + slots * (4 + 55 * hops)
+        assert layout.report_length == 55 + 1 + 32 * hops + 4 + slots * (4 + 55 * hops)
         longer = Layout(STORED["plan"], slots, hops, HYBRID)
         assert longer.report_length - layout.report_length == 1088
         for hop in range(1, hops + 1):

@@ -33,7 +33,7 @@ from chaffinch.wire.problems import Kind, Problem, problem_word
 from chaffinch.wire.sealed_batches import HEAD_LENGTH, check_batch
 from chaffinch.wire.sealed_filters import START_LENGTH, FilterLayout, is_whole, pad, unpad
 from chaffinch.wire.sealed_reports import Layout
-from chaffinch.wire.signatures import sign
+from chaffinch.wire.signatures import SIGNATURE, sign
 
 STORED = json.loads((Path(__file__).parents[1] / "vectors" / "wire.json").read_text("utf-8"))
 BINDING = Binding(STORED["plan"], STORED["round"], "hop1")
@@ -42,6 +42,7 @@ IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 PUBLIC = IDENTITY.public_key().public_bytes_raw()
 REPORT = bytes.fromhex(STORED["reports"][0]["sealed"])
 KEY = OpeningKey(7, X25519, bytes.fromhex(STORED["parties"]["hop1"]["private"]))
+BATCH = bytes.fromhex(STORED["batch"]["content"])
 FILTER = bytes.fromhex(STORED["filter"]["sealed"])
 FILTERS = FilterLayout(STORED["plan"], 32, 4, STORED["filter"]["bits"])
 PUBLISHER = bytes.fromhex(STORED["filter"]["identity"])
@@ -191,7 +192,7 @@ def seeds() -> dict[str, list[bytes]]:
         ],
         "payloads": [bytes.fromhex(one["payload"]) for one in STORED["reports"]],
         "key_lists": [bytes.fromhex(one["content"])[:-64] for one in STORED["key_lists"]],
-        "batches": [bytes.fromhex(STORED["batch"]["content"])[:-64]],
+        "batches": [BATCH[:HEAD_LENGTH] + BATCH[HEAD_LENGTH + SIGNATURE :]],
         "filters": [
             bytes.fromhex(STORED["filter"]["file"]),
             bytes.fromhex(STORED["columns"]["file"]),

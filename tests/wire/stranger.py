@@ -22,9 +22,14 @@ DUMMY = 0xFFFF_FFFF
 LENGTHS = {0x0020: 32, 0x647A: 1216}
 
 
-def info(layer: str, plan: str, number: int, head: bytes) -> bytes:
+def info(layer: str, plan: str, number: int, head: bytes, behind: bytes) -> bytes:
     words = f"application/vnd.chaffinch;layer={layer};plan={plan};round={number} request"
-    return words.encode("ascii") + b"\0" + head
+    return words.encode("ascii") + b"\0" + head + behind
+
+
+def route_of(keys: list[tuple[int, bytes]]) -> bytes:
+    heads = (struct.pack(">BHHH", number, 0x20, 1, 1) + key for number, key in keys)
+    return b"".join(head[:1] + hashlib.sha256(head).digest()[:31] for head in heads)
 
 
 @dataclass(frozen=True)
@@ -37,20 +42,22 @@ class Plan:
     layers: tuple[str, ...]
     """hop1, …, analyzer."""
 
-    def seal(self, layer: str, key: tuple[int, bytes], content: bytes) -> bytes:
+    def seal(
+        self, layer: str, key: tuple[int, bytes], content: bytes, behind: bytes = b""
+    ) -> bytes:
         number, public = key
         head = struct.pack(">BHHH", number, 0x0020, 0x0001, 0x0001)
         loaded = KEMKey.from_pyca_cryptography_key(X25519PublicKey.from_public_bytes(public))
         enc, context = SUITE.create_sender_context(
-            loaded, info=info(layer, self.id, self.round, head)
+            loaded, info=info(layer, self.id, self.round, head, behind)
         )
         return head + enc + context.seal(content)
 
-    def open(self, layer: str, private: bytes, envelope: bytes) -> bytes:
+    def open(self, layer: str, private: bytes, envelope: bytes, behind: bytes = b"") -> bytes:
         head, enc, sealed = envelope[:7], envelope[7:39], envelope[39:]
         own = KEMKey.from_pyca_cryptography_key(X25519PrivateKey.from_private_bytes(private))
         context = SUITE.create_recipient_context(
-            enc, own, info=info(layer, self.id, self.round, head)
+            enc, own, info=info(layer, self.id, self.round, head, behind)
         )
         return context.open(sealed)
 
@@ -59,27 +66,26 @@ class Plan:
         items = []
         for code in codes:
             item = struct.pack(">I", code)
-            for layer, key in reversed(list(zip(self.layers, keys, strict=True))[1:]):
-                item = self.seal(layer, key, item)
+            for place in range(len(keys) - 1, 0, -1):
+                behind = route_of(keys[place + 1 :])
+                item = self.seal(self.layers[place], keys[place], item, behind)
             items.append(item)
-        route = bytes(number for number, _ in keys[1:])
-        named = (struct.pack(">BHHH", number, 0x20, 1, 1) + key for number, key in keys[1:])
-        route += hashlib.sha256(b"".join(named)).digest()
-        payload = b"\1" + route + struct.pack(">I", len(items)) + b"".join(items)
+        payload = b"\2" + route_of(keys[1:]) + struct.pack(">I", len(items)) + b"".join(items)
         length = 4 + 55 * (len(self.layers) - 1)
         payload += bytes(length * (self.slots - len(items)))
         return self.seal(self.layers[0], keys[0], payload)
 
     def open_report(self, privates: list[bytes], sealed: bytes) -> list[int]:
         payload = self.open(self.layers[0], privates[0], sealed)
-        start = 1 + len(self.layers) - 1 + 32 + 4
+        route = payload[1 : 1 + 32 * (len(self.layers) - 1)]
+        start = 1 + len(route) + 4
         (count,) = struct.unpack_from(">I", payload, start - 4)
         length = 4 + 55 * (len(self.layers) - 1)
         codes = []
         for place in range(count):
             item = payload[start + place * length :][:length]
-            for layer, private in list(zip(self.layers, privates, strict=True))[1:]:
-                item = self.open(layer, private, item)
+            for hop, layer in enumerate(self.layers[1:], 1):
+                item = self.open(layer, privates[hop], item, route[32 * hop :])
             codes.append(struct.unpack(">I", item)[0])
         return codes
 
@@ -110,16 +116,16 @@ def read_keys(content: bytes, plan: str, identity: bytes) -> tuple[int, list[tup
 
 def read_batch(content: bytes, identity: bytes) -> tuple[str, tuple[int, bytes, int], list[bytes]]:
     """Return the id, then round, route and reports, then the items of a batch."""
-    signed, signature = content[:74] + content[138:], content[74:138]
+    signed, signature = content[:322] + content[386:], content[322:386]
     name = hashlib.sha256(signed).digest()
     check_signature(identity, b"chaffinch batch", name, signature)
-    form, _, number, _, ids, route, reports, count, length = struct.unpack_from(
-        ">8s32sIBB8sQQI", signed
+    form, _, number, _, names, route, reports, count, length = struct.unpack_from(
+        ">8s32sIBB256sQQI", signed
     )
-    if form != b"chafbat2" or len(signed) != 74 + count * length:
+    if form != b"chafbat3" or len(signed) != 322 + count * length:
         raise ValueError("another batch")
-    items = [signed[74 + place * length :][:length] for place in range(count)]
-    return name.hex(), (number, route[:ids], reports), items
+    items = [signed[322 + place * length :][:length] for place in range(count)]
+    return name.hex(), (number, route[: 32 * names], reports), items
 
 
 # ----------------------------------------------------------------------------

@@ -17,6 +17,8 @@ from chaffinch.wire.envelopes import HYBRID, X25519, OpeningKey
 from chaffinch.wire.key_lists import LONGEST_LIST, KeyList
 from chaffinch.wire.problems import Kind, Problem, problem_word
 from chaffinch.wire.sealed_batches import (
+    HEAD_LENGTH,
+    START_LENGTH,
     BatchHead,
     blocks_of,
     check_batch,
@@ -40,8 +42,8 @@ def test_reports_have_one_length_however_many_messages_there_are(hops: int, kem:
     key = OpeningKey.new(1, kem)
     for count in range(6):
         items = [bytes([number]) * layout.item_length(1) for number in range(count)]
-        payload = layout.pack(bytes(hops + 32), items)
-        assert layout.unpack(payload) == (bytes(hops + 32), b"".join(items))
+        payload = layout.pack(bytes(32 * hops), items)
+        assert layout.unpack(payload) == (bytes(32 * hops), b"".join(items))
         assert len(key.sealing.seal(payload, layout.binding(1, 1))) == layout.report_length
     assert layout.item_length(1) - layout.item_length(hops) == 55 * (hops - 1)
     assert layout.binding(hops + 1, 1).layer == "analyzer"
@@ -49,9 +51,9 @@ def test_reports_have_one_length_however_many_messages_there_are(hops: int, kem:
 
 def test_a_payload_that_breaks_a_rule_is_none() -> None:
     layout = Layout(PLAN, 2)
-    good = layout.pack(bytes(33), [bytes([1]) * layout.item_length(1)])
-    another_version = bytes([2]) + good[1:]
-    more = good[:34] + (3).to_bytes(4, "big") + good[38:]
+    good = layout.pack(bytes(32), [bytes([1]) * layout.item_length(1)])
+    another_version = bytes([1]) + good[1:]
+    more = good[:33] + (3).to_bytes(4, "big") + good[37:]
     padded = good[:-1] + b"\1"
     for bad in (another_version, more, padded, good[:-1], good + b"\0", b""):
         assert layout.unpack(bad) is None
@@ -61,8 +63,8 @@ def test_a_payload_that_breaks_a_rule_is_none() -> None:
 def test_a_payload_of_another_route_or_of_too_many_items_is_not_packed() -> None:
     layout = Layout(PLAN, 2, 2)
     item = bytes(layout.item_length(1))
-    assert len(layout.pack(bytes(34), [item] * 2)) == layout.payload_length
-    for route, items in ((33, 1), (35, 1), (34, 3)):
+    assert len(layout.pack(bytes(64), [item] * 2)) == layout.payload_length
+    for route, items in ((63, 1), (65, 1), (64, 3)):
         with pytest.raises(InvalidInput, match="payload"):
             layout.pack(bytes(route), [item] * items)
 
@@ -71,25 +73,37 @@ def test_every_byte_behind_the_items_is_zero() -> None:
     layout = Layout(PLAN, 3)
     length = layout.item_length(1)
     items = [bytes([255]) * length] * 2
-    good = layout.pack(bytes([7]) * 33, items)
-    assert good[:39] == bytes([1, *[7] * 33, 0, 0, 0, 2, 255])
-    assert len(good) == 38 + 3 * length
-    for place in (38 + 2 * length, len(good) - 1):
+    good = layout.pack(bytes([7]) * 32, items)
+    assert good[:38] == bytes([2, *[7] * 32, 0, 0, 0, 2, 255])
+    assert len(good) == 37 + 3 * length
+    for place in (37 + 2 * length, len(good) - 1):
         changed = bytearray(good)
         changed[place] = 1
         assert layout.unpack(bytes(changed)) is None
 
 
-def test_a_route_is_the_ids_and_the_digest_of_the_keys() -> None:
+def test_a_route_is_the_names_of_its_keys() -> None:
     keys = [OpeningKey.new(3).sealing, OpeningKey.new(1).sealing]
-    listed = keys[0].head + keys[0].public + keys[1].head + keys[1].public
-    assert route_of(keys) == b"\3\1" + hashlib.sha256(listed).digest()
+    listed = KeyList(PLAN, 9, tuple(keys)).signed(IDENTITY)[49:-SIGNATURE]
+    names = [hashlib.sha256(listed[at : at + 39]).digest()[:31] for at in (0, 39)]
+    assert route_of(keys) == b"\3" + names[0] + b"\1" + names[1]
     assert pack_code(258) == b"\0\0\1\2"
 
 
+def test_a_binding_has_the_route_behind_its_hop_and_no_other() -> None:
+    for hops in range(1, 5):
+        layout = Layout(PLAN, 1, hops)
+        for hop in range(1, hops + 2):
+            names = 0 if hop == 1 else hops + 1 - hop
+            assert layout.binding(hop, 1, bytes(32 * names)).behind == bytes(32 * names)
+            for wrong in {0, 31, 32, 33, 32 * (names + 1), 32 * (names - 1)} - {32 * names, -32}:
+                with pytest.raises(InvalidInput, match="route"):
+                    layout.binding(hop, 1, bytes(wrong))
+
+
 def test_a_plan_of_too_many_messages_cannot_be_sealed() -> None:
-    # 7 + 32 + 16 bytes of an envelope, 38 of a payload, and 59 of each message.
-    most = ((1 << 20) - 55 - 38) // 59
+    # 7 + 32 + 16 bytes of an envelope, 37 of a payload, and 59 of each message.
+    most = ((1 << 20) - 55 - 37) // 59
     assert (1 << 20) - 59 < Layout(PLAN, most).report_length <= 1 << 20
     with pytest.raises(InvalidInput, match="bytes"):
         Layout(PLAN, most + 1)
@@ -204,7 +218,7 @@ def test_a_list_may_have_as_many_keys_as_a_byte_counts() -> None:
 
 def _batch() -> tuple[BatchHead, bytes, str]:
     file = io.BytesIO()
-    head = BatchHead(PLAN, 2, 1, b"\7", reports=4, items=6, item_length=5)
+    head = BatchHead(PLAN, 2, 1, b"\7" * 32, reports=4, items=6, item_length=5)
     name = write_batch(file, head, [bytes(range(20)), bytes(range(10))], IDENTITY)
     return head, file.getvalue(), name
 
@@ -233,11 +247,11 @@ def test_every_changed_bit_and_every_cut_of_a_batch_is_refused() -> None:
 
 
 def test_a_head_is_written_in_one_way_only() -> None:
-    head = BatchHead(PLAN, 2, 1, b"\7\5", reports=4, items=6, item_length=5)
+    head = BatchHead(PLAN, 2, 1, b"\7" * 32 + b"\5" * 32, reports=4, items=6, item_length=5)
     packed = head.pack()
     assert BatchHead.unpack(packed) == head
     # Another format, a route that goes on behind its length, one that is longer than any.
-    for place, byte in ((7, 0), (45, 1), (45, 9), (48, 1)):
+    for place, byte in ((7, 0), (45, 1), (45, 9), (46 + 64, 1), (46 + 255, 1)):
         changed = bytearray(packed)
         changed[place] = byte
         with pytest.raises(InvalidFile):
@@ -248,11 +262,13 @@ def test_a_head_is_written_in_one_way_only() -> None:
 
 
 def test_a_head_has_a_route_and_counts_that_can_be() -> None:
-    head = BatchHead(PLAN, 2, 1, b"\7", reports=4, items=6, item_length=5)
-    assert BatchHead.unpack(replace(head, route=bytes(8)).pack()).route == bytes(8)
+    head = BatchHead(PLAN, 2, 1, b"\7" * 32, reports=4, items=6, item_length=5)
+    assert BatchHead.unpack(replace(head, route=bytes(256)).pack()).route == bytes(256)
     for wrong in (
         {"route": b""},
-        {"route": bytes(9)},
+        {"route": bytes(31)},
+        {"route": bytes(33)},
+        {"route": bytes(288)},
         {"reports": -1},
         {"reports": LARGEST_REPORTS + 1},
         {"items": -1},
@@ -261,7 +277,7 @@ def test_a_head_has_a_route_and_counts_that_can_be() -> None:
             replace(head, **wrong)
     # What no head may say is a damaged batch where somebody sends it.
     many = (LARGEST_REPORTS + 1).to_bytes(8, "big")
-    for bad in (head.pack()[:45] + b"\0" + head.pack()[46:], head.pack()[:54] + many + bytes(12)):
+    for bad in (head.pack()[:45] + b"\0" + head.pack()[46:], head.pack()[:302] + many + bytes(12)):
         with pytest.raises(InvalidFile):
             BatchHead.unpack(bad)
 
@@ -287,7 +303,8 @@ def test_a_receipt_is_for_one_batch_and_of_one_receiver() -> None:
     assert is_receipt(name, receipt, PUBLIC)
     assert not is_receipt("00" * 32, receipt, PUBLIC)
     assert not is_receipt(name, receipt, STRANGER)
-    assert not is_receipt(name, content[74:138], PUBLIC), "the maker's own signature is no receipt"
+    made = content[HEAD_LENGTH:START_LENGTH]
+    assert not is_receipt(name, made, PUBLIC), "the maker's own signature is no receipt"
 
 
 def test_a_problem_is_told_by_its_word() -> None:

@@ -120,7 +120,7 @@ class Analyzer:
         """Return whether a batch that is not opened yet needs a key: it must not be destroyed."""
         heads = map(_head_of, self._waiting())
         # A damaged file may be restored, and then needs the key it always needed.
-        return any(head is None or head.route[0] == number for head in heads)
+        return any(head is None or head.key_id == number for head in heads)
 
     def counts(self) -> dict[str, AnalyzerCounts]:
         """Return what became of all batches, by plan."""

@@ -83,7 +83,7 @@ class OpenedBatch:
     @property
     def key_id(self) -> int:
         """Return which key opened it."""
-        return self.head.route[0]
+        return self.head.key_id
 
     def in_order(self) -> NDArray[np.int64]:
         """Return the places of all tags in rising order; of equal ones the first comes first."""
@@ -152,7 +152,7 @@ def open_batch(
             head, found = check_batch(file, expected.maker)
             check_due(expected, head, keys)
             binding, length = plan.layout.binding(expected.hop + 1, head.round), head.item_length
-            needed = _Needed(keys[head.route[0]], binding, length)
+            needed = _Needed(keys[head.key_id], binding, length)
             blocks = blocks_of(file, head.items * length, _CHUNK * length)
             opened = list((pool or Processes(1)).mapped(_open_block, needed, blocks))
     except OSError as error:
@@ -164,7 +164,7 @@ def open_batch(
 def check_due(expected: Expected, head: BatchHead, keys: Mapping[int, StoredKey]) -> None:
     """Refuse a whole batch that is not one to be opened here, as its receiver does."""
     try:
-        expected.check_head(head, keys)
+        expected.check_head(head, {one.key.sealing.name for one in keys.values()})
     except Problem as problem:
         raise InvalidInput("batch", "one for this plan and its keys", problem.kind.word) from None
 

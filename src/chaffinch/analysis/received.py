@@ -193,7 +193,7 @@ class Received(KnownBatches):
         self._all = None
         with self._store.changing() as connection:
             insert = "INSERT OR IGNORE INTO tags VALUES (?, ?)"
-            tag = (batch.head.route[0], batch.tag)
+            tag = (batch.head.key_id, batch.tag)
             fresh = opened and connection.execute(insert, tag).rowcount == 1
             reach("analyzer.counted")
             content = batch.content if fresh else b""

@@ -136,7 +136,7 @@ def open_columns(path: Path, plan: ReachPlan, keys: Mapping[int, StoredKey]) -> 
             item = file.read(head.items * head.item_length)
     except OSError as error:
         raise storage_fault(path.name, error, verb="read") from None
-    stored = keys[head.route[0]]
+    stored = keys[head.key_id]
     padded = stored.key.open(item, layout.binding(2, head.round))
     content = None if padded is None else unpad(padded, layout.columns_length)
     tag = replay_tag(stored.tag_secret, item, stored.key.kem)

@@ -1,6 +1,7 @@
 """Sealing: a report becomes one envelope for the first hop, of the one length of its plan.
 
 Each message is sealed on its own to the analyzer, then to every later hop, the last one first.
+Each layer says for which keys the layers inside of it are sealed (``wire.sealed_reports``).
 Where a part of the plan has fixed slots, an empty one holds a dummy that is sealed like a
 message: the number of items, and the work, are the same for every answer. Where the number of
 messages follows the noise, there are no dummies, and the rest is padding.
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from multiprocessing import get_context
 
@@ -21,7 +23,7 @@ from chaffinch.errors import InvalidInput, PlanMismatch
 from chaffinch.parallel import cores
 from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.sampling import Words, permutation, secure_words
-from chaffinch.wire.envelopes import X25519, SealingKey
+from chaffinch.wire.envelopes import NAME, X25519, Binding, SealingKey
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.messages import EMPTY, Report
 from chaffinch.wire.sealed_reports import Layout, pack_code, route_of
@@ -116,8 +118,9 @@ class Sealer:
         if report.origin.plan_id != layout.plan_id:
             raise PlanMismatch("report", expected=layout.plan_id, found=report.origin.plan_id)
         codes = self.with_dummies(report)
-        items = [self._item(codes[place], number) for place in permutation(words, len(codes))]
-        payload = layout.pack(route_of(self.keys[1:]), items)
+        layers = self._layers(number)
+        items = [_item(codes[place], layers) for place in permutation(words, len(codes))]
+        payload = layout.pack(self._route, items)
         return self.keys[0].seal(payload, layout.binding(1, number))
 
     def with_dummies(self, report: Report) -> list[int]:
@@ -128,9 +131,21 @@ class Sealer:
             raise InvalidInput("report", f"one of {self.fixed_slots} fixed slots", "another")
         return sent + [EMPTY] * (self.fixed_slots - fixed)
 
-    def _item(self, code: int, number: int) -> bytes:
-        """Return a message as it leaves the first hop."""
-        item = pack_code(code)
-        for hop in range(self.layout.hops + 1, 1, -1):
-            item = self.keys[hop - 1].seal(item, self.layout.binding(hop, number))
-        return item
+    @cached_property
+    def _route(self) -> bytes:
+        return route_of(self.keys[1:])
+
+    def _layers(self, number: int) -> list[tuple[SealingKey, Binding]]:
+        """Return what an item is sealed with, that of the analyzer first."""
+        return [
+            (self.keys[hop - 1], self.layout.binding(hop, number, self._route[(hop - 1) * NAME :]))
+            for hop in range(self.layout.hops + 1, 1, -1)
+        ]
+
+
+def _item(code: int, layers: Sequence[tuple[SealingKey, Binding]]) -> bytes:
+    """Return a message as it leaves the first hop."""
+    item = pack_code(code)
+    for key, binding in layers:
+        item = key.seal(item, binding)
+    return item

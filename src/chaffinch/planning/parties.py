@@ -144,25 +144,21 @@ class Parties:
         """Return what is counted on, as a sentence.
 
         ``first_hop_alone``: the number of messages in a report tells of the noise, and the
-        first hop sees it. No honest hop elsewhere helps against one that leaves reports out or
-        makes them up: the crowd that it would hide a report in is not there. Nor does one help
-        against a first hop that hands a device a key which the analyzer made for it alone: which
-        key is behind its own, no hop can see.
+        first hop sees it. Otherwise one honest hop is enough. It does not help against a hop before
+        it that leaves reports out or makes them up: the crowd that it would hide a report in is
+        not there. What hops after it do changes nothing: they get what it has mixed.
         """
-        first, analyzer = self.hops[0].name, self.analyzer.name
-        if len(self.hops) == 1:
-            return (
-                f"It holds as long as {first} does not work together with {analyzer}, and neither "
-                "leaves reports out nor makes them up."
-            )
         *others, last = [hop.name for hop in self.hops]
-        listed = f"{', '.join(others)} and {last}"
-        honest, keys = f"one of {listed}", f" {first} gives everybody the same keys,"
-        if first_hop_alone:
-            honest, keys = first, ""
+        analyzer = self.analyzer.name
+        if first_hop_alone or not others:
+            return (
+                f"It holds as long as {self.hops[0].name} does not work together with {analyzer}, "
+                "and neither leaves reports out nor makes them up."
+            )
         return (
-            f"It holds as long as {honest} does not work together with {analyzer},{keys} and none "
-            f"of {listed} leaves reports out or makes them up."
+            f"It holds as long as one of {', '.join(others)} and {last} keeps to the plan and does "
+            f"not work together with {analyzer}, and none before it leaves reports out or makes "
+            "them up."
         )
 
     def document(self) -> dict[str, Any]:

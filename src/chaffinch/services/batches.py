@@ -148,11 +148,11 @@ class BatchDesk(Desk):
         expected = Expected.of(hosted.plan, hosted.place - 1)
 
         def start() -> Arrival:
-            return Arrival(self._folder, batch_id, expected, lambda: hosted.key_ids)
+            return Arrival(self._folder, batch_id, expected, lambda: hosted.key_names)
 
         blocks = request.blocks(most=self._limits.batch_bytes)
         first = await begun(blocks, START_LENGTH)
-        expected.read_start(first, batch_id, hosted.key_ids)
+        expected.read_start(first, batch_id, hosted.key_names)
         await self._receive(joined(first, blocks), start)
         return self._receipt(201, batch_id)
 

@@ -37,7 +37,7 @@ class Hosted:
     """The number of the hop that this party is; one more than the hops for the analyzer."""
     heads: frozenset[bytes] = frozenset()
     """How the envelopes start that this party takes."""
-    key_ids: frozenset[int] = frozenset()
+    key_names: frozenset[bytes] = frozenset()
     key_list: bytes = field(default=b"", repr=False)
 
     @property
@@ -53,7 +53,7 @@ class Hosted:
                 "keys for a plan", "of the kind that its envelopes are sealed for", "others"
             )
         self.heads = frozenset(key.head for key in taken)
-        self.key_ids = frozenset(key.id for key in taken)
+        self.key_names = frozenset(key.sealing.name for key in taken)
         self.key_list = keys.key_list(self.plan.id)
 
 

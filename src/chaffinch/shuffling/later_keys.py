@@ -9,7 +9,10 @@ A list is taken if its party has signed it for the plan and its serial is higher
 list before. The first key of each list, taken together, are the *route* that is given out from
 then on; earlier ones stay good, as their reports may be on the way. Another first key cuts the
 crowd into those before and those after. A party can do that once in ``pause_seconds``, however
-often it signs a list: there are no more routes than parties behind this hop in that time.
+often it signs a list: there are no more routes than parties behind this hop in that time. The pause
+outlives the process. Inside of a life it goes by the monotonic clock; what has passed of it at a
+start, the wall clock says. If that was put back meanwhile, the whole pause starts again: a key may
+come up later than it could, never earlier.
 
 The state has a list before any device has it. One thread per party talks to the network; the
 state belongs to whoever asks for the results.
@@ -26,7 +29,7 @@ from pathlib import Path
 from chaffinch.errors import InvalidFile
 from chaffinch.planning.parties import Party
 from chaffinch.shuffling.forwarding import Patience
-from chaffinch.shuffling.state import State
+from chaffinch.shuffling.state import Change, KeptList, State
 from chaffinch.storage.failpoints import reach
 from chaffinch.wire.envelopes import X25519, SealingKey
 from chaffinch.wire.exchange import Exchange, NoReply
@@ -46,6 +49,8 @@ class _Source:
     plan_id: str
     party: Party
     content: bytes = b""
+    taken: KeyList | None = None
+    """What is in it: the list that is given out."""
     changed: float | None = None
     """When its first key was last seen to change, by the monotonic clock."""
     due: float = 0.0
@@ -53,10 +58,12 @@ class _Source:
     under_way: Future[bytes] | None = None
     fault: str = ""
 
-    @property
-    def taken(self) -> KeyList | None:
-        """Return the list that is given out."""
-        return self.read(self.content) if self.content else None
+    def restore(self, kept: KeptList) -> None:
+        """Go on with what an earlier life has kept."""
+        self.content, self.taken = kept.content, self.read(kept.content)
+        if kept.changed is not None:
+            # A moment to come is one of before the clock was put back: the pause starts again.
+            self.changed = time.monotonic() - max(0.0, time.time() - kept.changed)
 
     def read(self, content: bytes) -> KeyList:
         """Return a list that the party has signed for the plan, with a key to seal for first."""
@@ -84,14 +91,18 @@ class LaterKeys:
         pause_seconds: float = 0.0,
     ) -> None:
         self._state, self._patience, self._pause = state, patience, pause_seconds
-        kept = state.key_lists()
         self._sources = {
-            plan_id: [
-                _Source(plan_id, party, kept.get((plan_id, party.identity), b""))
-                for party in parties
-            ]
+            plan_id: [_Source(plan_id, party) for party in parties]
             for plan_id, parties in behind.items()
         }
+        kept = state.key_lists()
+        for one in self._each():
+            found = kept.get((one.plan_id, one.party.identity))
+            if found is not None:
+                one.restore(found)
+        with state.changing() as change:
+            for plan_id in self._sources:
+                self._give_out(change, plan_id)
         self._exchange = Exchange(
             connect_seconds=patience.connect, reply_seconds=patience.reply, trusted=trusted
         )
@@ -123,12 +134,10 @@ class LaterKeys:
             rule = f"newer than number {before.serial}, which was seen before"
             raise one.refusal(rule, f"another list with the number {found.serial}")
         is_other = before is not None and found.keys[0] != before.keys[0]
-        now = time.monotonic()
-        if is_other and one.changed is not None and now < one.changed + self._pause:
+        changed = one.changed
+        if is_other and changed is not None and time.monotonic() < changed + self._pause:
             return
-        self._keep(one, content)
-        if is_other:
-            one.changed = now
+        self._keep(one, content, found, is_other=is_other)
 
     def first_key(self, plan_id: str) -> SealingKey | None:
         """Return the key that everybody seals for the analyzer of a plan with, once it is known."""
@@ -164,20 +173,26 @@ class LaterKeys:
         except InvalidFile as fault:
             one.fault = fault.message
 
-    def _keep(self, one: _Source, content: bytes) -> None:
+    def _keep(self, one: _Source, content: bytes, found: KeyList, *, is_other: bool) -> None:
         """Keep a list, and give out the route that it is on, in one transaction."""
-        together = [
-            content if source is one else source.content for source in self._sources[one.plan_id]
-        ]
         with self._state.changing() as change:
-            change.keep_key_list(one.plan_id, one.party.identity, content)
-            if all(together):
-                sources = zip(self._sources[one.plan_id], together, strict=True)
-                firsts = [source.read(content).keys[0] for source, content in sources]
-                change.give_out(one.plan_id, route_of(firsts))
+            changed = time.time() if is_other else None
+            change.keep_key_list(one.plan_id, one.party.identity, content, changed=changed)
+            self._give_out(change, one.plan_id, {one.party: found})
             reach("later-keys.written")
         reach("later-keys.kept")
-        one.content = content
+        one.content, one.taken = content, found
+        if is_other:
+            one.changed = time.monotonic()
+
+    def _give_out(
+        self, change: Change, plan_id: str, newer: Mapping[Party, KeyList] | None = None
+    ) -> None:
+        """Give out the route through the first keys of all parties, once there is one of each."""
+        known = {one.party: one.taken for one in self._sources[plan_id]} | dict(newer or {})
+        lists = [found for found in known.values() if found is not None]
+        if len(lists) == len(known):
+            change.give_out(plan_id, route_of([found.keys[0] for found in lists]))
 
     def _ask(self, plan_id: str, party: Party) -> bytes:
         """Return what a party answers. Runs in a thread, and leaves the state alone."""

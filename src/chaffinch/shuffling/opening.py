@@ -42,7 +42,7 @@ from chaffinch.storage.damaged import put_aside, put_aside_in
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import sync_folder
-from chaffinch.wire.envelopes import TAG, OpeningKey, replay_tag
+from chaffinch.wire.envelopes import TAG, Binding, OpeningKey, replay_tag
 from chaffinch.wire.sealed_reports import Layout
 
 _CHUNK = 250
@@ -56,6 +56,7 @@ class HopKey:
 
     id: int
     kem: int
+    name: bytes
     private: bytes = field(repr=False)
     tag_secret: bytes = field(repr=False)
 
@@ -63,7 +64,7 @@ class HopKey:
     def of(cls, stored: StoredKey) -> Self:
         """Return a key of the folder of this hop."""
         key = stored.key
-        return cls(key.id, key.kem, key.private, stored.tag_secret)
+        return cls(key.id, key.kem, key.sealing.name, key.private, stored.tag_secret)
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,19 @@ class HopKeys:
     opening: Mapping[int, HopKey]
     destroyed: Container[int] = ()
 
+    def named(self, name: bytes) -> HopKey | None:
+        """Return the key of a name; another one with its id is not the same."""
+        found = self.opening.get(name[0])
+        return found if found is not None and found.name == name else None
+
 
 class Chunk(NamedTuple):
-    """Envelopes of one plan, round and layer, one behind the other."""
+    """Envelopes of one plan, round, layer and route, one behind the other."""
 
     layout: Layout
     hop: int
     """Who opens them; hops count from 1."""
-    round: int
+    binding: Binding
     length: int
     envelopes: bytes
 
@@ -91,7 +97,7 @@ class Way(NamedTuple):
     key: int
     """The key that opened it."""
     route: bytes
-    """That of the report; at a later hop the id of the key that its one item is for."""
+    """That of the report. At a later hop all that opens goes on as the head of the batch says."""
 
 
 class Contents(NamedTuple):
@@ -145,8 +151,8 @@ class Opened(NamedTuple):
 def open_chunk(given: tuple[HopKey, ...], chunk: Chunk) -> Opened:
     """Return what is in the envelopes, sorted by its way. Runs in any process."""
     keys = {key.id: (_loaded(key), key.tag_secret) for key in given}
-    layout, hop, _, length, envelopes = chunk
-    binding, unit = layout.binding(hop, chunk.round), layout.item_length(hop)
+    layout, hop, binding, length, envelopes = chunk
+    unit = layout.item_length(hop)
     found: dict[Way, list[tuple[bytes, bytes]]] = {}
     undecryptable = malformed = 0
     for at in range(0, len(envelopes), length):
@@ -157,7 +163,7 @@ def open_chunk(given: tuple[HopKey, ...], chunk: Chunk) -> Opened:
             undecryptable += 1
             continue
         # Only the first hop gets several items in one envelope; later ones get the item itself.
-        unpacked = layout.unpack(content) if hop == 1 else (content[:1], content)
+        unpacked = layout.unpack(content) if hop == 1 else (b"", content)
         if unpacked is None:
             malformed += 1
             continue
@@ -174,11 +180,11 @@ def _loaded(key: HopKey) -> OpeningKey:
 
 
 def chunks_of(
-    envelopes: bytes, length: int, layout: Layout, hop: int, number: int
+    envelopes: bytes, length: int, layout: Layout, hop: int, binding: Binding
 ) -> Iterator[Chunk]:
-    """Yield the envelopes of a round in chunks."""
+    """Yield envelopes of one binding in chunks."""
     for at in range(0, len(envelopes), _CHUNK * length):
-        yield Chunk(layout, hop, number, length, envelopes[at : at + _CHUNK * length])
+        yield Chunk(layout, hop, binding, length, envelopes[at : at + _CHUNK * length])
 
 
 # ----------------------------------------------------------------------------
@@ -395,8 +401,8 @@ class _Group:
     def chunks(self) -> Iterator[Chunk]:
         """Yield what can be opened, in chunks."""
         if self.layout is not None:
-            length = self.layout.report_length
-            yield from chunks_of(self.due, length, self.layout, 1, self.round)
+            length, binding = self.layout.report_length, self.layout.binding(1, self.round)
+            yield from chunks_of(self.due, length, self.layout, 1, binding)
 
     def add(self, opened: Opened) -> None:
         """Keep what was in a chunk, and count what cannot be used."""

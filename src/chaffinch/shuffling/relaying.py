@@ -1,8 +1,10 @@
 """A later hop: one batch of the hop before becomes one batch of this hop.
 
-Every item is opened, copies of items that were here before are dropped, and so is what is for
-another key than the batch says; what is left is put into a new uniform order. Tags, the new batch
-and that the old one is done are one transaction.
+Every item is opened, and copies of items that were here before are dropped; what is left is put
+into a new uniform order. Tags, the new batch and that the old one is done are one transaction.
+
+The head of a batch names the keys of all who open it from here on. An item whose device has sealed
+it for other keys behind this hop does not open: all items of one batch look alike to those keys.
 
 The crowd is that of the batch: the hop before says how many reports are in it. Where a plan has
 fixed slots, the items of the honest users alone have a known number. A batch with fewer that
@@ -61,8 +63,8 @@ class Relay:
         try:
             with path.open("rb") as file:
                 head, batch_id = check_batch(file, self._maker)
-                key = keys.opening.get(head.route[0])
-                if key is None and head.route[0] not in keys.destroyed:
+                key = keys.named(head.key_name)
+                if key is None and head.key_id not in keys.destroyed:
                     return False
                 # All items are opened inside of it. Meanwhile the hop before asks for receipts.
                 with self._state.changing(spills=False) as change:
@@ -86,7 +88,7 @@ class Relay:
         key: HopKey,
         counted: Counter[str],
     ) -> None:
-        """Make one batch of the items that open, are new here, and go the way that the head says.
+        """Make one batch of the items that open and are new here.
 
         Counts what became of every item. Nothing is made of too few of them.
         """
@@ -94,11 +96,7 @@ class Relay:
         with tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self._outbox.folder)) as kept:
             for opened in self._opened(file, head, key):
                 counted["undecryptable"] += opened.undecryptable
-                for way, found in opened.contents.items():
-                    if way.route != head.route[1:2]:
-                        # What is for another key than the rest would be known again by it.
-                        counted["malformed"] += found.envelopes
-                        continue
+                for found in opened.contents.values():
                     new = found.claim(change, key.id, length)
                     kept.write(new.items)
                     counted["opened"] += new.envelopes
@@ -108,10 +106,10 @@ class Relay:
             # As the analyzer checks it: with fewer fresh messages the crowd is not there, whatever
             # the head says.
             if items < max(1, self._plan.honest_reports * self._plan.fixed_slots):
-                counted["refused"] = counted.pop("opened")
+                counted["refused"] = counted.pop("opened", 0)  # None may have opened at all.
                 return
             kept.seek(0)
-            said = (head.plan_id, head.round, self._hop, head.route[1:], head.reports)
+            said = (head.plan_id, head.round, self._hop, head.behind, head.reports)
             made = BatchHead(*said, items, length)
             batch_id = self._outbox.write(made, _blocks(kept, items, length))
         reach("relaying.written")
@@ -120,10 +118,11 @@ class Relay:
 
     def _opened(self, file: IO[bytes], head: BatchHead, key: HopKey) -> Iterator[Opened]:
         length, layout = head.item_length, self._plan.layout
+        binding = layout.binding(self._hop, head.round, head.behind)
         chunks = (
             chunk
             for block in blocks_of(file, head.items * length, _BLOCK * length)
-            for chunk in chunks_of(block, length, layout, self._hop, head.round)
+            for chunk in chunks_of(block, length, layout, self._hop, binding)
         )
         return self._pool.mapped(open_chunk, (key,), chunks)
 

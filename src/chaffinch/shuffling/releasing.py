@@ -108,9 +108,7 @@ class Releaser:
         reports, items = len(sizes), int(sizes.sum())
         Origin.of(plan, partition.round).check_crowd(reports, items)
         length = plan.layout.item_length(1)
-        head = BatchHead(
-            *partition[:2], 1, partition.route[: plan.layout.hops], reports, items, length
-        )
+        head = BatchHead(*partition[:2], 1, partition.route, reports, items, length)
         batch_id = self._outbox.write(head, self._items(partition, length, chosen))
         return Sealed(batch_id, *partition[:2], reports, items)
 

@@ -90,10 +90,30 @@ _FOURTH = (
     # Damaged segments that were put aside, when all that is whole in them was taken.
     "CREATE TABLE aside (name TEXT PRIMARY KEY) WITHOUT ROWID",
 )
+_FIFTH = (
+    # A route is the names of keys: of one key, what its id and digest were, but for a byte.
+    "UPDATE pool SET route = substr(route, 1, 32) WHERE length(route) = 33",
+    "UPDATE routes SET route = substr(route, 1, 32) WHERE length(route) = 33",
+    # Items for several later parties were sealed without it, and nobody opens them any more;
+    # reports that wait unopened had another length.
+    """INSERT INTO counters
+    SELECT plan_id, name, sign * SUM(reports) FROM pool
+    JOIN (SELECT 'opened' AS name, -1 AS sign UNION ALL SELECT 'not_given_out', 1)
+    WHERE length(route) <> 32 GROUP BY plan_id, name
+    ON CONFLICT (plan_id, name) DO UPDATE SET value = value + excluded.value""",
+    """INSERT INTO counters
+    SELECT plan_id, 'malformed', SUM(counted) FROM waiting WHERE counted > 0 GROUP BY plan_id
+    ON CONFLICT (plan_id, name) DO UPDATE SET value = value + excluded.value""",
+    "DELETE FROM pool WHERE length(route) <> 32",
+    "DELETE FROM routes WHERE length(route) <> 32",
+    "DELETE FROM waiting WHERE counted > 0",
+    # When the first key of a list was another one than before, by the wall clock.
+    "ALTER TABLE key_lists ADD COLUMN changed REAL",
+)
 _STATE = StoreKind(
     "state of the shuffler",
     SHUFFLER_STATE,
-    steps=(_FIRST, _SECOND, _THIRD, _FOURTH),
+    steps=(_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH),
     hint="nothing was lost by this: reports stay where they are; if the file is damaged, restore "
     "it from a copy, as without it nobody knows which reports were passed on already",
 )
@@ -105,7 +125,7 @@ class Partition(NamedTuple):
     plan_id: str
     round: int
     route: bytes
-    """Key ids and digest of the keys that its items are sealed for."""
+    """The names of the keys that its items are sealed for."""
 
 
 class Pooled(NamedTuple):
@@ -124,6 +144,14 @@ class Held(NamedTuple):
     counted: int
     """How many of them are counted as durable: none where the plan is not known."""
     reports: bytes
+
+
+class KeptList(NamedTuple):
+    """The newest list of keys of a later party."""
+
+    content: bytes
+    changed: float | None
+    """When its first key was last another one than before, by the wall clock; None: never."""
 
 
 class Sealed(NamedTuple):
@@ -233,10 +261,10 @@ class State:
         )
         return (Pooled(*row) for row in self._store.each(query, partition))
 
-    def key_lists(self) -> dict[tuple[str, str], bytes]:
+    def key_lists(self) -> dict[tuple[str, str], KeptList]:
         """Return the newest list of keys of each later party, by plan and identity."""
-        rows = self._store.rows("SELECT plan_id, party, content FROM key_lists")
-        return {(plan_id, party): content for plan_id, party, content in rows}
+        rows = self._store.rows("SELECT plan_id, party, content, changed FROM key_lists")
+        return {(plan_id, party): KeptList(*kept) for plan_id, party, *kept in rows}
 
     def held(self) -> list[Held]:
         """Return what waits for its plan or key to be known."""
@@ -435,10 +463,15 @@ class Change:
         """Stop keeping reports of which something became."""
         self._connection.execute("DELETE FROM waiting WHERE id = ?", (held,))
 
-    def keep_key_list(self, plan_id: str, party: str, content: bytes) -> None:
-        """Keep a list of keys in place of the one before."""
-        statement = "INSERT OR REPLACE INTO key_lists VALUES (?, ?, ?)"
-        self._connection.execute(statement, (plan_id, party, content))
+    def keep_key_list(
+        self, plan_id: str, party: str, content: bytes, *, changed: float | None = None
+    ) -> None:
+        """Keep a list of keys in place of the one before; ``changed`` if its first key is new."""
+        self._connection.execute(
+            "INSERT INTO key_lists VALUES (?, ?, ?, ?) ON CONFLICT (plan_id, party) DO UPDATE"
+            " SET content = excluded.content, changed = COALESCE(excluded.changed, changed)",
+            (plan_id, party, content, changed),
+        )
 
     def give_out(self, plan_id: str, route: bytes) -> None:
         """Let reports that name these keys be taken from now on, and for ever."""

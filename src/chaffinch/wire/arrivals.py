@@ -20,6 +20,7 @@ from chaffinch.errors import InvalidFile, Reason
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.faults import write_fault
 from chaffinch.storage.files import Draft, sync_folder
+from chaffinch.wire.envelopes import NAME
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import (
     HEAD_LENGTH,
@@ -98,7 +99,7 @@ class Expected:
         maker: bytes = plan.parties.hops[hop - 1].key
         return cls(plan.layout, hop, maker, plan.reports, plan.rounds)
 
-    def read_start(self, start: bytes, batch_id: str, keys: Container[int]) -> BatchHead:
+    def read_start(self, start: bytes, batch_id: str, keys: Container[bytes]) -> BatchHead:
         """Return the head of a batch; refuse one that is not due, or not its maker's."""
         if len(start) < START_LENGTH:
             raise Problem(Kind.DAMAGED_BATCH)
@@ -111,18 +112,22 @@ class Expected:
             raise Problem(Kind.DAMAGED_BATCH)
         return head
 
-    def check_head(self, head: BatchHead, keys: Container[int]) -> None:
-        """Refuse a batch of another plan, round or hop, of too few reports, or for another key."""
+    def check_head(self, head: BatchHead, keys: Container[bytes]) -> None:
+        """Refuse a batch of another plan, round or hop, of too few reports, or for another key.
+
+        ``keys`` are the names of those that batches are taken for.
+        """
         layout = self.layout
+        route_length = (layout.hops + 1 - self.hop) * NAME
         said = (head.plan_id, head.hop, head.item_length, len(head.route))
-        due = (layout.plan_id, self.hop, layout.item_length(self.hop), layout.hops + 1 - self.hop)
+        due = (layout.plan_id, self.hop, layout.item_length(self.hop), route_length)
         if said != due or not 1 <= head.round <= self.rounds:
             raise Problem(Kind.INVALID_MESSAGE, "It is for another plan, round or receiver.")
         if head.reports < self.least_reports:
             raise Problem(Kind.BATCH_TOO_SMALL)
         if head.items > head.reports * layout.slots:
             raise Problem(Kind.INVALID_MESSAGE, "It has more messages than its reports can hold.")
-        if head.route[0] not in keys:
+        if head.key_name not in keys:
             raise Problem(Kind.OUTDATED_KEYS)
 
 
@@ -216,7 +221,7 @@ class Arriving(ABC, Generic[_Known]):
 class Arrival(Arriving[BatchHead]):
     """One batch on its way into a folder.
 
-    ``keys`` tells the ids of the keys for which batches are taken, as of now: a batch can be on
+    ``keys`` tells the names of the keys for which batches are taken, as of now: a batch can be on
     its way for so long that its key is closed meanwhile.
     """
 
@@ -225,7 +230,7 @@ class Arrival(Arriving[BatchHead]):
         folder: Path,
         batch_id: str,
         expected: Expected,
-        keys: Callable[[], Container[int]],
+        keys: Callable[[], Container[bytes]],
     ) -> None:
         super().__init__(_batch_path(folder, batch_id))
         self._id = batch_id

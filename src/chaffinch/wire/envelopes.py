@@ -4,10 +4,15 @@ An envelope has the shape of RFC 9458, section 4.1: seven bytes that name the ke
 algorithms, the encapsulated key, the sealed bytes with their tag. It is HPKE of RFC 9180 in its
 base mode with an empty aad. Plan, round and layer are in the ``info``, so an envelope that was
 made for another one does not open. Nothing is negotiated: the algorithms are those below.
+
+A key has a *name*: its id, and a digest of it as it stands in a key list. The names of the keys of
+all who open what is inside of an envelope, one behind the other, are in its ``info``, too. Whoever
+opens many envelopes with one ``info`` knows that their contents are sealed for the same keys.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -46,6 +51,8 @@ _PRIVATE = {X25519: 32, HYBRID: 64 + 32}
 _ANY_KEY = X25519PrivateKey.from_private_bytes(bytes(32))
 """One that is no secret, to try public keys with."""
 HEAD = 7
+NAME = 32
+"""Bytes of the name of a key."""
 _SEAL = 16
 TAG = 16
 """Bytes of the head, of the seal of AES-GCM, and of the tag by which a replay is known."""
@@ -59,16 +66,19 @@ class Binding:
     round: int
     layer: str
     """``hop1``, ``hop2`` … or ``analyzer``: who opens it, and how many have opened before."""
+    behind: bytes = b""
+    """The names of the keys of all who open after that."""
 
     def info(self, head: bytes) -> bytes:
         """Return what both ends of an envelope must agree on."""
-        return _info(self.plan_id, self.round, self.layer, head)
+        return _info(self.plan_id, self.round, self.layer, head, self.behind)
 
 
 @lru_cache(maxsize=4096)
-def _info(plan_id: str, number: int, layer: str, head: bytes) -> bytes:
+def _info(plan_id: str, number: int, layer: str, head: bytes, behind: bytes) -> bytes:
     label = f"application/vnd.chaffinch;layer={layer};plan={plan_id};round={number} request"
-    return label.encode() + b"\0" + head
+    # It can be taken apart in one way only: no zero is in the label, and a head has one length.
+    return label.encode() + b"\0" + head + behind
 
 
 def hop_layer(number: int) -> str:
@@ -100,6 +110,12 @@ class SealingKey:
     def head(self) -> bytes:
         """Return how every envelope for this key starts."""
         return _head(self.id, self.kem)
+
+    @cached_property
+    def name(self) -> bytes:
+        """Return by what others name this very key: its id, and as much of a digest as fits."""
+        digest = hashlib.sha256(self.head + self.public).digest()
+        return bytes([self.id]) + digest[: NAME - 1]
 
     @cached_property
     def _loaded(self) -> Any:

@@ -5,12 +5,12 @@ in a uniform order. Its id is the SHA-256 of head and items: two batches of one 
 the same batch, and one that was changed is not the batch of its name. ::
 
     struct {
-        opaque format[8];            // "chafbat2"
+        opaque format[8];            // "chafbat3"
         opaque plan_id[32];
         uint32 round;
         uint8  hop;                  // who made it; hops count from 1
-        uint8  route_length;
-        opaque route[8];             // key ids of all who open it from here on, then zeros
+        uint8  route_length;         // how many open it from here on
+        opaque route[8][32];         // names of their keys, then zeros
         uint64 reports;              // reports whose messages are in it
         uint64 items;
         uint32 item_length;
@@ -36,14 +36,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from chaffinch import checks
 from chaffinch.errors import InvalidFile, InvalidInput, Reason
 from chaffinch.wire.batches import LARGEST_REPORTS
+from chaffinch.wire.envelopes import NAME
 from chaffinch.wire.signatures import SIGNATURE, is_signed, sign
 
-_FORMAT = b"chafbat2"
-_HEAD = struct.Struct(">8s32sIBB8sQQI")
+_FORMAT = b"chafbat3"
+_LONGEST_ROUTE = 8
+_HEAD = struct.Struct(f">8s32sIBB{_LONGEST_ROUTE * NAME}sQQI")
 HEAD_LENGTH = _HEAD.size
 START_LENGTH = HEAD_LENGTH + SIGNATURE
 """Bytes before the first item."""
-_LONGEST_ROUTE = 8
 _BLOCK = 1 << 20
 _BATCH = b"chaffinch batch"
 _RECEIPT = b"chaffinch receipt"
@@ -57,7 +58,7 @@ class BatchHead:
     round: int
     hop: int
     route: bytes
-    """Key ids of all who open it from here on; the first is that of its receiver."""
+    """Names of the keys of all who open it from here on; the first is that of its receiver."""
     reports: int
     items: int
     item_length: int
@@ -65,8 +66,25 @@ class BatchHead:
     def __post_init__(self) -> None:
         checks.whole("number of reports", self.reports, most=LARGEST_REPORTS)
         checks.whole("number of items", self.items)
-        if not 1 <= len(self.route) <= _LONGEST_ROUTE:
-            raise InvalidInput("route", f"1 to {_LONGEST_ROUTE} key ids", len(self.route))
+        names, rest = divmod(len(self.route), NAME)
+        if rest or not 1 <= names <= _LONGEST_ROUTE:
+            rule = f"1 to {_LONGEST_ROUTE} names of {NAME} bytes"
+            raise InvalidInput("route", rule, len(self.route))
+
+    @property
+    def key_id(self) -> int:
+        """Return the id of the key that its items are sealed for."""
+        return self.route[0]
+
+    @property
+    def key_name(self) -> bytes:
+        """Return the name of that key."""
+        return self.route[:NAME]
+
+    @property
+    def behind(self) -> bytes:
+        """Return the route behind whoever opens it."""
+        return self.route[NAME:]
 
     def pack(self) -> bytes:
         """Return the bytes at the start of the file."""
@@ -75,7 +93,7 @@ class BatchHead:
             bytes.fromhex(self.plan_id),
             self.round,
             self.hop,
-            len(self.route),
+            len(self.route) // NAME,
             self.route,
             self.reports,
             self.items,
@@ -89,7 +107,7 @@ class BatchHead:
             raise _damaged_batch("no head of one")
         _, plan, number, hop, length, route, *sizes = _HEAD.unpack(content)
         try:
-            head = cls(plan.hex(), number, hop, route[:length], *sizes)
+            head = cls(plan.hex(), number, hop, route[: length * NAME], *sizes)
         except InvalidInput:
             raise _damaged_batch("a head that breaks its rules") from None
         # Bytes behind the route must be zeros: a batch of two spellings would have two ids.

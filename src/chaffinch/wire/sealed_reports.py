@@ -7,17 +7,19 @@ length: an upload is any number of them, one behind the other, and needs no leng
 The payload of the outer envelope::
 
     struct {
-        uint8  version;              // 1
-        uint8  key_ids[hops];        // of the keys of hop 2, …, the last hop, the analyzer
-        opaque keys_digest[32];      // SHA-256 of these keys as they stand in their key lists
+        uint8  version;              // 2
+        opaque route[hops][32];      // names of the keys of hop 2, …, the last hop, the analyzer
         uint32 count;                // how many items there are
         opaque items[count][item_length];
         opaque padding[(slots - count) * item_length];   // zeros
     } Payload;
 
-Ids and digest are the *route* of a report: the first hop puts reports of one route only into a
-batch, and rejects those whose keys it has not given out itself. A party that gives one person keys
-of their own, to know their messages again, gets none of them.
+A *route* is the names of the keys of all who open from some place on, one behind the other. The
+first hop finds it in the payload: it puts reports of one route only into a batch, and rejects those
+whose keys it has not given out itself. A later hop finds it in the head of a batch. An item opens
+there only if the route behind that hop is the one that the device has sealed it for. So a party
+that gives one person keys of their own, to know their messages again, finds none of them in a
+batch of any hop that keeps to this, whatever the hops before it do.
 
 Where a plan has fixed slots, every slot is an item: an empty one holds the code ``EMPTY``,
 sealed like any other. Where the number of messages follows the noise, the rest is padding, and
@@ -26,7 +28,6 @@ no dummy reaches the analyzer.
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.wire.envelopes import (
     ANALYZER_LAYER,
+    NAME,
     X25519,
     Binding,
     SealingKey,
@@ -43,13 +45,12 @@ from chaffinch.wire.envelopes import (
     hop_layer,
 )
 
-_VERSION = 1
+_VERSION = 2
 MOST_HOPS = 8
 _LONGEST_REPORT = 1 << 20
 """Bytes of a sealed report: a plan of more messages than fit cannot be run with sealed reports."""
 _COUNT = struct.Struct(">I")
 _CODE = struct.Struct(">I")
-_DIGEST = 32
 
 
 @dataclass(frozen=True)
@@ -90,18 +91,24 @@ class Layout:
 
     @property
     def route_length(self) -> int:
-        """Return the length of a route: the key ids, and the digest of the keys."""
-        return self.hops + _DIGEST
+        """Return the length of the route from the first hop: a name for each who opens after it."""
+        return self.hops * NAME
 
     @cached_property
     def report_length(self) -> int:
         """Return the one length of a sealed report."""
         return envelope_length(self.payload_length, self.outer_kem)
 
-    def binding(self, hop: int, round: int) -> Binding:  # noqa: A002
-        """Return the binding of the layer that a hop opens; behind the last it is the analyzer."""
+    def binding(self, hop: int, round: int, behind: bytes = b"") -> Binding:  # noqa: A002
+        """Return the binding of the layer that a hop opens; behind the last it is the analyzer.
+
+        ``behind`` is the route from there on. The first hop reads it in what it opens.
+        """
+        length = 0 if hop == 1 else (self.hops + 1 - hop) * NAME
+        if len(behind) != length:
+            raise InvalidInput("route", f"{length} bytes behind hop {hop}", len(behind))
         layer = hop_layer(hop) if hop <= self.hops else ANALYZER_LAYER
-        return Binding(self.plan_id, round, layer)
+        return Binding(self.plan_id, round, layer, behind)
 
     def pack(self, route: bytes, items: Sequence[bytes]) -> bytes:
         """Return a payload."""
@@ -126,9 +133,8 @@ class Layout:
 
 
 def route_of(keys: Sequence[SealingKey]) -> bytes:
-    """Return the route of a report whose items are sealed for these keys, hop 2 first."""
-    found = hashlib.sha256(b"".join(key.head + key.public for key in keys))
-    return bytes(key.id for key in keys) + found.digest()
+    """Return the route through these keys: those of who opens first stand first."""
+    return b"".join(key.name for key in keys)
 
 
 def pack_code(code: int) -> bytes:
