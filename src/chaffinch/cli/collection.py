@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.errors import BatchTooSmall, ChaffinchError, InvalidInput
@@ -356,11 +357,9 @@ def _asked_of(plan: Plan) -> dict[str, Question]:
 
 def _kept_plan(out: Path, survey: SurveyFile, *, anyway: bool) -> Plan | None:
     """Return the plan that an earlier run has made for this very survey, or None."""
-    from chaffinch import load_plan
-
     with suppress(ChaffinchError, ValueError):
         note = json.loads(read_small(out / _NOTE, most=_LONGEST_NOTE, must_be="a note"))
-        plan = load_plan(out / PLAN)
+        plan = cf.load_plan(out / PLAN)
         same = note == {"survey": survey.digest, "plan": plan.id} and _answers(plan, survey)
         if same and (anyway or not plan.warnings):
             return plan

@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.cli.randomizers import bounds_at, read_table, show_bounds
@@ -106,7 +107,6 @@ def _compare_bounds(  # noqa: PLR0917 - the options
     output: Output,
 ) -> None:
     """Show what is known of one randomizer, shuffled."""
-    from chaffinch import charts
     from chaffinch.charts.curves import mechanism_name
     from chaffinch.privacy.amplification import ShuffledResponse, ShuffledTable
 
@@ -121,7 +121,7 @@ def _compare_bounds(  # noqa: PLR0917 - the options
     with output.thinking("comparing"):
         rows = bounds_at(mechanism, delta)
         if plot is not None:
-            charts.privacy_curve(mechanism).save(plot)
+            cf.charts.privacy_curve(mechanism).save(plot)
             output.say(f"wrote {plot}")
     if output.json:
         local = mechanism.local_epsilon
@@ -137,18 +137,15 @@ def _compare_parameters(
     users: int, epsilon: float, delta: float, values: int, output: Output
 ) -> None:
     """Show the exact parameters of every protocol beside what formulas ask for."""
-    from chaffinch import checks
-    from chaffinch.privacy import Target
-
-    checks.whole("number of users", users, least=2)
-    checks.whole("number of values", values, least=2, most=10**6)
+    cf.checks.whole("number of users", users, least=2)
+    cf.checks.whole("number of values", values, least=2, most=10**6)
     lines: list[_Line] = []
     with output.thinking("calibrating") as tell:
-        for name, ways in _ways(users, values, Target(epsilon, delta)):
+        for name, ways in _ways(users, values, cf.privacy.Target(epsilon, delta)):
             tell(name)
             lines.extend(ways())
         tell("trusted centre")
-        lines = _beside_centre(lines, users, values, Target(epsilon, delta))
+        lines = _beside_centre(lines, users, values, cf.privacy.Target(epsilon, delta))
     if output.json:
         asked = {"users": users, "epsilon": epsilon, "delta": delta, "values": values}
         output.document(asked | {"lines": [asdict(line) for line in lines]})
@@ -197,11 +194,10 @@ def _ways(users: int, values: int, target: Any) -> Iterator[_Way]:
 
 
 def _bit(users: int, target: Any) -> Iterator[_Line]:
-    from chaffinch import privacy
 
     def exact() -> float | None:
         return _smallest_flip(
-            lambda q: privacy.FlippedBits(users=users, flip_probability=q), target, users, 1.0
+            lambda q: cf.privacy.FlippedBits(users=users, flip_probability=q), target, users, 1.0
         )
 
     claims = {
@@ -218,11 +214,10 @@ def _bit(users: int, target: Any) -> Iterator[_Line]:
 
 
 def _copies(users: int, target: Any) -> Iterator[_Line]:
-    from chaffinch import privacy
 
     def exact() -> float | None:
         return _smallest_flip(
-            lambda q: privacy.FlippedBits(users=users, flip_probability=q, copies=_COPIES),
+            lambda q: cf.privacy.FlippedBits(users=users, flip_probability=q, copies=_COPIES),
             target,
             users,
             float(_COPIES),
@@ -239,11 +234,10 @@ def _copies(users: int, target: Any) -> Iterator[_Line]:
 
 
 def _number(users: int, target: Any) -> Iterator[_Line]:
-    from chaffinch import privacy
 
     def exact() -> float | None:
         return _smallest_flip(
-            lambda q: privacy.EncodedNumbers(
+            lambda q: cf.privacy.EncodedNumbers(
                 users=users, flip_probability=q, resolution=_COPIES, slots="together"
             ),
             target,
@@ -263,12 +257,11 @@ def _number(users: int, target: Any) -> Iterator[_Line]:
 
 
 def _decoys(users: int, values: int, target: Any) -> Iterator[_Line]:
-    from chaffinch import privacy
 
     def exact() -> float | None:
         return float(
-            privacy.calibrate_count(
-                lambda count: privacy.DecoyedValues(decoys=count, values=values), target
+            cf.privacy.calibrate_count(
+                lambda count: cf.privacy.DecoyedValues(decoys=count, values=values), target
             )
         )
 
@@ -281,11 +274,10 @@ def _decoys(users: int, values: int, target: Any) -> Iterator[_Line]:
 
 
 def _values(users: int, values: int, decoys: int, target: Any) -> Iterator[_Line]:
-    from chaffinch import privacy
 
     def exact() -> float | None:
         return _smallest_flip(
-            lambda q: privacy.FlippedValues(
+            lambda q: cf.privacy.FlippedValues(
                 users=users, values=values, decoys=decoys, flip_probability=q
             ),
             target,
@@ -309,14 +301,13 @@ def _values(users: int, values: int, decoys: int, target: Any) -> Iterator[_Line
 
 def _signed(users: int, values: int, target: Any) -> Iterator[_Line]:
     """Yield signed decoys as the planner tunes them where nothing else is wished."""
-    from chaffinch import Bit, Choice
-    from chaffinch import plan as planned
-    from chaffinch.privacy import SignedDecoys
-
-    for name, question in (("bit", Bit()), ("choice", Choice(range(values), missing="refuse"))):
+    for name, question in (
+        ("bit", cf.Bit()),
+        ("choice", cf.Choice(range(values), missing="refuse")),
+    ):
         ratio = error = None
         with suppress(NoPlanFound):
-            found = planned(
+            found = cf.plan(
                 question,
                 users=users,
                 target=target,
@@ -326,7 +317,7 @@ def _signed(users: int, values: int, target: Any) -> Iterator[_Line]:
             )
             part = found.parts[0]
             mechanism = part.protocol.mechanism(part.question, users)
-            if isinstance(mechanism, SignedDecoys):
+            if isinstance(mechanism, cf.privacy.SignedDecoys):
                 ratio, error = float(mechanism.plus_ratio), part.standard_error(users)
         told = None if ratio is None else 1.0
         yield _Line(f"signed decoys, {name}", "chaffinch", "exact", "ratio", ratio, error, told)
@@ -340,14 +331,13 @@ def _local(users: int, target: Any) -> Iterator[_Line]:
 
 def _beside_centre(lines: list[_Line], users: int, values: int, target: Any) -> list[_Line]:
     """Return the lines with how many people a centre would need, and what it would add."""
-    from chaffinch import Bit, Choice, Number
     from chaffinch.planning.baselines import central_noises, people_with_centre
     from chaffinch.questions import Question
 
     questions: dict[str, Question] = {
-        "bit": Bit(),
-        "choice": Choice(range(values), missing="refuse"),
-        "number": Number(0, 1),
+        "bit": cf.Bit(),
+        "choice": cf.Choice(range(values), missing="refuse"),
+        "number": cf.Number(0, 1),
     }
     noises = {
         name: central_noises(question, target.epsilon, target.delta)

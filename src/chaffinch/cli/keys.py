@@ -56,9 +56,7 @@ def show(folder: Path, *, output: Output = Output()) -> None:  # noqa: B008 - fr
     folder
         The key folder.
     """
-    from chaffinch.keys import KeyFolder
-
-    _show(KeyFolder.open(folder), output)
+    _show(_open(folder), output)
 
 
 @app.command(sort_key=2)
@@ -90,10 +88,10 @@ def rotate(
     expired_days
         How long reports are still taken for it.
     """
-    from chaffinch.keys import KeyFolder, Periods
+    from chaffinch.keys import Periods
 
     periods = Periods(pending_hours * 3600, active_days * 86_400, expired_days * 86_400)
-    opened = KeyFolder.open(folder)
+    opened = _open(folder)
     changed = opened.rotate(at_once=at_once, periods=periods)
     output.say(f"{count_of(len(changed), 'key')} changed" if changed else "nothing was due")
     _show(opened, output)
@@ -117,9 +115,7 @@ def destroy(
     number
         The id of the key, as `keys show` tells it.
     """
-    from chaffinch.keys import KeyFolder
-
-    opened = KeyFolder.open(folder)
+    opened = _open(folder)
     opened.close(number)
     _show(opened, output)
 
@@ -145,9 +141,7 @@ def list_keys(
     out
         Where the list goes.
     """
-    from chaffinch.keys import KeyFolder
-
-    opened = KeyFolder.open(folder)
+    opened = _open(folder)
     found = paths.open_plan(plan, output)
     if found.parties is None:
         _ = found.layout  # says what is missing
@@ -159,6 +153,12 @@ def list_keys(
     output.say(f"wrote {out}: the keys of {party.name} for plan {found.id[:16]}")
     if output.json:
         output.document({"party": party.name, "plan": found.id, "serial": opened.serial})
+
+
+def _open(folder: Path) -> KeyFolder:
+    from chaffinch.keys import KeyFolder
+
+    return KeyFolder.open(folder)
 
 
 def _show(opened: KeyFolder, output: Output) -> None:

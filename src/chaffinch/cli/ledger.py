@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import App, Parameter
 
+import chaffinch as cf
 from chaffinch.cli import exits, paths
 from chaffinch.cli.output import Output, count_of
 from chaffinch.rounding import promise_text
@@ -64,11 +65,8 @@ def create(
     role
         Whose budget it is.
     """
-    from chaffinch import Target
-    from chaffinch.ledger import Ledger
-
     path, mark = files.named
-    made = Ledger.create(path, role=role, cap=Target(epsilon, delta), mark=mark)
+    made = cf.Ledger.create(path, role=role, cap=cf.Target(epsilon, delta), mark=mark)
     output.say(f"made {path}")
     _show(made, output)
 

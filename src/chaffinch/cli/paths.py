@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import chaffinch as cf
 from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, InvalidTable, Reason
 from chaffinch.outputs.protected import Kind, refuse_to_overwrite
 from chaffinch.storage.faults import storage_fault
@@ -22,7 +23,6 @@ from chaffinch.storage.places import is_address
 
 if TYPE_CHECKING:
     from chaffinch.cli.output import Output
-    from chaffinch.ledger import Ledger
     from chaffinch.planning.audiences.plan import AnyPlan, ReachPlan
     from chaffinch.planning.plan import Plan
     from chaffinch.planning.survey_file import SurveyFile
@@ -353,10 +353,8 @@ def open_survey(path: Path) -> SurveyFile:
     return survey_from(sys.stdin.buffer.read(), name="standard input")
 
 
-def open_ledger(path: Path, mark: Path) -> Ledger:
+def open_ledger(path: Path, mark: Path) -> cf.Ledger:
     """Return the ledger in two files; opening it charges nothing."""
-    from chaffinch.ledger import Ledger
-
     for file in (require_name(path), require_name(mark)):
         require_file(file)
-    return Ledger.open(path, mark=mark)
+    return cf.Ledger.open(path, mark=mark)

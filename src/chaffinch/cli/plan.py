@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.errors import InvalidInput
@@ -179,7 +180,6 @@ def _show_example(output: Output, *, parties: bool) -> None:
 
 def _single(asked: _Asked) -> SurveyFile:
     """Return the survey of one question that was given by options."""
-    from chaffinch import Error, Survey, Target
     from chaffinch.planning.planner import default_delta
     from chaffinch.planning.survey_file import SurveyFile, share_of
 
@@ -193,11 +193,11 @@ def _single(asked: _Asked) -> SurveyFile:
     target = error = None
     if asked.epsilon is not None:
         delta = default_delta(asked.users) if asked.delta is None else asked.delta
-        target = Target(asked.epsilon, delta)
+        target = cf.Target(asked.epsilon, delta)
     else:
-        error = Error(share_of(asked.error or ""), share_of(asked.confidence or "95%"))
+        error = cf.Error(share_of(asked.error or ""), share_of(asked.confidence or "95%"))
     return SurveyFile(
-        survey=Survey({asked.name: _question(asked)}, asked.title),
+        survey=cf.Survey({asked.name: _question(asked)}, asked.title),
         users=asked.users,
         target=target,
         error=error,
@@ -221,7 +221,6 @@ def _local_wish(text: str | None) -> float | None:
 
 
 def _question(asked: _Asked) -> Question:
-    from chaffinch import Bit, Choice, Flags, Number
 
     given = [asked.choice is not None, asked.bit, asked.number is not None, asked.flags is not None]
     if sum(given) != 1:
@@ -233,14 +232,14 @@ def _question(asked: _Asked) -> Question:
             "unit, clip or quantiles", "given with a --number", paths.Plainly("another question")
         )
     if asked.choice is not None:
-        return Choice(_listed(asked.choice), missing="refuse")
+        return cf.Choice(_listed(asked.choice), missing="refuse")
     if asked.flags is not None:
-        return Flags(_listed(asked.flags))
+        return cf.Flags(_listed(asked.flags))
     if asked.number is None:
-        return Bit()
+        return cf.Bit()
     low, _, high = asked.number.partition(":")
     try:
-        return Number(
+        return cf.Number(
             float(low),
             float(high),
             unit=asked.unit,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.cli.randomizers import (
@@ -131,23 +132,21 @@ def privacy(  # noqa: PLR0913 - one for each option
     plot
         Draw the curve (or the trade-off) into a file: .svg, .png or .pdf.
     """
-    from chaffinch import charts
-    from chaffinch import privacy as exact
     from chaffinch.charts.curves import mechanism_name, mechanism_terms
 
     made = _make_mechanism(mechanism, parameters)
     if plot is not None:
         paths.require_writable(plot)
-    found: Mechanism = made if times == 1 else exact.compose(made, times=times)
+    found: Mechanism = made if times == 1 else cf.privacy.compose(made, times=times)
     with output.thinking("computing"):
         rows = _rows(found, tuple(delta or ()), tuple(epsilon or ()))
     figures = []
     if curve or (plot is not None and not tradeoff):
         with output.thinking("the curve"):
-            figures.append(charts.privacy_curve(found))
+            figures.append(cf.charts.privacy_curve(found))
     if tradeoff:
         with output.thinking("the trade-off"):
-            figures.append(charts.tradeoff(found))
+            figures.append(cf.charts.tradeoff(found))
     if plot is not None:
         figures[-1].save(plot)
         output.say(f"wrote {plot}")
@@ -177,8 +176,6 @@ def privacy(  # noqa: PLR0913 - one for each option
 
 def _make_mechanism(name: str, parameters: _Parameters) -> Mechanism:
     """Return the mechanism of that name; refuse options that are not its own."""
-    from chaffinch import privacy as exact
-
     kind, needed, allowed = _MECHANISMS[name]
     given = {
         field.name: value
@@ -203,7 +200,7 @@ def _make_mechanism(name: str, parameters: _Parameters) -> Mechanism:
     arguments: dict[str, Any] = {}
     for option, value in given.items():
         arguments |= _ARGUMENTS[option](value) if option in _ARGUMENTS else {option: value}
-    made: Mechanism = attrgetter(kind)(exact)(**arguments)
+    made: Mechanism = attrgetter(kind)(cf.privacy)(**arguments)
     return made
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from cyclopts import Parameter
 
+import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, spoken_command
 from chaffinch.errors import InvalidInput
@@ -214,9 +215,7 @@ class Releasing:
 
         It says so where ``one_party`` held all answers and added the noise.
         """
-        from chaffinch import analyze
-
-        made = analyze(tally, plan, level=self.level, adjustment=self.adjustment)
+        made = cf.analyze(tally, plan, level=self.level, adjustment=self.adjustment)
         return replace(made, one_party=one_party)
 
     def bill(self, tally: Tally, plan: Plan, request: str = "") -> Bill | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.collection import PLAN, Collection, TableOptions, Whose, open_collection
 from chaffinch.cli.groups import all_repeated, group_folders, group_runs
@@ -334,12 +335,10 @@ def _show_finished(
     finished: Sequence[Waiting], out: Path, released: Releasing, output: Output
 ) -> None:
     """Show the release that an earlier run has paid for, which is in its place now."""
-    from chaffinch import load_release
-
     output.say("finished an earlier run that was stopped after it had paid: this is its release")
     account = released.account
     charge = None if account is None else Charged(account, finished[0].key, before=True)
-    _show(load_release(out / "release.json"), charge, out, output)
+    _show(cf.load_release(out / "release.json"), charge, out, output)
 
 
 def _refuse_outputs(out: Path, plan: Plan, inputs: Sequence[str | Path]) -> None:
@@ -352,10 +351,8 @@ def _refuse_outputs(out: Path, plan: Plan, inputs: Sequence[str | Path]) -> None
 
 def _holds_plan(path: Path, plan: Plan) -> bool:
     """Return whether a file holds this very plan."""
-    from chaffinch import load_plan
-
     try:
-        return load_plan(path).id == plan.id
+        return cf.load_plan(path).id == plan.id
     except ChaffinchError:
         return False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import chaffinch as cf
 from chaffinch.cli import exits, paths
 from chaffinch.cli.output import Output
 from chaffinch.errors import InvalidInput
@@ -45,14 +46,13 @@ def simulate(
     seed
         Makes the result repeatable; without one a fresh seed is drawn and shown.
     """
-    from chaffinch import simulate as made_up
     from chaffinch.simulate.seeded import chosen
 
     found = _plan(survey, plan, output)
     root = chosen(seed)
     people, made = _population(population, found, root)
     with output.thinking(f"{runs:,} collections"):
-        result = made_up.simulate(found, people, runs, seed=root)
+        result = cf.simulate.simulate(found, people, runs, seed=root)
     code = exits.OK if result.ok else exits.REFUSED
     if output.json:
         output.document(_document(result, made_up=made))
@@ -88,11 +88,10 @@ def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:
 
 def _population(words: str, plan: Plan, seed: int) -> tuple[Population, bool]:
     """Return the people, and whether they are made up."""
-    from chaffinch import simulate as made_up
     from chaffinch.tables.read import open_table
 
     if words in ("uniform", "zipf"):
-        drawn: Population = getattr(made_up, words)(plan, plan.reports, seed)
+        drawn: Population = getattr(cf.simulate, words)(plan, plan.reports, seed)
         return drawn, True
     file, sign, column = words.rpartition(":")
     if not (sign and file and column) or len(plan.questions) > 1:
@@ -100,7 +99,7 @@ def _population(words: str, plan: Plan, seed: int) -> tuple[Population, bool]:
             "population", "uniform, zipf, or FILE:COLUMN for a single question", words
         )
     named = {plan.parts[0].name: column}
-    return made_up.from_column(
+    return cf.simulate.from_column(
         plan, open_table(paths.require_file(Path(file))), columns=named
     ), False
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.collection import PLAN
 from chaffinch.cli.output import Output
@@ -46,20 +47,16 @@ def trend(
     out
         A file for the trend: .html, .json, .csv or .parquet; may be given several times.
     """
-    import chaffinch
-
     inputs: list[str | Path] = [*releases, *(plan or [])]
     targets = release_files(out or [], inputs)
     # Nobody pays for a trend: what one that was killed has left is removed, and made again.
     finish_waiting(targets, lambda _: None, output.say)
-    found = [
-        chaffinch.load_release(paths.require_file(paths.require_name(one))) for one in releases
-    ]
+    found = [cf.load_release(paths.require_file(paths.require_name(one))) for one in releases]
     plans = [paths.open_plan(one, output) for one in plan or []] or _plans_beside(releases)
     if name is not None and len(name) != len(releases):
         raise InvalidInput("names", "one for each release", len(name), hint="add --name for each")
     with output.thinking("composing all rounds"):
-        made = chaffinch.trend(found, names=name or _names_of(releases), plans=plans)
+        made = cf.trend(found, names=name or _names_of(releases), plans=plans)
     hand_out_files(
         dict.fromkeys(targets, made.save),
         check=lambda: release_files(targets, inputs),
@@ -83,12 +80,10 @@ def _names_of(releases: Sequence[Path]) -> list[str]:
 
 def _plans_beside(releases: Sequence[Path]) -> list[Plan]:
     """Return the plans that `run` has left beside its releases."""
-    from chaffinch import load_plan
-
     plans = []
     for place in dict.fromkeys(one.absolute().parent / PLAN for one in releases):
         try:
-            plans.append(load_plan(place))
+            plans.append(cf.load_plan(place))
         except ChaffinchError:
             continue  # without all plans the promises are added up
     return plans

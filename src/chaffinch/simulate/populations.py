@@ -21,6 +21,8 @@ from chaffinch.planning.plan import Part, Plan
 from chaffinch.protocols.noise import Draws, Floats, Places, Truth
 from chaffinch.questions import QUESTIONS, Number, Question, asked_apart
 from chaffinch.simulate.seeded import generator
+from chaffinch.tables.answers import numbers_of
+from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.batches import Counts
 
 _STEPS = 200
@@ -107,9 +109,6 @@ def from_column(
     asked: _Asked, answers: Any, *, columns: Mapping[str, str] | None = None
 ) -> Population:
     """Return people with given answers: a column, or a table with a column per question."""
-    from chaffinch.tables.answers import numbers_of
-    from chaffinch.tables.read import Table, open_table
-
     table = answers if isinstance(answers, Table) else open_table(answers)
     parts = _parts(asked)
     named = [one for one in parts if one.answers_to is None]

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import optimize, special
 
 from chaffinch import checks
+from chaffinch.analysis.audiences.logos import Logos
 from chaffinch.errors import InvalidInput, PlanMismatch
 from chaffinch.planning.audiences import estimator
 from chaffinch.planning.audiences.audience import Audience, Group
@@ -29,9 +29,6 @@ from chaffinch.planning.audiences.plan import MOST_IDS, ReachPlan
 from chaffinch.protocols.noise import Draws, Floats
 from chaffinch.simulate.seeded import generator
 from chaffinch.wire.batches import Counts
-
-if TYPE_CHECKING:
-    from chaffinch.analysis.audiences.logos import Logos
 
 _MOST_DRAWN = 1 << 20
 """Ids whose views are drawn at once."""
@@ -226,8 +223,6 @@ _NEVER = 1e-20
 
 def draw_logos(plan: ReachPlan, publishers: Publishers, *, seed: int = 0, run: int = 0) -> Logos:
     """Return the logo counts of one collection, as the real filters of these ids would have."""
-    from chaffinch.analysis.audiences.logos import Logos
-
     if plan.audience != publishers.audience:
         raise PlanMismatch("publishers", expected=plan.id, found="another audience")
     draws = generator(seed, "columns", run)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output
@@ -83,7 +84,6 @@ def analyze(
     out
         A file for the release: .html, .json, .csv or .parquet; may be given several times.
     """
-    from chaffinch import reach
     from chaffinch.planning.survey_file import share_of
 
     inputs: list[str | Path] = [plan, *filters]
@@ -98,7 +98,7 @@ def analyze(
     )
     sources = [_named_file(one) for one in filters]
     with output.counting("counting", "filters" if work.on_cluster else "columns") as tell:
-        release = reach.analyze(
+        release = cf.reach.analyze(
             sources,
             found,
             groups=groups,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
+import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, count_of
 from chaffinch.errors import InvalidInput
@@ -34,17 +35,15 @@ class _Filters:
     hashes: int = 1
     """How many bits an id sets."""
 
-    def mechanism(self) -> FlippedAudiences:
+    def mechanism(self) -> cf.privacy.FlippedAudiences:
         """Return what is seen of one id."""
-        from chaffinch.privacy import FlippedAudiences
-
         if self.filters is None or self.bits is None or self.flip is None:
             raise InvalidInput(
                 "filters",
                 "given by --plan, or by --filters, --bits and --flip",
                 paths.Plainly("neither"),
             )
-        return FlippedAudiences(
+        return cf.privacy.FlippedAudiences(
             filters=self.filters, bits=self.bits, hashes=self.hashes, flip_probability=self.flip
         )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.errors import ChaffinchError
@@ -36,31 +37,32 @@ def demo(
     out
         The folder for the tables of ids, the plan, the key, the filters and the release.
     """
-    from chaffinch import Audience, Target, reach, simulate
     from chaffinch.planning.audiences.audience import usual_groups
 
     names = list(SIZES)
-    audience = Audience(names, frequencies=_FREQUENCIES)
+    audience = cf.Audience(names, frequencies=_FREQUENCIES)
     # A few ids are seen often and everywhere, most of them hardly ever.
-    made_up = simulate.heavy_tailed(audience, list(SIZES.values()), universe=_UNIVERSE, seed=_SEED)
+    made_up = cf.simulate.heavy_tailed(
+        audience, list(SIZES.values()), universe=_UNIVERSE, seed=_SEED
+    )
     output.say(f"Counting {made_up.people:,} made-up ids at {len(names)} publishers ...")
     with output.thinking("planning") as tell:
-        target = Target(_EPSILON, _DELTA)
-        plan = reach.plan(audience, sizes=SIZES, target=target, title=_TITLE, progress=tell)
+        target = cf.Target(_EPSILON, _DELTA)
+        plan = cf.reach.plan(audience, sizes=SIZES, target=target, title=_TITLE, progress=tell)
     with paths.fill_folder(out, own=_is_demo(out, plan)) as folder:
         plan.save(folder / "campaign.plan.json")
         # The ids are made up from a seed; key and flips are not.
-        key = reach.new_key()
+        key = cf.reach.new_key()
         filters = []
         for name in names:
             table = folder / f"{name}.csv"
             table.write_text(_table(made_up, name), encoding="utf-8", newline="\n")
             with output.counting(f"encoding {name}", "rows") as told:
-                made = reach.encode(table, plan, publisher=name, key=key, progress=told)
+                made = cf.reach.encode(table, plan, publisher=name, key=key, progress=told)
             made.save(folder / f"{name}.filter")
             filters.append(made)
         key.save(folder / "campaign.key")
-        release = reach.analyze(filters, plan)
+        release = cf.reach.analyze(filters, plan)
         for one in _RELEASES:
             release.save(folder / one)
     truth = {group.name: made_up.truth(group) for group in usual_groups(audience)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output, count_of, spoken_command
@@ -87,7 +88,6 @@ def encode(  # noqa: PLR0913 - the options of a verb
     out
         Where the filter goes, such as daily.filter.
     """
-    from chaffinch import Target, reach
     from chaffinch.encoding.publisher.charging import (
         finish_publishing,
         occasion_of,
@@ -98,7 +98,7 @@ def encode(  # noqa: PLR0913 - the options of a verb
 
     target = paths.require_writable(out, [plan, key, data or "-"], replaceable=Kind.FILTER)
     found = paths.open_reach_plan(plan)
-    secret = reach.load_key(key)
+    secret = cf.reach.load_key(key)
     found.audience.place(publisher)
     account = terms.open()
     ledger = None if account is None else account.ledger
@@ -120,7 +120,7 @@ def encode(  # noqa: PLR0913 - the options of a verb
             publisher=publisher,
             key=secret,
             columns=IdColumns(columns.column, columns.counts, columns.missing, columns.unfit),
-            within=Target(terms.max_epsilon, terms.max_delta),
+            within=cf.Target(terms.max_epsilon, terms.max_delta),
             progress=tell,
             told=lambda loaded: _say_loaded(loaded, found, output),
         )

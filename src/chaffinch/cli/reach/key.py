@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 
@@ -33,10 +34,8 @@ def key(
     out
         The new file, such as campaign.key; only you will be able to read it.
     """
-    from chaffinch import reach
-
     paths.require_new(out, "campaign key", hint="a key is never overwritten: name another file")
-    reach.new_key().save(out)
+    cf.reach.new_key().save(out)
     if output.json:
         output.document({"file": str(out), "for": "publishers only, one collection"})
         return

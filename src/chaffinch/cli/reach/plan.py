@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.errors import InvalidInput
@@ -15,7 +16,6 @@ from chaffinch.outputs.protected import Kind
 from chaffinch.rounding import bytes_for_people, error_text, promise_text
 
 if TYPE_CHECKING:
-    from chaffinch import Target
     from chaffinch.planning.audiences.plan import Option, ReachPlan
 
 _FLAG = Parameter(negative=(), show_default=False)
@@ -126,25 +126,24 @@ def _warn(found: ReachPlan, output: Output) -> None:
 
 
 def _planned(asked: _Asked, output: Output, *, anyway: bool) -> ReachPlan:
-    from chaffinch import Audience, Target, reach
     from chaffinch.planning.audiences.planner import MAX_BITS
 
     sizes = _sizes(asked.publisher)
     if asked.epsilon is None or asked.delta is None:
         raise InvalidInput("promise", "given by --epsilon and --delta", paths.Plainly("not both"))
     trunk = "" if asked.trunk == "none" else asked.trunk
-    rule = reach.IdRule(asked.ids, country_code=asked.country_code, trunk=trunk)
+    rule = cf.reach.IdRule(asked.ids, country_code=asked.country_code, trunk=trunk)
     with output.thinking("planning") as tell:
-        return reach.plan(
-            Audience(list(sizes), frequencies=asked.frequencies),
+        return cf.reach.plan(
+            cf.Audience(list(sizes), frequencies=asked.frequencies),
             sizes=sizes,
-            target=Target(asked.epsilon, asked.delta),
+            target=cf.Target(asked.epsilon, asked.delta),
             bits=asked.bits,
             hashes=asked.hashes,
             max_bits=MAX_BITS if asked.max_bits is None else asked.max_bits,
             ids=rule,
             shuffled=asked.shuffled,
-            shuffler_target=_shuffler_target(asked, Target(asked.epsilon, asked.delta)),
+            shuffler_target=_shuffler_target(asked, cf.Target(asked.epsilon, asked.delta)),
             local_epsilon=asked.local_epsilon,
             anyway=anyway,
             title=asked.title,
@@ -152,14 +151,12 @@ def _planned(asked: _Asked, output: Output, *, anyway: bool) -> ReachPlan:
         )
 
 
-def _shuffler_target(asked: _Asked, target: Target) -> Target | None:
+def _shuffler_target(asked: _Asked, target: cf.Target) -> cf.Target | None:
     """Return what is asked for against the shuffler, where it is not the target itself."""
-    from chaffinch import Target
-
     epsilon, delta = asked.shuffler_epsilon, asked.shuffler_delta
     if epsilon is None and delta is None:
         return None
-    return Target(
+    return cf.Target(
         target.epsilon if epsilon is None else epsilon, target.delta if delta is None else delta
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, count_of
 from chaffinch.errors import InvalidInput
@@ -43,15 +44,13 @@ def shuffle(
         The folder in which this shuffler keeps what it has handed over; without one, a folder of
         this user in $XDG_STATE_HOME/chaffinch (~/.local/state/chaffinch).
     """
-    from chaffinch import reach
-
     remove_leftovers(paths.require_name(out).parent)
     paths.require_writable(out, [plan, *filters], replaceable=Kind.COLUMNS)
     refuse_all_but(Kind.COLUMNS, out)
     found = paths.open_reach_plan(plan)
     sources = [paths.require_file(paths.require_name(one)) for one in filters]
     with output.counting("shuffling", "columns") as tell:
-        columns = reach.shuffle(sources, found, record=record, progress=tell)
+        columns = cf.reach.shuffle(sources, found, record=record, progress=tell)
     _refuse_other(out, columns)
     columns.save(out)
     if output.json:
