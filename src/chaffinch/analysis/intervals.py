@@ -124,6 +124,7 @@ def two_sided(
     """Return the ends where each side may miss with half of ``alpha``."""
     reports = whole("reports", reports, least=1, most=MOST_REPORTS)
     if isinstance(noise, SeenDecoys):
+        # Here and below a hair less than half: alpha itself may have been rounded up by a division.
         return _among_decoys(noise, tallies, reports, 0.5 * alpha * (1 - 1e-12))
     if isinstance(noise, SignedNoise):
         return _around_tallies(noise, tallies, reports, 0.5 * alpha * (1 - 1e-12))
@@ -134,6 +135,8 @@ def two_sided(
     distinct, where = np.unique(seen, return_inverse=True)
     tail = 0.5 * alpha * (1 - 1e-12)
     low = _lower_ends(noise, distinct, reports, tail)
+    # S mirrored is again a sum of flipped bits, so an upper end is the lower end of the mirrored
+    # tally, read backwards: one routine, and one side to prove.
     high = reports - _lower_ends(noise.mirrored(), (largest - distinct)[::-1], reports, tail)[::-1]
     # Without noise, tallies between two multiples of `copies` reject every count.
     low, high = np.minimum(low, high), np.maximum(low, high)
@@ -220,6 +223,7 @@ class _Tried:
 
     def _cost(self, held: Counts) -> NDArray[np.float64]:
         """Return about what summing each law costs, in masses computed."""
+        # Both sides of a normal window, 2·√(2·ln(1/cut)) standard deviations; `cut` as in the laws.
         reach = math.sqrt(-8.0 * math.log(self.tail * 1e-4))
         spread = np.sqrt(self.noise.tally_variance(held, self.reports))
         lattice = np.minimum(spread, float(_STEPS)) * reach
@@ -238,6 +242,8 @@ class _Tried:
     def lower_ends(self, tallies: Counts) -> Counts:
         """Return one more than the largest count that each tally is known to reject."""
         at = np.searchsorted(self.critical, tallies, side="right") - 1
+        # One report more adds `copies` to S at the most, so the critical tally of h + k is at most
+        # that of h plus copies·k: a tally beyond it rejects h + k, too, although no law was summed.
         spare = (tallies - self.critical[at]) // self.noise.copies
         return np.where(at < 0, 0, self.counts[at] + spare + 1)
 
@@ -281,16 +287,21 @@ def _critical_tally(noise: Noise, held: int, reports: int, tail: float) -> int:
     )
     parts = [_binomial(count, chance, cut) for count, chance in trials]
     step = 1
+    # The work is the product of the two longest parts.
     if math.prod(sorted(len(part.mass) for part in parts)[1:]) > _PRODUCTS:
         step = math.ceil(math.sqrt(float(noise.tally_variance(held, reports))) / _STEPS)
     total, offset = laws.point(0), 0
     for part in parts:
+        # Never by FFT: its error is as large in the tail, which is all that counts here, as in the
+        # middle.
         total = laws.convolve(total, _rounded_up(part, step), most_products=1 << 62)
         offset += part.start + (step - 1) * (len(part.mass) > 1)
     above = np.cumsum(total.mass[::-1])[::-1]
     above = above * (1 + 2 * (total.relative + gamma(len(above) + 4.0))) + total.missing
     # Lattice point i stands for the tally offset + step·i; `first` points are too likely.
     first = int(np.count_nonzero(above > Wide(tail)))
+    # Nothing lies between two lattice points, so c stands right behind the last one that is too
+    # likely.
     return offset + step * (first - 1) + 1
 
 
@@ -335,6 +346,8 @@ def _by_chernoff(noise: Noise, seen: Floats, reports: int, tail: float) -> Float
     chances = [float(chance) for chance in (noise.hit, noise.miss, noise.cover)]
 
     def reached(log_tilt: Floats) -> Floats:
+        """Return the h that a tilt proves: where its bound on the tail is just met."""
+        # No tilt near 55 is the best one, and its exponential stays far from overflow.
         tilt = np.exp(np.minimum(log_tilt, 4.0))
         yes, no, decoy = (np.log1p(chance * np.expm1(tilt)) for chance in chances)
         rest = reports * (noise.copies * no + noise.cover_slots * decoy)
@@ -343,6 +356,7 @@ def _by_chernoff(noise: Noise, seen: Floats, reports: int, tail: float) -> Float
     left, right = np.full_like(seen, middle - 3.0), np.full_like(seen, max(middle + 3.0, 4.0))
     best = np.maximum(reached(left), reached(right))
     for _ in range(24):
+        # (3 − √5)/2, the golden section.
         third = 0.3819660112501051 * (right - left)
         low, high = reached(left + third), reached(right - third)
         best = np.maximum(best, np.maximum(low, high))
@@ -361,6 +375,8 @@ def _by_normal(noise: Noise, seen: Floats, reports: int, tail: float) -> Floats:
     """
     least, most = np.sort(noise.tally_variance([0, reports], reports))
     error = _LYAPUNOV / math.sqrt(least) if least > 0 else math.inf
+    # The error of the normal law is paid first. Where it takes nearly all of the tail, what is left
+    # asks for so far a quantile that Chernoff is better.
     if not error < 0.9 * tail:
         return np.full_like(seen, -1.0)
     quantile = -float(special.ndtri((tail - error) * (1 - 1e-9)))
@@ -418,6 +434,7 @@ def _critical_cover(arrived: int, chance: Fraction, tail: float) -> int:
     def rejected(tally: int) -> bool:
         return bool(_rejected(noise, np.array([tally]), arrived, tail)[0] >= 0)
 
+    # More than arrived cannot be: that end is rejected whatever the bounds say.
     return bisect_whole(rejected, good=arrived + 1, bad=int(noise.base(arrived)))
 
 
@@ -435,6 +452,7 @@ def _around_tallies(
     critical = _critical_difference(noise.parts, noise.exponent(reports), tail)
     centre, gain = seen.astype(np.int64) - int(noise.base(reports)), noise.gain
     # A count h is rejected if tally − base − gain·h ≥ critical, or ≤ −critical: D is symmetric.
+    # In whole numbers: the least h with centre − gain·h < critical, the largest with > −critical.
     low = (centre - critical) // gain + 1
     high = -((-centre - critical) // gain) - 1
     low, high = np.clip(low, 0, reports), np.clip(high, 0, reports)
@@ -492,6 +510,7 @@ def _chernoff_difference(
     parts: tuple[tuple[int, Fraction], ...], exponent: float, tail: float
 ) -> int:
     """Return a c with P[D ≥ c] ≤ ``tail`` from the generating function of D (Chernoff)."""
+    # E[e^(t·D)] is finite for weight·t < −ln(ratio) of every part, hence the [:-1] below.
     most = min(-math.log(ratio) / weight for weight, ratio in parts)
     tilts = np.geomspace(1e-6, 1.0, 2_000)[:-1] * most
     moments = np.zeros(len(tilts))

@@ -136,6 +136,7 @@ class ShuffledTable(Mechanism):
         return _three_kinds(kinds[1], kinds[-1], self.users - 1)
 
     def _upper(self, epsilon: float) -> float:
+        """Return the blanket at e^epsilon rounded down, where delta is larger."""
         if epsilon >= self._local:
             return 0.0
         growth = exp_ends(epsilon)[0]
@@ -143,6 +144,7 @@ class ShuffledTable(Mechanism):
         return min(1.0, max(end.upper for end in ends))
 
     def _lower(self, epsilon: float) -> float:
+        """Return the worst crowd found, at e^epsilon rounded up: a true lower end."""
         if epsilon >= self._local:
             return 0.0
         growth = exp_ends(epsilon)[1]

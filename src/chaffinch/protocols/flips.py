@@ -169,6 +169,7 @@ class Flips(Protocol):
         """Return plain randomized response; one choice moves two bits, so each gets half."""
 
         def make(setting: Setting, epsilon: float) -> Flips:
+            """Return flips that are epsilon private without any crowd."""
             question = setting.question
             if question.shape == "choice":
                 flip = flip_for_local(epsilon / 2)
@@ -198,6 +199,7 @@ def _variant(copies: int) -> Variant:
     """Return flips with so many copies."""
 
     def make(setting: Setting, mu: float) -> Flips:
+        """Return flips among which one person moves the view by mu, about."""
         question = setting.question
         if question.shape != "choice":
             bits = 1 if question.shape == "bit" else len(answer_labels(question))

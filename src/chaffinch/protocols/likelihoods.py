@@ -70,6 +70,7 @@ class TallyLikelihood(Likelihood):
 
     @cached_property
     def _aligned(self) -> tuple[int, Floats, Floats]:
+        """Return the first outcome, and both laws filled up with zeros to the same outcomes."""
         found = [_law(self.noise, self.held + more, self.people) for more in (0, 1)]
         low = min(start for start, _ in found)
         high = max(start + len(mass) for start, mass in found)
@@ -146,6 +147,7 @@ class SignedLikelihood(Likelihood):
         return _log_ratio(with_one, without)
 
     def _log_chance(self, noise: Counts) -> Floats:
+        """Return the log of the chance of so much noise; −∞ where it would be less than none."""
         plus, minus = noise[:, 0], noise[:, 1]
         difference, cover = self._difference, self._cover
         middle, both = len(difference) // 2, np.minimum(plus, minus)
@@ -207,6 +209,7 @@ def _law(noise: Noise, held: int, people: int) -> tuple[int, Floats]:
 
 
 def _bits(noise: Noise, held: int, people: int) -> Sequence[tuple[int, float]]:
+    """Return how many bits a tally adds up, and their chances: held, not held, decoys."""
     return [
         (noise.copies * held, float(noise.hit)),
         (noise.copies * (people - held), float(noise.miss)),
@@ -215,8 +218,10 @@ def _bits(noise: Noise, held: int, people: int) -> Sequence[tuple[int, float]]:
 
 
 def _binomial(trials: int, chance: float) -> tuple[int, Floats]:
+    """Return the first outcome and the masses of a window around the mean, in doubles."""
     if trials == 0 or chance in {0.0, 1.0}:
         return round(trials * chance), np.ones(1)
+    # The 30 are for rare successes, whose law has a longer right tail than its variance tells.
     reach = _REACH * math.sqrt(trials * chance * (1 - chance)) + 30.0
     low = max(0, math.floor(trials * chance - reach))
     high = min(trials, math.ceil(trials * chance + reach))

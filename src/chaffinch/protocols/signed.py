@@ -286,6 +286,7 @@ class Signed(Protocol):
         """Return the codes of the noise of so many reports."""
         values = len(self.labels(question))
         table = self._table(values)
+        # Many at the cost of those who send; one device by one coin, whatever its result.
         senders = (
             len(positions(words, table.any_burst, reports))
             if reports > 1
@@ -294,6 +295,8 @@ class Signed(Protocol):
         if not senders:
             return np.empty(0, np.int64)
         bursts = table.bursts.draw(words, senders)
+        # `any_burst` is rounded up. What the table leaves over is that rounding: no burst after
+        # all.
         bursts[bursts == len(table.bursts.weights)] = 0
         owner = np.repeat(np.arange(senders), bursts)
         kinds = table.kinds.draw(words, len(owner))
@@ -596,6 +599,7 @@ def _burst_table(protocol: Signed, values: int) -> _BurstTable:
     do not fit into a report are left out: they would be dropped. The kinds of several digits
     stand one behind another, and Λ is the sum of theirs.
     """
+    # Entries are whole numbers of 2⁻¹²⁸, about 3e-39: what 60 digits round is far below one.
     exact = Context(prec=60)
     total, kinds, digits, pluses, minuses = Decimal(0), [], [], [], []
     sizes = range(1, protocol.room + 1)
@@ -620,6 +624,8 @@ def _burst_table(protocol: Signed, values: int) -> _BurstTable:
     chance = none
     while not chances or chance > _NEVER or len(chances) < mean:
         chance = exact.divide(exact.multiply(chance, mean), Decimal(len(chances) + 1))
+        # Given any burst, at the chance with which it is really drawn: the product is the Poisson
+        # law.
         chances.append(exact.divide(exact.multiply(chance, Decimal(GRAIN)), Decimal(any_burst)))
     entries = len(chances) + len(kinds) * float(mean)
     return _BurstTable(

@@ -22,6 +22,8 @@ def flip_for_shift(mu: float, crowd: int, moved: float) -> Fraction:
 
     From (1 − 2q)²·moved/(crowd·q·(1 − q)) = mu², rounded up to the private side.
     """
+    # Of s = q(1 − q), with (1 − 2q)² = 1 − 4s, this is linear. Then q = (1 − √(1 − 4s))/2, written
+    # so that a small q keeps its digits.
     spread = moved / (crowd * mu * mu + 4.0 * moved)
     flip = 2.0 * spread / (1.0 + math.sqrt(max(1.0 - 4.0 * spread, 0.0)))
     return _drawable(flip)
@@ -96,6 +98,8 @@ class SignedGoal:
     @property
     def epsilon(self) -> float:
         """Return about the epsilon of the Gaussian mechanism of this mu."""
+        # From Φ(−ε/μ + μ/2) = δ: without its second term the delta of a Gaussian is a little
+        # larger.
         return self.mu * (0.5 * self.mu - float(special.ndtri(self.delta)))
 
     @property

@@ -109,6 +109,7 @@ def _fill_block(
     undecided: NDArray[np.uint64],
     lanes: NDArray[np.int64],
 ) -> None:
+    """Draw the first digits of all lanes at once, further ones where a lane is still open."""
     loops = backends.LOOPS
     first = digits[:_FIRST].copy()
     for start in range(0, len(mask), _TILE):

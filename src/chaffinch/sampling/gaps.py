@@ -198,6 +198,7 @@ def _short(thresholds: NDArray[np.uint64]) -> NDArray[np.uint16]:
 
 
 def _times(left: _Ball, right: _Ball, precision: int) -> _Ball:
+    """Return the product of two balls: the low end rounded down, the high end up."""
     return left[0] * right[0] >> precision, -(-left[1] * right[1] >> precision)
 
 

@@ -54,7 +54,9 @@ def flip_one_hot(
         rule = f"at least one, none below 0, with at most {LONGEST} bits in all"
         raise InvalidInput("records of each code", rule, "others")
     owners = np.concatenate([np.zeros(1, np.int64), np.cumsum(held)])
+    # Gaps walk over the zeros alone, column by column: how many of them stand before each column.
     bounds = records * np.arange(values + 1) - owners
+    # The one of each record is flipped by a coin of its own.
     hidden = np.zeros(records, np.bool_)
     hidden[positions(words, numerator, records)] = True
     sent = np.zeros(values, np.int64)

@@ -134,6 +134,7 @@ class FlippedAudiences(Mechanism):
         return self._solve(assumed, checks.delta(delta))
 
     def _solve(self, curve: Callable[[float], float], delta: float) -> float:
+        """Return an epsilon, rounded up, at which a curve of upper ends is within delta."""
         return solve_epsilon(
             lambda epsilon: Bracket(0.0, curve(epsilon)),
             delta,
@@ -164,6 +165,7 @@ def group_weight(step: float, hashes: int) -> float:
 
 
 def _group_delta(delta: float, step: float, hashes: int) -> float:
+    """Return the delta of an id whose columns move one after the other (group privacy)."""
     return min(1.0, up(delta * group_weight(step, hashes))) if hashes > 1 and delta else delta
 
 

@@ -102,6 +102,7 @@ def flip_probability_for(
     checks.whole("number of bits", bits, least=1)
 
     def reached(numerator: int) -> float:
+        """Return the delta of a flip probability, by the method that was asked for."""
         flip = Fraction(numerator, GRAIN)
         mechanism = FlippedFilters(filters=length, bits=bits, flip_probability=flip)
         if proven:

@@ -90,6 +90,7 @@ class SignalToNoise:
         return _flip_counts(self.logo_counts, self.flip)
 
     def _signal(self, move: tuple[int, int]) -> Floats:
+        """Return how a moved column changes the expected counts after flipping."""
         size = len(self.logo_counts)
         here, there = (checks.whole("logo", logo, most=size - 1) for logo in move)
         if here == there:

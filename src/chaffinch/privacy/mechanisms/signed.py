@@ -169,6 +169,7 @@ class SignedDecoys(Mechanism):
             return self._upper_epsilon(self.profile_floor)
 
         def reached(epsilon: float) -> float:
+            """Return an upper end of delta, from laws that are cut early."""
             return float(self._ends(_powers(np.array([epsilon])), _TAIL_OF_BOUND)[1][0])
 
         return find_crossing(reached, self.profile_floor, top=math.inf, tolerance=1e-2)[1]
@@ -177,6 +178,8 @@ class SignedDecoys(Mechanism):
         """Return both ends; what laws leave out is at most so small a part of the upper one."""
         powers = _powers(np.asarray(epsilons, dtype=np.float64))
         low, high = self._ends(powers, tail)
+        # Laws whose tail shows beside the smallest delta are summed again with a smaller one, its
+        # square or less: that takes few turns.
         while tail > LEAST_TAIL and (least := high.min()) * Wide(width) < tail and least > 1e-306:
             tail = max(min(least * Wide(width) / 10, tail * tail), LEAST_TAIL)
             try:

@@ -109,6 +109,9 @@ class Flood:
         mass = np.zeros(longest + size, dtype=Wide)
         mass[longest] = _no_burst(self)
         backwards = np.ascontiguousarray(steps[::-1])
+        # Panjer: u·f(u) = Σ k·λ_k·f(u − k). All terms are positive, so errors stay relative: a
+        # place has those of the places before and the roundings of one dot product and one
+        # quotient.
         for place in range(1, size):
             mass[longest + place] = np.dot(backwards, mass[place : longest + place]) / place
         return mass[longest:], gamma((longest + 6.0) * (size + 1))
@@ -186,6 +189,8 @@ def negative_binomial(ratio: Fraction, exponent: Fraction, tail: Any) -> Law:
     """Return the law of Z up to a window that leaves out at most ``tail``, by Chernoff."""
     most = -math.log(float(ratio))
     tilts = np.geomspace(1e-7, 1.0, _TILTS)[:-1] * most
+    # ln E[e^(tZ)] = g·ln((1 − r)/(1 − r·e^t)), finite for t < −ln r. Every such t gives a window,
+    # and the shortest is taken; a millionth and 2 more cover the rounding.
     moments = float(exponent) * (math.log1p(-float(ratio)) - np.log(-np.expm1(tilts - most)))
     places = (moments - float(np.log(Wide(tail)))) / tilts
     size = math.ceil(float(places.min()) * (1 + 1e-6)) + 2
@@ -253,12 +258,14 @@ class NoiseMessages:
         tilts = -np.geomspace(1e-6, 20.0, _TILTS)
         # P[N ≤ m] ≤ E[z^N]/z^m for z = e^tilt < 1.
         places = (self._log_moment(tilts) - math.log(chance)) / tilts
+        # Down: whoever refuses what has fewer messages must not refuse an honest batch.
         return max(0, math.floor(float(places.max()) * (1 - 1e-9) - 1e-9))
 
     def _tails(self, size: int) -> Floats:
         """Return upper ends of P[N ≥ k] for k up to ``size``, by Panjer's recursion."""
         window = max(2 * size, 64)
         mass = np.zeros(window)
+        # E[z^N] at z = e^−700 is P[N = 0], and e^−700 more at the most.
         none = float(self._log_moment(np.array([-700.0]))[0])
         if none < _LEAST_LOG:
             # So much noise that its masses leave the range of doubles: nothing is claimed of it.
@@ -266,6 +273,7 @@ class NoiseMessages:
         mass[0] = math.exp(none)
         steps = self._steps(window)
         for place in range(1, window):
+            # n·P[N = n] = Σ k·rate_k·P[N = n − k]; what lies behind the window is bounded apart.
             mass[place] = (steps[:place] @ mass[:place][::-1]) / place
         beyond = self._chernoff(window)
         tails = np.cumsum(mass[::-1])[::-1][: size + 1] + beyond
@@ -281,6 +289,7 @@ class NoiseMessages:
         return steps
 
     def _chernoff(self, first: int) -> float:
+        # Below the pole of the signs, and such that e^(tilt·2K) of the longest burst stays a float.
         ends = ((-math.log(ratio), 300.0 / max(2 * len(flood), 1)) for ratio, flood in self.parts)
         most = min(min(end) for end in ends)
         tilts = np.geomspace(1e-6, 1.0, _TILTS)[:-1] * most

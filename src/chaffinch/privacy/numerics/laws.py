@@ -94,6 +94,7 @@ def binomial(count: int, chance: Fraction, tail: Any) -> Law:
         return point(count)
     # In whole numbers, which is as exact as fractions and many times as fast.
     part, whole = chance.as_integer_ratio()
+    # Bernstein counts from the mean, which is within 1 of the mode.
     reach = half_width(count * part * (whole - part) / whole**2, tail) + 2
     mode = (count + 1) * part // whole
     low, high = max(0, mode - reach), min(count, mode + reach)
@@ -110,6 +111,7 @@ def binomial(count: int, chance: Fraction, tail: Any) -> Law:
     complete = low == 0 and high == count
     missing = dropped + (Wide(0) if complete else 2 * Wide(tail))
     steps = max(keep_low, keep_high)
+    # Of a weight, of the sum that it is divided by, and of what the window lacks of that sum.
     relative = gamma(5.0 * steps) + gamma(5.0 * steps + len(weights) + 1.0) + 2 * missing
     return Law(mode - keep_low, weights / weights.sum(), relative, missing)
 
@@ -140,6 +142,7 @@ def convolve(first: Law, second: Law, *, most_products: int = DIRECT_PRODUCTS) -
         mass = np.convolve(first.mass, second.mass)
         return Law(start, mass, relative + gamma(len(second.mass) + 1.0), missing)
     mass, error = _fourier_product(first.mass, second.mass)
+    # What was cut to 0 before the transform is missing in every product that it was part of.
     noise = np.full(len(mass), error + 2 * _CUT * len(first.mass), dtype=Wide)
     return Law(start, mass, relative + Wide(2.0) ** -51, missing, noise)
 
@@ -216,6 +219,7 @@ def _tilted_law(ones: int, zeros: int, flip: Fraction, aim: Any) -> Law:
     stop = int(clear[-1]) + 1 if len(clear) else 1
     mass, noise = (law.mass * scale)[:stop], (noise * scale)[:stop]
     relative = law.relative + gamma(2.0 * len(scale) + 16.0)
+    # Left of the window r^−s is below its first value here; right of it is cut, not missing.
     return Law(law.start, mass, relative, law.missing * scale[0], noise, cut=True)
 
 
@@ -233,6 +237,7 @@ def _tilt_for(ones: int, zeros: int, flip: float, log_aim: float) -> Fraction:
         return cumulant - log_tilt * slope < log_aim
 
     found = bisect_real(beyond, good=-60.0, bad=0.0, steps=60)
+    # Tilting back is exact for every r, so it may be a short fraction, whose powers cost little.
     return Fraction(math.exp(found)).limit_denominator(1 << 40)
 
 

@@ -232,6 +232,7 @@ def find_largest(
     """
 
     def value(place: float) -> float:
+        """Return the excess at the exponential of a place; infinite where nothing is proven."""
         count_step("points of a curve")
         try:
             return excess(math.exp(place))
@@ -283,6 +284,7 @@ def _next(low: _Seen, high: _Seen, slope: float | None, tolerance: float, count:
     if low is not None and high is not None:
         rise = _rise(low, high)
         middle = 0.5 * (low[0] + high[0])
+        # Every fourth step halves, so that a curve that is bent badly still comes to an end.
         if rise is None or count % 4 == 3:
             return middle
         aim = low[0] - low[1] / rise - 0.4 * tolerance
