@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,8 +80,13 @@ class Cluster:
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[Cluster]:
-    """Start a cluster; at the end, however it comes, none of its processes is left."""
+def started(
+    folder: Path, hosts: Sequence[str] = ("127.0.0.1",) * WORKERS, settings: str = ""
+) -> Iterator[Cluster]:
+    """Start a cluster; at the end, however it comes, none of its processes is left.
+
+    Each worker is on one of the ``hosts``, which may be other addresses of loopback.
+    """
     for name in ("conf", "events", "logs", "work", "local"):
         (folder / name).mkdir()
     text = DEFAULTS.format(
@@ -92,7 +97,7 @@ def started(folder: Path) -> Iterator[Cluster]:
         root=ROOT,
         store="\n".join(f"spark.executorEnv.{name} {value}" for name, value in SETTINGS.items()),
     )
-    (folder / "conf" / "spark-defaults.conf").write_text(text, encoding="utf-8")
+    (folder / "conf" / "spark-defaults.conf").write_text(text + settings, encoding="utf-8")
     port = _free_port()
     cluster = Cluster(f"spark://127.0.0.1:{port}", folder)
     processes: list[subprocess.Popen[bytes]] = []
@@ -101,8 +106,8 @@ def started(folder: Path) -> Iterator[Cluster]:
         _wait(lambda: _listens(port))
         worker = ("-c", "1", "-m", "1g", "-d", str(folder / "work"), cluster.url)
         processes += [
-            _launch(cluster, f"worker{number}", "worker.Worker", *worker)
-            for number in range(WORKERS)
+            _launch(cluster, f"worker{number}", "worker.Worker", *worker, host=host)
+            for number, host in enumerate(hosts)
         ]
         yield cluster
     finally:
@@ -114,14 +119,16 @@ def started(folder: Path) -> Iterator[Cluster]:
                 os.kill(number, signal.SIGKILL)
 
 
-def _launch(cluster: Cluster, name: str, kind: str, *words: str) -> subprocess.Popen[bytes]:
+def _launch(
+    cluster: Cluster, name: str, kind: str, *words: str, host: str = "127.0.0.1"
+) -> subprocess.Popen[bytes]:
     environment = (
         os.environ
         | cluster.settings
         | {
             "SPARK_HOME": str(HOME),
             "SPARK_LOCAL_DIRS": str(cluster.folder / "local"),
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_IP": host,
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": JAVA,
         }
@@ -130,7 +137,7 @@ def _launch(cluster: Cluster, name: str, kind: str, *words: str) -> subprocess.P
     if home is not None:
         environment["JAVA_HOME"] = str(home)
     command = [shutil.which("nice") or "nice", str(HOME / "bin" / "spark-class")]
-    command += [f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", "--webui-port", "0"]
+    command += [f"org.apache.spark.deploy.{kind}", "--host", host, "--webui-port", "0"]
     with (cluster.folder / "logs" / name).open("wb") as log:
         return subprocess.Popen(
             [*command, *words],

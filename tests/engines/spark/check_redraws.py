@@ -1,0 +1,115 @@
+"""A task whose process ends when its work is done does it again: the same, or the test sees it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chaffinch.engines.spark import shuffling
+from chaffinch.engines.spark.engine import Spark
+from chaffinch.engines.spark.job import Job, Keyring
+from chaffinch.sampling.words import SecureWords
+from tests.engines import plans
+from tests.engines.spark.kills import wait_for_executors
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+USERS = 900
+CODES = plans.answers(USERS, 9)
+SPARK = Spark()
+STEPS = {"encode": ("map", 0), "scatter": ("exchange", 1), "gather": ("exchange", 2)}
+
+
+class DrawnAnew(Keyring):
+    """The words that a task must not draw: other ones every time."""
+
+    def words(self, *_bound: Any) -> Any:
+        return SecureWords()
+
+
+@dataclass(frozen=True)
+class CutOnce:
+    """Does a task's work and notes what it has made; the first time its process ends then."""
+
+    function: Callable[..., Any]
+    folder: Path
+    made: Path
+    planted: bool
+
+    def __call__(self, ring: Keyring, *given: Any) -> Any:
+        found = self.function(DrawnAnew(bytes(32), {}) if self.planted else ring, *given)
+        found = list(found) if isinstance(found, (map, zip)) or hasattr(found, "send") else found
+        number = given[0] if isinstance(given[0], int) else given[0][0]
+        with (self.folder / f"piece-{number}").open("a") as notes:
+            notes.write(f"{self._digest(found)}\n")
+        try:
+            os.close(os.open(self.folder / "cut", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return found
+        os.kill(os.getpid(), signal.SIGKILL)
+        return None
+
+    def _digest(self, found: Any) -> str:
+        """Return a digest of the files that were written, or of the bytes that are sent on."""
+        if isinstance(found, list):
+            return hashlib.sha256(repr(found).encode()).hexdigest()
+        parts = getattr(found, "parts", (found,))
+        content = b"".join((self.made / part.name).read_bytes() for part in parts)
+        return hashlib.sha256(content).hexdigest()
+
+
+def drawn_again(folder: Path) -> bool:
+    """Return whether the one task that ran twice has made two things."""
+    notes = [path.read_text().split() for path in folder.glob("piece-*")]
+    (twice,) = [one for one in notes if len(one) > 1]
+    assert len(twice) == 2
+    return twice[0] != twice[1]
+
+
+@pytest.mark.parametrize("planted", [False, True], ids=["real", "planted"])
+@pytest.mark.parametrize(
+    "step",
+    ["encode", *(pytest.param(one, marks=pytest.mark.long) for one in ("scatter", "gather"))],
+)
+def test_a_task_that_draws_again_is_caught(
+    context: SparkContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+    *,
+    planted: bool,
+) -> None:
+    wait_for_executors(context)
+    notes, made = tmp_path / "notes", tmp_path / "made"
+    notes.mkdir()
+    name, place = STEPS[step]
+    true = getattr(Job, name)
+
+    def cut(job: Job, *arguments: Any, **options: Any) -> Any:
+        given = list(arguments)
+        given[place] = CutOnce(given[place], notes, made, planted)
+        return true(job, *given, **options)
+
+    monkeypatch.setattr(Job, name, cut)
+    monkeypatch.setattr(shuffling, "PART_MESSAGES", 300)
+    if step == "encode":
+        plan = plans.flipped(USERS, 9, Fraction(1, 8))
+        for part in range(2):
+            plans.table(tmp_path / f"{part}.parquet", CODES[part * 450 :][:450])
+        facts = SPARK.encode(tmp_path / "*.parquet", plan, made)
+        assert facts.reports == USERS
+    else:
+        clear = plans.clear(USERS, 9)
+        source = plans.written(tmp_path / "encoded.parquet", clear, CODES)
+        SPARK.shuffle([source], clear, made, record=tmp_path / "record")
+        assert sorted(plans.read(made).tolist()) == sorted(CODES.tolist())
+    assert drawn_again(notes) is planted
