@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from chaffinch.errors import InvalidInput, StorageFault
+from chaffinch.storage import places
+from chaffinch.storage.faults import may_pass
 from chaffinch.storage.places import Place, is_address
 from tests.storage import object_store
 
@@ -84,8 +90,11 @@ def test_permissions_are_those_that_were_asked_for(tmp_path: Path) -> None:
 
 def test_faults_are_named_without_the_words_of_a_store(store: str) -> None:
     nowhere = Place.of(store.replace("places/", "nowhere/").format("x"))
-    with pytest.raises(StorageFault, match="'x' must be possible to write"):
+    with pytest.raises(
+        StorageFault, match=r"'s3://nowhere/x' must be possible to write. Got no such"
+    ) as caught:
         written(nowhere, b"x")
+    assert not may_pass(caught.value)
     with pytest.raises(StorageFault, match="must be possible to use"):
         Place.of("nothing://bucket/x").names()
 
@@ -128,3 +137,41 @@ def test_an_address_has_no_password(address: str, *, fine: bool) -> None:
     with pytest.raises(InvalidInput, match="without a name or a password") as caught:
         Place.of(address)
     assert "word@" not in str(caught.value)
+
+
+class Cut:
+    """A file system that ends in the middle of a file, if it is told to; all else is a disk's."""
+
+    def __init__(self, *, cut: bool) -> None:
+        self._disk = LocalFileSystem()
+        self._cut = cut
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._disk, name)
+
+    @contextmanager
+    def open_output_stream(self, path: str) -> Iterator[Any]:
+        with self._disk.open_output_stream(path) as file:
+            yield file
+            file.flush()
+            if self._cut:
+                raise OSError(errno.ECONNRESET, "gone")
+
+
+def test_where_files_show_while_they_are_written_they_get_their_name_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Place.of("hdfs://nodes/folder")
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setattr(places, "_system", lambda _root: (Cut(cut=True), str(tmp_path)))
+    with pytest.raises(StorageFault, match="'hdfs://nodes/folder/a' must be") as caught:
+        written(folder.inside("a"), b"hello")
+    assert may_pass(caught.value)
+    assert not list((tmp_path / "folder").iterdir())
+    monkeypatch.setattr(places, "_system", lambda _root: (Cut(cut=False), str(tmp_path)))
+    for content in (b"hello", b"other"):
+        assert written(folder.inside("a"), content).read() == content
+    (tmp_path / "folder" / f"a.{'0' * 16}.unfinished").touch()  # of a writer that was killed
+    assert folder.names() == ["a"]
+    folder.remove_unfinished()
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["a"]

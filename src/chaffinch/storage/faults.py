@@ -23,6 +23,24 @@ _REASONS = {
     errno.EIO: ("an error of the disk", "check the disk; what was there before is kept"),
 }
 
+_PASSING = frozenset(
+    (
+        errno.EIO,
+        errno.EAGAIN,
+        errno.EINTR,
+        errno.EBUSY,
+        errno.ESTALE,
+        errno.ETIMEDOUT,
+        errno.ECONNABORTED,
+        errno.ECONNREFUSED,
+        errno.ECONNRESET,
+        errno.EHOSTUNREACH,
+        errno.ENETDOWN,
+        errno.ENETUNREACH,
+    )
+)
+"""What a network, a store or one machine may have, and another try not."""
+
 _CASES = {
     errno.EPIPE: Reason.READER_GONE,
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), Reason.NO_SPACE),
@@ -49,3 +67,8 @@ def storage_fault(name: str, error: OSError, *, verb: str) -> StorageFault:
         details={"file": name, "errno": code},
         reason=_CASES.get(code),
     )
+
+
+def may_pass(fault: StorageFault) -> bool:
+    """Return whether the same work may go well another time, on whatever machine."""
+    return fault.details.get("errno") in _PASSING

@@ -2,8 +2,8 @@
 
 An address (``s3://``, ``gs://``, ``abfs://``, ``hdfs://``) is opened by pyarrow, in the driver and
 in the tasks of a cluster alike, with what the environment says about credentials. A file is there
-in full or not at all: on a disk it takes its name when it is written, and in a store it is put
-there in one piece.
+in full or not at all: on a disk it takes its name when it is written, so it does in Hadoop's file
+system, and in a store it is put there in one piece.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import functools
 import io
 import os
 import re
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,6 +29,16 @@ from chaffinch.storage.files import AnyPath, atomic, sync_folder
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://")
 _NAMED = ("abfs", "abfss")
 """Where the name of a container stands before the sign @, and a password only after a colon."""
+_RENAMED = ("hdfs", "viewfs")
+"""Where a file shows while it is written, and is renamed when it is there in full."""
+_UNFINISHED = re.compile(r".*\.[0-9a-f]{16}\.unfinished", re.DOTALL)
+_REFUSED = {
+    "ACCESS_DENIED": errno.EACCES,
+    "INVALID_ACCESS_KEY_ID": errno.EACCES,
+    "SIGNATURE_DOES_NOT_MATCH": errno.EACCES,
+    "NO_SUCH_BUCKET": errno.ENOENT,
+}
+"""What a store says that will not pass, and of what number that is on a disk."""
 
 
 def is_address(source: object) -> bool:
@@ -93,8 +104,11 @@ class Place:
 
         return bool(self._info().type == FileType.File)
 
-    def names(self) -> list[str]:
-        """Return the names in this folder, in order; none where there is no folder."""
+    def names(self, *, unfinished: bool = False) -> list[str]:
+        """Return the names in this folder, in order; none where there is no folder.
+
+        Files that are being written elsewhere than on a disk are left out unless asked for.
+        """
         with self._faults("read"):
             if self.local:
                 path = Path(self.text)
@@ -103,7 +117,8 @@ class Place:
 
             system, path_there = self._there()
             selector = FileSelector(path_there, allow_not_found=True)
-            return sorted(one.base_name for one in system.get_file_info(selector))
+            found = sorted(one.base_name for one in system.get_file_info(selector))
+            return [name for name in found if unfinished or not _UNFINISHED.fullmatch(name)]
 
     def open(self) -> BinaryIO:
         """Return the bytes of this file; FileNotFoundError where none is."""
@@ -143,8 +158,10 @@ class Place:
         yield held
         with self._faults("write"):
             system, path = self._there()
-            with system.open_output_stream(path) as file:
-                file.write(held.getbuffer())
+            if urlsplit(self.text).scheme in _RENAMED:
+                _write_renamed(system, path, held)
+            else:
+                _write(system, path, held)
 
     def remove(self) -> None:
         """Remove this file, if it is there."""
@@ -155,6 +172,13 @@ class Place:
             system, path = self._there()
             with suppress(FileNotFoundError):
                 system.delete_file(path)
+
+    def remove_unfinished(self) -> None:
+        """Remove from this folder what writers that were killed have left; nobody may write now."""
+        if not self.local:
+            for name in self.names(unfinished=True):
+                if _UNFINISHED.fullmatch(name):
+                    self.inside(name).remove()
 
     def _info(self) -> Any:
         with self._faults("read"):
@@ -176,18 +200,49 @@ class Place:
         try:
             yield
         except OSError as error:
-            raise storage_fault(self.name, _with_number(error), verb=verb) from None
+            raise storage_fault(self._shown, _with_number(error), verb=verb) from None
         except (pa.ArrowException, ValueError):
             fault = OSError(errno.ENOTSUP, "")
-            raise storage_fault(self.name, fault, verb=verb) from None
+            raise storage_fault(self._shown, fault, verb=verb) from None
+
+    @property
+    def _shown(self) -> str:
+        """Return the name for errors; of a store, where it is, without its options."""
+        return self.name if self.local else self.text.partition("?")[0]
 
 
 def _with_number(error: OSError) -> OSError:
     """Return an error that says what is wrong; of a store's own words none is shown."""
     if error.errno is not None:
         return error
+    known = (number for words, number in _REFUSED.items() if words in str(error))
     missing = isinstance(error, FileNotFoundError)
-    return OSError(errno.ENOENT if missing else errno.EIO, "")
+    return OSError(errno.ENOENT if missing else next(known, errno.EIO), "")
+
+
+def _write(system: Any, path: str, held: io.BytesIO) -> None:
+    with system.open_output_stream(path) as file:
+        file.write(held.getbuffer())
+
+
+def _write_renamed(system: Any, path: str, held: io.BytesIO) -> None:
+    """Write a file that has its name when it is there in full.
+
+    A name that is taken is not replaced by renaming, so what was there is removed before: whoever
+    looks in that moment finds none. Parts are written again with the same bytes only.
+    """
+    from pyarrow.fs import FileType
+
+    made = f"{path}.{secrets.token_hex(8)}.unfinished"
+    try:
+        _write(system, made, held)
+        if system.get_file_info(path).type == FileType.File:
+            system.delete_file(path)
+        system.move(made, path)
+    except BaseException:
+        with suppress(OSError):
+            system.delete_file(made)
+        raise
 
 
 @functools.lru_cache(maxsize=16)

@@ -78,6 +78,7 @@ def filling(folder: Place, stage: str, standing: str | None = None) -> Iterator[
         )
     folder.make_folder(_FOLDER_PERMISSIONS[stage])
     folder.inside(MANIFEST).remove()
+    folder.remove_unfinished()
     names = folder.names()
     for name in (*left_behind(names), *left_rows(names)):
         folder.inside(name).remove()
