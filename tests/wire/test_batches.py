@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 import struct
 import tracemalloc
 from collections import Counter
@@ -189,6 +190,21 @@ def test_counts_are_merged(space: int, *, spread: bool) -> None:
     assert one.total == 5
     assert one.pairs()[1].tolist() == [2, 2, 1]
     assert two.pairs()[1].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("times", [0, 1, 255, 256, 70_000])
+def test_counts_travel_in_few_bytes_and_arrive_whole(times: int) -> None:
+    space = 1 << 17
+    counts = CodeCounts(space)
+    counts.add_counts(np.full(3, times, np.int64), 5)
+    sent = pickle.dumps(counts)
+    width = 1 if times < 1 << 8 else 2 if times < 1 << 16 else 4
+    assert len(sent) < width * space + 1000
+    found = pickle.loads(sent)  # noqa: S301 - our own
+    found.add(np.array([5, 9], np.uint32))
+    assert found.total == 3 * times + 2
+    assert found.dense()[4:10].tolist() == [0, times + 1, times, times, 0, 1]
+    assert counts.total == 3 * times
 
 
 def test_many_codes_in_many_parts_are_all_counted() -> None:

@@ -91,6 +91,15 @@ class CodeCounts:
         self._few: list[Codes] | None = [] if space > _SMALL_SPACE else None
         self._dense: Counts = np.zeros(0 if self._few is not None else space, np.int64)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what travels to another process: counts in as few bytes as the largest takes."""
+        kind = np.min_scalar_type(int(self._dense.max(initial=0)))
+        return self.__dict__ | {"_dense": self._dense.astype(kind)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take what came from another process."""
+        self.__dict__.update(state | {"_dense": state["_dense"].astype(np.int64)})
+
     def add(self, codes: Codes) -> None:
         """Count some messages; InvalidInput, and nothing counted, if one is too large."""
         if self._few is not None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from chaffinch.engines.spark.job import Job, Keyring
+from chaffinch.engines.spark.job import Job, Keyring, _Merged, _Outcome
 from chaffinch.engines.spark.session import running, take_part
-from chaffinch.errors import ClusterFault, InvalidFile, InvalidInput, Reason
-from tests.engines.spark.kills import Held, killing
+from chaffinch.errors import ClusterFault, InvalidFile, InvalidInput, Reason, StorageFault
+from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.places import Place
+from tests.engines.spark.kills import PATIENCE_SECONDS, PAUSE_SECONDS, Held, killing
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -189,15 +193,114 @@ def test_a_lost_executor_changes_nothing_unless_a_task_draws_again(
     assert (len(other), len(set(other))) == (2, 2)
 
 
+def found_in(folder: Path, secret: bytes) -> list[Path]:
+    """Return the files below a folder that hold a secret, as it is or in hexadecimal."""
+    looked_at = ((path, path.read_bytes()) for path in folder.rglob("*") if path.is_file())
+    return [
+        path for path, content in looked_at if secret in content or secret.hex().encode() in content
+    ]
+
+
 def test_nothing_secret_is_written_anywhere(context: SparkContext, cluster: Cluster) -> None:
     with Job(context, {"campaign": KEY}) as job:
         assert job.map(key_of, [0, 1]) == [KEY, KEY]
         secret = job._ring.value._secret  # noqa: SLF001 - to look for it
-        kept = list(cluster.folder.rglob("*"))
-        for path in kept:
-            if path.is_file():
-                content = path.read_bytes()
-                assert secret not in content, path
-                assert KEY not in content, path
-                assert secret.hex().encode() not in content, path
-    assert any(path.parent.name == "events" for path in kept)
+        for one in (secret, KEY):
+            assert not found_in(cluster.folder, one)
+
+
+def write_to_log(secret: bytes) -> None:
+    os.write(2, secret.hex().encode())
+
+
+def test_a_secret_in_the_description_of_a_task_would_be_found(
+    context: SparkContext, cluster: Cluster
+) -> None:
+    """The search above sees what it is to see: the event log, and the logs of executors."""
+    described, printed = os.urandom(32), os.urandom(32)
+    context.setJobDescription(described.hex())
+    context.parallelize([printed], 1).foreach(write_to_log)
+    context.setJobDescription(None)  # type: ignore[arg-type]
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not (found_in(cluster.folder, described) and found_in(cluster.folder, printed)):
+        assert time.monotonic() < end, "a planted secret is not found"
+        time.sleep(PAUSE_SECONDS)
+    assert any("events" in path.parts for path in found_in(cluster.folder, described))
+    assert any("work" in path.parts for path in found_in(cluster.folder, printed))
+
+
+# ------------------------------------------------------------------------------ faults
+
+
+@dataclass(frozen=True)
+class Stumbling:
+    """A store that fails so many times, and then does its work."""
+
+    folder: Path
+    times: int
+    number: int
+
+    def __call__(self, _ring: Keyring, piece: int) -> int:
+        place = Place.of(self.folder / f"part-{piece}")
+        with (self.folder / f"tries-{piece}").open("a") as file:
+            file.write("x")
+        if piece == 1 and len((self.folder / "tries-1").read_text()) <= self.times:
+            raise storage_fault(place.name, OSError(self.number, ""), verb="write")
+        with place.writing() as written:
+            written.write(b"content")
+        return piece
+
+
+@pytest.mark.parametrize(
+    ("number", "times", "tries"),
+    [
+        pytest.param(errno.EIO, 2, 3, id="passing"),
+        pytest.param(errno.EACCES, 99, 1, id="refused", marks=pytest.mark.long),
+        pytest.param(errno.ETIMEDOUT, 99, 3, id="staying", marks=pytest.mark.long),
+    ],
+)
+def test_a_fault_of_a_store_is_tried_again_unless_it_will_not_pass(
+    context: SparkContext, tmp_path: Path, number: int, times: int, tries: int
+) -> None:
+    work = Stumbling(tmp_path, times, number)
+    with Job(context) as job:
+        if times == 2:
+            assert job.map(work, [0, 1]) == [0, 1]
+            assert (tmp_path / "part-1").read_bytes() == b"content"
+        else:
+            with pytest.raises(StorageFault, match="'part-1' must be possible to write"):
+                job.map(work, [0, 1])
+    assert [len((tmp_path / f"tries-{piece}").read_text()) for piece in (0, 1)] == [1, tries]
+
+
+def test_merging_holds_two_results_at_a_time() -> None:
+    held: list[int] = []
+
+    def arrived() -> Iterator[tuple[int, _Outcome[Weighty]]]:
+        for number in (3, 0, 2, 1):
+            yield number, _Outcome(Weighty(number))
+            held.append(Weighty.alive)
+
+    merged = _Merged(Weighty.plus, lambda one: one.number)
+    assert [outcome.value for _, outcome in merged(0, arrived())] == [6]
+    assert max(held) <= 2
+    refusals = [(2, _Outcome[int](fault="second")), (1, _Outcome[int](fault="first"))]
+    ((_, refused),) = _Merged[int, int](max, None)(0, iter(refusals))
+    assert "first" in str(refused.error)
+
+
+class Weighty:
+    """A result of which it is known how many there are."""
+
+    alive = 0
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        Weighty.alive += 1
+
+    def __del__(self) -> None:
+        Weighty.alive -= 1
+
+    def plus(self, other: Weighty) -> Weighty:
+        self.number += other.number
+        return self

@@ -114,14 +114,11 @@ def _count(batches: list[_Batch], _ring: Keyring, piece: MessagePiece) -> Counte
     return _closed(batches, counted)
 
 
-def _merge(batches: list[_Batch], found: list[Counted]) -> Counted:
-    merged = found[0]
-    for other in found[1:]:
-        merged.total.merge(other.total)
-        for number, (pieces, counts) in other.open.items():
-            before, sums = merged.open.get(number, (0, CodeCounts(counts.space)))
-            sums.merge(counts)
-            merged.open[number] = before + pieces, sums
+def _merge(batches: list[_Batch], merged: Counted, other: Counted) -> Counted:
+    merged.total = _sum(merged.total, other.total)
+    for number, (pieces, counts) in other.open.items():
+        before, sums = merged.open.get(number, (0, None))
+        merged.open[number] = before + pieces, counts if sums is None else _sum(sums, counts)
     return _closed(batches, merged)
 
 
@@ -130,9 +127,17 @@ def _closed(batches: list[_Batch], counted: Counted) -> Counted:
     for number, (pieces, counts) in list(counted.open.items()):
         if pieces == batches[number].pieces:
             _check_whole(batches[number], counts)
-            counted.total.merge(counts)
+            counted.total = _sum(counted.total, counts)
             del counted.open[number]
     return counted
+
+
+def _sum(one: CodeCounts, other: CodeCounts) -> CodeCounts:
+    """Return the counts of both in the larger of them: where one is empty nothing is copied."""
+    one, other = (one, other) if one.total >= other.total else (other, one)
+    if other.total:
+        one.merge(other)
+    return one
 
 
 def _check_whole(batch: _Batch, counts: CodeCounts) -> None:

@@ -14,21 +14,25 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import secrets
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from chaffinch.engines.spark.session import first_words
-from chaffinch.errors import ChaffinchError, ClusterFault
+from chaffinch.errors import ChaffinchError, ClusterFault, StorageFault
 from chaffinch.parallel import Progress
 from chaffinch.sampling import KeyedWords
 from chaffinch.sampling.words import SECRET_BYTES
+from chaffinch.storage.faults import may_pass
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +41,9 @@ if TYPE_CHECKING:
 
 _PAUSE_SECONDS = 0.2
 _MERGED_AT_ONCE = 8
+_MOST_TRIES = 3
+_ON_CORES = re.compile(r"local(?:\[[^],]*(?:,\s*([0-9]+))?\])?")
+"""The master on the cores of this machine, which runs a task once unless it says how often."""
 
 _Piece = TypeVar("_Piece")
 _Result = TypeVar("_Result")
@@ -50,6 +57,8 @@ class Keyring:
     _secret: bytes = field(repr=False)
     keys: Mapping[str, bytes] = field(repr=False)
     """Keys of the party whose job it is, by what they are for."""
+    tries: int = 1
+    """How often a task is run at most where a store or a disk is at fault."""
 
     def words(self, purpose: str, part: int, digest: bytes) -> KeyedWords:
         """Return the words for one piece of work on one input, the same for whoever does it."""
@@ -75,7 +84,7 @@ class Job:
 
     def __init__(self, context: SparkContext, keys: Mapping[str, bytes] | None = None) -> None:
         self._context = context
-        ring = Keyring(secrets.token_bytes(SECRET_BYTES), dict(keys or {}))
+        ring = Keyring(secrets.token_bytes(SECRET_BYTES), dict(keys or {}), _tries(context))
         with _cluster_faults():
             self._ring: Broadcast[Keyring] = context.broadcast(ring)
         self._group = f"chaffinch-{secrets.token_hex(8)}"
@@ -137,7 +146,7 @@ class Job:
         """
         work = _MappedRows(self._ring, self._context.accumulator(0), function)
         before = set(self._context.statusTracker().getJobIdsForGroup(self._group))
-        with _cluster_faults(), warnings.catch_warnings():
+        with _frame_faults(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Spark thinks of versions of other packages
             found = frame.mapInArrow(work.on_rows, "outcome binary")
         rows = self._collected(found, work.done, None, progress)
@@ -184,7 +193,7 @@ class Job:
         self,
         function: Work[_Piece, _Result],
         pieces: Sequence[_Piece],
-        merge: Callable[[list[_Result]], _Result],
+        merge: Callable[[_Result, _Result], _Result],
         finish: Callable[[_Result], _Final],
         *,
         sizes: Sequence[int] | None = None,
@@ -192,7 +201,8 @@ class Job:
     ) -> _Final:
         """Return what ``finish`` makes of all that a function gives, merged by and by on executors.
 
-        What is merged stands in the order of the pieces. Nothing of it comes here but the end.
+        It is merged as it arrives, in any order, so that a task holds two results at a time.
+        Nothing of it comes here but the end.
         """
         done = self._context.accumulator(0)
         count = len(pieces)
@@ -227,7 +237,7 @@ class Job:
         """
 
         def collect() -> Any:
-            with _cluster_faults():
+            with _cluster_faults() if sizes is not None else _frame_faults():
                 self._context.setJobGroup(self._group, "chaffinch", interruptOnCancel=True)
                 return found.collect()
 
@@ -246,6 +256,14 @@ class Job:
         if progress is not None:
             progress(done.value if total is None else total, total)
         return results
+
+
+def _tries(context: SparkContext) -> int:
+    """Return how often a task may run for a fault that may pass: never until Spark gives up."""
+    told = context.getConf().get("spark.task.maxFailures", "4")
+    if (master := _ON_CORES.fullmatch(str(context.master))) is not None:
+        told = master[1] or "1"
+    return min(_MOST_TRIES, int(told))
 
 
 def _sizes(pieces: Sequence[Any], sizes: Sequence[int] | None) -> Sequence[int]:
@@ -274,6 +292,10 @@ class _Outcome(Generic[_Result]):
     fault: str = ""
 
     @property
+    def failed(self) -> bool:
+        return self.error is not None or bool(self.fault)
+
+    @property
     def value(self) -> _Result:
         if self.error is not None:
             raise self.error
@@ -286,15 +308,30 @@ class _Outcome(Generic[_Result]):
         return self.result  # type: ignore[return-value]
 
 
-def _outcome_of(work: Callable[[], _Result]) -> _Outcome[_Result]:
+class _Again(Exception):
+    """Has Spark run a task once more; its words are in Spark's logs, so there are none."""
+
+
+def _outcome_of(work: Callable[[], _Result], tries: int = 1) -> _Outcome[_Result]:
     try:
         return _Outcome(result=work())
     except ChaffinchError as error:
+        if isinstance(error, StorageFault) and may_pass(error) and _run_before() + 1 < tries:
+            time.sleep(_PAUSE_SECONDS * 2 ** _run_before())
+            raise _Again from None
         return _Outcome(error=error)
     except Exception as error:  # noqa: BLE001 - its words may hold what is private
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{os.path.basename(place.filename)}:{place.lineno}"  # noqa: PTH119
         return _Outcome(fault=f"{type(error).__name__} at {where}")
+
+
+def _run_before() -> int:
+    """Return how often this task was run before, on whatever executor."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    return 0 if task is None else task.attemptNumber()
 
 
 _Numbered = Iterable[tuple[int, int, Any]]
@@ -310,7 +347,8 @@ class _Mapped(Generic[_Piece, _Result]):
 
     def __call__(self, pieces: _Numbered) -> Iterator[Any]:
         for number, size, piece in pieces:
-            found = _outcome_of(lambda piece=piece: self.function(self.ring.value, piece))  # type: ignore[misc]
+            work = partial(self.function, self.ring.value, piece)
+            found = _outcome_of(work, self.ring.value.tries)
             yield (number, found) if self.numbered else found
             self.done.add(size)
 
@@ -327,8 +365,8 @@ class _MappedRows(Generic[_Result]):
 
         task = TaskContext.get()
         assert task is not None  # noqa: S101 - this is one
-        number = task.partitionId()
-        found = _outcome_of(lambda: self.function(self.ring.value, number, self._told(batches)))
+        number, ring = task.partitionId(), self.ring.value
+        found = _outcome_of(lambda: self.function(ring, number, self._told(batches)), ring.tries)
         yield pa.record_batch([pa.array([pickle.dumps(found)], pa.binary())], ["outcome"])
 
     def _told(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -339,17 +377,25 @@ class _MappedRows(Generic[_Result]):
 
 @dataclass(frozen=True)
 class _Merged(Generic[_Result, _Final]):
-    merge: Callable[[list[_Result]], _Result]
+    merge: Callable[[_Result, _Result], _Result]
     finish: Callable[[_Result], _Final] | None
 
     def __call__(
         self, part: int, arrived: Iterable[tuple[int, _Outcome[_Result]]]
     ) -> Iterator[tuple[int, _Outcome[Any]]]:
-        found = [one for _, one in sorted(arrived, key=lambda one: one[0])]
-        yield part, _outcome_of(lambda: self._made([one.value for one in found]))
+        yield part, _outcome_of(lambda: self._made(arrived))
 
-    def _made(self, found: list[_Result]) -> Any:
-        made = self.merge(found)
+    def _made(self, arrived: Iterable[tuple[int, _Outcome[_Result]]]) -> Any:
+        made: _Result | None = None
+        refused: dict[int, _Outcome[_Result]] = {}
+        for number, found in arrived:
+            if found.failed:
+                refused[number] = found
+            elif not refused:
+                made = found.value if made is None else self.merge(made, found.value)
+        if refused:  # of several, the first in the order of the pieces is told
+            return refused[min(refused)].value
+        assert made is not None  # noqa: S101 - every part has something to merge
         return made if self.finish is None else self.finish(made)
 
 
@@ -362,7 +408,7 @@ class _Scattered(Generic[_Piece]):
 
     def __call__(self, numbered: _Numbered) -> Iterator[tuple[int, tuple[int, _Outcome[bytes]]]]:
         for number, size, piece in numbered:
-            found = _outcome_of(lambda piece=piece: self._blobs(piece))  # type: ignore[misc]
+            found = _outcome_of(partial(self._blobs, piece), self.ring.value.tries)
             blobs = {part: _Outcome(blob) for part, blob in (found.result or {}).items()}
             if found.result is None:  # every part gets to know, and none does its work
                 refused = _Outcome[bytes](error=found.error, fault=found.fault)
@@ -389,8 +435,9 @@ class _Gathered(Generic[_Result]):
     ) -> Iterator[_Outcome[_Result]]:
         # In which order they arrive is chance; in which order they stand here is not.
         blobs = [one for _, one in sorted((sent for _, sent in arrived), key=lambda one: one[0])]
+        ring = self.ring.value
         yield _outcome_of(
-            lambda: self.function(self.ring.value, part, [blob.value for blob in blobs])
+            lambda: self.function(ring, part, [blob.value for blob in blobs]), ring.tries
         )
 
 
@@ -406,6 +453,21 @@ def _cluster_faults() -> Iterator[None]:
         raise ClusterFault(
             f"The Spark cluster must finish its tasks. Got {_cause(error)}.",
             hint="nothing was acknowledged; run the same command again when the cluster is well",
+        ) from None
+
+
+@contextmanager
+def _frame_faults() -> Iterator[None]:
+    """Say of a frame that it could not be read: Spark's words on why may repeat a cell."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        raise ClusterFault(
+            f"The frame must be one that Spark can evaluate. Got {type(error).__name__}.",
+            hint="ask Spark for its rows, such as frame.count(), to see why; nothing was written",
         ) from None
 
 
