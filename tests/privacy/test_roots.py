@@ -333,3 +333,15 @@ def test_what_never_falls_is_left_after_a_few_steps(height: float) -> None:
 
     assert find_largest(excess, 1.0, least=1e-3, most=1e9, slope=20.0) is None
     assert len(tried) < 12
+
+
+def test_a_search_that_hardly_gets_on_ends_with_nothing() -> None:
+    """The slope that was promised is far too steep, and the curve falls a little each time."""
+    tried: list[float] = []
+
+    def excess(place: float) -> float:
+        tried.append(place)
+        return 1.0 + 1e-3 * math.log(place)
+
+    assert find_largest(excess, 1.0, least=1e-3, most=1e3, slope=1e3) is None
+    assert min(tried) > 0.5, "it never came near the least"
