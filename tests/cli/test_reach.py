@@ -69,6 +69,13 @@ def analyzing(filters: list[Path], *more: object) -> list[object]:
     return ["reach", "analyze", *filters, "--plan", filters[0].parent / "campaign.plan.json", *more]
 
 
+def test_a_quiet_plan_says_nothing(cli: Callable[..., Done], tmp_path: Path) -> None:
+    target = tmp_path / "c.plan.json"
+    done = cli("reach", "plan", *TWO, "--epsilon", 2, "-o", target, "-q")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert cli("reach", "plan", "--check", target, "-q", "--explain").out
+
+
 # ---------------------------------------------------------------------------------- help
 
 

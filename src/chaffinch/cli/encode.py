@@ -55,7 +55,7 @@ def encode(
     named = asked.columns(where)
     make_source = _files if work.on_cluster else _table
     source = make_source(asked, data, named, where, output)
-    with output.counting("encoding", "reports") as tell:
+    with output.counting("encoding", _unit(source)) as tell:
         facts = work.open(tell.words).encode(
             source, asked.plan, target, round=round, columns=named or None, progress=tell
         )
@@ -65,6 +65,12 @@ def encode(
             "note: every row became the report of one person; where one person has several rows, "
             "--person COLUMN tells people apart"
         )
+
+
+def _unit(source: TableFiles | Table) -> str:
+    """Return what is counted: of text files nobody knows how many rows they have."""
+    pieces = getattr(source, "pieces", ())
+    return "files" if any(piece.rows is None for piece in pieces) else "reports"
 
 
 def _table(

@@ -8,8 +8,10 @@ import pytest
 
 import chaffinch as cf
 from chaffinch import reach
+from chaffinch.cli.encode import _unit
 from chaffinch.encoding.publisher.ids import IdColumns
 from chaffinch.engines.local import Local
+from chaffinch.engines.spark.encoding import TableFiles
 from chaffinch.engines.spark.engine import Spark
 from chaffinch.errors import (
     BatchRepeated,
@@ -20,6 +22,7 @@ from chaffinch.errors import (
     PlanMismatch,
     StorageFault,
 )
+from chaffinch.tables.read import open_table
 from tests.engines import plans
 
 USERS = 60
@@ -115,3 +118,11 @@ def test_filters_that_do_not_belong_together(campaign: reach.ReachPlan, tmp_path
         SPARK.count_logos([tmp_path / "daily.filter"], campaign)
     with pytest.raises(StorageFault, match="no such file"):
         SPARK.count_logos([tmp_path / "daily.filter", tmp_path / "radio.filter"], campaign)
+
+
+def test_what_is_counted_is_what_is_known(tmp_path: Path) -> None:
+    plans.table(tmp_path / "a.parquet", plans.answers(5, 4))
+    (tmp_path / "a.csv").write_text("answer\nv0\n", "utf-8")
+    assert _unit(TableFiles.of(tmp_path / "a.parquet")) == "reports"
+    assert _unit(TableFiles.of(tmp_path / "a.csv")) == "files"
+    assert _unit(open_table(tmp_path / "a.csv")) == "reports"

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,6 +27,7 @@ from tests.engines import plans
 
 SECONDS = 15.0
 """Far below the minute that Spark would take."""
+SUBMITTED = "--conf spark.authenticate.secret=0123456789abcdef pyspark-shell"
 NOWHERE = "spark://127.0.0.1:1"
 
 
@@ -151,6 +156,36 @@ def test_everybody_is_as_patient() -> None:
 def test_patience_is_a_number_of_seconds(patience: float) -> None:
     with pytest.raises(ChaffinchError, match="patience"), running("local[1]", patience=patience):
         pass
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_what_answers_and_is_no_master_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        threading.Thread(target=_hang_up, args=[other], daemon=True).start()
+        master = f"spark://127.0.0.1:{other.getsockname()[1]}"
+        words = ["encode", "a.csv", "--plan", "plan.json", "--engine", "spark", "-o", "made"]
+        plans.clear(2, 4).save(tmp_path / "plan.json")
+        (tmp_path / "a.csv").write_text("answer\nv0\nv1\n", "utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", "chaffinch", *words, "--master", master],
+            cwd=tmp_path,
+            env=os.environ | {"PYSPARK_SUBMIT_ARGS": SUBMITTED},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    said = f"error: The Spark application must start on {master}. Got no word from what answers"
+    assert done.returncode == 5, done.stderr
+    assert done.stderr.count("error:") == 1
+    assert said in done.stderr
+    assert not done.stdout
+
+
+def _hang_up(server: socket.socket) -> None:
+    with suppress(OSError):
+        while True:
+            server.accept()[0].close()
 
 
 @pytest.mark.usefixtures("_no_java")

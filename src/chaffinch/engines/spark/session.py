@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +64,10 @@ _CAUSE = re.compile(
 )
 _GIVEN_UP = re.compile("stopped SparkContext|SparkContext has been shutdown")
 _NO_WORDS = re.compile(r"WARNING\b|Picked up |Using Spark's default log4j")
+_CHECK_MASTER = (
+    "check that this is a master, its Java, its version of Spark and its secret "
+    "(spark.authenticate.secret)"
+)
 
 Tell = Callable[[str], object]
 """Is told, in a few words, what is waited for."""
@@ -204,23 +208,35 @@ def _wait_for_workers(context: SparkContext, patience: float, tell: Tell) -> Non
     """
     from py4j.protocol import Py4JError
 
-    start = time.monotonic()
-    with ThreadPoolExecutor(1) as thread:
-        first = thread.submit(context._jsc.parallelize([0], 1).count)  # noqa: SLF001 - no Python in it
+    start, master = time.monotonic(), str(context.master)
+    inside = context._jsc  # noqa: SLF001 - no Python is needed for this task
+    first = _in_background(lambda: inside.parallelize([0], 1).count())
+    try:
+        while wait([first], _PAUSE).not_done:
+            waited = time.monotonic() - start
+            if inside.sc().isStopped():  # a task that comes after this is never answered
+                raise _not_taken(master)
+            if waited >= patience:
+                raise _no_workers(master, patience)
+            if waited >= _LONG:
+                tell("waiting for workers: 0 of 1")
+        first.result()
+    except Py4JError as error:
+        raise _not_started(master, error, "") from None
+
+
+def _in_background(work: Callable[[], object]) -> Future[object]:
+    """Do something in a thread that nobody has to wait for, not even at the end of the process."""
+    found: Future[object] = Future()
+
+    def run() -> None:
         try:
-            while wait([first], _PAUSE).not_done:
-                waited = time.monotonic() - start
-                if waited >= patience:
-                    raise _no_workers(str(context.master), patience)
-                if waited >= _LONG:
-                    tell("waiting for workers: 0 of 1")
-            first.result()
-        except Py4JError as error:
-            raise _not_started(str(context.master), error, "") from None
-        finally:
-            if not first.done():  # the thread ends with the application
-                with suppress(Exception):
-                    context.stop()
+            found.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            found.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return found
 
 
 def _no_workers(master: str, patience: float) -> ClusterFault:
@@ -254,11 +270,16 @@ def _not_started(master: str, error: Exception, said: str) -> ClusterFault:
     cause = getattr(error, "java_exception", None)
     words = first_words(str(cause.toString()) if cause is not None else said or str(error))
     if _GIVEN_UP.search(words):  # what Spark says when a master has not taken it for a minute
-        words = "no word from what answers there"
+        return _not_taken(master)
     return ClusterFault(
-        f"The Spark application must start on {master}. Got {words}.",
-        hint="check that this is a master, its Java, its version of Spark and its secret "
-        "(spark.authenticate.secret)",
+        f"The Spark application must start on {master}. Got {words}.", hint=_CHECK_MASTER
+    )
+
+
+def _not_taken(master: str) -> ClusterFault:
+    return ClusterFault(
+        f"The Spark application must start on {master}. Got no word from what answers there.",
+        hint=_CHECK_MASTER,
     )
 
 
