@@ -79,6 +79,34 @@ class Pool(Protocol):
         ...
 
 
+class Stopped(Exception):
+    """The work is to end; what is not finished is undone, and done by the next process."""
+
+
+class StoppablePool:
+    """A pool whose work ends between two items as soon as ``stop`` is set."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.stop = threading.Event()
+
+    def mapped(
+        self,
+        function: Callable[[_Shared, _Item], _Result],
+        shared: _Shared,
+        items: Iterable[_Item],
+    ) -> Iterator[_Result]:
+        """Give ``function(shared, item)`` in the order of the items, or raise Stopped."""
+        for result in self._pool.mapped(function, shared, items):
+            if self.stop.is_set():
+                raise Stopped
+            yield result
+
+    def close(self) -> None:
+        """End whoever works."""
+        self._pool.close()
+
+
 class Processes:
     """Processes for work that holds the interpreter: started once, used for many streams.
 

@@ -17,6 +17,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +28,7 @@ from chaffinch.analysis.received import KnownBatch, KnownBatches
 from chaffinch.errors import Reason, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
-from chaffinch.parallel import cores
+from chaffinch.parallel import StoppablePool, Stopped, cores
 from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.release.audiences import FORMAT as REACH_FORMAT
 from chaffinch.release.documents import read_reach_release, read_release
@@ -167,7 +168,8 @@ class AnalyzerWorker:
         settings: AnalyzerSettings | None = None,
     ) -> None:
         self._settings = settings or AnalyzerSettings()
-        self._pool = open_pool("analyzer", self._settings.openers, self._settings.cluster)
+        chosen = self._settings
+        self._pool = StoppablePool(open_pool("analyzer", chosen.openers, chosen.cluster))
         self.analyzer = Analyzer(
             folder,
             keys,
@@ -196,13 +198,23 @@ class AnalyzerWorker:
         tell: Callable[[str], object] = lambda _: None,
         ticked: Callable[[], object] = lambda: None,
     ) -> None:
-        """Work until told to stop.
+        """Work until told to stop; a batch that is being opened then is left as it was.
 
         ``tell`` is told once of each batch that is held; ``ticked`` is called at every tick.
 
         A full disk is waited for: everything was undone, and nothing is lost. After any other
         fault of the disk nobody knows what is on it, and the process must end.
         """
+        self._pool.stop = stop
+        with suppress(Stopped):
+            self._work(stop, tell, ticked)
+
+    def _work(
+        self,
+        stop: threading.Event,
+        tell: Callable[[str], object],
+        ticked: Callable[[], object],
+    ) -> None:
         told: set[str] = set()
         due = time.monotonic()
         while not stop.is_set():

@@ -19,6 +19,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ from typing import Self
 from chaffinch.errors import InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.keys.folder import GRACE
-from chaffinch.parallel import cores
+from chaffinch.parallel import StoppablePool, Stopped, cores
 from chaffinch.planning.audiences.plan import AnyPlan, ReachPlan
 from chaffinch.planning.parties import Party
 from chaffinch.planning.plan import Plan
@@ -135,7 +136,8 @@ class Shuffler:
             folder / OUTBOX, keys.identity, words, memory=self._settings.memory_bytes
         )
         self._remove_orphans()
-        self._pool = open_pool("shuffler", self._settings.openers, self._settings.cluster)
+        chosen = self._settings
+        self._pool = StoppablePool(open_pool("shuffler", chosen.openers, chosen.cluster))
         first = {name: plan for name, plan in self._plans.items() if self._hops[name] == 1}
         layouts = {name: plan.layout for name, plan in first.items()}
         self._opener = SegmentOpener(self._state, folder / INBOX, layouts, self._pool)
@@ -176,10 +178,16 @@ class Shuffler:
     def run(self, stop: threading.Event, ticked: Callable[[], object] = lambda: None) -> None:
         """Work until told to stop; ``ticked`` is called after every tick.
 
+        What is being opened then is left as it was, however large it is: the next start opens it.
         A full disk is waited for: everything was undone, and nothing is lost. What needs no room
         goes on meanwhile, as what is handed over makes some. After any other fault of the disk
         nobody knows what is on it, and the process must end.
         """
+        self._pool.stop = stop
+        with suppress(Stopped):
+            self._work(stop, ticked)
+
+    def _work(self, stop: threading.Event, ticked: Callable[[], object]) -> None:
         due = time.monotonic() + self._settings.interval_seconds
         while not stop.is_set():
             has_room = self._has_room_to(self.take)

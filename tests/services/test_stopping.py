@@ -1,0 +1,59 @@
+"""A service that is told to stop does so in seconds, in the middle of whatever it does."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+from chaffinch.services.hop import hop_status, read_hop
+from chaffinch.shuffling.inbox import SegmentWriter, Upload
+from tests.services.commands import serving, write_settings
+from tests.services.oracle import Collection
+from tests.services.test_shuffler import ones, sealed, shuffler
+
+COPIES = 150_000
+"""Of one report: each is opened, which takes a process longer than anybody waits."""
+
+
+def test_a_large_segment_does_not_hold_up_a_stop(tmp_path: Path) -> None:
+    collection = Collection.make(tmp_path)
+    write_settings(tmp_path, collection.plan)
+    collection.show_keys_to(tmp_path / "hop1")
+    (tmp_path / "hop1" / "inbox").mkdir()
+    writer = SegmentWriter(tmp_path / "hop1" / "inbox", largest=1 << 30)
+    writer.append([Upload(collection.plan.id, 1, b"".join(collection.seal([1])) * COPIES)])
+    path = writer.seal()
+    assert path is not None
+    with serving("shuffler", tmp_path / "hop.toml") as service:
+        time.sleep(1)
+        start = time.monotonic()
+        code, said = service.stop()
+        assert time.monotonic() - start < 4
+    assert code == 0
+    assert json.loads(said.splitlines()[-1])["event"] == "stopped"
+    assert path.exists(), "it was not opened in that time, and is opened by the next start"
+    (plan,) = hop_status(read_hop(tmp_path / "hop.toml")).plans
+    assert plan.counts["durable"] == 0
+    assert plan.adds_up
+
+
+def test_what_was_being_opened_at_a_stop_is_opened_at_the_next_start(tmp_path: Path) -> None:
+    collection, data = Collection.make(tmp_path / "keys"), tmp_path / "data"
+    collection.write_segment(data, collection.seal(range(5)))
+    stop = threading.Event()
+    with shuffler(collection, data) as hop:
+        take = hop.take
+
+        def take_at_a_stop() -> None:
+            stop.set()  # As the first look begins.
+            take()
+
+        hop.take = take_at_a_stop  # type: ignore[method-assign]
+        hop.run(stop)
+        assert hop.overview().counts == {}
+    with shuffler(collection, data) as hop:
+        hop.take()
+        hop.tick()
+        assert collection.histogram(sealed(data)) == ones(*range(5))
