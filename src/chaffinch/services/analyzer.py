@@ -25,7 +25,7 @@ from typing import Self
 
 from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts, own_plan
 from chaffinch.analysis.received import KnownBatch, KnownBatches
-from chaffinch.errors import Reason, StorageFault
+from chaffinch.errors import ClusterFault, Reason, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.parallel import StoppablePool, Stopped, cores
@@ -44,7 +44,8 @@ _FOREVER = ("cache-control", "public, max-age=31536000, immutable")
 _NOW = ("cache-control", "no-cache")
 # A page is one document of our own, with its styles and pictures inside, and runs nothing.
 _CONTAINED = ("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'")
-_FULL_DISK_PAUSE = 5.0
+_LONG_PAUSE = 5.0
+"""Seconds before a full disk, or a cluster that is gone, is tried again."""
 TICK = 10.0
 """Seconds between two looks at the counters by those who watch."""
 
@@ -178,6 +179,8 @@ class AnalyzerWorker:
             level=self._settings.level,
             pool=self._pool,
         )
+        self.cluster_fault = ""
+        """Why nothing can be opened, where a cluster is to do that."""
         self.status = self._look()
         """What was done, as of the last step; another thread may read it."""
 
@@ -202,8 +205,8 @@ class AnalyzerWorker:
 
         ``tell`` is told once of each batch that is held; ``ticked`` is called at every tick.
 
-        A full disk is waited for: everything was undone, and nothing is lost. After any other
-        fault of the disk nobody knows what is on it, and the process must end.
+        A full disk is waited for, and a cluster that is gone: everything was undone, and nothing is
+        lost. After any other fault of the disk nobody knows what is on it: the process must end.
         """
         self._pool.stop = stop
         with suppress(Stopped):
@@ -220,10 +223,14 @@ class AnalyzerWorker:
         while not stop.is_set():
             try:
                 self.step()
+                self.cluster_fault = ""
+            except ClusterFault as fault:
+                self.cluster_fault = fault.message
+                stop.wait(_LONG_PAUSE)
             except StorageFault as fault:
                 if fault.reason is not Reason.NO_SPACE:
                     raise
-                stop.wait(_FULL_DISK_PAUSE)
+                stop.wait(_LONG_PAUSE)
             for batch_id, why in self.status.held.items():
                 if batch_id not in told:
                     told.add(batch_id)

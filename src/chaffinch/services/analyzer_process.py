@@ -68,6 +68,7 @@ admin = "127.0.0.1:9083"
 # [analyzer.cluster]
 # engine = "spark"
 # master = "spark://host:7077"  # without this, what Spark's own settings say
+# job_seconds = 600.0           # after which a job is cancelled, and tried again
 # patience = 120.0  # seconds to wait for a first worker of it
 
 [analyzer.limits]
@@ -177,7 +178,9 @@ def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], objec
                     f"batch {name[:16]} cannot be opened: {why}"
                     for name, why in analyzer.unreadable.items()
                 )
-                board.post(replace(status, held=unread))
+                problems = (*status.problems, *filter(None, [worker.cluster_fault]))
+                status = replace(status, problems=problems, held=unread)
+                board.post(status)
                 log.changes(status)
 
             post()

@@ -86,6 +86,7 @@ admin = "127.0.0.1:9082"
 # [shuffler.cluster]
 # engine = "spark"
 # master = "spark://host:7077"  # without this, what Spark's own settings say
+# job_seconds = 600.0           # after which a job is cancelled, and tried again
 # patience = 120.0  # seconds to wait for a first worker of it
 
 [shuffler.limits]
@@ -217,7 +218,8 @@ def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
             def tell() -> None:
                 status = _status(settings, plans, keys, shuffler.overview())
                 stopped = (f"plan {name[:16]} stops: {why}" for name, why in shuffler.held.items())
-                problems = (*status.problems, *stopped, *shuffler.later_keys.faults)
+                cluster = filter(None, [shuffler.cluster_fault])
+                problems = (*status.problems, *stopped, *cluster, *shuffler.later_keys.faults)
                 status = replace(status, offers=shuffler.status.attempts, problems=problems)
                 board.post(status)
                 log.changes(status)

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from itertools import chain
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Field
 
 from chaffinch.engines import PATIENCE
+from chaffinch.errors import ClusterFault
 from chaffinch.parallel import Pool, Processes
 from chaffinch.wire.documents import Strict
+
+_JOB_SECONDS = 600.0
+
+_Item = TypeVar("_Item")
+_Shared = TypeVar("_Shared")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -17,6 +28,8 @@ class Cluster:
     master: str | None = None
     patience: float = PATIENCE
     """Seconds to wait for a first worker."""
+    job_seconds: float = _JOB_SECONDS
+    """After which a job is cancelled, and tried again."""
 
 
 class ClusterModel(Strict):
@@ -25,16 +38,52 @@ class ClusterModel(Strict):
     engine: Literal["spark"]
     master: str | None = None
     patience: float = PATIENCE
+    job_seconds: Annotated[float, Field(gt=0)] = _JOB_SECONDS
 
     def build(self) -> Cluster:
         """Return the cluster."""
-        return Cluster(self.master, self.patience)
+        return Cluster(self.master, self.patience, self.job_seconds)
+
+
+class ClusterPool:
+    """A cluster that is reached when there is work, and reached anew after a fault of its own."""
+
+    def __init__(self, reach: Callable[[], Pool]) -> None:
+        self._reach = reach
+        self._pool: Pool | None = None
+
+    def mapped(
+        self,
+        function: Callable[[_Shared, _Item], _Result],
+        shared: _Shared,
+        items: Iterable[_Item],
+    ) -> Iterator[_Result]:
+        """Give ``function(shared, item)`` in the order of the items; few are taken ahead."""
+        source = iter(items)
+        for first in source:
+            self._pool = self._pool or self._reach()
+            try:
+                yield from self._pool.mapped(function, shared, chain([first], source))
+            except ClusterFault:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """End the application, if there is one."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
 
 
 def open_pool(party: str, openers: int, cluster: Cluster | None) -> Pool:
     """Return who opens envelopes for a party, until it is closed."""
     if cluster is None:
         return Processes(openers)
-    from chaffinch.engines.spark.sealed import SparkPool
+    chosen = (cluster.master, cluster.patience, cluster.job_seconds)
 
-    return SparkPool(party, cluster.master, cluster.patience)
+    def reach() -> Pool:
+        from chaffinch.engines.spark.sealed import SparkPool
+
+        return SparkPool(party, *chosen)
+
+    return ClusterPool(reach)

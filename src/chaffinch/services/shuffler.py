@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from chaffinch.errors import InvalidFile, InvalidInput, Reason, StorageFault
+from chaffinch.errors import ClusterFault, InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.keys.folder import GRACE
 from chaffinch.parallel import StoppablePool, Stopped, cores
@@ -52,7 +52,8 @@ from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
 
 INBOX, RECEIVED, OUTBOX, STATE = "inbox", "received", "outbox", "state.sqlite"
 _FILTERS, _HANDED_OVER = "filters", "handed-over"
-_FULL_DISK_PAUSE = 5.0
+_LONG_PAUSE = 5.0
+"""Seconds before a full disk, or a cluster that is gone, is tried again."""
 _SEGMENTS_AT_ONCE = 256
 """Segments that are taken over before the next tick, or the next look whether to stop."""
 
@@ -158,7 +159,9 @@ class Shuffler:
             trusted=self._settings.trusted,
         )
         self._taken_before: dict[int, set[str]] = {}
-        self._refresh()
+        self.cluster_fault = ""
+        """Why nothing can be opened, where a cluster is to do that."""
+        self._goes_on(self._refresh)
         self.status = self._look()
         """What was done, as of the last tick; another thread may read it."""
 
@@ -179,9 +182,9 @@ class Shuffler:
         """Work until told to stop; ``ticked`` is called after every tick.
 
         What is being opened then is left as it was, however large it is: the next start opens it.
-        A full disk is waited for: everything was undone, and nothing is lost. What needs no room
-        goes on meanwhile, as what is handed over makes some. After any other fault of the disk
-        nobody knows what is on it, and the process must end.
+        A full disk is waited for, and a cluster that is gone: everything was undone, and nothing is
+        lost. What needs neither goes on meanwhile; what is handed over makes room. After any other
+        fault of the disk nobody knows what is on it, and the process must end.
         """
         self._pool.stop = stop
         with suppress(Stopped):
@@ -190,20 +193,23 @@ class Shuffler:
     def _work(self, stop: threading.Event, ticked: Callable[[], object]) -> None:
         due = time.monotonic() + self._settings.interval_seconds
         while not stop.is_set():
-            has_room = self._has_room_to(self.take)
+            goes_on = self._goes_on(self.take)
             if time.monotonic() >= due:
                 due = time.monotonic() + self._settings.interval_seconds
-                if self._has_room_to(self.tick):
+                if self._goes_on(self.tick):
                     ticked()
                 else:
-                    has_room = False
-            has_room &= self._has_room_to(self.forward)
-            stop.wait(self._settings.look_seconds if has_room else _FULL_DISK_PAUSE)
+                    goes_on = False
+            goes_on &= self._goes_on(self.forward)
+            stop.wait(self._settings.look_seconds if goes_on else _LONG_PAUSE)
 
-    def _has_room_to(self, step: Callable[[], object]) -> bool:
-        """Take a step; return whether the disk had room for it."""
+    def _goes_on(self, step: Callable[[], object]) -> bool:
+        """Take a step; return False if the disk has no room for it, or the cluster is gone."""
         try:
             step()
+        except ClusterFault as fault:
+            self.cluster_fault = fault.message
+            return False
         except StorageFault as fault:
             if fault.reason is not Reason.NO_SPACE:
                 raise
@@ -226,6 +232,7 @@ class Shuffler:
             self._take_batch(path)
         for reach_relay in self._reaches.values():
             reach_relay.step(self._keys.opening_keys())
+        self.cluster_fault = ""
 
     def tick(self) -> None:
         """Release what has its crowd, let keys go that nothing needs, and count."""

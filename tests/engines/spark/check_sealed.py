@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import pytest
 
 from chaffinch.analysis.opening import open_batch
 from chaffinch.engines.spark.sealed import SparkPool
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import ClusterFault, InvalidInput
 from chaffinch.keys import KeyFolder
 from chaffinch.services.openers import Cluster as Chosen
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
@@ -103,4 +104,20 @@ def test_a_lost_executor_loses_no_envelope(context: SparkContext, tmp_path: Path
         found = list(pool.mapped(Held(add, tmp_path / "gate", 3), 100, range(10)))
     assert len(killed) == 1
     assert found == list(range(100, 110))
+    pool.close()
+
+
+def hang(shared: float, item: int) -> int:
+    time.sleep(shared if item == 3 else 0)
+    return item
+
+
+@pytest.mark.usefixtures("context")
+def test_a_job_that_hangs_is_cancelled_and_the_cluster_is_free_again() -> None:
+    pool = SparkPool("shuffler", job_seconds=2.0)
+    start = time.monotonic()
+    with pytest.raises(ClusterFault, match=r"within 2 seconds\. Got no end"):
+        list(pool.mapped(hang, 60.0, range(6)))
+    assert time.monotonic() - start < 30
+    assert list(pool.mapped(hang, 0.0, range(6))) == list(range(6))
     pool.close()

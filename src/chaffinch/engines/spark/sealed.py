@@ -12,8 +12,10 @@ two services are two applications: each has its own keys, and never those of the
 from __future__ import annotations
 
 import itertools
+import math
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +24,7 @@ from typing import Any, Generic, TypeVar
 from chaffinch.engines import PATIENCE
 from chaffinch.engines.spark.job import Job, Keyring
 from chaffinch.engines.spark.session import running, take_part
+from chaffinch.errors import ClusterFault
 from chaffinch.parallel import mapped
 
 _SHARED = "shared"
@@ -38,7 +41,15 @@ _Result = TypeVar("_Result")
 class SparkPool:
     """A ``parallel.Pool`` of executors, in an application that works for one party alone."""
 
-    def __init__(self, party: str, master: str | None = None, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        party: str,
+        master: str | None = None,
+        patience: float = PATIENCE,
+        job_seconds: float = math.inf,
+    ) -> None:
+        """Reach the cluster; a job that takes longer than ``job_seconds`` is cancelled."""
+        self._job_seconds = job_seconds
         with ExitStack() as opened:
             self._context = opened.enter_context(running(master, patience=patience))
             take_part(self._context, party)
@@ -59,9 +70,24 @@ class SparkPool:
             all_groups = itertools.chain([first], groups)
             with (
                 Job(self._context, {_SHARED: pickle.dumps(shared)}) as job,
-                mapped(partial(job.map, _Work(function)), all_groups, _JOBS) as found,
+                mapped(partial(self._map, job, _Work(function)), all_groups, _JOBS) as found,
             ):
                 yield from itertools.chain.from_iterable(found)
+
+    def _map(self, job: Job, work: _Work[_Item, _Result], items: Sequence[_Item]) -> list[_Result]:
+        """Return what a job makes of items; one that hangs would hold up everything for ever."""
+        last = time.monotonic() + self._job_seconds
+
+        def look(_done: int, _total: int | None) -> None:
+            if time.monotonic() > last:
+                raise ClusterFault(
+                    f"A job on the cluster must end within {self._job_seconds:,g} seconds. "
+                    "Got no end.",
+                    hint="it was cancelled, and is tried again; look for tasks that hang, or give "
+                    "jobs more time (job_seconds)",
+                )
+
+        return job.map(work, items, progress=look)
 
     def close(self) -> None:
         """End the application, unless somebody else has started it."""
