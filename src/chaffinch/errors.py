@@ -323,12 +323,14 @@ class BudgetExhausted(ChaffinchError):
 
 
 class DataRepeated(ChaffinchError):
-    """A run whose data, or whose folder, has a release already; nothing was released."""
+    """Data that were released, or sent, before; nothing was released or sent."""
 
     code = "data-repeated"
 
-    def __init__(self, got: str, *, hint: str) -> None:
-        super().__init__(f"The data of a run must be released once. Got {got}.", hint=hint)
+    def __init__(
+        self, got: str, *, hint: str, rule: str = "The data of a run must be released"
+    ) -> None:
+        super().__init__(f"{rule} once. Got {got}.", hint=hint)
 
 
 class NotDelivered(ChaffinchError):

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import urllib3
 
 import chaffinch as cf
 from chaffinch import Ledger, Target
@@ -98,6 +99,25 @@ def test_a_batch_that_cannot_leave_is_a_problem(collection: Collection, tmp_path
     assert f"batch {path.stem[:16]} has waited for 3 days: no connection" in found.complaints
     said = command("status", "--config", tmp_path / "hop.toml").stdout
     assert "has waited for 3 days: no connection." in " ".join(said.split())
+
+
+def test_the_address_of_a_release_can_be_copied(collection: Collection, tmp_path: Path) -> None:
+    crowd_waits(collection, tmp_path)
+    Ledger.create(
+        tmp_path / "ledger", role="analyzer", cap=Target(1e3, 0.9), mark=tmp_path / "mark"
+    )
+    with (
+        serving("shuffler", tmp_path / "hop.toml"),
+        serving("analyzer", tmp_path / "analyzer.toml"),
+    ):
+
+        def address() -> str:
+            said = command("status", "--config", tmp_path / "analyzer.toml").stdout
+            return said.partition("Release: ")[2].partition("\n")[0]
+
+        waited(address)
+        page = urllib3.request("GET", address(), timeout=10)
+        assert (page.status, page.data[:9].lower()) == (200, b"<!doctype")
 
 
 @pytest.mark.usefixtures("poor")

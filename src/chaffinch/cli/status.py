@@ -75,6 +75,8 @@ def _show_plan(plan: PlanStatus, output: Output) -> None:
     ]
     output.table(["what", "", "number"], rows, texts=2)
     output.words("")
+    for address in plan.releases:
+        output.drawing(f"Release: {address}")
     for batch in plan.stuck:
         if not batch.why:
             output.words(f"{str(batch).capitalize()}.")

@@ -160,6 +160,7 @@ class Client:
             raise DataRepeated(
                 "data that this outbox has taken before, for the same round",
                 hint="`chaffinch send --resume` sends what waits of them; all else has arrived",
+                rule="The data of a round must be sent",
             )
         return self.resume(progress=progress)
 

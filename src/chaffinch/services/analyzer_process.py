@@ -211,8 +211,8 @@ def _status(
     batches: Iterable[KnownBatch],
 ) -> Status:
     received = settings.place.data / RECEIVED
-    unpaid = [one for one in batches if one.state == "unpaid"]
-    titles = {plan.id: plan.title for plan in plans}
+    batches, known = list(batches), {plan.id: plan for plan in plans}
+    titles = {plan_id: plan.title for plan_id, plan in known.items()}
     shown = []
     for plan_id in (*titles, *(one for one in found if one not in titles)):
         counts = found.get(plan_id, AnalyzerCounts())
@@ -225,9 +225,10 @@ def _status(
                 {name: getattr(counts, name) for name in _STATES},
                 stuck=tuple(
                     StuckBatch.of(received / f"{one.id}.batch", f"it is not paid for. {one.why}")
-                    for one in unpaid
-                    if one.plan_id == plan_id
+                    for one in batches
+                    if (one.plan_id, one.state) == (plan_id, "unpaid")
                 ),
+                releases=_pages(known.get(plan_id), batches),
             )
         )
     states = {number: str(one.state) for number, one in keys.opening_keys().items()}
@@ -235,3 +236,15 @@ def _status(
     free, problems = settings.place.room(settings.batches.free_bytes)
     gauges = {"disk_free_bytes": free}
     return Status("analyzer", tuple(shown), states, gauges=gauges, problems=problems)
+
+
+def _pages(plan: AnyPlan | None, batches: Iterable[KnownBatch]) -> tuple[str, ...]:
+    """Return the addresses of the releases of a plan, as everybody reaches them."""
+    if plan is None or plan.parties is None:
+        return ()
+    address = plan.parties.analyzer.url
+    return tuple(
+        address("v1", "plans", plan.id, "releases", f"{one.id}.html")
+        for one in batches
+        if (one.plan_id, one.state) == (plan.id, "released")
+    )

@@ -260,7 +260,7 @@ def _status(
             LAWS,
             found.batches.get(plan_id, {}),
             _crowd_of(run_here.get(plan_id), keys),
-            tuple(
+            stuck=tuple(
                 StuckBatch.of(outbox / f"{one.id}.batch", one.why)
                 for one in found.unsent.get(plan_id, ())
             ),

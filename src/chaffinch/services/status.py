@@ -75,6 +75,8 @@ class PlanStatus:
     """How many batches are in each state."""
     crowd: int | None = None
     """With how many reports a batch leaves; None where nothing waits for a crowd."""
+    releases: tuple[str, ...] = ()
+    """Where people read what was released: the address of each page."""
     stuck: tuple[StuckBatch, ...] = ()
     """Batches that cannot leave a hop, or of which an analyzer cannot release anything."""
 
@@ -132,6 +134,7 @@ class Status:
                     "counts": dict(plan.counts),
                     "batches": dict(plan.batches),
                     "crowd": plan.crowd,
+                    "releases": list(plan.releases),
                     "stuck": [
                         {"batch": one.id, "since": one.since, "why": one.why} for one in plan.stuck
                     ],
