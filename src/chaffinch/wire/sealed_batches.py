@@ -68,8 +68,9 @@ class BatchHead:
         checks.whole("number of items", self.items)
         names, rest = divmod(len(self.route), NAME)
         if rest or not 1 <= names <= _LONGEST_ROUTE:
-            rule = f"1 to {_LONGEST_ROUTE} names of {NAME} bytes"
-            raise InvalidInput("route", rule, len(self.route))
+            raise InvalidInput(
+                "route", f"1 to {_LONGEST_ROUTE} names of {NAME} bytes", len(self.route)
+            )
 
     @property
     def key_id(self) -> int:
