@@ -36,7 +36,7 @@ _SWAPPED = SWAPS | {new: old for old, new in SWAPS.items()}
 _SORTS = ("sort", "sorted")
 _CHECKS = (
     *("whole", "real", "probability", "choice", "check_chance", "word"),
-    *("fraction_text", "fraction_from", "_fields", "_check_names"),
+    *("fraction_text", "_fraction_from", "_fields", "_check_names"),
 )
 """Functions whose first argument is what an error calls a thing."""
 _ERRORS = frozenset(
