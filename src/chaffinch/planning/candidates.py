@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
 
 from chaffinch.errors import InvalidInput
@@ -16,10 +17,12 @@ from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.roots import find_largest
 from chaffinch.protocols import Variant, local_variant, protocol_variants
 from chaffinch.protocols.base import Setting
-from chaffinch.protocols.flipped_records import SHARE_FOR_CUTTING
 from chaffinch.protocols.tuning import gaussian_epsilon, gaussian_mu, gaussian_slope
 from chaffinch.questions import Question
 from chaffinch.rounding import rounded_up
+
+_SHARE_FOR_CUTTING = Fraction(1, 100)
+"""How much of delta may go to cutting: enough for a few spare slots, too little to matter."""
 
 _BYTES_PER_MESSAGE = 4
 _WORTH = 1.15
@@ -165,7 +168,7 @@ def tuned_parts(
     if task.contributions > 1:
         # What is lost of one report counts e^epsilon times after the steps that follow.
         share /= task.contributions * math.exp(min(epsilon, 700.0))
-    cutting = share * float(SHARE_FOR_CUTTING)
+    cutting = share * float(_SHARE_FOR_CUTTING)
     parts = []
     for variant, asked in zip(chosen, task.questions, strict=True):
         reports = crowd * task.contributions if crowd > 1 else 1

@@ -28,7 +28,6 @@ from chaffinch.questions import (
 )
 from chaffinch.wire.documents import Exact, RealNumber, RealText, Strict, real_text
 
-PLAN_FORMAT = "chaffinch/plan@1"
 _End = Annotated[int, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 
 

@@ -16,7 +16,6 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.planning.certificate import Certificate, certify
 from chaffinch.planning.costs.collection import cost_of
 from chaffinch.planning.documents import (
-    PLAN_FORMAT,
     PlanModel,
     group_document,
     guarantee_document,
@@ -47,13 +46,13 @@ if TYPE_CHECKING:
     from chaffinch.planning.candidates import Candidate
     from chaffinch.planning.costs.cost import Cost, Prices
 
+_PLAN_FORMAT = "chaffinch/plan@1"
+
 LARGEST_FILE = 256 << 20
-_RULE = f"a plan in the format {PLAN_FORMAT}"
+_RULE = f"a plan in the format {_PLAN_FORMAT}"
 MOST_QUESTIONS = 100
 _MOST_CODES = 10_000_000
 _MOST_SLOTS = 1_000_000
-HONEST_SHARES = (Fraction(9, 10), Fraction(7, 10), Fraction(1, 2))
-"""A plan says what is left of its guarantee when only so many of the users are honest."""
 
 
 @dataclass(frozen=True)
@@ -375,11 +374,11 @@ class Plan:
     @cached_property
     def id(self) -> str:
         """Return the SHA-256 of the plan's canonical form, in hexadecimal."""
-        return digest(PLAN_FORMAT, _plan_body(self))
+        return digest(_PLAN_FORMAT, _plan_body(self))
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a file that other parties can load and verify."""
-        save_document(path, PLAN_FORMAT, _plan_body(self))
+        save_document(path, _PLAN_FORMAT, _plan_body(self))
 
     def certificate(self) -> Certificate:
         """Return what a stranger needs to check the promise, for ``tools/check_certificate.py``.
@@ -415,7 +414,7 @@ class Plan:
 
     def document(self) -> dict[str, Any]:
         """Return the plan as it stands in its file."""
-        return identified(PLAN_FORMAT, _plan_body(self))
+        return identified(_PLAN_FORMAT, _plan_body(self))
 
     def __repr__(self) -> str:
         parts = ", ".join(
@@ -499,7 +498,7 @@ def load_plan(path: str | Path) -> Plan:
 
 def plan_from(text: str | bytes, *, name: str = "plan") -> Plan:
     """Return the plan in a text."""
-    model, body = read_document(text, PlanModel, PLAN_FORMAT, name=name)
+    model, body = read_document(text, PlanModel, _PLAN_FORMAT, name=name)
     return same_again(lambda: _built_plan(model), _plan_body, body, name=name, rule=_RULE)
 
 

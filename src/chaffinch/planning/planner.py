@@ -26,13 +26,16 @@ from chaffinch.planning.candidates import (
 from chaffinch.planning.expansion import expanded
 from chaffinch.planning.explanation import useless_promise
 from chaffinch.planning.levels import count_error, with_levels
-from chaffinch.planning.plan import HONEST_SHARES, Plan, refuse_silence
+from chaffinch.planning.plan import Plan, refuse_silence
 from chaffinch.privacy import Target
 from chaffinch.privacy.groups import MOST_RECORDS
 from chaffinch.protocols import Variant
 from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import QUESTIONS, Question, Survey
 from chaffinch.rounding import rounded_up
+
+_HONEST_SHARES = (Fraction(9, 10), Fraction(7, 10), Fraction(1, 2))
+"""A plan says what is left of its guarantee when only so many of the users are honest."""
 
 MOST_MESSAGES = 64
 """By default a report has at most so many sealed messages: what a small device does in a blink."""
@@ -267,7 +270,7 @@ def _epsilons_of_shares(chosen: Candidate, task: Task) -> tuple[tuple[Fraction, 
     a larger share, or of the whole crowd. The larger of the two holds for both.
     """
     found, least = [], chosen.epsilon
-    for share in HONEST_SHARES:
+    for share in _HONEST_SHARES:
         crowd = max(1, math.floor(chosen.crowd * share))
         total = task.total(chosen.parts, crowd)
         if total.takes_minutes:

@@ -23,8 +23,6 @@ from chaffinch.sampling import Words, flip_one_hot, flip_packed, histogram, posi
 from chaffinch.wire.batches import Codes
 from chaffinch.wire.messages import Rows
 
-SHARE_FOR_CUTTING = Fraction(1, 100)
-"""How much of delta may go to cutting: enough for a few spare slots, too little to matter."""
 PACKED_ABOVE = Fraction(1, 32)
 """A code takes 32 bits: with more set bits than this share, packed rows are smaller."""
 _LEAST_PACKED = 64

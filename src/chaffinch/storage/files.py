@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self, TextIO, overload
 
 from chaffinch.errors import InvalidFile, StorageFault
@@ -212,12 +211,7 @@ class Draft:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if not self._placed:
             remove_surely(self._part.unlink)
         os.close(self._lock)

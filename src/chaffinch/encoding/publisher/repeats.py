@@ -15,7 +15,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from types import TracebackType
 from typing import IO, Self
 
 import numpy as np
@@ -81,12 +80,7 @@ class Repeats:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             with suppress(OSError):
                 self._file.close()

@@ -28,7 +28,7 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism
 from chaffinch.privacy.numerics.floods import Flood, negative_binomial_masses
-from chaffinch.privacy.numerics.positive_parts import LARGEST_RATIO, Doubt, PositiveParts
+from chaffinch.privacy.numerics.positive_parts import Doubt, PositiveParts
 from chaffinch.privacy.numerics.precision import (
     LARGEST_EXPONENT,
     LEAST_TAIL,
@@ -44,6 +44,9 @@ from chaffinch.privacy.numerics.precision import (
 )
 from chaffinch.privacy.numerics.roots import find_crossing
 from chaffinch.progress import count_step
+
+_LARGEST_RATIO = np.finfo(Wide).max ** Wide(0.25)
+"""Lower ends of ratios are capped here, so that products of a few of them stay finite."""
 
 _QUESTIONS = ("bit", "choice", "number")
 _MOST_STEPS = 1024
@@ -447,7 +450,7 @@ def _around(odds: WideArray, powers: _Powers, doubt: Any) -> _Powers:
     odds = np.where(odds >= 0, odds, Wide(0))
     lost = odds < np.finfo(Wide).tiny
     with np.errstate(over="ignore", under="ignore"):
-        least = np.minimum(odds * powers[0], LARGEST_RATIO) * (1 - doubt)
+        least = np.minimum(odds * powers[0], _LARGEST_RATIO) * (1 - doubt)
         most = np.where(lost, np.inf, odds) * powers[1] * (1 + doubt)
     return least, most
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from chaffinch.privacy.numerics.precision import Wide, WideArray, gamma
 
-LARGEST_RATIO = np.finfo(Wide).max ** Wide(0.25)
-"""Lower ends of ratios are capped here, so that products of a few of them stay finite."""
 _NOTHING = Wide(0)
 
 
