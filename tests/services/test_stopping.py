@@ -9,7 +9,7 @@ from pathlib import Path
 
 from chaffinch.services.hop import hop_status, read_hop
 from chaffinch.shuffling.inbox import SegmentWriter, Upload
-from tests.services.commands import serving, write_settings
+from tests.services.commands import serving, waited, write_settings
 from tests.services.oracle import Collection
 from tests.services.test_shuffler import ones, sealed, shuffler
 
@@ -57,3 +57,17 @@ def test_what_was_being_opened_at_a_stop_is_opened_at_the_next_start(tmp_path: P
         hop.take()
         hop.tick()
         assert collection.histogram(sealed(data)) == ones(*range(5))
+
+
+def test_a_killed_service_leaves_nothing_but_lines_of_its_log(tmp_path: Path) -> None:
+    collection = Collection.make(tmp_path)
+    write_settings(tmp_path, collection.plan)
+    collection.show_keys_to(tmp_path / "hop1")
+    settings = tmp_path / "hop.toml"
+    settings.write_text(settings.read_text().replace("openers = 1", "openers = 2"))
+    path = collection.write_segment(tmp_path / "hop1", collection.seal(range(3)))
+    with serving("shuffler", settings) as service:
+        waited(lambda: not path.exists())  # Its processes have worked.
+        service.process.kill()
+        _, said = service.process.communicate(timeout=30)
+    assert [json.loads(line)["service"] for line in said.splitlines()]

@@ -512,8 +512,8 @@ def test_two_shuffles_that_were_cut_short_do_not_become_one(tmp_path: Path) -> N
     ("change", "found"),
     [
         ("PRAGMA application_id = 7", "another file, or a damaged one"),
-        ("PRAGMA user_version = 7", "another file, or a damaged one"),
-        ("CREATE TABLE more (name TEXT)", "another file, or a damaged one"),
+        ("PRAGMA user_version = 7", "one of the format version 7, where 1 is read"),
+        ("CREATE TABLE more (name TEXT)", "one that another version of chaffinch has made"),
         ("DELETE FROM inputs", "a damaged file"),
     ],
 )

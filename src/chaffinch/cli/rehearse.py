@@ -77,7 +77,9 @@ def _planned(survey: Path | None, people: int, output: Output) -> Plan:
 
     with output.thinking("planning") as tell:
         if survey is not None:
-            return paths.open_survey(survey).plan(tell)
+            asked_in = paths.open_survey(survey)
+            tell("this may take a minute")
+            return asked_in.plan(tell)
         question = Choice(BROWSERS, missing="refuse")
         asked = Survey({"browser": question}, "Which browser do you use? (a rehearsal)")
         return planned(asked, users=people, target=Target(1.0, 1e-6), progress=tell)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -78,6 +79,9 @@ class ClusterPool:
 def open_pool(party: str, openers: int, cluster: Cluster | None) -> Pool:
     """Return who opens envelopes for a party, until it is closed."""
     if cluster is None:
+        # After a kill, the process that clears up behind this one would say so between the lines
+        # of its log. It is started with the filters that stand here.
+        sys.warnoptions.append("ignore::UserWarning:multiprocessing.resource_tracker")
         return Processes(openers)
     chosen = (cluster.master, cluster.patience, cluster.job_seconds)
 

@@ -82,9 +82,15 @@ class RecordKind:
 
     def _check_whole(self, connection: sqlite3.Connection) -> None:
         """Refuse a file that is no record of this kind, or was damaged."""
-        made = set(schema_of(connection)) == set(self.statements)
-        if owner_and_version(connection) != (self.owner, self.version) or not made:
+        owner, version = owner_and_version(connection)
+        if owner != self.owner:
             raise sqlite3.DatabaseError("another file, or a damaged one")
-        fit = has_whole_pages(connection) and connection.execute(self.whole).fetchone() == (1,)
-        if not fit:
+        if version != self.version:
+            said = f"one of the format version {version}, where {self.version} is read"
+            raise sqlite3.DatabaseError(said)
+        if not has_whole_pages(connection):
+            raise sqlite3.DatabaseError("a damaged file")
+        if set(schema_of(connection)) != set(self.statements):
+            raise sqlite3.DatabaseError("one that another version of chaffinch has made")
+        if connection.execute(self.whole).fetchone() != (1,):
             raise sqlite3.DatabaseError("a damaged file")
