@@ -69,6 +69,8 @@ def test_a_pattern_is_all_files_that_fit_it(
     assert names_of("part-?0.csv", parquet.name) == ["part-10.csv", "ids.parquet"]
     with pytest.raises(InvalidFile, match=r"that some file fits. Got 'none-\*.csv'"):
         pieces_of(["none-*.csv"])
+    with pytest.raises(InvalidTable, match="patterns are for --engine spark"):
+        open_table("part-*.csv")
     os.link("other.csv", "again.csv")
     for given in (["part-02.csv", "part-*.csv"], ["other.csv", "again.csv"]):
         with pytest.raises(InvalidFile, match=r"named once. Got '(part-02|again).csv' twice"):

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, cast
 
 from chaffinch.errors import InvalidTable, Reason
 from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.file_lists import is_pattern
 from chaffinch.storage.places import Place
 from chaffinch.tables.limits import LONGEST_LINE
 
@@ -149,7 +150,8 @@ def from_path(path: Path) -> Source:
         try:
             status = path.stat()
         except FileNotFoundError:
-            raise InvalidTable(must_be, f"no file named {name!r}", hint="check the path") from None
+            hint = "patterns are for --engine spark" if is_pattern(path) else "check the path"
+            raise InvalidTable(must_be, f"no file named {name!r}", hint=hint) from None
     if stat.S_ISDIR(status.st_mode):
         raise InvalidTable(must_be, f"the folder {name!r}", hint="name one file in it")
     if not stat.S_ISREG(status.st_mode):

@@ -92,16 +92,19 @@ def flipped(rows: list[Row], count: int, plan: ReachPlan = PLAN) -> list[Row]:
     return found
 
 
-@pytest.fixture
-def known(monkeypatch: pytest.MonkeyPatch) -> None:
+def known_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let jobs have a secret that the test knows."""
-
     real = secrets.token_bytes
 
     def token_bytes(count: int) -> bytes:
         return JOB_SECRET if count == len(JOB_SECRET) else real(count)
 
     monkeypatch.setattr(secrets, "token_bytes", token_bytes)
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    known_secret(monkeypatch)
 
 
 @pytest.fixture(name="lists")

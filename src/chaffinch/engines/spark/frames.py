@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from chaffinch.engines.spark.job import Job, Keyring
+from chaffinch.engines.spark.job import Job, Keyring, frame_faults
 from chaffinch.errors import ClusterFault, InvalidInput, StorageFault
 from chaffinch.parallel import Progress
 from chaffinch.storage.faults import storage_fault
@@ -60,9 +60,12 @@ class FrameRows:
     @classmethod
     def of(cls, frame: DataFrame) -> FrameRows:
         """Return a frame as a source of rows; nothing of it is evaluated."""
-        from pyspark.sql.pandas.types import to_arrow_schema
+        import pyarrow as pa
 
-        return cls(frame, open_table(to_arrow_schema(frame.schema).empty_table()))
+        with frame_faults():
+            names = frame.columns
+        # Of what kind a column is matters only where it is read.
+        return cls(frame, open_table(pa.table([pa.nulls(0)] * len(names), names=names)))
 
 
 def is_frame(source: object) -> bool:
@@ -177,8 +180,9 @@ def _chosen(source: FrameRows, columns: Sequence[str]) -> DataFrame:
     """
     source.first.batches(columns)  # raises if one is not there
     places = [source.first.columns.index(name) for name in dict.fromkeys(columns)]
-    numbered = source.frame.toDF(*(f"c{place}" for place in range(len(source.first.columns))))
-    return numbered.select(*(f"c{place}" for place in places)).toDF(*dict.fromkeys(columns))
+    with frame_faults():
+        numbered = source.frame.toDF(*(f"c{place}" for place in range(len(source.first.columns))))
+        return numbered.select(*(f"c{place}" for place in places)).toDF(*dict.fromkeys(columns))
 
 
 def _kept(

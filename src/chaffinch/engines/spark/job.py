@@ -146,7 +146,7 @@ class Job:
         """
         work = _MappedRows(self._ring, self._context.accumulator(0), function)
         before = set(self._context.statusTracker().getJobIdsForGroup(self._group))
-        with _frame_faults(), warnings.catch_warnings():
+        with frame_faults(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Spark thinks of versions of other packages
             found = frame.mapInArrow(work.on_rows, "outcome binary")
         rows = self._collected(found, work.done, None, progress)
@@ -237,7 +237,7 @@ class Job:
         """
 
         def collect() -> Any:
-            with _cluster_faults() if sizes is not None else _frame_faults():
+            with _cluster_faults() if sizes is not None else frame_faults():
                 self._context.setJobGroup(self._group, "chaffinch", interruptOnCancel=True)
                 return found.collect()
 
@@ -457,7 +457,7 @@ def _cluster_faults() -> Iterator[None]:
 
 
 @contextmanager
-def _frame_faults() -> Iterator[None]:
+def frame_faults() -> Iterator[None]:
     """Say of a frame that it could not be read: Spark's words on why may repeat a cell."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
