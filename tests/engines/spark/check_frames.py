@@ -109,9 +109,9 @@ def test_rows_that_lie_there_are_sealed_and_only_those_that_are_needed(
     cells = {"a.b": ["hidden-cell"] * 3, "answer": ["v1", "v2", "v1"], "A.B": ["hidden-cell"] * 3}
     SPARK.encode(frame_of(session, cells), plans.clear(3, 4), tmp_path / "made")
     assert [name[:10] for name in seen] == ["rows-00000", "rows-00001", "rows-00002"]
-    for content in seen.values():
+    assert b"answer" in frames._bytes_of(pa.record_batch({"answer": ["v1"]}))  # noqa: SLF001
+    for content in seen.values():  # six bytes that are there by chance in one file of 10¹¹
         assert b"answer" not in content
-        assert b"v1" not in content
     assert not [name for name in plans.listing(tmp_path / "made") if name.startswith("rows-")]
     for path in cluster.folder.rglob("*"):
         if path.is_file() and "work" in path.parts:
