@@ -88,6 +88,7 @@ def release_batch(
     tally = received.tally(batch.id)
 
     def make() -> _Made:
+        """Return the bytes and what pays for them; refuse what can never be released."""
         check_fresh(plan, batch.fresh)
         content = json_bytes(_noted(analyze(tally, plan, level=level), batch).document())
         charge, name = Charge.of(plan), tally.digest
@@ -154,12 +155,14 @@ def release_columns(
     """Release columns that were opened, or note why not; return what is known of them then."""
 
     def make() -> _Made:
+        """Return the bytes and what pays for them; refuse what can never be released."""
         _check_first(received, batch)
         columns = columns_from(received.content(batch.id))
         release = analyze_columns(columns, plan, level=level)
         content = json_bytes(release.document())
 
         def pay(ledger: Ledger) -> Entry:
+            """Charge the key; the ledger keeps the bytes in the same transaction."""
             check_key(ledger, release)
             charge = Charge.of(plan)
             return ledger.charge(charge, release.key, subject=release.batch, content=content)

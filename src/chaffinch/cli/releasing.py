@@ -166,6 +166,7 @@ def finish_release(
     """
 
     def paid(waiting: Waiting) -> bool | None:
+        """Return whether it is paid for; None where only another payer can say."""
         if payer is None or waiting.payer != payer.id:
             return None
         charged = payer.is_charged(waiting.key, waiting.subject)

@@ -40,6 +40,7 @@ def calibrate(
     seen: dict[int, float] = {}
 
     def reached(units: float) -> float:
+        """Return the delta of a probability in units of 2⁻⁶⁴, worked out once."""
         # Steps narrower than one unit ask the same probability again.
         whole = min(int(units), most)
         if whole not in seen:

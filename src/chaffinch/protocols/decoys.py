@@ -214,6 +214,7 @@ def _least(slots: int, chance: Fraction) -> int:
     rate = float(chance)
 
     def rare(count: int) -> bool:
+        """Return whether it is proven that so few come with a chance of 1e-9 at most."""
         held = count / slots
         far = special.rel_entr(held, rate) + special.rel_entr(1.0 - held, 1.0 - rate)
         # A millionth of the exponent covers the rounding of these logarithms.

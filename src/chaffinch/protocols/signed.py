@@ -376,6 +376,7 @@ class Signed(Protocol):
         share = Fraction(people, self.cut_for)
 
         def tells(digit: Digit) -> SignedLikelihood:
+            """Return what the pluses and minuses of one digit tell."""
             without, with_one = (
                 (count * digit.steps, 0 if question.shape == "choice" else none * digit.steps)
                 for count, none in ((held, people - held), (held + 1, people - held - 1))
@@ -495,6 +496,7 @@ def signed_variant(split: float, least_share: float = LEAST_SHARE) -> Variant:
     """
 
     def make(setting: Setting, mu: float) -> Signed:
+        """Return the protocol of about the shift mu, with room for nearly all its noise."""
         shape = setting.question.shape
         values = 1 if shape == "bit" else len(answer_labels(setting.question))
         goal = SignedGoal(split, mu, setting.delta, 2 if shape == "choice" else 1, least_share)
@@ -520,6 +522,7 @@ def _number_variant(count: int, split: float, most_messages: int) -> Variant:
     """Return a number in one digit or in two, with so much of epsilon for the sum."""
 
     def make(setting: Setting, mu: float) -> Signed:
+        """Return the protocol of about the shift mu, with room for nearly all its noise."""
         goal = SignedGoal(split, mu, setting.delta)
         steps = _steps_for(setting.crowd, goal.epsilon, count, most_messages)
         digits = [

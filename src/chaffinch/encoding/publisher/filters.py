@@ -198,6 +198,7 @@ def _true_rows(
     what = Spelled()
 
     def read() -> Generator[Digests, None, None]:
+        """Give the digests of all batches, and count what became of their rows."""
         nonlocal what
         with mapped(lambda batch: reader.digests(*batch), reader.batches(), cores()) as found:
             for digests, part in found:

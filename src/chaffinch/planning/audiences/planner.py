@@ -327,6 +327,7 @@ def _guessed_flip(target: Target, rows: int, bits: int, hashes: int) -> float:
     shift = _shift(step, room)
 
     def excess(logit: float) -> float:
+        """Return how far the log of μ² is above the one that hides a column."""
         flip = 0.5 * special.expit(logit)
         right = 1.0 - flip
         top = 2.0 * ((right**2 + flip**2) ** rows - (2 * right * flip) ** rows)
@@ -347,6 +348,7 @@ def _one_row(epsilon: float, delta: float, bits: int) -> float:
     """
 
     def excess(logarithm: float) -> float:
+        """Return how far the delta of a Poisson mean is above the one asked for."""
         mean, factor = math.exp(logarithm), math.exp(epsilon)
         low, high = math.floor(mean / factor), math.floor(mean * factor)
         below = special.pdtr(low, mean) - factor * (special.pdtr(low - 1, mean) if low else 0.0)
@@ -363,6 +365,7 @@ def _shift(epsilon: float, delta: float) -> float:
     """Return the Gaussian shift μ whose hockey-stick at ``epsilon`` is ``delta``."""
 
     def excess(logarithm: float) -> float:
+        """Return how far the log of delta is above the one asked for: delta itself underflows."""
         shift = math.exp(logarithm)
         first = special.log_ndtr(-epsilon / shift + shift / 2)
         second = epsilon + special.log_ndtr(-epsilon / shift - shift / 2)

@@ -321,6 +321,7 @@ class AssumedPair:
         cache: dict[float, Bracket] = {}
 
         def at(epsilon: float) -> Bracket:
+            """Return delta, worked out once; closely only where the answer may be."""
             if epsilon not in cache:
                 width = _ROUGH if epsilon < 0.5 * near else max(self._width, _ENOUGH)
                 cache[epsilon] = self.delta(epsilon, relative_width=width)

@@ -292,6 +292,7 @@ class FlippedValues(Mechanism):
         records = self.users - 1 + self.decoys
 
         def clip(box: crowds.Box) -> crowds.Box | None:
+            """Cut off what no crowd of so many records can be; None if nothing is left."""
             spare = [others - box.low[1], others - box.low[0]]
             high = tuple(min(h, s) for h, s in zip(box.high, spare, strict=True))
             low = box.low

@@ -241,6 +241,7 @@ def _best_tilt(values: Floats, masses: Floats, count: int, offset: float) -> flo
     span = float(np.max(np.abs(values)))
 
     def below(log_tilt: float) -> bool:
+        """Return whether a tilt is at most the best one."""
         t = math.exp(log_tilt)
         growth = masses * np.exp(t * values)
         slope = count * float(np.dot(growth, values) / growth.sum()) + offset - 2.0 / t

@@ -228,6 +228,7 @@ def _tilt_for(ones: int, zeros: int, flip: float, log_aim: float) -> Fraction:
     keep = 1.0 - flip
 
     def beyond(log_tilt: float) -> bool:
+        """Return whether the left tail at the tilted mean is below the aim."""
         # Chernoff: with Λ the cumulant and r = e^t, ln P[S ≤ Λ′(t)] is about Λ(t) − t·Λ′(t).
         growth = math.exp(log_tilt)
         cumulant = ones * math.log1p(keep * (growth - 1)) + zeros * math.log1p(flip * (growth - 1))

@@ -537,6 +537,7 @@ class _Box:
         theta = ridge.theta.astype(np.float64)
 
         def value(rises: Floats, rows: Any) -> Floats:
+            """Evaluate by Horner: the columns are the coefficients of powers of a rise."""
             turns, chosen = rises[:, None] * theta, terms[rows]
             turned = chosen.real * np.cos(turns) + chosen.imag * np.sin(turns)
             return np.asarray(turned.sum(axis=1))
