@@ -23,7 +23,7 @@ from chaffinch.questions import Bit
 from chaffinch.shuffling.in_memory import shuffle_with
 from chaffinch.simulate import SeededWords, audit
 from chaffinch.simulate.attacks import Attack, _crowds, worst_attack
-from chaffinch.simulate.audits import Audit, Finding, claim, lower_bound
+from chaffinch.simulate.audits import Audit, Finding, _claim, lower_bound
 from chaffinch.simulate.pipeline import Pipeline, _disorder, _likeness, _survey, collect
 from tests.simulate.settings import SMALL, chance, choice, planned
 
@@ -93,7 +93,7 @@ def test_the_target_says_on_its_device_what_the_batch_says(name: str) -> None:
 
 @pytest.mark.parametrize("users", [2, 7, 20])
 def test_the_worst_crowd_of_a_bit_leaks_what_is_claimed(users: int) -> None:
-    epsilon = claim(BIT, users, 1e-2)
+    epsilon = _claim(BIT, users, 1e-2)
     worst = worst_attack(BIT, users, epsilon)
     assert worst.leak(epsilon) == pytest.approx(1e-2, rel=1e-6)
     assert all(attack.leak(epsilon) <= 1e-2 * (1 + 1e-6) for attack in _crowds(BIT, users))
@@ -106,7 +106,7 @@ def test_the_worst_crowd_of_a_choice_leaks_what_is_claimed() -> None:
         one_way = mechanism.crowd_delta(first=attack.joined, second=attack.opposed, epsilon=0.7)
         back = mechanism.crowd_delta(first=attack.opposed, second=attack.joined, epsilon=0.7)
         assert attack.leak(0.7) == pytest.approx(max(one_way.upper, back.upper), rel=1e-6)
-    epsilon = claim(part, 6, 1e-2)
+    epsilon = _claim(part, 6, 1e-2)
     assert 0.99e-2 < worst_attack(part, 6, epsilon).leak(epsilon) <= 1e-2
 
 

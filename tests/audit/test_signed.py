@@ -14,7 +14,7 @@ from chaffinch.protocols import Signed
 from chaffinch.questions import Bit
 from chaffinch.simulate import Audit, Pipeline, audit
 from chaffinch.simulate.attacks import Attack, worst_attack
-from chaffinch.simulate.audits import claim
+from chaffinch.simulate.audits import _claim
 from tests.audit import plants
 from tests.simulate.settings import SMALL, choice, planned, signed
 
@@ -102,8 +102,8 @@ def test_nothing_is_claimed_for_a_crowd_that_is_too_small() -> None:
     """A tenth of the flood may all be missing: no epsilon holds, cut reports or not."""
     part = part_of("bit signed")
     assert part.protocol.overflow(part.question) > 0
-    assert claim(part, 2, 0.05) == math.inf
-    assert claim(part, 20, 0.05) < 5
+    assert _claim(part, 2, 0.05) == math.inf
+    assert _claim(part, 20, 0.05) < 5
 
 
 # ------------------------------------------------------------------------------- plants

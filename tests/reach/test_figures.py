@@ -10,6 +10,13 @@ from pathlib import Path
 import pytest
 
 from chaffinch.charts import signal_to_noise
+from chaffinch.charts.signal_to_noise import (
+    _best_coefficients,
+    _heat_maps,
+    _loudest_by_skewness,
+    _sections,
+    _skewed_shares,
+)
 from chaffinch.errors import InvalidInput
 from tests.oracles import filter_procedures as referee
 from tests.oracles import filters as oracle
@@ -31,7 +38,7 @@ def exact_ratios(filters: int, base: int, flip: str) -> dict[tuple[int, int], Fr
 
 @pytest.mark.parametrize(("base", "skewness"), [(1, 0.0), (2, 0.5), (10, 0.9)])
 def test_the_family_is_what_it_says(base: int, skewness: float) -> None:
-    found = signal_to_noise.skewed_shares(3, skewness)
+    found = _skewed_shares(3, skewness)
     assert found == pytest.approx([float(share) for share in shares(3, base)], rel=1e-12)
     # Independent audiences, each in a share f of the columns.
     f = (1 - skewness) / (2 - skewness)
@@ -40,13 +47,13 @@ def test_the_family_is_what_it_says(base: int, skewness: float) -> None:
 
 
 def test_the_family_ends_on_logo_zero() -> None:
-    assert signal_to_noise.skewed_shares(3, 1.0) == (1.0, *[0.0] * 7)
+    assert _skewed_shares(3, 1.0) == (1.0, *[0.0] * 7)
     with pytest.raises(InvalidInput):
-        signal_to_noise.skewed_shares(3, 1.1)
+        _skewed_shares(3, 1.1)
 
 
 def test_skewness_against_the_referee() -> None:
-    figure = signal_to_noise.loudest_by_skewness(flip_probabilities=("0.02", "0.2"))
+    figure = _loudest_by_skewness(flip_probabilities=("0.02", "0.2"))
     for line, flip in zip(figure.series, ("0.02", "0.2"), strict=True):
         assert line.y[0] == pytest.approx(float(max(exact_ratios(3, 1, flip).values())))
         q = Fraction(flip)
@@ -63,13 +70,13 @@ def test_skewness_against_the_referee() -> None:
 
 
 def test_one_filter_does_not_care() -> None:
-    (line,) = signal_to_noise.loudest_by_skewness(filters=1, flip_probabilities=("0.2",)).series
+    (line,) = _loudest_by_skewness(filters=1, flip_probabilities=("0.2",)).series
     assert line.y == pytest.approx([line.y[0]] * len(line.y), rel=1e-9)
 
 
 @pytest.mark.parametrize("flip", ["0.2", "0.02"])
 def test_heat_maps_against_the_referee(flip: str) -> None:
-    maps = signal_to_noise.heat_maps(flip_probability=flip)
+    maps = _heat_maps(flip_probability=flip)
     for chart, base in zip(maps, (1, 2, 10), strict=True):
         ratios = exact_ratios(3, base, flip)
         top = max(ratios.values())
@@ -87,14 +94,14 @@ def test_heat_maps_against_the_referee(flip: str) -> None:
 
 
 def test_observation_two_fails_where_bits_are_rarely_flipped() -> None:
-    often, rarely = (signal_to_noise.heat_maps(flip_probability=q)[1] for q in ("0.2", "0.02"))
+    often, rarely = (_heat_maps(flip_probability=q)[1] for q in ("0.2", "0.02"))
     assert set(often.marked) == {(0, 7), (7, 0)}
     assert (0, 7) not in rarely.marked
     assert {(1, 7), (2, 7), (4, 7)} < set(rarely.marked)
 
 
 def test_coefficients_against_the_referee() -> None:
-    figure = signal_to_noise.best_coefficients()
+    figure = _best_coefficients()
     *measured, exact, claimed = figure.series
     for line, base in zip(measured, (1, 2, 10), strict=True):
         counts = referee.skewed_counts(3, base)
@@ -115,7 +122,7 @@ def test_coefficients_against_the_referee() -> None:
 def test_the_published_shape_is_the_limit_of_rare_flips() -> None:
     gaps = []
     for flip in ("0.2", "0.02", "0.002"):
-        *_, exact, claimed = signal_to_noise.best_coefficients(flip_probability=flip).series
+        *_, exact, claimed = _best_coefficients(flip_probability=flip).series
         gaps.append(max(abs(x - y) for x, y in zip(exact.y, claimed.y, strict=True)))
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[-1] < 1e-4
@@ -145,7 +152,7 @@ def test_the_same_files_every_time(tmp_path: Path) -> None:
 
 
 def test_the_numbers_in_the_words_are_right() -> None:
-    first = signal_to_noise.sections()[0]
+    first = _sections()[0]
     tenth = Fraction(1, 10)
     for counts, said in (((2, 0, 0, 2), "3.556"), ((2, 0, 1, 1), "3.748")):
         ratios = [oracle.signal_to_noise(counts, tenth, *move) for move in referee.moves(2)]

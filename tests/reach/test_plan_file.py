@@ -17,8 +17,8 @@ from chaffinch import questions
 from chaffinch.errors import ChaffinchError, GuaranteeNotProven, InvalidFile
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.planning.audiences.plan import (
+    _FORMAT,
     _LARGEST_FILE,
-    FORMAT,
     ReachPlan,
     load_any_plan,
     plan_from,
@@ -47,7 +47,7 @@ def changed(edit: Callable[[dict[str, Any]], object], *, forged: bool = True) ->
     edit(document)
     if forged:
         body = {key: value for key, value in document.items() if key not in ("format", "id")}
-        document["id"] = digest(FORMAT, body)
+        document["id"] = digest(_FORMAT, body)
     return text(document)
 
 
@@ -121,7 +121,7 @@ def test_a_damaged_plan_of_a_reach_is_not_read_as_one_of_a_survey(tmp_path: Path
 
 def test_a_survey_that_names_the_format_of_a_reach_is_still_a_survey(tmp_path: Path) -> None:
     survey = survey_plan(
-        questions.Bit(), users=1000, target=Target(epsilon=1.0, delta=1e-6), title=FORMAT
+        questions.Bit(), users=1000, target=Target(epsilon=1.0, delta=1e-6), title=_FORMAT
     )
     survey.save(tmp_path / "plan.json")
     assert load_any_plan(tmp_path / "plan.json") == survey

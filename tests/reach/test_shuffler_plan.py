@@ -13,7 +13,7 @@ import pytest
 
 from chaffinch.errors import GuaranteeNotProven, InvalidFile, InvalidInput
 from chaffinch.planning.audiences.audience import Audience
-from chaffinch.planning.audiences.plan import FORMAT, ReachPlan, plan_from
+from chaffinch.planning.audiences.plan import _FORMAT, ReachPlan, plan_from
 from chaffinch.planning.audiences.planner import plan
 from chaffinch.planning.audiences.shuffler import Shuffler, both_flips, local_flip
 from chaffinch.privacy import Target
@@ -230,4 +230,4 @@ def test_a_changed_shuffler_is_refused(change: Any) -> None:
     change(document["shuffler"])
     body = {key: value for key, value in document.items() if key not in ("format", "id")}
     with pytest.raises(InvalidFile):
-        plan_from(json.dumps(identified(FORMAT, body)))
+        plan_from(json.dumps(identified(_FORMAT, body)))

@@ -19,7 +19,7 @@ from chaffinch.encoding.publisher.filters import Loaded
 from chaffinch.encoding.publisher.spelling import spell_ids
 from chaffinch.errors import InvalidFile, InvalidInput, InvalidTable
 from chaffinch.planning.audiences.id_rule import AS_IS, IdRule
-from chaffinch.planning.audiences.plan import FORMAT, plan_from
+from chaffinch.planning.audiences.plan import _FORMAT, plan_from
 from chaffinch.privacy import Target
 from chaffinch.reach import plan as make_plan
 from chaffinch.wire.documents import digest
@@ -189,7 +189,7 @@ def test_forged_rules_are_refused(ids: object) -> None:
     document = ruled(MAIL).document() | {"ids": ids}
     body = {key: value for key, value in document.items() if key not in ("format", "id")}
     with pytest.raises(InvalidFile):
-        plan_from(json.dumps(document | {"id": digest(FORMAT, body)}))
+        plan_from(json.dumps(document | {"id": digest(_FORMAT, body)}))
 
 
 def test_the_planner_takes_a_rule_or_its_name() -> None:

@@ -136,7 +136,7 @@ def test_some_codes_have_their_law_among_all(name: str) -> None:
 def test_pieces_are_drawn_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = planned(PEOPLE, SMALL["choice flips"])
     whole = drawn(plan, truth_of(plan), 4000)
-    monkeypatch.setattr("chaffinch.simulate.populations.MOST_CELLS", 100)
+    monkeypatch.setattr("chaffinch.simulate.populations._MOST_CELLS", 100)
     pieces = drawn(plan, truth_of(plan), 4000)
     assert pieces.shape == whole.shape
     assert same_law(pieces, whole)

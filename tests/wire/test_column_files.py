@@ -13,7 +13,7 @@ import pytest
 
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.outputs.protected import Kind, kind_of
-from chaffinch.wire.column_files import FORMAT, ShuffledColumns, load_columns
+from chaffinch.wire.column_files import _FORMAT, ShuffledColumns, load_columns
 from chaffinch.wire.documents import identified
 
 COLUMNS = ShuffledColumns(
@@ -28,7 +28,7 @@ def written(path: Path, document: dict[str, Any]) -> Path:
 
 def changed(**facts: Any) -> dict[str, Any]:
     """Return a document with other facts and an id that fits them."""
-    return identified(FORMAT, COLUMNS.body() | facts)
+    return identified(_FORMAT, COLUMNS.body() | facts)
 
 
 def test_a_file_is_read_back_and_belongs_to_its_owner(tmp_path: Path) -> None:

@@ -60,10 +60,10 @@ _SAME = 1e-9
 """Ratios that differ by less than this share of them are equal: symmetric moves are."""
 
 
-def skewed_shares(filters: int, skewness: float) -> tuple[float, ...]:
+def _skewed_shares(filters: int, skewness: float) -> tuple[float, ...]:
     """Return the share of the columns on every logo, proportional to (1 − skewness)^y.
 
-    >>> skewed_shares(2, 0.5)
+    >>> _skewed_shares(2, 0.5)
     (0.4444444444444444, 0.2222222222222222, 0.2222222222222222, 0.1111111111111111)
     """
     count = checks.whole("number of filters", filters, least=1, most=MOST_DENSE)
@@ -71,7 +71,7 @@ def skewed_shares(filters: int, skewness: float) -> tuple[float, ...]:
     return tuple(rest ** logo.bit_count() / (1.0 + rest) ** count for logo in range(2**count))
 
 
-def loudest_by_skewness(
+def _loudest_by_skewness(
     *, filters: int = 3, flip_probabilities: Sequence[str] = ("0.05", "0.1", "0.2", "0.3")
 ) -> Figure:
     """Return observation 1: the largest ratio of all moves against the skewness."""
@@ -100,7 +100,7 @@ def loudest_by_skewness(
     )
 
 
-def heat_maps(
+def _heat_maps(
     *,
     filters: int = 3,
     flip_probability: str = "0.2",
@@ -117,7 +117,7 @@ def heat_maps(
     )
 
 
-def best_coefficients(
+def _best_coefficients(
     *,
     filters: int = 3,
     flip_probability: str = "0.2",
@@ -174,7 +174,7 @@ def write_figures(folder: str | Path) -> list[Path]:
     """Write every figure as SVG, and one page that shows them all; return the files."""
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    shown = sections()
+    shown = _sections()
     written = []
     for section in shown:
         for number, chart in enumerate(section.charts, 1):
@@ -194,7 +194,7 @@ def write_figures(folder: str | Path) -> list[Path]:
 def _signal(filters: int, flip: str, skewness: float) -> SignalToNoise:
     # One column's worth of counts: the ratio goes as one over the number of columns.
     mechanism = FlippedFilters(filters=filters, bits=1, flip_probability=flip)
-    return mechanism.signal_to_noise(skewed_shares(filters, skewness))
+    return mechanism.signal_to_noise(_skewed_shares(filters, skewness))
 
 
 def _heat_map(table: Floats, scale: Axis, setting: str) -> HeatFigure:
@@ -266,13 +266,13 @@ class _Section:
     true: str
 
 
-def sections() -> tuple[_Section, ...]:
+def _sections() -> tuple[_Section, ...]:
     """Return all that the page shows, in order."""
     return (
         _Section(
             "Skewness makes one column louder",
             "skewness",
-            (loudest_by_skewness(),),
+            (_loudest_by_skewness(),),
             "The signal-to-noise ratio increases with the skewness of the logo counts "
             "(observation 1, figure 2).",
             "It does for these counts, and it never falls on the straight way from equal counts "
@@ -283,7 +283,7 @@ def sections() -> tuple[_Section, ...]:
         _Section(
             "Which move is the loudest",
             "moves",
-            (*heat_maps(), *heat_maps(flip_probability=_RARELY)),
+            (*_heat_maps(), *_heat_maps(flip_probability=_RARELY)),
             "The ratio is largest for the move between logos 0 and 2^k − 1, for three filters "
             "and every skewness shown (observation 2, figure 3).",
             "It is when all columns are on logo 0, with the value (t^k − 1)/m for m columns, "
@@ -294,7 +294,7 @@ def sections() -> tuple[_Section, ...]:
         _Section(
             "The statistic that hears it best",
             "coefficients",
-            (best_coefficients(),),
+            (_best_coefficients(),),
             "For the move between 2^k − 1 and 0 the best coefficients concentrate near a "
             "multiple of (s, …, s, −1) with a small s > 0 (observation 3, figure 4).",
             "With all columns on logo 0 they are exactly a constant less (p/q)^(2y−k), y the "

@@ -252,7 +252,7 @@ def audit(
     findings, watched = [], []
     for place, (whole, size) in enumerate(jobs):
         part = _in_crowd(whole, honest, size)
-        claimed = claim(part, size, delta)
+        claimed = _claim(part, size, delta)
         attack = worst_attack(part, size, min(claimed, 300.0))
         count = trials if part is whole else _affordable(part, size, trials)
         path, worlds = _worlds(attack, count, pipeline, (root, place))
@@ -341,7 +341,7 @@ def _affordable(part: Part, crowd: int, trials: int) -> int:
     return max(_LEAST_TRIALS, min(trials, int(_MOST_MESSAGES / messages)))
 
 
-def claim(part: Part, crowd: int, delta: float) -> float:
+def _claim(part: Part, crowd: int, delta: float) -> float:
     """Return the accountant's epsilon for a crowd with the part's randomizer; may be infinite.
 
     In a large crowd it is rounded up to four digits, which is much quicker to prove.

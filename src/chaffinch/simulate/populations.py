@@ -56,7 +56,7 @@ class Population:
 
 
 _Asked = Question | Plan
-MOST_CELLS = 1 << 22
+_MOST_CELLS = 1 << 22
 """Tallies that are drawn in one go; more are drawn piece by piece."""
 
 
@@ -71,7 +71,7 @@ def draw_tallies(
     """
     places = np.arange(len(part.labels)) if codes is None else codes
     width = max(len(places), len(truth.counts) if truth.shares is not None else 1)
-    rows = max(1, MOST_CELLS // width)
+    rows = max(1, _MOST_CELLS // width)
     pieces = [
         part.protocol.draw_tallies(part.question, truth, min(rows, runs - start), draws, places)
         for start in range(0, runs, rows)

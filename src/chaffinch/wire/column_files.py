@@ -24,8 +24,8 @@ from chaffinch.storage.files import AnyPath, atomic, read_small
 from chaffinch.wire.documents import Strict, digest, one_line, read_document
 from chaffinch.wire.filter_files import LEAST_BITS, MOST_BITS, MOST_ROWS
 
-FORMAT = "chaffinch/columns@1"
-_RULE = f"{Kind.COLUMNS.value} in the format {FORMAT}"
+_FORMAT = "chaffinch/columns@1"
+_RULE = f"{Kind.COLUMNS.value} in the format {_FORMAT}"
 _LARGEST_FILE = 1 << 24
 """A million counts of up to nine digits."""
 _Digits16 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
@@ -79,7 +79,7 @@ class ShuffledColumns:
     @cached_property
     def digest(self) -> str:
         """Return the SHA-256 of all of it, which is the id of its file."""
-        return digest(FORMAT, self.body())
+        return digest(_FORMAT, self.body())
 
     def body(self) -> dict[str, Any]:
         """Return what stands in a file, but for format and id."""
@@ -94,7 +94,7 @@ class ShuffledColumns:
 
     def content(self) -> bytes:
         """Return the bytes of its file: always the same ones."""
-        return one_line(FORMAT, self.body())
+        return one_line(_FORMAT, self.body())
 
     def save(self, path: AnyPath) -> None:
         """Write a file that is there in full or not at all, and for its owner only."""
@@ -110,7 +110,7 @@ def load_columns(path: AnyPath) -> ShuffledColumns:
 
 def columns_from(content: bytes, *, name: str = "columns") -> ShuffledColumns:
     """Return what a shuffler handed over; refuse a content with anything amiss."""
-    model, _ = read_document(content, _ColumnsFile, FORMAT, name=name, kind=Kind.COLUMNS)
+    model, _ = read_document(content, _ColumnsFile, _FORMAT, name=name, kind=Kind.COLUMNS)
     try:
         return model.build()
     except InvalidInput as error:

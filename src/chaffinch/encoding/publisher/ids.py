@@ -44,7 +44,7 @@ _ID_ITSELF = re.compile(r"[0-9a-fA-F-]*[0-9][0-9a-fA-F-]*|.*@.*")
 
 
 @dataclass(frozen=True)
-class Rows:
+class _Rows:
     """How many rows of a table have a fault, and the numbers of the first of them."""
 
     count: int = 0
@@ -52,18 +52,18 @@ class Rows:
     """With the name of the file where there are several."""
 
     @classmethod
-    def where(cls, wrong: NDArray[np.bool_], first: int) -> Rows:
+    def where(cls, wrong: NDArray[np.bool_], first: int) -> _Rows:
         """Return the rows that are wrong of a batch that begins with row ``first``."""
         places = np.flatnonzero(wrong)
         return cls(len(places), tuple(int(one) + first for one in places[:_SHOWN_ROWS]))
 
-    def followed_by(self, more: Rows) -> Rows:
+    def followed_by(self, more: _Rows) -> _Rows:
         """Return these rows and those of a later batch."""
-        return Rows(self.count + more.count, (*self.first, *more.first)[:_SHOWN_ROWS])
+        return _Rows(self.count + more.count, (*self.first, *more.first)[:_SHOWN_ROWS])
 
-    def of_file(self, name: str) -> Rows:
+    def of_file(self, name: str) -> _Rows:
         """Return these rows with the name of their file."""
-        return Rows(self.count, tuple(f"{one} of {name}" for one in self.first))
+        return _Rows(self.count, tuple(f"{one} of {name}" for one in self.first))
 
     @property
     def words(self) -> str:
@@ -75,7 +75,7 @@ class Rows:
         return f"{self.count:,} rows: {listed}{more}"
 
 
-_NONE = Rows()
+_NONE = _Rows()
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,9 @@ class Spelled:
     rows: int = 0
     changed: int = 0
     """Ids that the plan's rule spells in another way than the table."""
-    missing: Rows = _NONE
+    missing: _Rows = _NONE
     """Rows without an id."""
-    unfit: Rows = _NONE
+    unfit: _Rows = _NONE
     """Rows with an id that does not fit the plan's rule."""
 
     @property
@@ -261,7 +261,7 @@ class IdReader:
 
         if self.rule == AS_IS:
             gaps = ~((np.diff(_parts(texts)[1]) > 0) & _valid(texts))
-            return texts, Spelled(len(texts), missing=Rows.where(gaps, first))
+            return texts, Spelled(len(texts), missing=_Rows.where(gaps, first))
         if pa.types.is_binary(texts.type) or pa.types.is_large_binary(texts.type):
             raise _refused(_TEXTS, texts.type, self._shown)
         try:
@@ -273,7 +273,7 @@ class IdReader:
         blank = ~given | (fit & (np.diff(_parts(spelled)[1]) == 0))
         differs = compute.not_equal(texts, spelled).fill_null(False)  # noqa: FBT003 - pyarrow's
         changed = differs.to_numpy(zero_copy_only=False) & ~blank
-        missing, unfit = (Rows.where(some, first) for some in (blank, given & ~fit))
+        missing, unfit = (_Rows.where(some, first) for some in (blank, given & ~fit))
         return spelled, Spelled(len(texts), int(changed.sum()), missing, unfit)
 
     @property

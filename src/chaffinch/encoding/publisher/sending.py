@@ -32,7 +32,7 @@ _WORDS = {kind.word for kind in Kind}
 
 
 @dataclass(frozen=True)
-class Sent:
+class _Sent:
     """A filter that is durable at the shuffler."""
 
     publisher: str
@@ -51,7 +51,7 @@ def send_filter(
     *,
     patience: float = 60.0,
     trusted: Path | None = None,
-) -> Sent:
+) -> _Sent:
     """Seal the filter in a file for the shuffler of its plan, and send it until it is there.
 
     ``keys`` is the key folder of the publisher, whose identity the plan names. ``patience`` is for
@@ -92,7 +92,7 @@ class _Sending:
         # Another filter under the same name is not taken for this one.
         self._kept = path.with_name(f"{path.name}.{found.digest[:16]}.sealed")
 
-    def send(self, pauses: Pauses) -> Sent:
+    def send(self, pauses: Pauses) -> _Sent:
         while True:
             reply = self._try()
             if reply.status in _TAKEN:
@@ -132,12 +132,12 @@ class _Sending:
         with atomic(self._kept, permissions=0o600) as file:
             file.write(sealed)
 
-    def _sent(self, reply: Reply) -> Sent:
+    def _sent(self, reply: Reply) -> _Sent:
         digest = hashlib.sha256(self._kept.read_bytes()).hexdigest()
         if not is_receipt(digest, reply.body, self._party.key):
             raise self._not_delivered("a receipt that it has not signed")
         new = reply.status == 201
-        return Sent(self._filter.publisher, new, digest, reply.body)
+        return _Sent(self._filter.publisher, new, digest, reply.body)
 
     def _refused(self, reply: Reply) -> NotDelivered | InvalidInput:
         if reply.problem == Kind.ANOTHER_FILTER.word:

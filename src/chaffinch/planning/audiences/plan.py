@@ -51,9 +51,9 @@ from chaffinch.wire.sealed_filters import FilterLayout
 if TYPE_CHECKING:
     from chaffinch.planning.costs.cost import Cost, Prices
 
-FORMAT = "chaffinch/reach-plan@1"
+_FORMAT = "chaffinch/reach-plan@1"
 _LARGEST_FILE = 1 << 20
-_RULE = f"a plan in the format {FORMAT}"
+_RULE = f"a plan in the format {_FORMAT}"
 MOST_IDS = 10**12
 FULL_BELOW = 5.0
 """A row with fewer empty columns than so many standard errors of the flips is full."""
@@ -302,11 +302,11 @@ class ReachPlan:
     @cached_property
     def id(self) -> str:
         """Return the SHA-256 of the plan's canonical form, in hexadecimal."""
-        return digest(FORMAT, _plan_body(self))
+        return digest(_FORMAT, _plan_body(self))
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a file that all publishers and the analyzer load and verify."""
-        save_document(path, FORMAT, _plan_body(self))
+        save_document(path, _FORMAT, _plan_body(self))
 
     def cost(
         self, users: int | None = None, *, hops: int | None = None, prices: Prices | None = None
@@ -325,7 +325,7 @@ class ReachPlan:
 
     def document(self) -> dict[str, Any]:
         """Return the plan as it stands in its file."""
-        return identified(FORMAT, _plan_body(self))
+        return identified(_FORMAT, _plan_body(self))
 
     def __repr__(self) -> str:
         names = ", ".join(self.audience.publishers)
@@ -466,7 +466,7 @@ def load_plan(path: str | Path) -> ReachPlan:
 
 def plan_from(text: str | bytes, *, name: str = "plan") -> ReachPlan:
     """Return the plan in a text."""
-    model, body = read_document(text, ReachPlanModel, FORMAT, name=name)
+    model, body = read_document(text, ReachPlanModel, _FORMAT, name=name)
     return same_again(lambda: _built_plan(model), _plan_body, body, name=name, rule=_RULE)
 
 
@@ -483,7 +483,7 @@ def _names_reach(content: bytes) -> bool:
         document = json.loads(content)
     except (ValueError, RecursionError):
         return False
-    return isinstance(document, dict) and document.get("format") == FORMAT
+    return isinstance(document, dict) and document.get("format") == _FORMAT
 
 
 def _plan_body(plan: ReachPlan) -> dict[str, Any]:
