@@ -6,6 +6,7 @@ accountant show that this comparison would notice them.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -150,21 +151,21 @@ def settings(draw: Draw, tier: str, count: int) -> Iterator[Setting]:
         yield draw(random.Random(f"{draw.__name__} {tier} {number}"))
 
 
-def complaints(draw: Draw, tier: str, count: int) -> list[str]:
+def complaints(draw: Draw, tier: str, count: int) -> Iterator[str]:
     both = ((setting, setting.build()) for setting in settings(draw, tier, count))
-    return [found for pair in both if (found := complaint(*pair))]
+    return (found for pair in both if (found := complaint(*pair)))
 
 
 @pytest.mark.parametrize("draw", SHARES)
 def test_no_bracket_lies_beside_the_truth(draw: Draw) -> None:
     assert sum(SHARES.values()) >= 500
-    assert complaints(draw, "gate", SHARES[draw]) == []
+    assert list(complaints(draw, "gate", SHARES[draw])) == []
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("draw", SHARES)
 def test_no_bracket_lies_beside_the_truth_at_night(draw: Draw) -> None:
-    assert complaints(draw, "night", NIGHTS * SHARES[draw]) == []
+    assert list(complaints(draw, "night", NIGHTS * SHARES[draw])) == []
 
 
 # ---------------------------------------------------------------- planted faults
@@ -219,8 +220,8 @@ def test_a_planted_fault_is_noticed(
     fault: Any, draw: Draw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault(monkeypatch)
-    said = complaints(draw, "gate", 40)
-    assert sum("-report" in one for one in said) >= 3, said
+    said = (one for one in complaints(draw, "gate", 40) if "-report" in one)
+    assert len(list(itertools.islice(said, 3))) == 3
 
 
 def test_an_ignored_share_is_noticed() -> None:
