@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,9 @@ import chaffinch as cf
 from chaffinch import Ledger, Target
 from chaffinch.services.analyzer_process import analyzer_status, read_analyzer
 from chaffinch.services.hop import hop_status, read_hop
+from chaffinch.wire import media_types
 from tests.services.commands import Service, serving, waited, write_settings
-from tests.services.oracle import Collection
+from tests.services.oracle import Collection, port_of
 
 CROWD = 3
 
@@ -69,6 +72,26 @@ def test_senders_are_told_which_party_has_shown_no_keys(tmp_path: Path) -> None:
         with serving("analyzer", tmp_path / "analyzer.toml"):
             waited(lambda: collector.get("/readyz") == "ready\n")
             assert command(*words, "--resume").returncode == 0
+
+
+def test_reports_are_taken_while_the_state_is_being_changed(
+    collection: Collection, tmp_path: Path
+) -> None:
+    """A large segment that is taken over keeps everybody from reading the state, for seconds."""
+    collection.show_keys_to(tmp_path / "hop1")
+    url = f"http://127.0.0.1:{port_of(collection.plan, 'hop1')}"
+    url += f"/v1/plans/{collection.plan.id}/rounds/1/reports"
+    with (
+        serving("collector", tmp_path / "hop.toml") as collector,
+        closing(sqlite3.connect(tmp_path / "hop1" / "state.sqlite")) as owner,
+    ):
+        waited(lambda: collector.get("/readyz") == "ready\n")
+        owner.execute("BEGIN EXCLUSIVE")
+        for report in collection.seal(range(4)):
+            headers = {"content-type": media_types.REPORTS}
+            reply = urllib3.request("POST", url, body=report, headers=headers, timeout=5)
+            assert reply.status == 201
+            time.sleep(0.5)
 
 
 def stuck(service: Service) -> list[dict[str, str]]:

@@ -90,11 +90,16 @@ async def posting(
     seconds: float,
     problems: Callable[[], tuple[str, ...]] | None = None,
 ) -> AsyncIterator[None]:
-    """Post what is seen now, and again at every tick; problems as soon as they come or go."""
+    """Post what is seen now, and again at every tick; problems as soon as they come or go.
 
-    def post(make: Callable[[], Status]) -> None:
+    To look for ``problems`` may take long: a store that its owner changes just now is waited for.
+    So a thread does that, and nobody else waits.
+    """
+
+    async def post(make: Callable[[], Status]) -> None:
         try:
-            board.post(make())
+            found = await asyncio.to_thread(problems) if problems is not None else None
+            board.post(make() if found is None else replace(make(), problems=found))
         except (ChaffinchError, OSError) as fault:
             # Whoever looks is told; whatever works goes on working.
             said = fault.message if isinstance(fault, ChaffinchError) else type(fault).__name__
@@ -102,11 +107,11 @@ async def posting(
 
     async def follow() -> None:
         while True:
-            post(look)
             due = time.monotonic() + seconds
+            await post(look)
             while problems is not None and time.monotonic() + _LOOK < due:
                 await asyncio.sleep(_LOOK)
-                post(lambda: replace(board.status, problems=problems()))
+                await post(lambda: board.status)
             await asyncio.sleep(max(0.0, due - time.monotonic()))
 
     task = asyncio.create_task(follow())

@@ -193,7 +193,7 @@ def serve_collector(settings: HopSettings, announce: _Announce) -> None:
     def look() -> Status:
         gauges, _ = _room(settings)
         gauges["acknowledged_reports"] = float(collector.counts["durable"])
-        return Status("collector", keys=_states(keys), gauges=gauges, problems=problems())
+        return Status("collector", keys=_states(keys), gauges=gauges)
 
     run(
         chosen.front.listeners(collector.application, board.application),

@@ -11,7 +11,8 @@ nothing is released because somebody stops it.
     data/state.sqlite        which of it is where
     data/outbox/*.batch      what is to be handed over
 
-Ticks follow the monotonic clock. The wall clock decides nothing.
+Ticks follow the monotonic clock. The wall clock decides nothing but how much is left, at a start,
+of the pause before another key of a later party is given out.
 """
 
 from __future__ import annotations
