@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from chaffinch import checks
-from chaffinch.analysis.audiences.logos import Logos, count_logos
 from chaffinch.analysis.tally import check_tally
 from chaffinch.encoding.bulk import encode_batch, find_columns, group_rows, rows_per_batch
-from chaffinch.encoding.publisher.filters import make_filter
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.outputs.protected import Kind, kind_of, refuse_to_overwrite
 from chaffinch.parallel import Progress, cores, mapped
-from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.sampling import secure_words
 from chaffinch.shuffling.on_disk import Buckets
@@ -32,13 +29,16 @@ from chaffinch.tables.checking import answer_batches, read_answers
 from chaffinch.tables.faults import all_faults
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.batches import BatchFacts, Codes, digest_of
-from chaffinch.wire.filter_files import Filter, load_filter
 from chaffinch.wire.message_reader import MessageReader, Messages
 from chaffinch.wire.message_writer import MessageWriter
 from chaffinch.wire.messages import Origin, Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from chaffinch.analysis.audiences.logos import Logos
+    from chaffinch.planning.audiences.plan import ReachPlan
+    from chaffinch.wire.filter_files import Filter
 
 
 _MEMORY = 256 << 20
@@ -174,12 +174,18 @@ class Local:
 
     def make_filter(self, source: Any, plan: ReachPlan, **terms: Any) -> Filter:
         """Return the filter of a publisher's ids; it must be recorded before anybody gets it."""
+        # Late, as below: a survey starts without the rooms of audiences.
+        from chaffinch.encoding.publisher.filters import make_filter
+
         return make_filter(source, plan, **terms)
 
     def count_logos(
         self, filters: Sequence[Any], plan: ReachPlan, *, progress: Progress | None = None
     ) -> Logos:
         """Return the logos of one filter from each publisher, or of files of them."""
+        from chaffinch.analysis.audiences.logos import count_logos
+        from chaffinch.wire.filter_files import Filter, load_filter
+
         opened = [one if isinstance(one, Filter) else load_filter(one) for one in filters]
         return count_logos(opened, plan, workers=self.workers, progress=progress)
 
