@@ -167,8 +167,9 @@ def look(folder: Path, start: Start) -> dict[str, Any]:
 
 def _charges(folder: Path, verb: Verb) -> int:
     if verb.pays == "record":
-        records = (folder / "state" / "chaffinch" / "keys").glob("*.record")
-        return sum(len(json.loads(record.read_bytes())["filters"]) for record in records)
+        # In the state folder and beside the key: either forbids a second filter.
+        records = [json.loads(one.read_bytes())["filters"] for one in folder.rglob("*.record")]
+        return len({one["sha256"] for made in records for one in made})
     if verb.pays == "handed over":
         return len(list((folder / "state" / "chaffinch" / "handed-over").glob("*.record")))
     if verb.pays == "runs":

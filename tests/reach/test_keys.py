@@ -232,6 +232,23 @@ def test_either_record_forbids_a_second_filter(lost: int, tmp_path: Path) -> Non
     assert load_key(path).made_for("radio") is not None
 
 
+def test_a_key_whose_records_get_no_name_has_made_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "campaign.key"
+    new_key().save(path)
+    key = load_key(path)
+    taking = key.taking("daily", PLAN, "1" * 64)
+    taking.__enter__()
+    for record in key.records:  # a folder is not replaced by a file
+        record.mkdir()
+    with pytest.raises(ChaffinchError):
+        taking.__exit__(None, None, None)
+    for record in key.records:
+        record.rmdir()
+    assert key.made_for("daily") is None
+    key.take("daily", PLAN, "2" * 64)
+    assert load_key(path).made_for("daily") == key.made_for("daily")
+
+
 def test_another_state_folder_knows_the_key_by_what_is_beside_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

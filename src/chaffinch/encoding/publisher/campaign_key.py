@@ -180,16 +180,18 @@ class CampaignKey:
         beside = [one for one in self.records[1:] if os.access(one.parent, os.W_OK)]
         records = self.records[:1] + beside
         publisher = entry["publisher"]
-        with _locked_folders(records), ExitStack() as drafts:
+        with _locked_folders(records):
             before = self.made_for(publisher)
             if before is not None and before["sha256"] != entry["sha256"]:
                 self.refuse_second(publisher)
             kept = before or entry
-            for record in records:
-                entries = _read_record(record)
-                if not any(self._is_of(one, publisher) for one in entries):
-                    drafts.enter_context(_drafted_record(record, [*entries, kept]))
-            yield
+            with ExitStack() as drafts:
+                for record in records:
+                    entries = _read_record(record)
+                    if not any(self._is_of(one, publisher) for one in entries):
+                        drafts.enter_context(_drafted_record(record, [*entries, kept]))
+                yield
+            # Not before a record has its name: until then the key has made nothing.
             self._made.setdefault(publisher, kept)
 
     def _is_of(self, entry: dict[str, str], publisher: str) -> bool:
