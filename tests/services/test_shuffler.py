@@ -27,6 +27,7 @@ from chaffinch.shuffling.state import is_relayed, overview_of
 from chaffinch.storage import stores
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import START_LENGTH, blocks_of, check_batch, write_batch
+from tests.engines.plans import clear
 from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
 
 QUICK = Patience(connect=2.0, reply=2.0, first_pause=0.01, longest_pause=0.02)
@@ -366,6 +367,27 @@ def test_a_hop_before_that_repeats_items_gains_nothing(tmp_path: Path) -> None:
         assert counts.adds_up
         assert len(sealed(second)) == 1
         assert not list((second / "received").iterdir())
+
+
+def test_a_hop_before_that_says_more_reports_than_there_are_gains_nothing(tmp_path: Path) -> None:
+    """Also where the number of messages follows the noise: each report has one at the least."""
+    made = Collection.make(tmp_path / "keys", hops=2)
+    assert made.plan.parties is not None
+    collection = replace(made, plan=clear(20, 3).run_by(made.plan.parties))
+    assert collection.plan.varying
+    assert "as long as one of hop1 and hop2" in collection.plan.trust
+    second = tmp_path / "second"
+    path = handed_over(collection, tmp_path / "first", second, [1] * 20)
+    remade(collection, path, lambda items: items[:1])
+    path.unlink()
+    with shuffler(collection, second, 2) as hop:
+        hop.take()
+        (counts,) = hop.overview().counts.values()
+        assert (counts.refused, counts.batched) == (1, 0), "one report where twenty are said"
+        handed_over(collection, tmp_path / "again", second, [1] * 20)
+        hop.take()
+        (counts,) = hop.overview().counts.values()
+        assert (counts.refused, counts.batched) == (1, 20)
 
 
 def test_an_item_that_the_analyzer_would_know_by_its_key_goes_no_further(tmp_path: Path) -> None:

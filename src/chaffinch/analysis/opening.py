@@ -128,10 +128,10 @@ def _tally_of(batch_id: str, head: BatchHead, counts: CodeCounts) -> Tally:
 def check_fresh(plan: Plan, fresh: int) -> None:
     """Refuse a batch with fewer messages than the honest users alone send, dummies included.
 
-    With fixed slots their number is known. Where copies or junk have taken their place, the
-    crowd that hides everybody is not there, whatever number of reports the batch claims.
+    Where copies or junk have taken their place, the crowd that hides everybody is not there,
+    whatever number of reports the batch claims.
     """
-    least = plan.honest_reports * plan.fixed_slots
+    least = plan.least_items
     if fresh < least:
         raise InvalidFile(
             "batch",

@@ -331,6 +331,20 @@ class Plan:
         """Return how many slots of every report are filled, with dummies if need be."""
         return sum(part.slots for part in self.parts if not part.varies)
 
+    @cached_property
+    def least_items(self) -> int:
+        """Return how many items the reports of the honest users have at least, dummies included.
+
+        Where their number follows the noise they have fewer with a chance of 1e-9 for a question.
+        """
+        honest = self.honest_reports
+        return sum(
+            part.protocol.least_messages(part.question, honest)
+            if part.varies
+            else honest * part.slots
+            for part in self.parts
+        )
+
     def verify(self, *, within: privacy.Target | None = None, shares: bool = False) -> None:
         """Recompute the guarantee from the parameters; raise if it does not hold.
 

@@ -6,9 +6,9 @@ into a new uniform order. Tags, the new batch and that the old one is done are o
 The head of a batch names the keys of all who open it from here on. An item whose device has sealed
 it for other keys behind this hop does not open: all items of one batch look alike to those keys.
 
-The crowd is that of the batch: the hop before says how many reports are in it. Where a plan has
-fixed slots, the items of the honest users alone have a known number. A batch with fewer that
-open and are new has copies or junk in place of people: nothing of it goes on.
+The crowd is that of the batch: the hop before says how many reports are in it. The honest users
+alone have a known number of items, at the least. A batch with fewer that open and are new has
+copies or junk in place of people, or nothing: none of it goes on.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Relay:
             items = counted["opened"]
             # As the analyzer checks it: with fewer fresh messages the crowd is not there, whatever
             # the head says.
-            if items < max(1, self._plan.honest_reports * self._plan.fixed_slots):
+            if items < max(1, self._plan.least_items):
                 counted["refused"] = counted.pop("opened", 0)  # None may have opened at all.
                 return
             kept.seek(0)
