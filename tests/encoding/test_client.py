@@ -32,6 +32,7 @@ from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
 from chaffinch.wire.key_lists import KeyList
+from chaffinch.wire.messages import Origin
 from chaffinch.wire.problems import Kind
 from tests.encoding.services import Services, running
 from tests.engines import plans
@@ -148,6 +149,45 @@ def test_outdated_keys_are_asked_for_again_and_the_same_report_is_sealed(
     assert Client(services.plan, outbox=box).resume().arrived == 1
     assert services.bodies[0] == services.bodies[1] != services.bodies[2]
     assert len(services.counted()) == 1
+
+
+def test_what_was_shown_to_a_first_hop_is_sealed_once_for_those_behind_it(box: Path) -> None:
+    """It can say that a key is outdated, sign a list without it, and keep what it got.
+
+    Sealed anew inside, too, a report would be another one to an honest hop: a first hop that helps
+    the analyzer could have as many of it in a batch as it signs lists.
+    """
+    with running(made_plan(), hops=2) as services:
+        services.script, keys = [Kind.OVERLOADED], [services.parties.keys[0]]
+        with pytest.raises(NotDelivered):
+            Client(services.plan, outbox=box, patience=0).send("a")
+        for place in (0, 1):
+            services.rotate(place)
+        services.script = [Kind.OUTDATED_KEYS]
+        assert Client(services.plan, outbox=box).resume() == Delivery(arrived=1)
+        first, again, second = services.bodies
+        assert first == again != second
+        keys.append(services.parties.keys[0])
+    bound = services.plan.layout.binding(1, 1)
+    opened = [key.open(body, bound) for key, body in zip(keys, (first, second), strict=True)]
+    assert opened[0] is not None
+    assert opened[0] == opened[1], "two reports of one person"
+
+
+def test_what_was_shown_to_nobody_is_sealed_for_the_newest_keys(
+    services: Services, box: Path
+) -> None:
+    outbox, origin = Outbox(box), Origin.of(services.plan)
+    outbox.add(origin, "", [encode("a", services.plan)], paid=True)
+    for arrived, payload in ((False, None), (True, b"inside"), (False, b"inside")):
+        (one,) = outbox.next(origin, 1)
+        outbox.keep_sealed([replace(one, payload=b"inside", sealed=b"outside")])
+        (one,) = outbox.next(origin, 1)
+        outbox.mark_on_its_way([one])
+        outbox.mark_refused([one], arrived=arrived)
+        outbox.unseal([one])
+        (one,) = outbox.next(origin, 1)
+        assert (one.payload, one.sealed) == (payload, None)
 
 
 def test_what_may_have_arrived_is_never_sealed_anew(services: Services, box: Path) -> None:
@@ -443,8 +483,8 @@ def test_a_damaged_outbox_is_refused(services: Services, box: Path) -> None:
 def test_an_outbox_of_a_later_version_is_refused(services: Services, box: Path) -> None:
     Client(services.plan, outbox=box)
     with closing(sqlite3.connect(box / "outbox.sqlite")) as connection:
-        connection.execute("PRAGMA user_version = 2")
-    with pytest.raises(StorageFault, match="another file"):
+        connection.execute("PRAGMA user_version = 3")
+    with pytest.raises(StorageFault, match="one of the format version 3"):
         Client(services.plan, outbox=box)
 
 

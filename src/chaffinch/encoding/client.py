@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from chaffinch.encoding.device import encode_with
-from chaffinch.encoding.outbox import Occasion, Outbox, Waiting
+from chaffinch.encoding.outbox import Occasion, Outbox, Shown, Waiting
 from chaffinch.encoding.sealing import Sealer
 from chaffinch.errors import (
     BudgetExhausted,
@@ -229,7 +229,7 @@ class Client:
         reply, arrived = self._ask("POST", url, body, media_types.REPORTS, _LONGEST_REPLY)
         # A service of ours takes a body whole or not at all, and says so itself.
         if reply.problem is not None or not arrived:
-            self._outbox.mark_refused(group)
+            self._outbox.mark_refused(group, arrived=arrived)
         return reply
 
     def _sealed(self, group: list[Waiting]) -> list[Waiting]:
@@ -237,24 +237,29 @@ class Client:
         made = [one for one in group if one.sealed is None]
         if not made:
             return group
-        sealer = Sealer.of(self._plan, self._key_lists())
-        sealed = dict(zip(made, sealer.seal_all(one.report for one in made), strict=True))
-        self._outbox.keep_sealed(sealed.items())
+        sealer, words = Sealer.of(self._plan, self._key_lists()), secure_words()
+        sealed = {}
+        for one in made:
+            payload = one.payload or sealer.payload(one.report, words)
+            wrapped = sealer.wrap(payload, one.report.origin.round)
+            sealed[one.id] = replace(one, payload=payload, sealed=wrapped)
+        self._outbox.keep_sealed(sealed.values())
         reach("client.sealed")
-        return [replace(one, sealed=sealed.get(one, one.sealed)) for one in group]
+        return [sealed.get(one.id, one) for one in group]
 
     def _seal_again(self, group: Sequence[Waiting]) -> Delivery | None:
         """Let reports be sealed for newer keys, or give up those of which a copy may have arrived.
 
         That a key is outdated anybody on the way can say, and keep a copy. So only what is
         sealed for a key that the first hop itself has taken off its list is touched: an honest
-        one takes no copy of that any more. All else is sent again as it is.
+        one takes no copy of that any more. One that does has a second outer envelope of the same
+        items, which the party behind it knows again. All else is sent again as it is.
         """
         taken = {key.head for key in self._fetch_keys()[0].keys}
         outdated = [one for one in group if (one.sealed or b"")[:HEAD] not in taken]
-        lost = [one for one in outdated if one.on_its_way]
+        lost = [one for one in outdated if one.shown is Shown.ON_ITS_WAY]
         self._outbox.forget(lost)
-        self._outbox.unseal([one for one in outdated if not one.on_its_way])
+        self._outbox.unseal([one for one in outdated if one.shown is not Shown.ON_ITS_WAY])
         return Delivery(given_up=len(lost)) if lost else None
 
     # -------------------------------------------------------------------- keys of the parties

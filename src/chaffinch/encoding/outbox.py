@@ -9,8 +9,11 @@ One SQLite file in a folder of its own, both for their owner only. A report's li
 
     made (codes) -> paid -> sealed (bytes) -> on its way -> forgotten
 
-``on_its_way`` says that a copy may have arrived of which nobody knows. Such a report may only
-be sent again as it is: sealed anew, it would be another one to the shuffler, and count twice.
+Who may have a copy of what was sealed decides what may be sealed anew (``Shown``). A report that
+may have arrived is only sent again as it is: in another outer envelope it would be another one to
+the first hop, and count twice. One that the first hop says it has refused may get another outer
+envelope. What is inside of it stays: sealed anew it would be another one to all parties behind the
+first hop, and if that has kept the first, they would count both.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
@@ -49,8 +53,9 @@ _STATEMENTS = (
     id INTEGER PRIMARY KEY,
     occasion INTEGER NOT NULL REFERENCES occasions (id),
     codes BLOB NOT NULL,
+    payload BLOB,
     sealed BLOB,
-    on_its_way INTEGER NOT NULL CHECK (on_its_way IN (0, 1))
+    shown INTEGER NOT NULL CHECK (shown IN (0, 1, 2))
 )""",
     "CREATE INDEX occasion_reports ON reports (occasion)",
     """CREATE TABLE key_lists (
@@ -64,7 +69,7 @@ _STATEMENTS = (
 _KIND = RecordKind(
     "outbox",
     OUTBOX,
-    version=1,
+    version=2,
     statements=_STATEMENTS,
     whole="SELECT COUNT(*) FROM head",
     hint="reports that were made and have not arrived are kept there: restore it as it was, or "
@@ -84,15 +89,27 @@ class Occasion:
     """A random name: what a ledger is told was handed out."""
 
 
+class Shown(IntEnum):
+    """Who may have a copy of what was sealed."""
+
+    NOBODY = 0
+    REFUSED = 1
+    """Whoever has said that it did not take it."""
+    ON_ITS_WAY = 2
+    """It may have arrived."""
+
+
 @dataclass(frozen=True, eq=False)
 class Waiting:
     """A report that is to be sent."""
 
     id: int
     report: Report
+    payload: bytes | None
+    """What is in the outer envelope."""
     sealed: bytes | None
-    on_its_way: bool
-    """Whether a copy of these sealed bytes may have arrived."""
+    """The outer envelope: the bytes that are sent."""
+    shown: Shown
 
 
 class Outbox:
@@ -128,7 +145,7 @@ class Outbox:
                 return False
             number = made.lastrowid
             connection.executemany(
-                "INSERT INTO reports (occasion, codes, on_its_way) VALUES (?, ?, 0)",
+                "INSERT INTO reports (occasion, codes, shown) VALUES (?, ?, 0)",
                 ((number, _packed(report)) for report in reports),
             )
             connection.execute("COMMIT")
@@ -182,36 +199,40 @@ class Outbox:
         """Return the first reports of a plan and round that are paid for and wait."""
         with self._writing() as connection:
             found = connection.execute(
-                "SELECT reports.id, codes, sealed, on_its_way FROM reports JOIN occasions "
+                "SELECT reports.id, codes, payload, sealed, shown FROM reports JOIN occasions "
                 "ON occasions.id = reports.occasion WHERE plan = ? AND round = ? AND paid "
                 "ORDER BY reports.id LIMIT ?",
                 (origin.plan_id, origin.round, most),
             ).fetchall()
         return [
-            Waiting(number, _unpacked(origin, codes), sealed, bool(away))
-            for number, codes, sealed, away in found
+            Waiting(number, _unpacked(origin, codes), payload, sealed, Shown(shown))
+            for number, codes, payload, sealed, shown in found
         ]
 
-    def keep_sealed(self, sealed: Iterable[tuple[Waiting, bytes]]) -> None:
+    def keep_sealed(self, reports: Iterable[Waiting]) -> None:
         """Keep the bytes that are sent from now on; refuse for what may have arrived otherwise."""
         self._change(
-            "UPDATE reports SET sealed = ? WHERE id = ? AND on_its_way = 0",
-            [(content, one.id) for one, content in sealed],
+            "UPDATE reports SET payload = ?, sealed = ? WHERE id = ? AND shown < 2",
+            [(one.payload, one.sealed, one.id) for one in reports],
         )
 
     def unseal(self, reports: Sequence[Waiting]) -> None:
-        """Let reports of which no copy has arrived be sealed anew."""
-        statement = "UPDATE reports SET sealed = NULL WHERE id = ? AND on_its_way = 0"
+        """Let reports of which no copy has arrived be sealed anew; inside if nobody has seen it."""
+        statement = (
+            "UPDATE reports SET sealed = NULL, payload = CASE WHEN shown THEN payload END "
+            "WHERE id = ? AND shown < 2"
+        )
         self._change(statement, _ids(reports))
 
     def mark_on_its_way(self, reports: Sequence[Waiting]) -> None:
         """Note that copies may arrive from now on."""
-        self._change("UPDATE reports SET on_its_way = 1 WHERE id = ?", _ids(reports))
+        self._change("UPDATE reports SET shown = 2 WHERE id = ?", _ids(reports))
 
-    def mark_refused(self, reports: Sequence[Waiting]) -> None:
-        """Note that the copies just sent have not arrived, and none before them."""
-        fresh = [one for one in reports if not one.on_its_way]
-        self._change("UPDATE reports SET on_its_way = 0 WHERE id = ?", _ids(fresh))
+    def mark_refused(self, reports: Sequence[Waiting], *, arrived: bool) -> None:
+        """Note that the copies just sent were not taken; ``arrived``: somebody has seen them."""
+        least = Shown.REFUSED if arrived else Shown.NOBODY
+        values = [(max(one.shown, least), one.id) for one in reports]
+        self._change("UPDATE reports SET shown = ? WHERE id = ?", values)
 
     def forget(self, reports: Sequence[Waiting]) -> None:
         """Forget reports that have arrived."""

@@ -114,14 +114,21 @@ class Sealer:
 
     def seal(self, report: Report, words: Words) -> bytes:
         """Return a sealed report; ``words`` give the order of its items."""
+        return self.wrap(self.payload(report, words), report.origin.round)
+
+    def wrap(self, payload: bytes, number: int) -> bytes:
+        """Return a payload in an envelope for the first hop; ``number`` is that of the round."""
+        return self.keys[0].seal(payload, self.layout.binding(1, number))
+
+    def payload(self, report: Report, words: Words) -> bytes:
+        """Return what is in the outer envelope: items that are sealed for all behind it."""
         layout, number = self.layout, report.origin.round
         if report.origin.plan_id != layout.plan_id:
             raise PlanMismatch("report", expected=layout.plan_id, found=report.origin.plan_id)
         codes = self.with_dummies(report)
         layers = self._layers(number)
         items = [_item(codes[place], layers) for place in permutation(words, len(codes))]
-        payload = layout.pack(self._route, items)
-        return self.keys[0].seal(payload, layout.binding(1, number))
+        return layout.pack(self._route, items)
 
     def with_dummies(self, report: Report) -> list[int]:
         """Return the codes of a report and a dummy for every fixed slot that is empty."""
