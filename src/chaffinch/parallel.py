@@ -144,6 +144,38 @@ class Processes:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
 
+class Errands:
+    """Threads for what nobody waits for at the end, such as a reply that may never come.
+
+    So many work at once. A process that ends leaves them: what they do must bear that.
+    """
+
+    def __init__(self, at_once: int) -> None:
+        self._places = threading.Semaphore(at_once)
+        self._closed = False
+
+    def submit(self, function: Callable[..., _Result], *given: object) -> Future[_Result]:
+        """Have a thread of its own call a function."""
+        found: Future[_Result] = Future()
+
+        def work() -> None:
+            with self._places:
+                if self._closed:
+                    found.cancel()
+                    return
+                try:
+                    found.set_result(function(*given))
+                except BaseException as fault:  # noqa: BLE001 - for whoever asks for the result
+                    found.set_exception(fault)
+
+        threading.Thread(target=work, name="errand", daemon=True).start()
+        return found
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._closed = True
+
+
 def _live_with_parent() -> None:
     """End this process with the one that started it, however that ends, and not by Ctrl-C.
 

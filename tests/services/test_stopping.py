@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from chaffinch.services.hop import hop_status, read_hop
 from chaffinch.shuffling.inbox import SegmentWriter, Upload
 from tests.services.commands import serving, waited, write_settings
-from tests.services.oracle import Collection
+from tests.services.oracle import Collection, port_of
 from tests.services.test_shuffler import ones, sealed, shuffler
 
 COPIES = 150_000
@@ -57,6 +58,25 @@ def test_what_was_being_opened_at_a_stop_is_opened_at_the_next_start(tmp_path: P
         hop.take()
         hop.tick()
         assert collection.histogram(sealed(data)) == ones(*range(5))
+
+
+def test_a_next_party_that_never_answers_does_not_hold_up_a_stop(tmp_path: Path) -> None:
+    collection = Collection.make(tmp_path, crowd=3)
+    write_settings(tmp_path, collection.plan)
+    collection.show_keys_to(tmp_path / "hop1")
+    collection.write_segment(tmp_path / "hop1", collection.seal(range(3)))
+    with (
+        socket.create_server(("127.0.0.1", port_of(collection.plan, "analyzer"))) as silent,
+        serving("shuffler", tmp_path / "hop.toml") as service,
+        # One asks for keys, the other whether the batch is there.
+        silent.accept()[0],
+        silent.accept()[0],
+    ):
+        start = time.monotonic()
+        assert service.stop()[0] == 0
+        assert time.monotonic() - start < 10
+    (plan,) = hop_status(read_hop(tmp_path / "hop.toml")).plans
+    assert plan.batches == {"sealed": 1}, "it is offered again"
 
 
 def test_a_killed_service_leaves_nothing_but_lines_of_its_log(tmp_path: Path) -> None:

@@ -14,12 +14,13 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
+from chaffinch.parallel import Errands
 from chaffinch.planning.parties import Party
 from chaffinch.shuffling.opening import remove_file
 from chaffinch.shuffling.outbox import Outbox
@@ -89,7 +90,7 @@ class Forwarder:
             reply_seconds=self._patience.reply,
             trusted=trusted,
         )
-        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="forward")
+        self._errands = Errands(_AT_ONCE)
         self._offers: dict[str, _Offer] = {}
         self.attempts: Counter[str] = Counter()
         """How often batches were offered, by what came of it."""
@@ -104,11 +105,11 @@ class Forwarder:
             elif offer.under_way is None and offer.due <= time.monotonic():
                 party = self._receiver(batch.plan_id)
                 if party is not None:
-                    offer.under_way = self._threads.submit(self._offer, batch, party)
+                    offer.under_way = self._errands.submit(self._offer, batch, party)
 
     def close(self) -> None:
-        """Begin nothing more; what is under way ends within its patience, and is offered again."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Begin nothing more; what is under way is left, and offered again by the next process."""
+        self._errands.close()
         self._exchange.close()
 
     def _settle(self, batch: Sealed, offer: _Offer) -> None:

@@ -22,11 +22,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
 from chaffinch.errors import InvalidFile
+from chaffinch.parallel import Errands
 from chaffinch.planning.parties import Party
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.state import Change, KeptList, State
@@ -106,11 +107,11 @@ class LaterKeys:
         self._exchange = Exchange(
             connect_seconds=patience.connect, reply_seconds=patience.reply, trusted=trusted
         )
-        self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="keys")
+        self._errands = Errands(_AT_ONCE)
 
     def close(self) -> None:
         """Ask nothing more."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._errands.close()
         self._exchange.close()
 
     def step(self) -> None:
@@ -119,7 +120,7 @@ class LaterKeys:
             if one.under_way is not None and one.under_way.done():
                 self._settle(one, one.under_way)
             elif one.under_way is None and one.due <= time.monotonic():
-                one.under_way = self._threads.submit(self._ask, one.plan_id, one.party)
+                one.under_way = self._errands.submit(self._ask, one.plan_id, one.party)
 
     def take(self, plan_id: str, party: Party, content: bytes) -> None:
         """Keep the list of a party; refuse an older one, or another one of the same serial.

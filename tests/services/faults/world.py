@@ -12,7 +12,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Coroutine, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ from chaffinch.analysis.analyzer import STATE, Analyzer
 from chaffinch.analysis.received import KnownBatches
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
+from chaffinch.parallel import Errands
 from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Target
@@ -117,13 +118,13 @@ class Wires(Exchange):
         return reply
 
 
-class _AtOnce(ThreadPoolExecutor):
+class _AtOnce(Errands):
     """Does what it is given before it returns: a switch of threads takes longer than most of it."""
 
-    def submit(self, function: Callable[..., Any], /, *given: Any, **more: Any) -> Future[Any]:
+    def submit(self, function: Callable[..., Any], *given: object) -> Future[Any]:
         done: Future[Any] = Future()
         try:
-            done.set_result(function(*given, **more))
+            done.set_result(function(*given))
         except Exception as fault:  # noqa: BLE001 - whoever asks for the result gets it
             done.set_exception(fault)
         return done
@@ -132,7 +133,7 @@ class _AtOnce(ThreadPoolExecutor):
 def _talk(sender: Forwarder | LaterKeys, wires: Wires) -> None:
     """Let a party talk to others by these wires instead of a network."""
     sender._exchange = wires  # noqa: SLF001
-    sender._threads = _AtOnce()  # noqa: SLF001
+    sender._errands = _AtOnce(1)  # noqa: SLF001
 
 
 def make_ledger(root: Path) -> None:
