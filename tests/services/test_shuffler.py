@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.server
 import io
 import os
@@ -304,6 +305,57 @@ def test_what_is_whole_in_a_damaged_segment_is_taken_once(
         assert hop.status.plans[collection.plan.id].duplicate == 5 + 3
     aside = sorted(one.name for one in (data / "inbox").iterdir())
     assert aside == [f"{path.stem}.2.damaged", f"{path.stem}.damaged"]
+
+
+@pytest.mark.parametrize("place", [None, "opening.aside"])
+def test_a_copy_that_is_damaged_too_is_taken_when_the_first_is_removed(
+    collection: Collection, tmp_path: Path, place: str | None
+) -> None:
+    """It gets the name that the first had, of which all that is whole was taken."""
+    data = tmp_path / "data"
+    path = write_blocks(collection, data, [0, 1], [2, 3, 4], [5])
+    whole, length = path.read_bytes(), collection.plan.layout.report_length
+
+    def work() -> None:
+        with shuffler(collection, data) as hop:
+            hop.take()
+
+    damage(path, -length - 100)
+    work()
+    path.with_suffix(".damaged").unlink()
+    path.write_bytes(whole)
+    damage(path, -1)
+    assert place is None or dies_at(place, work)
+    work()
+    with shuffler(collection, data) as hop:
+        hop.tick()
+        assert collection.histogram(sealed(data)) == ones(*range(6))
+        assert hop.status.adds_up
+
+
+def test_a_segment_that_the_disk_does_not_give_is_a_damaged_one(
+    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    path = write_blocks(collection, data, [0, 1], list(range(2, 60)), [60])
+    other = collection.write_segment(data, collection.seal([61]))
+    bad, read = path.stat().st_ino, os.pread
+    page = 2 * collection.plan.layout.report_length // 4096 + 1
+
+    def pread(number: int, length: int, place: int) -> bytes:
+        if os.fstat(number).st_ino == bad and place <= page * 4096 < place + length:
+            raise OSError(errno.EIO, "")
+        return read(number, length, place)
+
+    monkeypatch.setattr(os, "pread", pread)
+    with shuffler(collection, data) as hop:
+        hop.take()
+        hop.tick()
+        assert collection.histogram(sealed(data)) == ones(0, 1, 60, 61)
+        counts = hop.status.plans[collection.plan.id]
+        assert (counts.batched, counts.damaged) == (4, 58)
+    assert path.with_suffix(".damaged").exists()
+    assert not other.exists()
 
 
 def test_a_key_stays_while_a_damaged_segment_may_need_it(

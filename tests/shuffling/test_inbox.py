@@ -134,6 +134,21 @@ def test_damage_before_acknowledged_bytes_is_kept_and_nothing_is_cut(tmp_path: P
             assert place >= HEAD or not found.lost
 
 
+def test_nothing_is_cut_off_a_segment_that_the_disk_does_not_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _left_open(tmp_path, UPLOADS[:2], UPLOADS[2:4])
+    content = path.read_bytes()
+
+    def read_bytes(_path: Path) -> bytes:
+        raise OSError(errno.EIO, "")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", read_bytes)
+        assert recover(tmp_path) == 0
+    assert path.with_suffix(".segment").read_bytes() == content
+
+
 def test_how_many_bytes_are_lost_is_told_where_the_heads_of_uploads_are_whole(
     tmp_path: Path,
 ) -> None:

@@ -66,6 +66,8 @@ _BLOCK = struct.Struct(">16sII")
 _UPLOAD = struct.Struct(">32sII")
 _MARKER = 16
 _OPEN, _SEALED = ".open", ".segment"
+_AT_ONCE, _PAGE = 1 << 20, 1 << 12
+"""Bytes that are read together, and where the disk does not give all of them."""
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
 
 
@@ -270,7 +272,13 @@ def recover(folder: Path) -> int:
 
 
 def _recover_one(path: Path, number: int) -> int:
-    content = _read(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        path.rename(path.with_suffix(_SEALED))  # Nobody knows what was acknowledged.
+        return 0
     ends = [_HEAD.size, *_whole_blocks(content)]
     end = ends[-1]
     # Nothing is acknowledged before the head is on the disk.
@@ -291,10 +299,31 @@ def _recover_one(path: Path, number: int) -> int:
 
 
 def _read(path: Path) -> bytes:
+    """Return a segment, with zeros for what the disk does not give: that is damaged, too."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return b"".join(_pieces(file.fileno()))
     except OSError as error:
         raise storage_fault(path.name, error, verb="read") from None
+
+
+def _pieces(number: int) -> Iterator[bytes]:
+    place, length, size = 0, os.fstat(number).st_size, _AT_ONCE
+    while place < length:
+        try:
+            piece = os.pread(number, min(size, length - place), place)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            if size > _PAGE:
+                size = _PAGE  # Somewhere in it: page by page, to lose no more than one.
+                continue
+            piece = bytes(min(_PAGE, length - place))
+        if not piece:
+            return  # It is shorter by now.
+        yield piece
+        place += len(piece)
+        size = _AT_ONCE
 
 
 def _has_head(content: bytes) -> bool:

@@ -246,8 +246,11 @@ class SegmentOpener:
 
     def _left_aside(self, keys: HopKeys) -> Iterator[_Segment]:
         """Yield segments that were put aside by a process that ended before it took them."""
-        aside = put_aside_in(self._inbox)
-        taken = self._state.put_aside() if aside else ()
+        aside, taken = put_aside_in(self._inbox), self._state.put_aside()
+        # A copy that is damaged as well may get the name of one that was removed.
+        if gone := taken - {path.name for path in aside}:
+            with self._state.changing() as change:
+                change.forget_damaged(gone)
         return (self._salvage(path, keys) for path in aside if path.name not in taken)
 
     def _count_lost(self, change: Change, lost: Iterable[Upload]) -> None:

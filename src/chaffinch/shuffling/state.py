@@ -447,6 +447,10 @@ class Change:
         """Note that what is whole in a damaged segment is taken; its file stays."""
         self._connection.execute("INSERT INTO aside VALUES (?)", (name,))
 
+    def forget_damaged(self, names: Iterable[str]) -> None:
+        """Forget damaged segments that their owner has removed."""
+        self._connection.executemany("DELETE FROM aside WHERE name = ?", [(one,) for one in names])
+
     def forget_segments(self, names: Iterable[str]) -> None:
         """Forget segments that are surely gone from the inbox."""
         self._connection.executemany(
