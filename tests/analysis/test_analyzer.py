@@ -35,6 +35,7 @@ from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
 from tests.analysis.crashing import accepted_names, main, open_analyzer
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
 from tests.meta import repository
+from tests.services.oracle import bad_sector
 
 PLENTY = Target(1000.0, 0.5)
 KILLS = (
@@ -323,6 +324,18 @@ def test_a_damaged_file_waits_and_is_told(hop: LastHop, tmp_path: Path) -> None:
     assert analyzer.step() == 2
     assert not analyzer.unreadable
     assert not analyzer.needs_key(hop.key_id)
+    analyzer.close()
+
+
+@pytest.mark.parametrize("place", [0, 700])
+def test_a_file_that_the_disk_does_not_give_stops_nothing(
+    hop: LastHop, tmp_path: Path, place: int
+) -> None:
+    analyzer, folder = open_analyzer(tmp_path), tmp_path / "data" / "received"
+    path, _ = (hop.put(folder, hop.batch(hop.crowd())) for _ in range(2))
+    with bad_sector(path, place):
+        assert analyzer.step() == 2, "the other is opened and released"
+        assert analyzer.unreadable.keys() == {path.stem}
     analyzer.close()
 
 

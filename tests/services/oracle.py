@@ -6,6 +6,7 @@ counted twice, a zero one that was lost, and a batch of too few reports betrays 
 
 from __future__ import annotations
 
+import errno
 import http.server
 import io
 import os
@@ -20,7 +21,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
+
+import pytest
 
 from chaffinch.encoding.sealing import Sealer
 from chaffinch.errors import InvalidFile
@@ -172,6 +176,28 @@ def write_segment(data: Path, uploads: Sequence[Upload]) -> Path:
     path = writer.seal()
     assert path is not None
     return path
+
+
+@contextmanager
+def bad_sector(path: Path, place: int) -> Iterator[None]:
+    """Let the disk give nothing of a file from a place on."""
+
+    class Raw(io.FileIO):
+        def readinto(self, room: Any) -> int:
+            if self.tell() + len(room) > place:
+                raise OSError(errno.EIO, "")
+            return super().readinto(room) or 0
+
+    real = Path.open
+
+    def opened(self: Path, *given: Any, **more: Any) -> Any:
+        if self == path and given == ("rb",):
+            return io.BufferedReader(Raw(path), 64)
+        return real(self, *given, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "open", opened)
+        yield
 
 
 def free_port() -> int:

@@ -29,7 +29,14 @@ from chaffinch.storage import stores
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import START_LENGTH, blocks_of, check_batch, write_batch
 from tests.engines.plans import clear
-from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiving
+from tests.services.oracle import (
+    Collection,
+    Receiver,
+    bad_sector,
+    dies_at,
+    port_of,
+    receiving,
+)
 
 QUICK = Patience(connect=2.0, reply=2.0, first_pause=0.01, longest_pause=0.02)
 
@@ -203,6 +210,22 @@ def test_it_runs_until_it_is_stopped_and_stopping_releases_nothing(
     assert overview.counts[collection.plan.id].pooled == 3
     assert overview.batches == {collection.plan.id: {"purged": 1}}
     assert all(status.adds_up for status in ticks)
+
+
+@pytest.mark.parametrize("place", [0, 700])
+def test_a_batch_that_the_disk_does_not_give_is_put_aside(tmp_path: Path, place: int) -> None:
+    collection = Collection.make(tmp_path / "keys", hops=2)
+    second = tmp_path / "second"
+    path = handed_over(collection, tmp_path / "first", second, range(5))
+    other = handed_over(collection, tmp_path / "other", second, range(5, 10))
+    with shuffler(collection, second, 2) as hop:
+        with bad_sector(path, place):
+            hop.take()
+        assert collection.histogram(sealed(second)) == ones(*range(5, 10))
+        assert not other.exists()
+        path.with_suffix(".damaged").rename(path)
+        hop.take()
+        assert collection.histogram(sealed(second)) == ones(*range(10))
 
 
 def test_a_batch_that_is_not_as_it_was_signed_is_put_aside(tmp_path: Path) -> None:

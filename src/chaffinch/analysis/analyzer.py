@@ -26,7 +26,7 @@ from chaffinch.planning.plan import Plan, require_plan
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import make_folder, sync_folder
 from chaffinch.wire.arrivals import arrived_batches
-from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
+from chaffinch.wire.sealed_batches import BatchHead
 
 _OwnPlan = TypeVar("_OwnPlan", Plan, ReachPlan, AnyPlan)
 
@@ -243,7 +243,7 @@ def _head_of(path: Path) -> BatchHead | None:
     """Return the head of a batch; None for a file whose head is damaged."""
     try:
         with path.open("rb") as file:
-            return BatchHead.unpack(file.read(HEAD_LENGTH))
+            return BatchHead.read(file)
     except InvalidFile:
         return None
     except OSError as error:

@@ -49,7 +49,7 @@ from chaffinch.storage.damaged import put_aside
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import make_folder
-from chaffinch.wire.sealed_batches import HEAD_LENGTH, BatchHead
+from chaffinch.wire.sealed_batches import BatchHead
 
 INBOX, RECEIVED, OUTBOX, STATE = "inbox", "received", "outbox", "state.sqlite"
 _FILTERS, _HANDED_OVER = "filters", "handed-over"
@@ -279,7 +279,7 @@ class Shuffler:
         """Take over a batch of the hop before; one of a plan that is not known here waits."""
         try:
             with path.open("rb") as file:
-                plan_id = BatchHead.unpack(file.read(HEAD_LENGTH)).plan_id
+                plan_id = BatchHead.read(file).plan_id
             relay = self._relays.get(plan_id)
             if relay is not None:
                 relay.take(path, self._opening)

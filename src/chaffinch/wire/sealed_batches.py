@@ -25,9 +25,11 @@ the batch is durable there.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
@@ -116,6 +118,13 @@ class BatchHead:
             raise _damaged_batch("a head that breaks its rules")
         return head
 
+    @classmethod
+    def read(cls, file: IO[bytes]) -> BatchHead:
+        """Return the head of a file that stands at its start."""
+        with _given():
+            content = file.read(HEAD_LENGTH)
+        return cls.unpack(content)
+
     @property
     def file_length(self) -> int:
         """Return how long the whole file is."""
@@ -125,6 +134,17 @@ class BatchHead:
 def _damaged_batch(fault: str) -> InvalidFile:
     """Return the error of a batch that is not whole."""
     return InvalidFile("batch", "whole, as its maker signed it", [fault], reason=Reason.DAMAGED)
+
+
+@contextmanager
+def _given() -> Iterator[None]:
+    """Let a file be damaged of which the disk does not give all."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        raise _damaged_batch("one that the disk does not give") from None
 
 
 def write_batch(
@@ -159,13 +179,15 @@ def check_batch(file: IO[bytes], identity: bytes) -> tuple[BatchHead, str]:
     ``identity`` is the public key of the maker, from the plan. Afterwards the file stands at
     the first item.
     """
-    start = file.read(START_LENGTH)
-    head = BatchHead.unpack(start[:HEAD_LENGTH])
-    found = hashlib.sha256(start[:HEAD_LENGTH])
-    for block in blocks_of(file, head.items * head.item_length):
-        found.update(block)
+    with _given():
+        start = file.read(START_LENGTH)
+        head = BatchHead.unpack(start[:HEAD_LENGTH])
+        found = hashlib.sha256(start[:HEAD_LENGTH])
+        for block in blocks_of(file, head.items * head.item_length):
+            found.update(block)
+        rest = file.read(1)
     # What stands behind the last item is under no signature.
-    if file.read(1) or not is_made_by(identity, found.hexdigest(), start):
+    if rest or not is_made_by(identity, found.hexdigest(), start):
         raise _damaged_batch("another signature")
     file.seek(START_LENGTH)
     return head, found.hexdigest()
