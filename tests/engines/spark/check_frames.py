@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import subprocess
+import sys
+import tempfile
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -29,6 +34,8 @@ from chaffinch.privacy import Target
 from chaffinch.storage.places import Place
 from chaffinch.tables.read import open_table
 from tests.engines import plans
+from tests.engines.spark import cluster as cluster_module
+from tests.engines.spark import straying
 from tests.engines.spark.check_audiences import flipped, known_secret, true_rows
 from tests.engines.spark.kills import Held, killing, wait_for_executors
 from tests.reach.publishing import SECRET, small_plan
@@ -234,6 +241,67 @@ def test_a_frame_that_was_evaluated_again_in_part_is_read_again_as_a_whole(
     with pytest.raises(ClusterFault, match="in one go"):
         SPARK.encode(frame_of(session, answers_of([1])), plans.clear(1, 9), tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.long
+def test_parts_of_two_evaluations_are_never_together(tmp_path: Path) -> None:
+    """Also where an executor goes after an exchange has ended, and before the next one needs it."""
+    notes, made = tmp_path / "notes", tmp_path / "made"
+    for folder in (notes, tmp_path / "cluster"):
+        folder.mkdir()
+    hosts = ("127.0.0.1",) * straying.EXECUTORS
+    with cluster_module.started(tmp_path / "cluster", hosts) as other:
+        words = [sys.executable, "-m", straying.__name__, other.url, str(notes), str(made)]
+        done = subprocess.run(
+            words,
+            cwd=cluster_module.ROOT,
+            env=os.environ | other.settings,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert (notes / "killed").exists()
+    wanted = np.arange(straying.ROWS + straying.LATE) % straying.VALUES
+    assert sorted(plans.read(made).tolist()) == sorted(wanted.tolist())
+    assert (notes / "times").read_text().split() == ["False", "True"]
+
+
+def nothing(_ring: Keyring, _number: int, batches: Iterator[pa.RecordBatch]) -> int:
+    return sum(batch.num_rows for batch in batches)
+
+
+def test_a_frame_with_exchanges_is_one_job_and_the_session_stays_as_it_is(
+    session: SparkSession,
+) -> None:
+    """In one job a stage that is done again has another number; between two it has not."""
+    frame = session.range(0, 40, 1, 2).repartition(3).repartition(2, "id")
+    adaptive = "spark.sql.adaptive.enabled"
+    assert session.conf.get(adaptive) == "true"
+    with Job(session.sparkContext) as job:
+        rows, whole = job.map_rows(nothing, frame)
+        tracker = session.sparkContext.statusTracker()
+        assert len(tracker.getJobIdsForGroup(job._group)) == 1  # noqa: SLF001 - to count them
+        assert (sum(rows), whole) == (40, True)
+        assert session.conf.get(adaptive) == "true"
+        assert job._repeated(range(1000))  # noqa: SLF001 - what is not known was repeated
+
+
+def test_what_a_killed_process_leaves_of_a_frame_goes_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "import os; from chaffinch.engines.spark import frames\n"
+    words += "with frames._own_folder() as place:\n"
+    words += "    open(place.text + '/rows', 'w'); os.kill(os.getpid(), 9)"
+    run = subprocess.run(
+        [sys.executable, "-c", words], env=os.environ | {"TMPDIR": str(tmp_path)}, check=False
+    )
+    assert run.returncode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.rglob("rows")]
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with frames._own_folder():  # noqa: SLF001
+        assert not list(tmp_path.rglob("rows"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_kept_rows_that_were_changed_are_refused(tmp_path: Path) -> None:

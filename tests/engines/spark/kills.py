@@ -47,7 +47,7 @@ class Held:
             os.close(os.open(self.gate / "held", os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             return False
-        (self.gate / "waiting").write_text(str(_executor_of_this_task()), encoding="utf-8")
+        (self.gate / "waiting").write_text(str(executor_of_this_task()), encoding="utf-8")
         return True
 
     def _wait(self) -> None:
@@ -70,7 +70,7 @@ def holding(
     monkeypatch.setattr(Job, step, held)
 
 
-def _executor_of_this_task() -> int:
+def executor_of_this_task() -> int:
     """Return the Java process above this Python, which the task's executor is."""
     number = os.getpid()
     while number > 1:
@@ -83,7 +83,7 @@ def _executor_of_this_task() -> int:
 
 def meet(folder: Path, count: int) -> None:
     """Wait, in a task, until so many executors have come here, or long enough."""
-    (folder / f"executor-{_executor_of_this_task()}").touch()
+    (folder / f"executor-{executor_of_this_task()}").touch()
     end = time.monotonic() + PATIENCE_SECONDS
     while len(list(folder.glob("executor-*"))) < count and time.monotonic() < end:
         time.sleep(PAUSE_SECONDS)

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cryptography.exceptions import InvalidTag
@@ -34,6 +35,7 @@ from chaffinch.engines.spark.job import Job, Keyring, frame_faults
 from chaffinch.errors import ClusterFault, InvalidInput, StorageFault
 from chaffinch.parallel import Progress
 from chaffinch.storage.faults import storage_fault
+from chaffinch.storage.leftovers import staging_folder
 from chaffinch.storage.places import Place
 from chaffinch.tables.pieces import Piece
 from chaffinch.tables.read import Table, open_table
@@ -169,7 +171,14 @@ def _some_folder(job: Job, folder: Place | None) -> Iterator[Place]:
             hint='name one: engine("spark", scratch="s3://bucket/folder"); its rows lie there '
             "sealed, and are removed",
         )
-    with tempfile.TemporaryDirectory(prefix="chaffinch-rows-") as made:
+    with _own_folder() as made:
+        yield made
+
+
+@contextmanager
+def _own_folder() -> Iterator[Place]:
+    """Yield a folder of this machine, which the next process removes if this one is killed."""
+    with staging_folder(Path(tempfile.gettempdir())) as made:
         yield Place.of(made)
 
 

@@ -16,6 +16,7 @@ import os
 import pickle
 import re
 import secrets
+import threading
 import time
 import traceback
 import warnings
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _PAUSE_SECONDS = 0.2
+_NEWS_MILLISECONDS = 60_000
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+_PLANNING = threading.Lock()
 _MERGED_AT_ONCE = 8
 _MOST_TRIES = 3
 _ON_CORES = re.compile(r"local(?:\[[^],]*(?:,\s*([0-9]+))?\])?")
@@ -148,20 +152,27 @@ class Job:
         before = set(self._context.statusTracker().getJobIdsForGroup(self._group))
         with frame_faults(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Spark thinks of versions of other packages
-            found = frame.mapInArrow(work.on_rows, "outcome binary")
+            found = _planned_whole(frame.mapInArrow(work.on_rows, "outcome binary"))
         rows = self._collected(found, work.done, None, progress)
         outcomes = [pickle.loads(row.outcome) for row in rows]  # noqa: S301 - our own
-        return [one.value for one in outcomes], not self._repeated(before)
+        return [one.value for one in outcomes], not (rows and self._repeated(before))
 
     def _repeated(self, before: Container[int]) -> bool:
-        """Return whether a stage of a later job of Spark than those had to be done again."""
+        """Return whether a stage of a later job of Spark than those had to be done again.
+
+        Spark's own account of it comes late, and may be gone: what is not known was repeated.
+        """
+        from py4j.protocol import Py4JError
+
+        try:  # all that has happened so far is told before this returns
+            self._context._jsc.sc().listenerBus().waitUntilEmpty(_NEWS_MILLISECONDS)  # noqa: SLF001
+        except Py4JError:
+            return True
         tracker = self._context.statusTracker()
-        for number in tracker.getJobIdsForGroup(self._group):
-            job = None if number in before else tracker.getJobInfo(number)
-            stages = [tracker.getStageInfo(one) for one in (job.stageIds if job else ())]
-            if any(stage is not None and stage.currentAttemptId > 0 for stage in stages):
-                return True
-        return False
+        later = [one for one in tracker.getJobIdsForGroup(self._group) if one not in before]
+        jobs = [tracker.getJobInfo(number) for number in later]
+        stages = [tracker.getStageInfo(one) for job in jobs if job for one in job.stageIds]
+        return not stages or any(stage is None or stage.currentAttemptId > 0 for stage in stages)
 
     def exchange(
         self,
@@ -256,6 +267,23 @@ class Job:
         if progress is not None:
             progress(done.value if total is None else total, total)
         return results
+
+
+def _planned_whole(frame: DataFrame) -> DataFrame:
+    """Plan a frame as one job, in which a stage that is done again has another number.
+
+    An adaptive plan is a job for each exchange. What an executor takes with it after its job has
+    ended is evaluated anew by a later one, in part and as if for the first time.
+    """
+    settings = frame.sparkSession.conf
+    with _PLANNING:
+        before = settings.get(_ADAPTIVE)
+        settings.set(_ADAPTIVE, "false")
+        try:
+            frame._jdf.queryExecution().executedPlan()  # noqa: SLF001 - plans, and keeps the plan
+        finally:
+            settings.set(_ADAPTIVE, str(before))
+    return frame
 
 
 def _tries(context: SparkContext) -> int:
