@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from chaffinch.engines.spark import targets
 from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
 from chaffinch.errors import InvalidInput
 from chaffinch.storage.places import Place
-from chaffinch.wire.batch_folders import MANIFEST, part_name, read_manifest
+from chaffinch.wire.batch_folders import MANIFEST, part_name, read_manifest, write_manifest
 from chaffinch.wire.batches import BatchFacts, new_name
 from tests.wire.test_batch_folders import ENDING, PLAN, filled
 
@@ -68,6 +69,33 @@ def test_a_batch_that_came_meanwhile_stays(folder: Path) -> None:
     with pytest.raises(InvalidInput, match="came meanwhile"):
         fill(folder, finish)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_batch_that_came_at_the_last_moment_stays(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meanwhile(_place: Place, _permissions: int) -> None:
+        filled(folder)  # by another job, since this one has looked
+
+    monkeypatch.setattr(Place, "make_folder", meanwhile)
+    with pytest.raises(InvalidInput, match="came meanwhile"):
+        fill(folder, finish)
+    assert len(read_manifest(Place.of(folder)).parts) == 3
+
+
+def test_who_is_spoiled_while_the_manifest_is_written_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = folder / part_name(0, 0, ENDING)
+
+    def meanwhile(*given: Any) -> None:
+        write_manifest(*given)
+        other.write_bytes(b"another job's")
+
+    monkeypatch.setattr(targets, "write_manifest", meanwhile)
+    with pytest.raises(InvalidInput, match="another job"):
+        fill(folder, finish)
+    assert other.name in [path.name for path in folder.iterdir()]
 
 
 def test_the_batch_that_is_made_again_is_replaced(folder: Path) -> None:

@@ -70,16 +70,14 @@ def filling(folder: Place, stage: str, standing: str | None = None) -> Iterator[
     is made again. Another one that came meanwhile stays. Two jobs must not have the same target.
     """
     if standing_batch(folder) != standing:
-        raise InvalidInput(
-            "target",
-            "a folder that nobody else has filled",
-            folder.name,
-            hint="name another folder: a batch came meanwhile, which cannot be made again",
-        )
+        raise _came_meanwhile(folder)
     folder.make_folder(_FOLDER_PERMISSIONS[stage])
-    folder.inside(MANIFEST).remove()
+    if standing is not None:
+        folder.inside(MANIFEST).remove()
     folder.remove_unfinished()
     names = folder.names()
+    if MANIFEST in names:  # the same look tells what is removed
+        raise _came_meanwhile(folder)
     for name in (*left_behind(names), *left_rows(names)):
         folder.inside(name).remove()
     target = Target(folder, secrets.token_hex(4))
@@ -89,6 +87,15 @@ def filling(folder: Place, stage: str, standing: str | None = None) -> Iterator[
         with suppress(Exception):
             _remove_parts(target)
         raise
+
+
+def _came_meanwhile(folder: Place) -> InvalidInput:
+    return InvalidInput(
+        "target",
+        "a folder that nobody else has filled",
+        folder.name,
+        hint="name another folder: a batch came meanwhile, which cannot be made again",
+    )
 
 
 def finish_batch(
@@ -119,16 +126,19 @@ def finish_batch(
         )
     _check_alone(target, parts)
     write_manifest(target.folder, Manifest(facts, digest, tuple(parts)))
+    _check_alone(target, parts, finished=True)  # who looked before it came may have removed parts
 
 
 def _digest(facts: BatchFacts, counted: Counted) -> str:
     return digest_of(facts, counted.total)
 
 
-def _check_alone(target: Target, parts: Sequence[BatchPart]) -> None:
+def _check_alone(target: Target, parts: Sequence[BatchPart], *, finished: bool = False) -> None:
     """Refuse to finish a batch that another job has spoiled, or would be spoiled by."""
     names = target.folder.names()
-    if MANIFEST in names or set(left_behind(names)) != {part.name for part in parts}:
+    if (MANIFEST in names) is not finished or set(left_behind(names)) != {
+        part.name for part in parts
+    }:
         raise InvalidInput(
             "target",
             "a folder that one job fills",
