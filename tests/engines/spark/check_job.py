@@ -7,6 +7,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from chaffinch.engines.spark.session import running, take_part
 from chaffinch.errors import ClusterFault, InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.places import Place
+from tests.engines.spark.cluster import WORKERS
 from tests.engines.spark.kills import PATIENCE_SECONDS, PAUSE_SECONDS, Held, killing
 
 if TYPE_CHECKING:
@@ -207,6 +209,24 @@ def test_nothing_secret_is_written_anywhere(context: SparkContext, cluster: Clus
         secret = job._ring.value._secret  # noqa: SLF001 - to look for it
         for one in (secret, KEY):
             assert not found_in(cluster.folder, one)
+            assert not shown_by_processes(cluster, one)
+        # The search sees what it is to see: the folder of the cluster is in every environment.
+        assert len(shown_by_processes(cluster, str(cluster.folder).encode())) > WORKERS
+
+
+def shown_by_processes(cluster: Cluster, secret: bytes) -> list[Path]:
+    """Return the words and environments of processes of a cluster that hold a secret."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            shown = {name: (place / name).read_bytes() for name in ("cmdline", "environ")}
+            if str(cluster.folder).encode() in b"".join(shown.values()):
+                found += [
+                    place / name
+                    for name, text in shown.items()
+                    if secret in text or secret.hex().encode() in text
+                ]
+    return found
 
 
 def write_to_log(secret: bytes) -> None:
