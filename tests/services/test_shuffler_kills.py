@@ -309,6 +309,7 @@ def test_a_long_backlog_keeps_nobody_waiting(
     with shuffler(collection, data, interval_seconds=0.0, look_seconds=0.0) as hop:
         hop.run(stop, stop.set)
         assert hop.status.segments == 12
+        stop.clear()
         while hop.status.segments:
             hop.take()
             hop.tick()
