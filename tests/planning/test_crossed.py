@@ -280,6 +280,62 @@ def test_a_release_of_crosses(crossed: Plan) -> None:
     assert "A table of estimates; the largest is" in page
 
 
+def test_each_share_says_of_whom_it_is() -> None:
+    """Who did not answer is a share of all; the answers are shares of those who did."""
+    question = Cross({"carrier": CARRIER, "delayed": cf.Bit(missing="count")})
+    plan = plan_of(Part("q", question, Flips(Fraction(1, 64), 1, 4)))
+    table = {"carrier": ["AA"] * 200, "delayed": [True] * 90 + [False] * 60 + [None] * 50}
+    release = cf.analyze(cf.shuffle(cf.encode_many(table, plan)), plan)
+    told = release.document()["questions"][0]["crossed"]["derived"]
+    of_all = {(row["kind"], row["value"]) for row in told if row.get("of") == "all"}
+    assert of_all == {("share", "(missing)")}
+    names = [row.value for row in release.table()]
+    assert "share of delayed = yes, where carrier = AA" in names
+    assert "share of delayed = (missing), of all where carrier = AA" in names
+    for shown in (release.text(), release.page()):
+        assert "AA: yes" in shown
+        assert "AA: (missing), of all" in shown
+        assert "of those who answered; (missing) of all" in shown
+    document = json.loads(json.dumps(release.document()))
+    assert read_release(json.dumps(document)) == release
+    rows = document["questions"][0]["crossed"]["derived"]
+    for row in rows:  # files of before do not say it
+        row.pop("of", None)
+    assert "AA: (missing), of all" in read_release(json.dumps(document)).text()
+    next(row for row in rows if row["value"] == "yes")["of"] = "all"
+    with pytest.raises(InvalidFile, match="one of those who answered"):
+        read_release(json.dumps(document))
+
+
+def test_counts_of_one_question_from_two_crosses_are_told_apart() -> None:
+    """Both count the same people, each with its own noise; one of them has the smaller error."""
+    pairs = Cross({"carrier": CARRIER, "delayed": cf.Bit()})
+    groups = Cross({"carrier": CARRIER, "airport": AIRPORT})
+    plan = plan_of(
+        Part("carrier × delayed", pairs, Flips(Fraction(1, 8), 1, 4)),
+        Part("airport by carrier", groups, Flips(Fraction(1, 64), 1, 6)),
+    )
+    table = {
+        "carrier": ["AA", "UA"] * 100,
+        "delayed": [True, False] * 100,
+        "airport": ["EWR", "JFK"] * 100,
+    }
+    release = cf.analyze(cf.shuffle(cf.encode_many(table, plan)), plan)
+    sections = release.statement().sections
+    headings = [section.heading for section in sections]
+    assert len(set(headings)) == len(headings)
+    counted = {one.heading: one for one in sections if one.heading.startswith("carrier, from")}
+    assert list(counted) == ["carrier, from carrier × delayed", "carrier, from airport by carrier"]
+    errors = [one.rows[0].standard_error or 0.0 for one in counted.values()]
+    assert errors[1] < errors[0]
+    for section in counted.values():
+        (note,) = section.notes
+        assert "use the count from airport by carrier" in note
+        assert note in " ".join(release.text().split())
+    (alone,) = (one for one in sections if one.heading == "airport, from airport by carrier")
+    assert not alone.notes
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [

@@ -145,7 +145,8 @@ def _rows(
 ) -> Iterator[Derived]:
     columns = (each.estimates, each.errors, each.low, each.high, together.low, together.high)
     for (value, group), *numbers in zip(told, *(one.tolist() for one in columns), strict=True):
-        yield Derived(kind, question, value, group, *numbers)
+        row = Derived(kind, question, value, group, *numbers)
+        yield row._replace(of="all") if row.of_all else row
 
 
 # ----------------------------------------------------------------------------

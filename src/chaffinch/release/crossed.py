@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
-from chaffinch.questions import BETWEEN
+from chaffinch.questions import BETWEEN, MISSING
 from chaffinch.release.statement import Grid, Line, Section
 from chaffinch.rounding import decimal_places
 
@@ -32,11 +32,19 @@ class Derived(NamedTuple):
     low_together: float
     """With ``high_together``: intervals that hold for all rows of this kind and question."""
     high_together: float
+    of: Literal["all"] | None = None
+    """Of whom a share is: of all in the group, not only those who answered. Releases of before
+    do not say it."""
 
     @property
     def numbers(self) -> tuple[float, ...]:
         """Return the estimate, its standard error and the ends of both intervals."""
-        return self[4:]
+        return self[4:-1]
+
+    @property
+    def of_all(self) -> bool:
+        """Return whether it is a share of the whole group, not only of those who answered."""
+        return self.kind == "share" and self.value == MISSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,8 @@ class Crossed:
         >>> crossed = Crossed(("carrier", "delayed"), (("AA",), ("no", "yes")), ())
         >>> crossed.row_name(Derived("share", "delayed", "yes", ("AA",), *[0.0] * 6))
         'share of delayed = yes, where carrier = AA'
+        >>> crossed.row_name(Derived("share", "delayed", "(missing)", ("AA",), *[0.0] * 6))
+        'share of delayed = (missing), of all where carrier = AA'
         """
         where = " and ".join(
             f"{name} = {value}" for name, value in zip(self.questions, row.given, strict=False)
@@ -73,7 +83,7 @@ class Crossed:
         told = f"{row.question} = {row.value}"
         if row.kind != "margin":
             told = f"mean of {row.question}" if row.kind == "mean" else f"share of {told}"
-        return f"{told}, where {where}" if where else told
+        return f"{told}, {'of all ' * row.of_all}where {where}" if where else told
 
     def document(self) -> dict[str, Any]:
         """Return all of it as JSON-ready data."""
@@ -83,7 +93,7 @@ class Crossed:
                 for name, values in zip(self.questions, self.axes, strict=True)
             ],
             "unit": self.unit,
-            "derived": [{**row._asdict(), "given": list(row.given)} for row in self.rows],
+            "derived": [_derived_document(row) for row in self.rows],
             "unknown": [list(group) for group in self.unknown],
         }
 
@@ -98,15 +108,38 @@ class Crossed:
         yield f"No {told} can be given for {listed}: nobody may be there, as far as is known."
 
 
+def _derived_document(row: Derived) -> dict[str, Any]:
+    told = {**row._asdict(), "given": list(row.given)}
+    return told if row.of else {name: one for name, one in told.items() if name != "of"}
+
+
 # ---------------------------------------------------------------------- what it says
 
 
-def crossed_sections(crossed: Crossed, cells: Section) -> Iterator[Section]:
+def margin_advice(told: Mapping[str, Crossed]) -> dict[str, str]:
+    """Return which count of a question to use, for those that several of these crosses count."""
+    errors: dict[str, dict[str, float]] = {}
+    for cross, crossed in told.items():
+        for row in crossed.of_kind("margin"):
+            found = errors.setdefault(row.question, {})
+            found[cross] = max(found.get(cross, 0.0), row.standard_error)
+    return {
+        name: f"{name} is counted {len(found)} times, from {' and from '.join(found)}, each time "
+        f"with other noise: use the count from {min(found, key=found.__getitem__)}, as none has "
+        "a smaller error."
+        for name, found in errors.items()
+        if len(found) > 1
+    }
+
+
+def crossed_sections(
+    crossed: Crossed, cells: Section, advice: Mapping[str, str]
+) -> Iterator[Section]:
     """Yield the cross table, its margins, and the shares of groups; or means, then groups.
 
-    ``cells`` is the section that lists all cells.
+    ``cells`` is the section that lists all cells; ``advice`` is that about margins.
     """
-    margins, last = list(_margin_sections(crossed, cells)), crossed.questions[-1]
+    margins, last = list(_margin_sections(crossed, cells, advice)), crossed.questions[-1]
     groups = BETWEEN.join(crossed.questions[:-1])
     if crossed.measured:
         kind, heading, unit = "mean", f"mean of {last} by {groups}", crossed.unit
@@ -121,7 +154,7 @@ def crossed_sections(crossed: Crossed, cells: Section) -> Iterator[Section]:
         yield Section(
             name=f"{cells.name}-{kind}s",
             heading=heading,
-            caption=f"in {unit}; of those who answered" if unit else "of those who answered",
+            caption="; ".join(_of_whom(rows, unit)),
             label=groups,
             rows=tuple(_line(row, _group_label(row), scale) for row in rows),
             unit=unit,
@@ -129,21 +162,39 @@ def crossed_sections(crossed: Crossed, cells: Section) -> Iterator[Section]:
             notes=cells.notes if crossed.measured else (),
         )
     if crossed.measured:
-        yield from margins if rows else (replace(one, notes=cells.notes) for one in margins)
+        notes = () if rows else cells.notes
+        yield from (replace(one, notes=(*notes, *one.notes)) for one in margins)
 
 
 def _group_label(row: Derived) -> str:
     group = BETWEEN.join(row.given) or "everybody"
-    return group if row.kind == "mean" else f"{group}: {row.value}"
+    if row.kind == "mean":
+        return group
+    return f"{group}: {row.value}{', of all' * row.of_all}"
 
 
-def _margin_sections(crossed: Crossed, cells: Section) -> Iterator[Section]:
+def _of_whom(rows: Sequence[Derived], unit: str) -> Iterator[str]:
+    """Yield the unit and of whom the numbers are, in words."""
+    if unit:
+        yield f"in {unit}"
+    yield "of those who answered"
+    if any(row.of_all for row in rows):
+        yield f"{MISSING} of all"
+
+
+def _margin_sections(
+    crossed: Crossed, cells: Section, advice: Mapping[str, str]
+) -> Iterator[Section]:
     margins = crossed.of_kind("margin")
     for number, name in enumerate(crossed.questions, 1):
         rows = tuple(_line(row, row.value) for row in margins if row.question == name)
         if rows:
             yield replace(
-                cells, name=f"{cells.name}-margin-{number}", heading=name, rows=rows, notes=()
+                cells,
+                name=f"{cells.name}-margin-{number}",
+                heading=f"{name}, from {cells.heading}",
+                rows=rows,
+                notes=(advice[name],) if name in advice else (),
             )
 
 

@@ -81,7 +81,10 @@ class QuantileModel(Strict):
 
 
 class DerivedModel(Strict):
-    """A margin, or a share or a mean of a group, from the cells of a crossed question."""
+    """A margin, or a share or a mean of a group, from the cells of a crossed question.
+
+    A share or a mean is that of those who answered, unless it says that it is of all.
+    """
 
     kind: Literal["margin", "share", "mean"]
     question: _Text
@@ -93,6 +96,7 @@ class DerivedModel(Strict):
     high: _Real
     low_together: _Real
     high_together: _Real
+    of: Literal["all"] | None = None
 
     def build(self) -> Derived:
         """Return the row."""
@@ -475,6 +479,8 @@ def _cross_faults(answer: Answer, crossed: Crossed) -> Iterator[str]:
         yield f"{cells} cells for {len(answer.labels)} values"
     if any(len(one.given) not in (0, len(crossed.axes) - 1) for one in crossed.rows):
         yield "a group that is none"
+    if any(one.of and not one.of_all for one in crossed.rows):
+        yield "a share of all that is one of those who answered"
 
 
 def _number_faults(answer: Answer, summary: Summary, reports: int) -> Iterator[str]:

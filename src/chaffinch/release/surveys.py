@@ -14,7 +14,7 @@ from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Guarantee
 from chaffinch.protocols.noise import Floats
 from chaffinch.questions import MISSING
-from chaffinch.release.crossed import Crossed, crossed_sections
+from chaffinch.release.crossed import Crossed, crossed_sections, margin_advice
 from chaffinch.release.files import TableColumns
 from chaffinch.release.publication import Publication, guarantee_document
 from chaffinch.release.statement import (
@@ -486,7 +486,8 @@ def _answer_sections(answer: Answer, release: Release, number: int) -> Iterator[
         if answer.shares:
             yield _share_section(answer, number)
     else:
-        yield from crossed_sections(answer.crossed, whole)
+        crosses = {one.question: one.crossed for one in release.answers if one.crossed}
+        yield from crossed_sections(answer.crossed, whole, margin_advice(crosses))
 
 
 def _answer_section(answer: Answer, release: Release, number: int) -> Section:
