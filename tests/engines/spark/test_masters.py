@@ -108,18 +108,44 @@ def test_one_of_several_masters_is_enough(listening: str) -> None:
     check_master(f"{NOWHERE},{listening}")
 
 
-@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2,3]", "other://x"])
-def test_what_spark_alone_can_ask_is_left_to_it(master: str) -> None:
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2,3]"])
+def test_one_machine_is_not_asked(master: str) -> None:
     check_master(master)
 
 
 @pytest.mark.parametrize(
     "master",
-    ["", "host:7077", "spark:/host", "spark://host", "spark://", "spark://a:1,b", "spark://a:x"],
+    [
+        "",
+        "host:7077",
+        "other://x",
+        "mesos://host:5050",
+        "spark:/host",
+        "spark://host",
+        "spark://",
+        "spark://a:1,b",
+        "spark://a:x",
+    ],
 )
 def test_what_is_no_master_is_refused(master: str) -> None:
     with pytest.raises(InvalidInput, match=r"must be such as spark://host:7077"):
         check_master(master)
+
+
+@pytest.mark.usefixtures("_no_java")
+@pytest.mark.parametrize(
+    ("master", "meant"),
+    [
+        ("sparky://host:7077", "spark://host:7077"),
+        ("k8://https://host:443", "k8s://https://host:443"),
+        ("yarn_", "yarn"),
+        ("locale[2]", "local"),
+    ],
+)
+def test_a_misspelled_master_is_told_before_anything_is_started(master: str, meant: str) -> None:
+    with pytest.raises(InvalidInput, match="such as spark://host:7077") as told, running(master):
+        pass
+    assert str(told.value.hint) == f"nothing was started; did you mean {meant}?"
 
 
 def test_yarn_must_be_told_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

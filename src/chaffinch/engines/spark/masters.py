@@ -5,6 +5,7 @@ Spark itself asks an address where nobody is for a minute, and then says somethi
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import socket
@@ -22,6 +23,7 @@ _PAUSE = 0.2
 _FORMS = "such as spark://host:7077, yarn, k8s://https://host:443 or local[4]"
 _HERE = re.compile(r"local(-cluster)?(\[[^\]]*\])?")
 _STANDALONE, _KUBERNETES = "spark://", "k8s://"
+_NOTHING_STARTED = "nothing was started"
 _HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 
 Address = tuple[str, int]
@@ -35,7 +37,7 @@ def on_one_machine(master: str) -> bool:
 def check_master(master: str) -> None:
     """Refuse a master that cannot be one, or that does not answer within a few seconds.
 
-    Of several masters one must answer. What only Spark knows how to ask is left to Spark.
+    Of several masters one must answer.
     """
     if master.startswith(_STANDALONE):
         _check_answers(master, _standalone_addresses(master))
@@ -44,8 +46,18 @@ def check_master(master: str) -> None:
             _check_answers(master, [_kubernetes_address(master)])
     elif master == "yarn":
         _check_hadoop()
-    elif "://" not in master and not _HERE.fullmatch(master):
-        raise InvalidInput("master", _FORMS, master)
+    elif not _HERE.fullmatch(master):
+        raise InvalidInput("master", _FORMS, master, hint=_NOTHING_STARTED + _guess(master))
+
+
+def _guess(master: str) -> str:
+    """Return the kind of master that was meant, if one looks like it."""
+    word, _, rest = master.partition(":")
+    near = difflib.get_close_matches(word, ["spark", "k8s", "yarn", "local"], n=1)
+    if not near:
+        return ""
+    meant = f"{near[0]}://{rest.lstrip('/')}" if near[0] in {"spark", "k8s"} else near[0]
+    return f"; did you mean {meant}?"
 
 
 def _standalone_addresses(master: str) -> list[Address]:
@@ -80,7 +92,7 @@ def _check_answers(master: str, addresses: list[Address]) -> None:
         )
         raise ClusterFault(
             f"The Spark master {master} must answer. Got {told}.",
-            hint="nothing was started; check the address, that the master runs, and that this "
+            hint=f"{_NOTHING_STARTED}; check the address, that the master runs, and that this "
             "machine may reach it",
         )
 
@@ -112,5 +124,5 @@ def _check_hadoop() -> None:
     if not Path(settings, "spark-env.sh").is_file():
         raise ClusterFault(
             f"The Spark master yarn must be told by {' or '.join(_HADOOP)}. Got neither.",
-            hint="nothing was started; set one of them to the folder of the cluster's settings",
+            hint=f"{_NOTHING_STARTED}; set one of them to the folder of the cluster's settings",
         )
