@@ -61,7 +61,7 @@ def test_folder_and_files_are_for_their_owner_alone(tmp_path: Path, mask: int) -
     assert mode(folder.path) == 0o700
     found = {one.name: mode(one) for one in folder.path.iterdir()}
     assert found == dict.fromkeys(
-        ("identity.pem", "keyset.json", "key-001.json", "key-002.json"), 0o600
+        ("identity.pem", "keyset.json", "store.name", "key-001.json", "key-002.json"), 0o600
     )
 
 
@@ -238,7 +238,7 @@ def test_what_a_killed_process_left_is_wiped_by_the_next_change(folder: KeyFolde
         place.chmod(0o600)
     link = folder.path.parent / "same-file"
     os.link(key, link)
-    serial, names = folder.serial, {"identity.pem", "keyset.json", "key-001.json"}
+    serial, names = folder.serial, {"identity.pem", "keyset.json", "store.name", "key-001.json"}
     assert folder.rotate(now=START) == ()
     assert {one.name for one in folder.path.iterdir()} == names
     assert link.read_bytes() == bytes(6)
@@ -416,7 +416,8 @@ def test_killed_while_keys_rotate_the_folder_is_as_before_or_after(
     again.rotate(at_once=True)
     assert states(again).count("active") == 1
     living = {f"key-{one:03d}.json" for one in again.opening_keys()}
-    assert {one.name for one in again.path.iterdir()} == living | {"identity.pem", "keyset.json"}
+    rest = {"identity.pem", "keyset.json", "store.name"}
+    assert {one.name for one in again.path.iterdir()} == living | rest
 
 
 @pytest.mark.parametrize(

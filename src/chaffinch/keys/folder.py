@@ -41,7 +41,7 @@ from chaffinch.storage.leftovers import alone_in, remove_leftovers, staging_fold
 from chaffinch.wire.envelopes import X25519, OpeningKey
 from chaffinch.wire.key_lists import KeyList
 
-_IDENTITY, _KEYSET = "identity.pem", "keyset.json"
+_IDENTITY, _KEYSET, _STORE = "identity.pem", "keyset.json", "store.name"
 _FORMAT = "chaffinch/key@1"
 _LARGEST = 1 << 20
 _SECRET = 32
@@ -87,6 +87,7 @@ class KeyFolder:
                 _write(made / _IDENTITY, identity.private_bytes(*form))
                 entry = _write_key(made, number, kem, KeyState.ACTIVE, _clock(now))
                 _write(made / _KEYSET, Keyset(0, ()).changed(entry).content())
+                _write(made / _STORE, b"")
                 reach("keys.created")
                 made.rename(place)  # An empty folder is replaced, any other is refused.
                 sync_folder(place.parent)
@@ -122,6 +123,19 @@ class KeyFolder:
     def entries(self) -> tuple[KeyEntry, ...]:
         """Return what is known of every key, also of destroyed ones."""
         return self._keyset.entries
+
+    @property
+    def store(self) -> str | None:
+        """Return the name of the data that these keys work on.
+
+        It is empty before the first start; None for keys of a version that noted no name.
+        """
+        place = self.path / _STORE
+        return _read(place).decode(errors="replace") if place.exists() else None
+
+    def note_store(self, name: str) -> None:
+        """Note the name of the data that these keys work on from now on."""
+        _write(self.path / _STORE, name.encode())
 
     def accepted_keys(self) -> dict[int, StoredKey]:
         """Return every key for which envelopes are taken, by id; the active one first."""

@@ -21,6 +21,7 @@ from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.services.admin import Board
 from chaffinch.services.analyzer import TICK, AnalyzerFront, AnalyzerSettings, AnalyzerWorker
 from chaffinch.services.batches import BatchLimits
+from chaffinch.services.data_folder import open_data, without_data
 from chaffinch.services.logs import Log
 from chaffinch.services.openers import ClusterModel
 from chaffinch.services.server import Limits, run
@@ -157,8 +158,8 @@ LAWS = tuple(Law(*one) for one in AnalyzerCounts.LAWS.items())
 def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], object]) -> None:
     """Take batches, open and release them, and show releases, until SIGTERM or SIGINT."""
     place = settings.place
-    place.make_data()
     plans, keys = place.load_plans(), place.open_keys()
+    open_data(place.data, keys)
     ledger = None if settings.budget is None else settings.budget.open()
     front = AnalyzerFront(place.data, plans, keys, limits=settings.batches)
     board = Board("analyzer", patience_seconds=60 * TICK)
@@ -200,7 +201,8 @@ def analyzer_status(settings: AnalyzerFile) -> Status:
     place = settings.place
     plans, keys = place.load_plans(), place.open_keys()
     batches = KnownBatches(place.data / STATE).all()
-    return _status(settings, plans, keys, analyzer_counts(place.data), batches)
+    found = _status(settings, plans, keys, analyzer_counts(place.data), batches)
+    return without_data(found, place.data, keys)
 
 
 def _status(
@@ -232,7 +234,6 @@ def _status(
             )
         )
     states = {number: str(one.state) for number, one in keys.opening_keys().items()}
-    settings.place.make_data()
     free, problems = settings.place.room(settings.batches.free_bytes)
     gauges = {"disk_free_bytes": free}
     return Status("analyzer", tuple(shown), states, gauges=gauges, problems=problems)

@@ -16,6 +16,7 @@ from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.services.admin import Board, posting
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits
+from chaffinch.services.data_folder import open_data, without_data
 from chaffinch.services.group_commit import InboxLimits
 from chaffinch.services.logs import Log
 from chaffinch.services.openers import ClusterModel
@@ -181,8 +182,8 @@ _TICK = 60.0
 def serve_collector(settings: HopSettings, announce: _Announce) -> None:
     """Take reports, or batches of the hop before, until SIGTERM or SIGINT."""
     chosen, place = settings.collector, settings.place
-    place.make_data()
     plans, keys = _hosted(place)
+    open_data(place.data, keys)
     collector = Collector(place.data, plans, keys, limits=chosen.limits)
     board = Board("collector", patience_seconds=3 * _TICK)
     log = Log("collector")
@@ -207,8 +208,8 @@ def serve_collector(settings: HopSettings, announce: _Announce) -> None:
 def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
     """Open, shuffle and hand over until SIGTERM or SIGINT; nothing leaves because it stops."""
     place, interval = settings.place, settings.shuffler.interval_seconds
-    place.make_data()
     plans, keys = _hosted(place)
+    open_data(place.data, keys)
     board = Board("shuffler", patience_seconds=10 * interval + 600)
     log = Log("shuffler")
 
@@ -244,7 +245,8 @@ def hop_status(settings: HopSettings) -> Status:
     """Return where everything is in a hop, whether it runs or not."""
     path = settings.place.data / STATE
     found = overview_of(path) if path.exists() else NOTHING
-    return _status(settings, settings.place.load_plans(), settings.place.open_keys(), found)
+    plans, keys = settings.place.load_plans(), settings.place.open_keys()
+    return without_data(_status(settings, plans, keys, found), settings.place.data, keys)
 
 
 def _status(
@@ -312,7 +314,6 @@ def _states(keys: KeyFolder) -> Mapping[int, str]:
 def _room(settings: HopSettings) -> tuple[dict[str, float], tuple[str, ...]]:
     """Return how much waits unopened and how much room there is, and whether that is too little."""
     place = settings.place
-    place.make_data()
     free, problems = place.room(settings.collector.limits.inbox.free_bytes)
     inbox, received = place.data / INBOX, place.data / RECEIVED
     gauges = {

@@ -23,8 +23,7 @@ from chaffinch.keys import KeyFolder
 from chaffinch.planning.audiences.plan import AnyPlan, load_any_plan
 from chaffinch.services.http import Application
 from chaffinch.services.server import Limits, Listener
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.files import make_folder, read_small
+from chaffinch.storage.files import read_small
 from chaffinch.wire.documents import Strict, read_toml
 
 SERVER_LIMITS = """\
@@ -85,16 +84,12 @@ class Place:
     keys: Path
     data: Path
 
-    def make_data(self) -> None:
-        """Make the folder for data where there is none, for its owner alone."""
-        try:
-            make_folder(self.data)
-        except OSError as error:
-            raise storage_fault(self.data.name, error, verb="create") from None
-
     def room(self, least: int) -> tuple[float, tuple[str, ...]]:
         """Return the free bytes of the disk, and what an operator is told if they are too few."""
-        free = shutil.disk_usage(self.data).free
+        try:
+            free = shutil.disk_usage(self.data if self.data.exists() else self.data.parent).free
+        except OSError:
+            return 0.0, ("the folder for data is not there",)
         return float(free), () if free >= least else ("too little room on the disk",)
 
     def open_keys(self) -> KeyFolder:

@@ -54,6 +54,8 @@ PLACES: dict[str, str] = {
     "forwarding.replied": "the next party has answered, and its receipt is not kept",
     "forwarding.acknowledged": "the receipt is kept, and the batch is still there",
     "forwarding.removed": "the batch is gone, and the state does not know that",
+    # A service that starts for the first time.
+    "data.named": "the folder for data has a name, and the keys have not noted it",
     # The key folder of a party.
     "keys.created": "a new key folder is complete, and does not have its name",
     "keys.key-written": "a new key is on the disk, and the set does not name it",
