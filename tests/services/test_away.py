@@ -20,7 +20,7 @@ from chaffinch.services.analyzer_process import analyzer_status, read_analyzer
 from chaffinch.services.hop import hop_status, read_hop
 from chaffinch.wire import media_types
 from tests.services.commands import Service, serving, waited, write_settings
-from tests.services.oracle import Collection, port_of
+from tests.services.oracle import Collection, free_port, port_of
 
 CROWD = 3
 
@@ -119,9 +119,25 @@ def test_a_batch_that_cannot_leave_is_a_problem(collection: Collection, tmp_path
     days_ago = time.time() - 3 * 86400
     os.utime(path, (days_ago, days_ago))
     found = hop_status(read_hop(tmp_path / "hop.toml"))
-    assert f"batch {path.stem[:16]} has waited for 3 days: no connection" in found.complaints
+    waits = f"batch {path.stem[:16]} has waited for 3 days"
+    assert f"{waits}: analyzer has not signed for it (no connection)" in found.complaints
     said = command("status", "--config", tmp_path / "hop.toml").stdout
-    assert "has waited for 3 days: no connection." in " ".join(said.split())
+    assert "3 days: analyzer has not signed for it (no connection)." in " ".join(said.split())
+
+
+@pytest.mark.usefixtures("collection")
+def test_status_says_which_service_does_not_answer(tmp_path: Path) -> None:
+    config, ports = tmp_path / "hop.toml", [free_port(), free_port()]
+    for port in ports:
+        text = config.read_text()
+        config.write_text(text.replace('admin = "127.0.0.1:0"', f'admin = "127.0.0.1:{port}"', 1))
+    collector, shuffler = (f"127.0.0.1:{port}" for port in ports)
+    with serving("shuffler", config):
+        said = command("status", "--config", config).stdout
+        assert f"The collector does not answer at {collector}." in said
+        assert "The shuffler does not answer" not in said
+    found = json.loads(command("status", "--config", config, "--json").stdout)
+    assert found["silent"] == {"collector": collector, "shuffler": shuffler}
 
 
 def test_the_address_of_a_release_can_be_copied(collection: Collection, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 import urllib3
 
 from chaffinch.analysis.received import KnownBatches
+from chaffinch.cli import main
 from chaffinch.encoding.publisher import sending
 from chaffinch.encoding.publisher.sending import send_filter
 from chaffinch.errors import InvalidInput, NotDelivered, PlanMismatch
@@ -39,6 +40,17 @@ SHUFFLING = [
 ]
 ARRIVING = ["arrival.written", "arrival.synced", "arrival.named", "arrival.stored"]
 RELEASING = ["analyzer.counted", "analyzer.opened", "ledger.charged", "analyzer.paid"]
+
+HOP = """
+plans = ["plan.json"]
+keys = "hop-keys"
+data = "hop"
+[collector]
+listen = "127.0.0.1:0"
+admin = "127.0.0.1:0"
+[shuffler]
+admin = "127.0.0.1:0"
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -197,6 +209,34 @@ def test_who_signs_for_the_filter_of_another_stops_the_reach(campaign: Campaign)
             assert "another publisher" in hop.held[campaign.plan.id]
             assert hop.status.batches["sealed"] == 0
     assert not (campaign.folder / "hop" / "handed-over").exists()
+
+
+def test_status_says_whose_filters_are_missing_and_what_stops_the_reach(
+    campaign: Campaign, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = campaign.folder / "hop.toml"
+    config.write_text(HOP)
+
+    def status() -> str:
+        assert main(["status", "--config", str(config)]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    with campaign.fronts():
+        assert "Filters: daily, radio, shop are missing." in status()
+        send(campaign, "daily", "radio")
+        said = status()
+        assert "Filters: daily, radio are here; shop is missing." in said
+        assert "pool." not in said
+        assert put(campaign, "shop", sealed(campaign, "daily", signed_by="shop"))[0] == 201
+        with campaign.shuffler() as hop:
+            while not hop.held:
+                hop.take()
+                hop.forward()
+    said = status()
+    assert "Filters: daily, radio, shop are here." in said
+    assert (
+        f"Problem: plan {campaign.plan.id[:16]} stops: The filter of shop must be its own" in said
+    )
 
 
 def test_a_publisher_sends_nothing_that_could_not_be_used(campaign: Campaign) -> None:

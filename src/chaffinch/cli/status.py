@@ -9,6 +9,8 @@ from chaffinch.cli import exits, paths
 from chaffinch.cli.output import Output, count_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from chaffinch.services.status import PlanStatus, Status
 
 
@@ -41,6 +43,8 @@ def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - f
             _show_plan(plan, output)
         keys = ", ".join(f"number {number} is {state}" for number, state in found.keys.items())
         output.words(f"Keys of this party: {keys}.")
+        for service, address in found.silent.items():
+            output.words(f"The {service} does not answer at {address}.")
         for problem in found.complaints:
             output.words(f"Problem: {problem.removesuffix('.')}.")
         for name, value in found.gauges.items():
@@ -80,6 +84,9 @@ def _show_plan(plan: PlanStatus, output: Output) -> None:
     for batch in plan.stuck:
         if not batch.why:
             output.words(f"{str(batch).capitalize()}.")
+    if plan.filters:
+        output.words(f"Filters: {_arrived(plan.filters)}.")
+        output.words("")
     if plan.crowd is not None:
         output.words(
             f"{count_of(plan.counts['pooled'], 'report')} in the pool. A batch leaves at a tick, "
@@ -91,3 +98,13 @@ def _show_plan(plan: PlanStatus, output: Output) -> None:
                 "They were made up, or a later party has shown somebody other keys."
             )
         output.words("")
+
+
+def _arrived(filters: Mapping[str, bool]) -> str:
+    """Return whose filters are here and whose are missing, in words."""
+    said = []
+    for arrived, word in ((True, "here"), (False, "missing")):
+        names = [name for name, found in filters.items() if found is arrived]
+        if names:
+            said.append(f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} {word}")
+    return "; ".join(said)

@@ -33,6 +33,7 @@ from chaffinch.services.settings import (
     PlaceModel,
     limits_of,
     read_file,
+    silent_of,
     tls_example,
 )
 from chaffinch.services.status import Law, PlanStatus, Status, StuckBatch
@@ -202,7 +203,8 @@ def analyzer_status(settings: AnalyzerFile) -> Status:
     plans, keys = place.load_plans(), place.open_keys()
     batches = KnownBatches(place.data / STATE).all()
     found = _status(settings, plans, keys, analyzer_counts(place.data), batches)
-    return without_data(found, place.data, keys)
+    silent = silent_of({"analyzer": settings.front.admin})
+    return replace(without_data(found, place.data, keys), silent=silent)
 
 
 def _status(

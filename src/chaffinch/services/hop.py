@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from chaffinch.keys import KeyFolder
-from chaffinch.planning.audiences.plan import AnyPlan
+from chaffinch.planning.audiences.plan import AnyPlan, ReachPlan
+from chaffinch.planning.plan import Plan
 from chaffinch.services.admin import Board, posting
 from chaffinch.services.batches import BatchLimits
 from chaffinch.services.collector import Collector, CollectorLimits
@@ -31,9 +32,11 @@ from chaffinch.services.settings import (
     ServiceModel,
     limits_of,
     read_file,
+    silent_of,
     tls_example,
 )
 from chaffinch.services.shuffler import (
+    FILTERS,
     INBOX,
     OUTBOX,
     RECEIVED,
@@ -44,6 +47,7 @@ from chaffinch.services.shuffler import (
 )
 from chaffinch.services.status import Law, PlanStatus, Status, StuckBatch
 from chaffinch.services.working import working
+from chaffinch.shuffling.filter_inbox import has_come
 from chaffinch.shuffling.forwarding import Patience
 from chaffinch.shuffling.inbox import sealed_segments
 from chaffinch.shuffling.releasing import ReleaseRule
@@ -218,9 +222,8 @@ def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
 
             def tell() -> None:
                 status = _status(settings, plans, keys, shuffler.overview())
-                stopped = (f"plan {name[:16]} stops: {why}" for name, why in shuffler.held.items())
                 cluster = filter(None, [shuffler.cluster_fault])
-                problems = (*status.problems, *stopped, *cluster, *shuffler.later_keys.faults)
+                problems = (*status.problems, *cluster, *shuffler.later_keys.faults)
                 status = replace(status, offers=shuffler.status.attempts, problems=problems)
                 board.post(status)
                 log.changes(status)
@@ -246,40 +249,58 @@ def hop_status(settings: HopSettings) -> Status:
     path = settings.place.data / STATE
     found = overview_of(path) if path.exists() else NOTHING
     plans, keys = settings.place.load_plans(), settings.place.open_keys()
-    return without_data(_status(settings, plans, keys, found), settings.place.data, keys)
+    status = without_data(_status(settings, plans, keys, found), settings.place.data, keys)
+    admins = {"collector": settings.collector.front.admin, "shuffler": settings.shuffler_admin}
+    return replace(status, silent=silent_of(admins))
 
 
 def _status(
     settings: HopSettings, plans: Iterable[AnyPlan], keys: KeyFolder, found: Overview
 ) -> Status:
     run_here = {plan.id: plan for plan in plans}
-    outbox = settings.place.data / OUTBOX
     shown = tuple(
-        PlanStatus(
-            plan_id,
-            run_here[plan_id].title if plan_id in run_here else "not run any more",
-            _counted(found.counts.get(plan_id, Counts())),
-            LAWS,
-            found.batches.get(plan_id, {}),
-            _crowd_of(run_here.get(plan_id), keys),
-            stuck=tuple(
-                StuckBatch.of(outbox / f"{one.id}.batch", one.why)
-                for one in found.unsent.get(plan_id, ())
-            ),
-        )
+        _plan_status(plan_id, run_here.get(plan_id), settings.place.data, keys, found)
         for plan_id in (*run_here, *(one for one in found.counts if one not in run_here))
     )
     gauges, problems = _room(settings)
     unready = tuple(
         f"nothing of plan {plan.id[:16]} can leave: {party.name} has shown no keys here"
         for plan in run_here.values()
-        if plan.parties is not None and _crowd_of(plan, keys) is not None
+        if plan.parties is not None and _is_first(plan, keys)
         for party in (*plan.parties.hops[1:], plan.parties.analyzer)
         if (plan.id, party.identity) not in found.shown
     )
-    problems += unready
+    stopped = (
+        f"plan {name[:16]} stops: {why}" for name, why in found.stopped.items() if name in run_here
+    )
+    problems += (*unready, *stopped)
     aside = _put_aside(settings.place.data)
     return Status("shuffler", shown, _states(keys), gauges=gauges, problems=problems, held=aside)
+
+
+def _plan_status(
+    plan_id: str, plan: AnyPlan | None, data: Path, keys: KeyFolder, found: Overview
+) -> PlanStatus:
+    """Return what became of everything of one plan, which may not be run here any more."""
+    filters = {}
+    if isinstance(plan, ReachPlan):
+        publishers = plan.named_parties.publishers
+        filters = {name: has_come(data / FILTERS, plan_id, who) for name, who in publishers}
+    following = _receiver(plan, keys)
+    waits = isinstance(plan, Plan) and _is_first(plan, keys)
+    return PlanStatus(
+        plan_id,
+        "not run any more" if plan is None else plan.title,
+        _counted(found.counts.get(plan_id, Counts())),
+        LAWS,
+        found.batches.get(plan_id, {}),
+        plan.reports if waits and plan is not None else None,
+        stuck=tuple(
+            StuckBatch.of(data / OUTBOX / f"{one.id}.batch", one.why, following)
+            for one in found.unsent.get(plan_id, ())
+        ),
+        filters=filters,
+    )
 
 
 def _put_aside(data: Path) -> tuple[str, ...]:
@@ -295,11 +316,18 @@ def _put_aside(data: Path) -> tuple[str, ...]:
     )
 
 
-def _crowd_of(plan: AnyPlan | None, keys: KeyFolder) -> int | None:
-    """Return with how many reports a batch leaves, at the first hop: later ones wait for nobody."""
+def _is_first(plan: AnyPlan, keys: KeyFolder) -> bool:
+    """Return whether these are the keys of the first hop: later ones wait for no crowd."""
+    return plan.parties is not None and plan.parties.hops[0].identity == keys.identity_hex
+
+
+def _receiver(plan: AnyPlan | None, keys: KeyFolder) -> str:
+    """Return the name of the party that batches go to; empty for a plan that is not run here."""
     if plan is None or plan.parties is None:
-        return None
-    return plan.reports if plan.parties.hops[0].identity == keys.identity_hex else None
+        return ""
+    hops = plan.parties.hops
+    pairs = zip(hops, (*hops[1:], plan.parties.analyzer), strict=True)
+    return next((after.name for one, after in pairs if one.identity == keys.identity_hex), "")
 
 
 def _counted(counts: Counts) -> dict[str, int]:

@@ -10,7 +10,7 @@ import difflib
 import re
 import shutil
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -25,6 +25,7 @@ from chaffinch.services.http import Application
 from chaffinch.services.server import Limits, Listener
 from chaffinch.storage.files import read_small
 from chaffinch.wire.documents import Strict, read_toml
+from chaffinch.wire.exchange import Exchange, NoReply
 
 SERVER_LIMITS = """\
 # head_bytes = 8192             # of the head of a request
@@ -37,6 +38,7 @@ SERVER_LIMITS = """\
 """The end of the limits in an example: those of whatever listens."""
 
 _LARGEST = 1 << 20
+_ANSWER_SECONDS = 2.0
 _RULE = "the settings of a service"
 _Model = TypeVar("_Model", bound=BaseModel)
 _Made = TypeVar("_Made")
@@ -69,11 +71,32 @@ class Address:
             raise InvalidInput("address to listen on", "HOST:PORT, such as 127.0.0.1:8080", text)
         return cls(host.removeprefix("[").removesuffix("]"), int(port))
 
+    def __str__(self) -> str:
+        """Return the address as it is written."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
     def listener(self, application: Application, tls: Tls | None = None) -> Listener:
         """Return what listens here."""
         if tls is None:
             return Listener(application, self.host, self.port)
         return Listener(application, self.host, self.port, tls.certificate, tls.private_key)
+
+
+def silent_of(admins: Mapping[str, Address]) -> dict[str, str]:
+    """Return the services that do not answer their operators, with the address of each.
+
+    Where the port is any free one, nobody knows whom to ask.
+    """
+    exchange = Exchange(connect_seconds=_ANSWER_SECONDS, reply_seconds=_ANSWER_SECONDS)
+    silent = {}
+    for service, address in admins.items():
+        if address.port:
+            try:
+                exchange.ask("GET", f"http://{address}/healthz", most=_LARGEST)
+            except NoReply:
+                silent[service] = str(address)
+    exchange.close()
+    return silent
 
 
 @dataclass(frozen=True)

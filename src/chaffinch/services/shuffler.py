@@ -52,7 +52,7 @@ from chaffinch.storage.files import make_folder
 from chaffinch.wire.sealed_batches import BatchHead
 
 INBOX, RECEIVED, OUTBOX, STATE = "inbox", "received", "outbox", "state.sqlite"
-_FILTERS, _HANDED_OVER = "filters", "handed-over"
+FILTERS, _HANDED_OVER = "filters", "handed-over"
 _LONG_PAUSE = 5.0
 """Seconds before a full disk, or a cluster that is gone, is tried again."""
 _SEGMENTS_AT_ONCE = 256
@@ -149,7 +149,7 @@ class Shuffler:
             if hop > 1
         }
         self.later_keys = self._follow_keys()
-        self._filters = FilterInbox(folder / _FILTERS)
+        self._filters = FilterInbox(folder / FILTERS)
         self._reaches = {plan.id: self._filter_relay(plan) for plan in reaches}
         self._releaser = Releaser(self._state, first, self._outbox, words, self._settings.rule)
         self._forwarder = Forwarder(

@@ -13,6 +13,8 @@ from typing import Any
 
 import chaffinch
 
+_UNTRIED = "not tried yet"
+
 
 @dataclass(frozen=True)
 class Law:
@@ -39,15 +41,18 @@ class StuckBatch:
     """In words: no finer than an hour, so that nobody learns when people sent."""
     why: str
     """What came of the last try; empty if there was none yet."""
+    party: str = ""
+    """Who is to take it; empty if it is where it belongs."""
 
     @classmethod
-    def of(cls, path: Path, why: str) -> StuckBatch:
+    def of(cls, path: Path, why: str, party: str = "") -> StuckBatch:
         """Return the batch in a file, which is as old as its wait."""
-        return cls(path.stem, _age_of(path), why)
+        return cls(path.stem, _age_of(path), why, party)
 
     def __str__(self) -> str:
         """Return it as one sentence for operators."""
-        return f"batch {self.id[:16]} has waited for {self.since}: {self.why or 'not tried yet'}"
+        why = f"{self.party} has not signed for it ({self.why})" if self.party else self.why
+        return f"batch {self.id[:16]} has waited for {self.since}: {why if self.why else _UNTRIED}"
 
 
 def _age_of(path: Path) -> str:
@@ -79,6 +84,8 @@ class PlanStatus:
     """Where people read what was released: the address of each page."""
     stuck: tuple[StuckBatch, ...] = ()
     """Batches that cannot leave a hop, or of which an analyzer cannot release anything."""
+    filters: Mapping[str, bool] = field(default_factory=dict)
+    """Whether the filter of each publisher is here, for a plan of a reach."""
 
     @property
     def adds_up(self) -> bool:
@@ -102,6 +109,8 @@ class Status:
     """Why it is not ready, in words that hold nothing private."""
     held: tuple[str, ...] = ()
     """What somebody must see to, while the service goes on with everything else."""
+    silent: Mapping[str, str] = field(default_factory=dict)
+    """Services that did not answer whoever looked, with the address of each."""
 
     @property
     def complaints(self) -> tuple[str, ...]:
@@ -122,6 +131,7 @@ class Status:
             "adds_up": self.adds_up,
             "ready": not self.problems,
             "problems": list(self.complaints),
+            "silent": dict(self.silent),
             "keys": [{"id": number, "state": state} for number, state in self.keys.items()],
             "gauges": dict(self.gauges),
             "offers": dict(self.offers),
@@ -136,8 +146,10 @@ class Status:
                     "crowd": plan.crowd,
                     "releases": list(plan.releases),
                     "stuck": [
-                        {"batch": one.id, "since": one.since, "why": one.why} for one in plan.stuck
+                        {"batch": one.id, "since": one.since, "why": one.why, "party": one.party}
+                        for one in plan.stuck
                     ],
+                    "filters": dict(plan.filters),
                 }
                 for plan in self.plans
             ],

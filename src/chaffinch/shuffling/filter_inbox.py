@@ -33,7 +33,7 @@ class FilterInbox:
 
     def path(self, plan_id: str, publisher: str) -> Path:
         """Return where the filter of a publisher is, or its digest; by its identity in hex."""
-        return self._folder / f"{plan_id}-{publisher}{_SUFFIX}"
+        return _path(self._folder, plan_id, publisher)
 
     def digest(self, plan_id: str, publisher: str) -> bytes | None:
         """Return the SHA-256 of the sealed filter that was taken; None if none was."""
@@ -83,6 +83,15 @@ class FilterInbox:
         except OSError as error:
             raise storage_fault("filter", error, verb="read") from None
         return found
+
+
+def has_come(folder: Path, plan_id: str, publisher: str) -> bool:
+    """Return whether a publisher has sent its filter, for somebody who is not the owner."""
+    return _path(folder, plan_id, publisher).exists()
+
+
+def _path(folder: Path, plan_id: str, publisher: str) -> Path:
+    return folder / f"{plan_id}-{publisher}{_SUFFIX}"
 
 
 class FilterArrival(Arriving[tuple[bytes, bool]]):

@@ -74,6 +74,8 @@ class FilterRelay:
             raise
         except ChaffinchError as fault:
             self.held = fault.message
+            with self._state.changing() as change:
+                change.note_refusal(self._plan.id, self.held)
             return
         reach("filters.shuffled")
         self._hand_over(columns, key)
@@ -104,6 +106,7 @@ class FilterRelay:
         batch_id = self._outbox.write(head, [items_of(item, len(item))])
         reach("filters.written")
         with self._state.changing() as change:
+            change.forget_refusal(layout.plan_id)
             change.add_batch(Sealed(batch_id, layout.plan_id, 1, count, 1))
             change.count(layout.plan_id, dict.fromkeys(("durable", "opened", "batched"), count))
         reach("filters.committed")

@@ -275,9 +275,9 @@ class State:
         query = "SELECT id, plan_id, round, reports, items FROM batches WHERE state = ? ORDER BY id"
         return [Sealed(*row) for row in self._store.rows(query, (state,))]
 
-    def refusal(self, batch_id: str) -> str:
-        """Return why a batch could not leave when it was last offered; empty if it was not."""
-        found = self._store.rows("SELECT why FROM refusals WHERE batch = ?", (batch_id,))
+    def refusal(self, name: str) -> str:
+        """Return why a batch could not leave, or no batch of a plan be made; empty if not so."""
+        found = self._store.rows("SELECT why FROM refusals WHERE batch = ?", (name,))
         return str(found[0][0]) if found else ""
 
     def receipt(self, batch_id: str) -> bytes | None:
@@ -312,6 +312,8 @@ class Overview:
     """Plans, each with the identity of a later party that has shown its keys for it."""
     unsent: dict[str, list[Unsent]]
     """Those that are made and not at the next party."""
+    stopped: dict[str, str]
+    """Why no batch can be made, where that is so."""
 
 
 class Unsent(NamedTuple):
@@ -322,7 +324,7 @@ class Unsent(NamedTuple):
     """What came of the last offer; empty if there was none."""
 
 
-NOTHING = Overview({}, {}, frozenset(), frozenset(), {})
+NOTHING = Overview({}, {}, frozenset(), frozenset(), {}, {})
 
 
 def overview_of(path: Path) -> Overview:
@@ -372,7 +374,10 @@ def _overview(rows: Callable[[str], list[tuple[Any, ...]]]) -> Overview:
     ):
         unsent.setdefault(plan_id, []).append(Unsent(*one))
     counts = {plan_id: Counts(**one) for plan_id, one in found.items()}
-    return Overview(counts, batches, has_keys, shown, unsent)
+    stopped = dict(
+        rows("SELECT batch, why FROM refusals WHERE batch NOT IN (SELECT id FROM batches)")
+    )
+    return Overview(counts, batches, has_keys, shown, unsent, stopped)
 
 
 class Change:
@@ -497,13 +502,17 @@ class Change:
         """Note that a batch of the hop before is opened."""
         self._connection.execute("INSERT INTO relayed VALUES (?)", (batch_id,))
 
-    def note_refusal(self, batch_id: str, why: str) -> None:
-        """Note why a batch could not leave, in place of what was noted before."""
-        self._connection.execute("INSERT OR REPLACE INTO refusals VALUES (?, ?)", (batch_id, why))
+    def note_refusal(self, name: str, why: str) -> None:
+        """Note why a batch could not leave, or none be made of a plan; the last reason stays."""
+        self._connection.execute("INSERT OR REPLACE INTO refusals VALUES (?, ?)", (name, why))
+
+    def forget_refusal(self, name: str) -> None:
+        """Forget what was noted of a batch or a plan: it gets on."""
+        self._connection.execute("DELETE FROM refusals WHERE batch = ?", (name,))
 
     def acknowledge(self, batch_id: str, receipt: bytes) -> None:
         """Keep the receipt for a batch."""
-        self._connection.execute("DELETE FROM refusals WHERE batch = ?", (batch_id,))
+        self.forget_refusal(batch_id)
         self._connection.execute(
             "UPDATE batches SET state = 'acknowledged', receipt = ?"
             " WHERE id = ? AND state = 'sealed'",
