@@ -334,15 +334,17 @@ class DataRepeated(ChaffinchError):
 
 
 class NotDelivered(ChaffinchError):
-    """A service did not take reports, or gave no keys to seal them for; they wait in the outbox."""
+    """A service took no reports or no filter, or gave no keys to seal for; what is made is kept."""
 
     code = "not-delivered"
 
-    def __init__(self, service: str, got: str, *, waiting: int, advice: str = "") -> None:
+    def __init__(
+        self, service: str, got: str, *, waiting: int, advice: str = "", kept: str = ""
+    ) -> None:
         usual = "`chaffinch send --resume` sends them as they are, and makes no new ones"
         super().__init__(
             f"The service of {service} must take part. Got {got}.",
-            hint=f"reports that wait in the outbox: {waiting:,}; {advice or usual}",
+            hint=f"{kept or f'reports that wait in the outbox: {waiting:,}'}; {advice or usual}",
             details={"service": service, "got": got, "waiting": waiting},
         )
         self.waiting = waiting

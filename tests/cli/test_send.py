@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +15,7 @@ import pytest
 
 from chaffinch import Ledger, Target
 from chaffinch.encoding import client as client_module
+from chaffinch.encoding.outbox import Outbox
 from chaffinch.protocols import Decoys, Flips
 from chaffinch.questions import Bit, Choice
 from chaffinch.wire.problems import Kind
@@ -73,6 +78,45 @@ def test_what_waits_is_sent_later(services: Services, words: list[object], cli: 
     assert cli(*words, "--resume").code == 0
     assert services.counted() == [[0]]
     assert len(set(services.bodies)) == 1
+
+
+def test_ctrl_c_says_what_waits_and_how_it_is_sent(
+    services: Services, words: list[object], cli: Cli
+) -> None:
+    services.script = ["drop"] * 1000
+    main_thread = threading.get_ident()
+
+    def stop() -> None:
+        while not services.bodies:
+            time.sleep(0.01)
+        signal.pthread_kill(main_thread, signal.SIGINT)
+
+    watcher = threading.Thread(target=stop)
+    watcher.start()
+    stopped = cli(*words, "--answer", "a")
+    watcher.join()
+    assert stopped.code == 130
+    said = " ".join(stopped.err.split())
+    assert "in the outbox: 1 report, to be sent with: chaffinch send --resume --plan" in said
+    services.script = []
+    command = stopped.err.partition("to be sent with: ")[2].removesuffix("stopped\n")
+    assert cli(*shlex.split(command)[1:]).code == 0
+    assert services.counted() == [[0]]
+
+
+def test_ctrl_c_before_a_report_is_made(
+    services: Services, words: list[object], cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Outbox, "add", stop)
+        stopped = cli(*words, "--answer", "a")
+    assert stopped.code == 130
+    assert "no report that is ready" in " ".join(stopped.err.split())
+    assert cli(*words, "--answer", "a").code == 0
+    assert services.counted() == [[0]]
 
 
 def test_whoever_does_not_run_the_plan_is_not_asked_again(

@@ -56,6 +56,22 @@ def completed(text: str) -> str:
     return filled.replace("# missing = ", "missing = ")
 
 
+def test_a_draft_that_is_not_completed_says_which_lines_are_left(
+    cli: Callable[..., Done], table: Path, tmp_path: Path
+) -> None:
+    draft = tmp_path / "draft.toml"
+    assert cli("survey", table, "-o", draft).code == 0
+    lines = draft.read_text(encoding="utf-8").splitlines()
+    left = [str(number) for number, line in enumerate(lines, 1) if "FILL IN:" in line]
+    assert len(left) > 3
+    done = cli("check", draft, "--data", table)
+    assert done.code == 2
+    assert f"complete lines {', '.join(left)}" in " ".join(done.err.split())
+    assert "--example" not in done.err
+    draft.write_text("epsilom = 1\n")
+    assert "plan --example" in cli("check", draft, "--data", table).err
+
+
 def test_kinds_are_guessed_and_no_value_is_written(cli: Callable[..., Done], table: Path) -> None:
     done = cli("survey", table, "--json")
     assert done.code == 0, done.err

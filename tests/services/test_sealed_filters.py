@@ -254,6 +254,8 @@ def test_a_publisher_sends_nothing_that_could_not_be_used(campaign: Campaign) ->
     with pytest.raises(NotDelivered, match="hop") as told:
         send_filter(campaign.filter("daily"), campaign.plan, campaign.keys["daily"], patience=0)
     assert "`chaffinch reach send` with the same filter" in str(told.value.hint)
+    assert "the filter of daily is still to be sent" in str(told.value.hint)
+    assert "outbox" not in str(told.value.hint)
 
 
 def test_a_key_stays_as_long_as_a_filter_needs_it(campaign: Campaign) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -63,6 +65,19 @@ class _Limits:
             tell=output.say,
         )
 
+    def resume_command(self, plan: Path) -> str:
+        """Return the command that sends what waits, as somebody can type it."""
+        given = {
+            "--plan": plan,
+            "--outbox": self.outbox,
+            "--ledger": self.ledger,
+            "--mark": self.mark,
+            "--epsilon": self.epsilon,
+            "--delta": self.delta,
+        }
+        words = [str(word) for pair in given.items() if pair[1] is not None for word in pair]
+        return shlex.join(["chaffinch", "send", "--resume", *words])
+
 
 def send(
     *,
@@ -104,17 +119,34 @@ def send(
     output.say(f"the plan promises: {found.guarantee}")
     if found.trust:
         output.say(found.trust)
-    if answer is not None:
-        with output.thinking("sending"):
-            done = client.send(_answer_of(found, answer), round=round)
-    elif data is not None:
-        reports = _reports(found, data, round, where, output)
-        with output.counting("sending", "reports") as tell:
-            done = client.send_many(reports, data=_digest(data), round=round, progress=tell)
-    else:
-        with output.counting("sending", "reports") as tell:
-            done = client.resume(progress=tell)
+    with _telling_what_waits(client, limits.resume_command(plan), output):
+        if answer is not None:
+            with output.thinking("sending"):
+                done = client.send(_answer_of(found, answer), round=round)
+        elif data is not None:
+            reports = _reports(found, data, round, where, output)
+            with output.counting("sending", "reports") as tell:
+                done = client.send_many(reports, data=_digest(data), round=round, progress=tell)
+        else:
+            with output.counting("sending", "reports") as tell:
+                done = client.resume(progress=tell)
     _show(done, client, output)
+
+
+@contextmanager
+def _telling_what_waits(client: Client, command: str, output: Output) -> Iterator[None]:
+    """Say of a command that is stopped whether a report waits, and how it is sent again."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if waiting := client.waiting:
+            output.say(f"in the outbox: {count_of(waiting, 'report')}, to be sent with: {command}")
+        else:
+            output.say(
+                "in the outbox: no report that is ready to be sent; the same command again sends "
+                "nothing twice"
+            )
+        raise
 
 
 def _reports(

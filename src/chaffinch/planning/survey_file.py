@@ -31,6 +31,8 @@ from chaffinch.wire.documents import Strict
 _LARGEST_FILE = 64 << 20
 _RULE = "a survey"
 _HINT = "`chaffinch plan --example` prints a survey to start from"
+_TO_FILL_IN = "# FILL IN:"
+"""How a line of a draft begins that somebody has to complete."""
 _Share = Annotated[float, Field(gt=0, le=1)] | Annotated[str, Field(pattern=r"^[0-9.]+ ?%$")]
 """A share such as 0.005 or "0.5%"."""
 
@@ -237,14 +239,14 @@ def survey_from(
     try:
         document = tomllib.loads(decoded)
     except (ValueError, RecursionError) as fault:
-        raise InvalidFile(f"file {name}", "TOML", [str(fault)], hint=_HINT) from None
+        raise InvalidFile(f"file {name}", "TOML", [str(fault)], hint=_hint(decoded)) from None
     faults: list[str] = []
     questions, entries = _questions(document.get("questions"), folder or Path(), faults)
     try:
         head = _File.model_validate(document)
     except ValidationError as fault:
         faults[:0] = _told(fault, _File)
-        raise _refused(name, faults) from None
+        raise InvalidFile(f"file {name}", _RULE, faults, hint=_hint(decoded)) from None
     faults.extend(_settings_faults(head.table))
     found = None
     if not faults:
@@ -254,7 +256,7 @@ def survey_from(
             faults.append(fault.message)
     faults.extend(_wishes(head))
     if faults or found is None:
-        raise _refused(name, faults)
+        raise InvalidFile(f"file {name}", _RULE, faults, hint=_hint(decoded))
     return found
 
 
@@ -415,8 +417,16 @@ def _guess(word: str, known: list[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(known)})"
 
 
-def _refused(name: str, faults: list[str]) -> InvalidFile:
-    return InvalidFile(f"file {name}", _RULE, faults, hint=_HINT)
+def _hint(text: str) -> str:
+    """Return what helps: of a draft, which lines are still to be completed."""
+    lines = enumerate(text.splitlines(), 1)
+    left = [str(number) for number, line in lines if line.startswith(_TO_FILL_IN)]
+    if not left:
+        return _HINT
+    return (
+        f"this is a draft: complete line{'s' * (len(left) > 1)} {', '.join(left)}, "
+        f"and take away the `{_TO_FILL_IN}` before it"
+    )
 
 
 __all__ = ["EXAMPLE", "SurveyFile", "load_survey", "share_of", "survey_from"]

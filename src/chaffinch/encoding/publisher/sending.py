@@ -155,4 +155,5 @@ class _Sending:
 
     def _not_delivered(self, got: str) -> NotDelivered:
         advice = "`chaffinch reach send` with the same filter sends the same bytes again"
-        return NotDelivered(self._party.name, got, waiting=1, advice=advice)
+        kept = f"the filter of {self._filter.publisher} is still to be sent"
+        return NotDelivered(self._party.name, got, waiting=1, advice=advice, kept=kept)
