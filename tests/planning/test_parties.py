@@ -87,8 +87,8 @@ def test_the_example_names_two_parties(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("[analyzer]", "[analyser]", "analyser: Extra"),
-        ("[[hops]]", "[[shufflers]]", "hops: Field required"),
+        ("[analyzer]", "[analyser]", "analyser: is not known here; did you mean 'analyzer'?"),
+        ("[[hops]]", "[[shufflers]]", "hops: must be there"),
         ("https://shuffler", "ftp://shuffler", "address of a party"),
         ("3d4017", "3D4017", "64 hexadecimal"),
         ('"Ministry"', '"University"', "one party only"),

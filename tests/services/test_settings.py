@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.services import analyzer_process
 from chaffinch.services.analyzer import AnalyzerSettings
 from chaffinch.services.analyzer_process import read_analyzer
@@ -99,9 +99,32 @@ def test_a_level_that_no_interval_can_have_is_refused(tmp_path: Path, level: str
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('keys = "keys"', 'key = "keys"', "key: Extra"),
-        ("[collector.limits]", "[collector.limit]", "collector.limit: Extra"),
-        ("# body_bytes = 4194304", "body_byte = 4194304", "body_byte is no limit, body_bytes is"),
+        ('keys = "keys"', 'key = "keys"', "key: is not known here; did you mean 'keys'?"),
+        (
+            'listen = "127.0.0.1:8081"',
+            'lissen = "127.0.0.1:8081"',
+            "collector.listen: must be there",
+        ),
+        (
+            'listen = "127.0.0.1:8081"',
+            'lissen = "127.0.0.1:8081"',
+            "collector.lissen: is not known here; did you mean 'listen'?",
+        ),
+        (
+            "# [collector.tls]",
+            '[collector.tls]\ncertificates = "a"',
+            "collector.tls.certificates: is not known here; did you mean 'certificate'?",
+        ),
+        (
+            "[collector.limits]",
+            "[collector.limit]",
+            "collector.limit: is not known here; did you mean 'limits'?",
+        ),
+        (
+            "# body_bytes = 4194304",
+            "body_byte = 4194304",
+            "limits: body_byte is not known here; did you mean 'body_bytes'?",
+        ),
         ("# body_bytes = 4194304", "body_bytes = 0", "body_bytes must be above 0"),
         ("# body_bytes = 4194304", "body_bytes = 0.5", "body_bytes must be whole"),
         ("# body_bytes = 4194304", 'body_bytes = "4"', "collector.limits.body_bytes"),
@@ -111,7 +134,7 @@ def test_a_level_that_no_interval_can_have_is_refused(tmp_path: Path, level: str
         ("127.0.0.1:8081", "127.0.0.1:70000", "HOST:PORT"),
         ('plans = ["survey.plan.json"]', "plans = []", "plans: List should have at least 1"),
         ("[collector]", "[collector", "no TOML document"),
-        ("# [shuffler.cluster]", "[shuffler.cluster]", "shuffler.cluster.engine: Field required"),
+        ("# [shuffler.cluster]", "[shuffler.cluster]", "shuffler.cluster.engine: must be there"),
         (
             '# [shuffler.cluster]\n# engine = "spark"',
             '[shuffler.cluster]\nengine = "ray"',
@@ -123,6 +146,24 @@ def test_what_breaks_a_rule_is_refused(tmp_path: Path, old: str, new: str, said:
     assert old in EXAMPLE
     with pytest.raises(InvalidFile, match=re.escape(said)):
         read(tmp_path, EXAMPLE.replace(old, new, 1))
+
+
+def test_the_settings_of_another_service_are_named(tmp_path: Path) -> None:
+    hop, analyzer = tmp_path / "hop.toml", tmp_path / "analyzer.toml"
+    hop.write_text(EXAMPLE)
+    analyzer.write_text(analyzer_process.EXAMPLE)
+    with pytest.raises(InvalidFile, match=r"settings of an analyzer\. Got those of a hop") as told:
+        read_analyzer(hop)
+    assert "`chaffinch serve collector`" in told.value.hint
+    with pytest.raises(InvalidFile, match=r"settings of a hop\. Got those of an analyzer") as told:
+        read_hop(analyzer)
+    assert "`chaffinch serve analyzer`" in told.value.hint
+
+
+def test_a_plan_that_is_not_there_is_looked_for_in_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(StorageFault) as told:
+        read(tmp_path, EXAMPLE).place.load_plans()
+    assert f"'survey.plan.json' must be in the folder {tmp_path}. Got none." in told.value.message
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:

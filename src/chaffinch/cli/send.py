@@ -43,7 +43,7 @@ class _Limits:
     patience: float = 60.0
     """Seconds for which a service that does not answer is asked again."""
 
-    def client(self, plan: Plan, output: Output) -> Client:
+    def client(self, plan: Plan, file: Path, output: Output) -> Client:
         """Return what sends; a plan that promises less than is accepted here is refused."""
         from chaffinch import Target
         from chaffinch.encoding.client import Client
@@ -63,6 +63,7 @@ class _Limits:
             ledger=paths.open_ledger(self.ledger, self.mark) if pays else None,  # type: ignore[arg-type]
             patience=self.patience,
             tell=output.say,
+            resume_command=self.resume_command(file),
         )
 
     def resume_command(self, plan: Path) -> str:
@@ -115,7 +116,7 @@ def send(
         got = paths.Plainly("several" if sources else "none")
         raise InvalidInput("source of reports", "one of --answer, --data and --resume", got)
     found = paths.open_plan(plan, output)
-    client = limits.client(found, output)
+    client = limits.client(found, plan, output)
     output.say(f"the plan promises: {found.guarantee}")
     if found.trust:
         output.say(found.trust)

@@ -53,8 +53,9 @@ _ANOTHER_PLAN = (
 )
 _NO_KEYS = (
     "nothing can be sealed before the service of {0} runs and {1} has its keys, for which it asks "
-    "by itself; then `chaffinch send --resume`"
+    "by itself; then `{2}`"
 )
+_RESUME = "chaffinch send --resume"
 _WORDS = {kind.word for kind in Kind}
 
 
@@ -82,7 +83,8 @@ class Client:
 
     ``within`` is the most that this device accepts, whatever the plan promises; ``ledger`` is
     its budget. The plan must name its parties: their signed keys are taken from the first hop,
-    which gives everybody the same ones. ``tell`` is told what is waited for, when it takes long.
+    which gives everybody the same ones. ``tell`` is told what is waited for, when it takes long;
+    ``resume_command`` is what people are advised to type when reports wait.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class Client:
         ledger: Ledger | None = None,
         patience: float = _PATIENCE,
         tell: Callable[[str], object] | None = None,
+        resume_command: str = _RESUME,
     ) -> None:
         require_plan(plan).verify(within=within)
         self._plan = plan
@@ -102,6 +105,7 @@ class Client:
         self._outbox = Outbox(outbox)
         self._patience = patience
         self._tell = tell
+        self._resume_command = resume_command
         self._exchange = Exchange()
 
     def __repr__(self) -> str:
@@ -159,7 +163,7 @@ class Client:
         if not self._outbox.add(origin, key, reports, paid=True):
             raise DataRepeated(
                 "data that this outbox has taken before, for the same round",
-                hint="`chaffinch send --resume` sends what waits of them; all else has arrived",
+                hint=f"`{self._resume_command}` sends what waits of them; all else has arrived",
                 rule="The data of a round must be sent",
             )
         return self.resume(progress=progress)
@@ -347,11 +351,13 @@ class Client:
         first, *behind = self._everyone
         missing = " and ".join(one.name for one in behind if one.name in reply.parties)
         if reply.problem == Kind.UNSEEN_KEYS.word and missing:
-            return missing, f"no keys at {first.name}", _NO_KEYS.format(missing, first.name)
+            advice = _NO_KEYS.format(missing, first.name, self._resume_command)
+            return missing, f"no keys at {first.name}", advice
         got = f"the status {reply.status}" if reply.status else reply.body.decode()
         if reply.problem in _WORDS:
             got += f" ({reply.problem})"
-        return first.name, got, _ANOTHER_PLAN if reply.status == _NOT_FOUND else ""
+        usual = f"`{self._resume_command}` sends them as they are, and makes no new ones"
+        return first.name, got, _ANOTHER_PLAN if reply.status == _NOT_FOUND else usual
 
 
 def _parties_of(plan: Plan) -> Parties:

@@ -212,7 +212,7 @@ def _read_parties_file(path: str | Path, kind: type[_Model]) -> _Model:
         return model
 
     hint = "`chaffinch plan --example-parties` prints one to start from"
-    return read_toml(path, validate, rule="a list of the parties who run a plan", hint=hint)
+    return read_toml(path, validate, kind, rule="a list of the parties who run a plan", hint=hint)
 
 
 # ----------------------------------------------------------------------------

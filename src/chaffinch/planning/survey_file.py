@@ -5,7 +5,6 @@ All faults of a file are reported at once, each with its place; unknown keys are
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import math
 import tomllib
@@ -26,7 +25,7 @@ from chaffinch.privacy.groups import MOST_RECORDS
 from chaffinch.questions import Question, Survey
 from chaffinch.storage.files import read_small
 from chaffinch.tables.settings import Settings
-from chaffinch.wire.documents import Strict
+from chaffinch.wire.documents import SAYINGS, Strict, guess_of
 
 _LARGEST_FILE = 64 << 20
 _RULE = "a survey"
@@ -327,7 +326,7 @@ def _settings_faults(said: dict[str, Any]) -> list[str]:
     known = [one.name for one in fields(Settings)]
     for name, value in said.items():
         if name not in known:
-            faults.append(f"table.{name}: is not known here{_guess(name, known)}")
+            faults.append(f"table.{name}: is not known here{guess_of(name, known)}")
             continue
         try:
             Settings(**{name: value})
@@ -374,11 +373,10 @@ def _built(head: _File, questions: dict[str, Question], entries: dict[str, _Entr
     )
 
 
-_SAYINGS: dict[str, Callable[[dict[str, Any], str], str]] = {
-    "missing": lambda _one, _place: "must be there",
-    "extra_forbidden": lambda _one, _place: "is not known here",
-    "union_tag_not_found": lambda _one, _place: "needs a kind: bit, choice, number or flags",
-    "union_tag_invalid": lambda _one, _place: "kind must be bit, choice, number or flags",
+_SAYINGS = {
+    **SAYINGS,
+    "union_tag_not_found": "needs a kind: bit, choice, number or flags",
+    "union_tag_invalid": "kind must be bit, choice, number or flags",
 }
 
 
@@ -395,13 +393,12 @@ def _told(
         steps = [str(step) for step in one["loc"] if isinstance(step, int) or _is_key(step, model)]
         steps = [step for step in steps if step != tag]
         path = ".".join([*([place] if place else []), *steps]) or "file"
-        saying = _SAYINGS.get(one["type"])
-        words = saying(dict(one), path) if saying else one["msg"]
+        words = _SAYINGS.get(one["type"], one["msg"])
         guess = ""
         if one["type"] == "extra_forbidden" and model is not None:
-            guess = _guess(str(one["loc"][-1]), list(model.model_fields))
+            guess = guess_of(str(one["loc"][-1]), list(model.model_fields))
         if one["type"] == "union_tag_invalid" and isinstance(tag, str):
-            guess = _guess(tag, list(_ENTRIES))
+            guess = guess_of(tag, list(_ENTRIES))
         told.setdefault(path, f"{path}: {words}{guess}")
     return list(told.values())
 
@@ -410,11 +407,6 @@ def _is_key(step: object, model: type[BaseModel] | None) -> bool:
     """Return whether a step is a key of the file and not the name of a branch of a type."""
     del model
     return isinstance(step, str) and not step.startswith(("constrained-", "list[", "literal"))
-
-
-def _guess(word: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f" (known: {', '.join(known)})"
 
 
 def _hint(text: str) -> str:

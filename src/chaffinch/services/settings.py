@@ -6,7 +6,6 @@ once; unknown keys are refused. Paths are taken from where the file is.
 
 from __future__ import annotations
 
-import difflib
 import re
 import shutil
 import tomllib
@@ -18,13 +17,13 @@ from typing import Annotated, Any, ClassVar, TypeVar, cast, get_type_hints
 
 from pydantic import BaseModel, Field, field_validator
 
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.planning.audiences.plan import AnyPlan, load_any_plan
 from chaffinch.services.http import Application
 from chaffinch.services.server import Limits, Listener
 from chaffinch.storage.files import read_small
-from chaffinch.wire.documents import Strict, read_toml
+from chaffinch.wire.documents import SAYINGS, Strict, guess_of, read_toml
 from chaffinch.wire.exchange import Exchange, NoReply
 
 SERVER_LIMITS = """\
@@ -121,6 +120,12 @@ class Place:
 
     def load_plans(self) -> tuple[AnyPlan, ...]:
         """Return the plans; refuse one that does not keep what it promises."""
+        for path in self.plan_files:
+            if not path.exists():
+                raise StorageFault(
+                    f"The plan {path.name!r} must be in the folder {path.parent}. Got none.",
+                    hint="correct `plans` in the settings; paths are taken from where they are",
+                )
         found = tuple(map(load_any_plan, self.plan_files))
         if len({plan.id for plan in found}) < len(found):
             raise InvalidInput("list of plans", "one of different plans", "one of them twice")
@@ -207,8 +212,7 @@ def _checked_limits(given: dict[str, int | float], *kinds: type) -> dict[str, in
 def _fault(name: str, value: float, allowed: dict[str, Any]) -> str:
     """Return what is wrong with a limit; nothing if nothing is."""
     if name not in allowed:
-        near = difflib.get_close_matches(name, allowed, 1)
-        return f"{name} is no limit" + (f", {near[0]} is" if near else "")
+        return f"{name} {SAYINGS['extra_forbidden']}{guess_of(name, list(allowed))}"
     if not 0 < value < 1 << 60:
         return f"{name} must be above 0"
     return f"{name} must be whole" if allowed[name] is not float and value != int(value) else ""
@@ -232,10 +236,28 @@ def tls_example(service: str) -> str:
 
 def names_analyzer(path: str | Path) -> bool:
     """Return whether a file is that of an analyzer; any other is taken for that of a hop."""
+    return "analyzer" in _tables_of(path)
+
+
+def _tables_of(path: str | Path) -> set[str]:
+    """Return what stands in a file on top; nothing if whoever reads it finds no TOML."""
     content = read_small(path, most=_LARGEST, must_be=_RULE)
-    with suppress(ValueError, RecursionError):  # whoever reads it tells what is wrong
-        return "analyzer" in tomllib.loads(content.decode())
-    return False
+    with suppress(ValueError, RecursionError):
+        return set(tomllib.loads(content.decode()))
+    return set()
+
+
+def _refuse_other(path: str | Path, model: type[BaseModel]) -> None:
+    """Refuse the settings of another service in a word, not by all keys that differ."""
+    tables = _tables_of(path)
+    for table, ours, other, verb in (
+        ("analyzer", "a hop", "an analyzer", "analyzer"),
+        ("collector", "an analyzer", "a hop", "collector"),
+    ):
+        if table in tables and table not in model.model_fields:
+            hint = f"`chaffinch serve {verb}` takes these"
+            rule = f"the settings of {ours}"
+            raise InvalidFile(f"file {Path(path).name}", rule, [f"those of {other}"], hint=hint)
 
 
 def read_file(
@@ -244,6 +266,7 @@ def read_file(
     """Return what a file of settings says; refuse one that breaks a rule, with all its faults."""
     base = Path(path).resolve().parent
     hint = "`chaffinch serve collector --example`, or `analyzer`, prints settings to start from"
+    _refuse_other(path, model)
     return read_toml(
-        path, lambda found: build(model.model_validate(found), base), rule=_RULE, hint=hint
+        path, lambda found: build(model.model_validate(found), base), model, rule=_RULE, hint=hint
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shlex
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -227,7 +228,7 @@ def require_private(place: Path, *, hint: str = "") -> None:
         kind, wanted = ("folder", "700") if place.is_dir() else ("file", "600")
         raise StorageFault(
             f"The {kind} {place.name!r} must be for its owner alone. Got permissions {mode:o}.",
-            hint=f"chmod {wanted}{hint}",
+            hint=f"{shlex.join(['chmod', wanted, str(place)])}{hint}",
         )
 
 

@@ -6,14 +6,15 @@ refused everywhere, and what a version means never changes.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -47,6 +48,8 @@ _KINDS = {
     "chaffinch/reach-plan": "this is a plan for audiences, for chaffinch reach",
     "chaffinch/columns": "these are shuffled columns, for chaffinch reach analyze",
 }
+SAYINGS = {"missing": "must be there", "extra_forbidden": "is not known here"}
+"""Faults in the words of people, by what pydantic calls them."""
 _Document = TypeVar("_Document", bound=BaseModel)
 _Made = TypeVar("_Made")
 
@@ -120,14 +123,22 @@ def same_again(
 
 
 def read_toml(
-    path: str | Path, build: Callable[[dict[str, Any]], _Made], *, rule: str, hint: str
+    path: str | Path,
+    build: Callable[[dict[str, Any]], _Made],
+    model: type[BaseModel],
+    *,
+    rule: str,
+    hint: str,
 ) -> _Made:
-    """Return what is built of a file that somebody wrote; refuse it with all its faults."""
+    """Return what is built of a file that somebody wrote; refuse it with all its faults.
+
+    ``model`` knows the keys that a misspelled one may have meant.
+    """
     content = read_small(path, most=_LARGEST_WRITTEN, must_be=rule)
     try:
         return build(tomllib.loads(content.decode()))
     except ValidationError as fault:
-        faults = faults_of(fault)
+        faults = [_told(place, one, model) for place, one in _faults(fault)]
     except InvalidInput as fault:
         faults = [fault.message]
     except (ValueError, RecursionError) as fault:
@@ -137,10 +148,42 @@ def read_toml(
 
 def faults_of(fault: ValidationError) -> list[str]:
     """Return every fault as "place: what is wrong"."""
-    return [
-        f"{'.'.join(map(_step, one['loc'])) or 'document'}: {one['msg']}"
-        for one in fault.errors(include_url=False, include_context=False, include_input=False)
-    ]
+    return [f"{place}: {one['msg']}" for place, one in _faults(fault)]
+
+
+def _faults(fault: ValidationError) -> list[tuple[str, Any]]:
+    found = fault.errors(include_url=False, include_context=False, include_input=False)
+    return [(".".join(map(_step, one["loc"])) or "document", one) for one in found]
+
+
+def _told(place: str, fault: Any, model: type[BaseModel]) -> str:
+    """Return a fault in words for whoever wrote the file."""
+    words = SAYINGS.get(fault["type"], fault["msg"].removeprefix("Value error, "))
+    if fault["type"] != "extra_forbidden":
+        return f"{place}: {words}"
+    *above, word = fault["loc"]
+    return f"{place}: {words}{guess_of(str(word), _keys_at(model, above))}"
+
+
+def _keys_at(model: type[BaseModel], steps: Sequence[int | str]) -> list[str]:
+    """Return the keys that are known at a place of a document; none if its model is not plain."""
+    for step in steps:
+        if isinstance(step, str):
+            kind = model.model_fields[step].annotation if step in model.model_fields else None
+            inside = [one for one in (kind, *get_args(kind)) if isinstance(one, type)]
+            models = [one for one in inside if issubclass(one, BaseModel)]
+            if not models:
+                return []
+            model = models[0]
+    return list(model.model_fields)
+
+
+def guess_of(word: str, known: Sequence[str]) -> str:
+    """Return which known word a misspelled one may have meant, or all that are known."""
+    near = difflib.get_close_matches(word, known, n=1)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f" (known: {', '.join(known)})" if known else ""
 
 
 def _step(step: int | str) -> str:
