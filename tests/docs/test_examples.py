@@ -37,6 +37,12 @@ def test_the_readme_has_an_example() -> None:
     assert any(block.language == "python" for block in pages.blocks(readme))
 
 
+def test_the_readme_begins_with_what_takes_a_minute() -> None:
+    first = next(one for one in pages.blocks(repository.ROOT / "README.md") if one.language == "sh")
+    commands = [line.partition("#")[0].strip() for line in first.text.splitlines()]
+    assert commands == ["pip install .", "chaffinch demo"]
+
+
 def test_docstrings_with_examples_were_found() -> None:
     assert len(WITH_EXAMPLES) >= 60
 
