@@ -58,9 +58,21 @@ def test_one_round_of_one_mechanism_is_itself() -> None:
     assert one.delta_bound(0.5) == PEOPLE.delta_bound(0.5)
 
 
+def test_one_crowd_of_several_mechanisms_is_told_once() -> None:
+    ratios = {"question": "bit", "minus_ratio": "2/3", "flood": ["3/4"]}
+    one, other = (
+        privacy.SignedDecoys(**ratios, plus_ratio=plus)  # type: ignore[arg-type]
+        for plus in ("2/3", "3/4")
+    )
+    words = "all users among whom the noise was divided, each of them honest"
+    assert one.crowd_words == other.crowd_words == words
+    assert privacy.compose([one, other, one]).crowd_words == f"{words}, every time"
+    assert privacy.compose(one).crowd_words == words
+
+
 def test_words_and_local_guarantees_of_the_parts() -> None:
     both = privacy.compose([PEOPLE, OTHERS, PEOPLE])
-    assert both.crowd_words == f"2 × ({PEOPLE.crowd_words}) + 1 × ({OTHERS.crowd_words})"
+    assert both.crowd_words == f"{PEOPLE.crowd_words} (2 times) and {OTHERS.crowd_words} (1 time)"
     assert both.view == PEOPLE.view
     assert both.method == "upper-bound"
     total = 2 * PEOPLE.local_epsilon + OTHERS.local_epsilon

@@ -145,8 +145,13 @@ class Composition(Mechanism):
     @property
     def crowd_words(self) -> str:
         """Return the crowds the guarantee counts on, in words."""
-        words = [f"{count} × ({mechanism.crowd_words})" for mechanism, count in self.parts]
-        return " + ".join(words) or "nobody"
+        times: Counter[str] = Counter()
+        for mechanism, count in self.parts:
+            times[mechanism.crowd_words] += count
+        if len(times) < 2:
+            return next(iter(times), "nobody") + ", every time" * (times.total() > 1)
+        each = (f"{words} ({count} time{'s' * (count > 1)})" for words, count in times.items())
+        return " and ".join(each)
 
     @property
     def rounds(self) -> tuple[tuple[Mechanism, int], ...]:

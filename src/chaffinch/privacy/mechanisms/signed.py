@@ -120,10 +120,8 @@ class SignedDecoys(Mechanism):
     @property
     def crowd_words(self) -> str:
         """Return the crowd the guarantee counts on, in words."""
-        honest = "all users for whom the noise was cut are honest"
-        if self.share < 1:
-            honest = f"a share of {float(self.share):.6g} of the users is honest"
-        return f"noise from everybody, {honest}"
+        who = "all" if self.share == 1 else f"a share of {float(self.share):.6g} of the"
+        return f"{who} users among whom the noise was divided, each of them honest"
 
     @property
     def local_epsilon(self) -> float:
