@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -70,8 +71,11 @@ def test_folder_and_files_are_for_their_owner_alone(tmp_path: Path, mask: int) -
 def test_what_others_may_read_is_refused(folder: KeyFolder, name: str, bits: int) -> None:
     place = folder.path / name
     place.chmod(mode(place) | bits)
-    with pytest.raises(StorageFault, match="for its owner alone"):
+    with pytest.raises(StorageFault, match="for its owner alone") as told:
         KeyFolder.open(folder.path)
+    command, _, _ = told.value.hint.partition(";")
+    subprocess.run(shlex.split(command), check=True)
+    assert KeyFolder.open(folder.path).entries
 
 
 def test_a_folder_that_exists_is_refused_and_stays(folder: KeyFolder) -> None:

@@ -32,7 +32,7 @@ def open_data(data: Path, keys: KeyFolder) -> None:
             f"The folder for data must be in a folder that exists. Got {data}.",
             hint="mount its disk, or correct `data` in the settings; folders above it are not made",
         )
-    if keys.store and keys.store == _name_of(data):
+    if keys.store and data_fault(data, keys) is None:
         return
     # The two services of a hop may start for the first time at once.
     with alone_in(keys.path, "store"):
@@ -50,10 +50,14 @@ def open_data(data: Path, keys: KeyFolder) -> None:
 
 def data_fault(data: Path, keys: KeyFolder) -> StorageFault | None:
     """Return why a folder is not the data of these keys; None if it is, or may become so."""
-    noted, found = keys.store, _name_of(data)
-    if noted == "" or (noted is not None and noted == found):
+    noted = keys.store
+    try:
+        found, is_used = _name_of(data), data.is_dir() and any(data.iterdir())
+    except OSError as error:
+        raise storage_fault(data.name, error, verb="read") from None
+    if noted in ("", found):
         return None
-    if noted is None and (found or (data.is_dir() and any(data.iterdir()))):
+    if noted is None and is_used:
         return None  # both were made by a version that gave no names
     return StorageFault(
         f"The folder {data.name!r} must be the data of these keys. "
