@@ -19,8 +19,9 @@ from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from tests.services.oracle import Collection
 
 TURNS = 5
-REPORTS = 6000
-SEGMENTS = 3
+REPORTS = 24_000
+"""With few reports, what a batch waits for the disk weighs as much as what is opened."""
+SEGMENTS = 6
 SLOTS = 8
 
 
