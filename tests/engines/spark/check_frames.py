@@ -80,6 +80,7 @@ def answers_of(codes: Any) -> dict[str, list[Any]]:
     return {"answer": [f"v{code}" for code in codes]}
 
 
+@pytest.mark.long
 def test_the_law_of_a_frame_is_that_of_one_machine(session: SparkSession, tmp_path: Path) -> None:
     values, chance = 5, Fraction(1, 8)
     plan = plans.flipped(USERS, values, chance)

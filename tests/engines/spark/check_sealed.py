@@ -112,6 +112,7 @@ def hang(shared: float, item: int) -> int:
     return item
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("context")
 def test_a_job_that_hangs_is_cancelled() -> None:
     pool = SparkPool("shuffler", job_seconds=5.0)

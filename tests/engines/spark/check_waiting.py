@@ -42,6 +42,7 @@ def kill_while_it_starts(environment: dict[str, str], folder: Path) -> None:
         process.wait()
 
 
+@pytest.mark.long
 def test_a_second_application_on_a_full_cluster_is_told_so(
     context: SparkContext, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
