@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from chaffinch.errors import ClusterFault
 from chaffinch.parallel import Processes
-from chaffinch.services.openers import ClusterPool
+from chaffinch.services.openers import ClusterModel, ClusterPool
 from tests.services.commands import serving, waited, write_settings
 from tests.services.oracle import Collection, free_port
 from tests.services.test_shuffler import ones, sealed, shuffler
@@ -74,3 +75,9 @@ def test_a_job_that_fails_is_tried_again_and_ticks_go_on(
         assert told[-1] == ""
         assert collection.histogram(sealed(data)) == ones(*range(5))
     assert [one.closed for one in made] == [True] * 4, "after each fault it is reached anew"
+
+
+@pytest.mark.parametrize("name", ["patience", "job_seconds"])
+def test_no_time_at_all_is_refused(name: str) -> None:
+    with pytest.raises(ValidationError):
+        ClusterModel.model_validate({"engine": "spark", name: 0})

@@ -38,7 +38,7 @@ class ClusterModel(Strict):
 
     engine: Literal["spark"]
     master: str | None = None
-    patience: float = PATIENCE
+    patience: Annotated[float, Field(gt=0)] = PATIENCE
     job_seconds: Annotated[float, Field(gt=0)] = _JOB_SECONDS
 
     def build(self) -> Cluster:

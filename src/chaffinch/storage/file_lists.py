@@ -51,7 +51,7 @@ def fitting(source: AnyPath) -> list[str]:
 def files_of(sources: Sequence[AnyPath]) -> list[str]:
     """Return all files that names, patterns and folders stand for; none of them comes twice.
 
-    Names that begin with a dot or an underscore in a folder are left out, and so is nothing else.
+    In a folder, names that begin with a dot or an underscore are left out, and no others.
     """
     found = [file for source in sources for name in fitting(source) for file in _held(name)]
     known: dict[object, str] = {}

@@ -28,6 +28,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from chaffinch.engines.spark.masters import on_one_machine
 from chaffinch.engines.spark.session import first_words
 from chaffinch.errors import ChaffinchError, ClusterFault, StorageFault
 from chaffinch.parallel import Progress
@@ -113,7 +114,7 @@ class Job:
     @property
     def alone(self) -> bool:
         """Return whether all of the cluster is on this machine."""
-        return str(self._context.master).startswith("local")
+        return on_one_machine(str(self._context.master))
 
     def map(
         self,
