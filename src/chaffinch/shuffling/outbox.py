@@ -88,13 +88,13 @@ class Outbox:
                 path.unlink()
         sync_folder(self.folder)
 
-    def _ordered(self, head: BatchHead, blocks: Iterable[Items]) -> Iterator[bytes]:
+    def _ordered(self, head: BatchHead, blocks: Iterable[Items]) -> Iterator[memoryview]:
         """Yield all items in an order that is uniform among all orders, in blocks."""
         kind = np.dtype(f"V{head.item_length}")
         if head.items * (_BYTES_PER_ORDER + 2 * kind.itemsize) <= self._memory:
             items = np.concatenate([np.empty(0, kind), *blocks])
             reach("outbox.ordering")
-            yield items[permutation(self._words, len(items))].tobytes()
+            yield items[permutation(self._words, len(items))].view(np.uint8).data
             return
         with Buckets(
             kind, self._words, folder=self.folder, memory=self._memory // 2, workers=1
@@ -102,4 +102,4 @@ class Outbox:
             buckets.fill(blocks)
             with closing(buckets.ordered()) as pieces:
                 for piece in pieces:
-                    yield piece.tobytes()
+                    yield piece.view(np.uint8).data

@@ -148,7 +148,10 @@ def _given() -> Iterator[None]:
 
 
 def write_batch(
-    file: IO[bytes], head: BatchHead, items: Iterable[bytes], identity: Ed25519PrivateKey
+    file: IO[bytes],
+    head: BatchHead,
+    items: Iterable[bytes | memoryview],
+    identity: Ed25519PrivateKey,
 ) -> str:
     """Write a batch with its signature, and return its id; ``items`` come in blocks.
 
