@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.engines.spark import shuffling
 from chaffinch.engines.spark.engine import Spark
 from chaffinch.engines.spark.job import Job, Keyring
+from chaffinch.privacy import Target
 from chaffinch.sampling.words import SecureWords
 from tests.engines import plans
 from tests.engines.spark.kills import wait_for_executors
+from tests.reach.publishing import KEY, small_plan
+from tests.tiers import nightly
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -26,7 +30,13 @@ if TYPE_CHECKING:
 USERS = 900
 CODES = plans.answers(USERS, 9)
 SPARK = Spark()
-STEPS = {"encode": ("map", 0), "scatter": ("exchange", 1), "gather": ("exchange", 2)}
+ANY = Target(epsilon=1000, delta=0.01)
+STEPS = {
+    "encode": ("map", 0),
+    "scatter": ("exchange", 1),
+    "gather": ("exchange", 2),
+    "flip": ("exchange", 2),
+}
 
 
 class DrawnAnew(Keyring):
@@ -46,7 +56,7 @@ class CutOnce:
     planted: bool
 
     def __call__(self, ring: Keyring, *given: Any) -> Any:
-        found = self.function(DrawnAnew(bytes(32), {}) if self.planted else ring, *given)
+        found = self.function(DrawnAnew(bytes(32), ring.keys) if self.planted else ring, *given)
         found = list(found) if isinstance(found, (map, zip)) or hasattr(found, "send") else found
         number = given[0] if isinstance(given[0], int) else given[0][0]
         with (self.folder / f"piece-{number}").open("a") as notes:
@@ -59,9 +69,11 @@ class CutOnce:
         return None
 
     def _digest(self, found: Any) -> str:
-        """Return a digest of the files that were written, or of the bytes that are sent on."""
+        """Return a digest of the files that were written, or of what is sent on."""
         if isinstance(found, list):
             return hashlib.sha256(repr(found).encode()).hexdigest()
+        if hasattr(found, "rows"):
+            return hashlib.sha256(b"".join(row.tobytes() for row in found.rows)).hexdigest()
         parts = getattr(found, "parts", (found,))
         content = b"".join((self.made / part.name).read_bytes() for part in parts)
         return hashlib.sha256(content).hexdigest()
@@ -76,10 +88,7 @@ def drawn_again(folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("planted", [False, True], ids=["real", "planted"])
-@pytest.mark.parametrize(
-    "step",
-    ["encode", *(pytest.param(one, marks=pytest.mark.long) for one in ("scatter", "gather"))],
-)
+@pytest.mark.parametrize("step", ["encode", *map(nightly, ("scatter", "gather", "flip"))])
 def test_a_task_that_draws_again_is_caught(
     context: SparkContext,
     tmp_path: Path,
@@ -107,6 +116,11 @@ def test_a_task_that_draws_again_is_caught(
             plans.table(tmp_path / f"{part}.parquet", CODES[part * 450 :][:450])
         facts = SPARK.encode(tmp_path / "*.parquet", plan, made)
         assert facts.reports == USERS
+    elif step == "flip":
+        (tmp_path / "ids.csv").write_text("id\n" + "".join(f"{one}\n" for one in range(USERS)))
+        asked: Any = {"publisher": "daily", "key": CampaignKey(KEY.secret), "within": ANY}
+        found = SPARK.make_filter(tmp_path / "ids.csv", small_plan(bits=1 << 12), **asked)
+        assert found.publisher == "daily"
     else:
         clear = plans.clear(USERS, 9)
         source = plans.written(tmp_path / "encoded.parquet", clear, CODES)
