@@ -59,8 +59,15 @@ def mapped(
             items.close()
 
 
+class Stopped(Exception):
+    """The work is to end; what is not finished is undone, and done by the next process."""
+
+
 class Pool(Protocol):
-    """Who works on streams of items for a service: processes here, or a cluster."""
+    """Who works on streams of items for a service: processes here, or a cluster.
+
+    It is made with an event that stops it: soon after that is set, its work ends with ``Stopped``.
+    """
 
     def mapped(
         self,
@@ -79,34 +86,6 @@ class Pool(Protocol):
         ...
 
 
-class Stopped(Exception):
-    """The work is to end; what is not finished is undone, and done by the next process."""
-
-
-class StoppablePool:
-    """A pool whose work ends between two items as soon as ``stop`` is set."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self.stop = threading.Event()
-
-    def mapped(
-        self,
-        function: Callable[[_Shared, _Item], _Result],
-        shared: _Shared,
-        items: Iterable[_Item],
-    ) -> Iterator[_Result]:
-        """Give ``function(shared, item)`` in the order of the items, or raise Stopped."""
-        for result in self._pool.mapped(function, shared, items):
-            if self.stop.is_set():
-                raise Stopped
-            yield result
-
-    def close(self) -> None:
-        """End whoever works."""
-        self._pool.close()
-
-
 class Processes:
     """Processes for work that holds the interpreter: started once, used for many streams.
 
@@ -115,7 +94,8 @@ class Processes:
     through a pipe, never by their command line or environment.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, stop: threading.Event | None = None) -> None:
+        self._stop = stop or threading.Event()
         # Enough to go on with while whoever asks waits for the disk.
         self._ahead = 4 * workers
         self._pool = (
@@ -134,9 +114,12 @@ class Processes:
     ) -> Iterator[_Result]:
         """Give ``function(shared, item)`` in the order of the items; few are taken ahead."""
         work = partial(function, shared)
-        if self._pool is None:
-            return map(work, items)
-        return _results(self._pool, work, items, self._ahead)
+        pool = self._pool
+        found = map(work, items) if pool is None else _results(pool, work, items, self._ahead)
+        for result in found:
+            if self._stop.is_set():
+                raise Stopped
+            yield result
 
     def close(self) -> None:
         """End the processes; what they have not begun is left."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from chaffinch.engines.spark.job import Keyring
 from chaffinch.errors import ClusterFault
-from chaffinch.parallel import Processes
-from chaffinch.services.openers import ClusterModel, ClusterPool
+from chaffinch.parallel import Progress
+from chaffinch.services.openers import Cluster, ClusterModel
 from tests.services.commands import serving, waited, write_settings
 from tests.services.oracle import Collection, free_port
 from tests.services.test_shuffler import ones, sealed, shuffler
@@ -33,48 +36,77 @@ def test_a_cluster_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     assert path.exists()
 
 
-class Fragile:
-    """A pool whose jobs fail, once for every fault that is planned."""
+class Jobs:
+    """Stands for a cluster: what its jobs do is told here, and how often it was reached."""
 
-    def __init__(self, faults: list[str]) -> None:
-        self.faults, self.closed = faults, False
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.faults: list[str] = []
+        self.reached = self.closed = 0
+        self.hang = False
+        self.defaultParallelism = 1
+        monkeypatch.setattr("chaffinch.engines.spark.sealed.running", self._running)
+        monkeypatch.setattr("chaffinch.engines.spark.sealed.take_part", lambda *_: None)
+        monkeypatch.setattr("chaffinch.engines.spark.sealed.Job", self._job)
 
-    def mapped(
-        self, function: Callable[[Any, Any], Any], shared: Any, items: Iterable[Any]
-    ) -> Iterator[Any]:
+    @contextmanager
+    def _running(self, *_: object, **__: object) -> Iterator[Jobs]:
+        self.reached += 1
+        try:
+            yield self
+        finally:
+            self.closed += 1
+
+    @contextmanager
+    def _job(self, _: Jobs, keys: dict[str, bytes]) -> Iterator[Jobs]:
+        self._ring = Keyring(b"", keys)
+        yield self
+
+    def map(self, work: Any, items: list[Any], *, progress: Progress) -> list[Any]:
         if self.faults:
             raise ClusterFault(self.faults.pop())
-        yield from Processes(1).mapped(function, shared, items)
-
-    def close(self) -> None:
-        self.closed = True
+        while self.hang:
+            time.sleep(0.01)
+            progress(0, len(items))
+        return [work(self._ring, item) for item in items]
 
 
 def test_a_job_that_fails_is_tried_again_and_ticks_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collection, data = Collection.make(tmp_path / "keys"), tmp_path / "data"
-    faults, made, told, stop = ["A job must end. Got no end."] * 3, [], [], threading.Event()
-
-    def reach() -> Fragile:
-        made.append(Fragile(faults))
-        return made[-1]
-
-    monkeypatch.setattr("chaffinch.services.shuffler.open_pool", lambda *_: ClusterPool(reach))
+    jobs, told = Jobs(monkeypatch), []
+    jobs.faults = ["A job must end. Got no end."] * 3
     monkeypatch.setattr("chaffinch.services.shuffler._LONG_PAUSE", 0.05)
     collection.write_segment(data, collection.seal(range(5)))
-    with shuffler(collection, data, interval_seconds=0.01) as hop:
+    with shuffler(collection, data, interval_seconds=0.01, cluster=Cluster()) as hop:
 
         def ticked() -> None:
             told.append(hop.cluster_fault)
             if sealed(data):
-                stop.set()
+                hop.stop.set()
 
-        hop.run(stop, ticked)
+        hop.run(ticked)
         assert told[0] == "A job must end. Got no end."
         assert told[-1] == ""
         assert collection.histogram(sealed(data)) == ones(*range(5))
-    assert [one.closed for one in made] == [True] * 4, "after each fault it is reached anew"
+    assert (jobs.reached, jobs.closed) == (4, 4), "after each fault it is reached anew"
+
+
+def test_a_job_that_hangs_does_not_hold_up_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection, data = Collection.make(tmp_path / "keys"), tmp_path / "data"
+    jobs = Jobs(monkeypatch)
+    jobs.hang = True
+    path = collection.write_segment(data, collection.seal(range(5)))
+    with shuffler(collection, data, cluster=Cluster()) as hop:
+        threading.Timer(0.2, hop.stop.set).start()
+        start = time.monotonic()
+        hop.run()
+        assert time.monotonic() - start < 5
+        assert hop.overview().counts == {}
+    assert path.exists(), "it is opened by the next start"
+    assert (jobs.reached, jobs.closed) == (1, 1)
 
 
 @pytest.mark.parametrize("name", ["patience", "job_seconds"])

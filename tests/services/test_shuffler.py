@@ -187,7 +187,7 @@ def test_it_runs_until_it_is_stopped_and_stopping_releases_nothing(
 ) -> None:
     data = tmp_path / "data"
     receiver = Receiver(collection, collection.analyzer)
-    stop, ticks = threading.Event(), []
+    ticks = []
     collection.write_segment(data, collection.seal(range(5)))
     with (
         receiving(receiver, port_of(collection.plan, "analyzer")),
@@ -199,11 +199,11 @@ def test_it_runs_until_it_is_stopped_and_stopping_releases_nothing(
             if hop.status.batches["purged"] == 1 and len(ticks) % 5 == 0:
                 # Now three of four come, and it is stopped when they are there.
                 if hop.status.plans[collection.plan.id].pooled:
-                    stop.set()
+                    hop.stop.set()
                 elif not hop.status.segments:
                     collection.write_segment(data, collection.seal(range(5, 8)))
 
-        hop.run(stop, ticked)
+        hop.run(ticked)
     assert receiver.histogram == ones(*range(5))
     assert not sealed(data)
     overview = overview_of(data / "state.sqlite")
@@ -489,9 +489,10 @@ def test_a_batch_for_a_key_that_is_not_known_waits(
 ) -> None:
     collection = Collection.make(tmp_path / "keys", hops=2)
     second = tmp_path / "second"
-    path = handed_over(collection, tmp_path / "first", second, range(5))
     (old,) = collection.hops[1].opening_keys()
     with shuffler(collection, second, 2) as hop:
+        hop.take()  # and look at the keys
+        path = handed_over(collection, tmp_path / "first", second, range(5))
         monkeypatch.setattr(hop, "_opening", HopKeys({}))
         hop.take()
         assert path.exists()

@@ -9,7 +9,6 @@ import errno
 import os
 import resource
 import shutil
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -152,8 +151,7 @@ def test_tags_go_with_their_key_and_it_waits_for_what_was_taken(tmp_path: Path) 
         with shuffler(collection, data, key_grace_seconds=0.0) as hop:
             hop.tick()
 
-    place = "opening.forgotten"
-    assert dies_at(f"{place}:2", destroy), "the first time is at its start"
+    assert dies_at("opening.forgotten", destroy)
     keys.refresh()
     assert old not in keys.opening_keys()
     collection.write_segment(data, [*reports, *collection.seal([8])])
@@ -189,7 +187,7 @@ def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         counts = hop.overview().counts[collection.plan.id]
         assert (counts.pooled, counts.batched) == (5, 0)
         # The service goes on by itself when there is room.
-        stop, full = threading.Event(), no_room()
+        stop, full = hop.stop, no_room()
         full.__enter__()
         waits = []
 
@@ -200,7 +198,7 @@ def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             return stop.is_set()
 
         monkeypatch.setattr(stop, "wait", wait)
-        hop.run(stop, stop.set)
+        hop.run(stop.set)
     assert max(waits) > 1.0
     assert collection.histogram(sealed(data)) == ones(*range(5))
 
@@ -215,7 +213,7 @@ def test_what_a_full_disk_has_undone_does_not_fill_it_further(
     with shuffler(collection, data, interval_seconds=0.0, look_seconds=0.0, rule=rule) as hop:
         collection.write_segment(data, collection.seal(range(21)))
         hop.take()
-        stop, full = threading.Event(), no_room()
+        stop, full = hop.stop, no_room()
 
         def written(place: str) -> None:
             if place == "outbox.named":
@@ -228,7 +226,7 @@ def test_what_a_full_disk_has_undone_does_not_fill_it_further(
         monkeypatch.setattr("chaffinch.shuffling.outbox.reach", written)
         monkeypatch.setattr(stop, "wait", wait)
         try:
-            hop.run(stop)
+            hop.run()
         finally:
             full.__exit__(None, None, None)
         assert not list((data / "outbox").iterdir())
@@ -244,7 +242,6 @@ def test_a_full_disk_does_not_keep_batches_from_leaving_it(
     collection = Collection.make(tmp_path / "keys", crowd=CROWD)
     data = tmp_path / "data"
     receiver = Receiver(collection, collection.analyzer)
-    stop = threading.Event()
     with (
         receiving(receiver, port_of(collection.plan, "analyzer")),
         shuffler(collection, data, look_seconds=0.0) as hop,
@@ -252,6 +249,7 @@ def test_a_full_disk_does_not_keep_batches_from_leaving_it(
         collection.write_segment(data, collection.seal(range(5)))
         hop.take()
         hop.tick()
+        stop = hop.stop
 
         def no_room_to_take() -> None:
             raise StorageFault("The disk must have room. Got a full one.", reason=Reason.NO_SPACE)
@@ -265,7 +263,7 @@ def test_a_full_disk_does_not_keep_batches_from_leaving_it(
         last = time.monotonic() + 20.0
         monkeypatch.setattr(hop, "take", no_room_to_take)
         monkeypatch.setattr(stop, "wait", wait)
-        hop.run(stop)
+        hop.run()
     assert receiver.histogram == ones(*range(5))
     assert not sealed(data)
 
@@ -302,14 +300,14 @@ def test_a_long_backlog_keeps_nobody_waiting(
     """A stop and a tick come between segments, however many there are."""
     monkeypatch.setattr("chaffinch.services.shuffler._SEGMENTS_AT_ONCE", 8)
     collection = Collection.make(tmp_path / "keys", crowd=CROWD)
-    data, stop = tmp_path / "data", threading.Event()
+    data = tmp_path / "data"
     (report,) = collection.seal([0])
     for _ in range(20):
         collection.write_segment(data, [report])
     with shuffler(collection, data, interval_seconds=0.0, look_seconds=0.0) as hop:
-        hop.run(stop, stop.set)
+        hop.run(hop.stop.set)
         assert hop.status.segments == 12
-        stop.clear()
+        hop.stop.clear()
         while hop.status.segments:
             hop.take()
             hop.tick()
@@ -332,11 +330,10 @@ def test_a_disk_that_fails_to_sync_ends_the_service_and_loses_nothing(
             if len(calls) == number:
                 raise OSError(errno.EIO, "")
 
-        stop = threading.Event()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "fsync", failing)
             with pytest.raises(StorageFault, match="an error of the disk"):
-                hop.run(stop, stop.set)
-        assert not stop.is_set(), "it went on after an error"
+                hop.run(hop.stop.set)
+        assert not hop.stop.is_set(), "it went on after an error"
     work(collection, data)
     assert collection.histogram(sealed(data)) == ones(*range(5))

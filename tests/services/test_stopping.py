@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 import time
 from pathlib import Path
 
@@ -43,16 +42,15 @@ def test_a_large_segment_does_not_hold_up_a_stop(tmp_path: Path) -> None:
 def test_what_was_being_opened_at_a_stop_is_opened_at_the_next_start(tmp_path: Path) -> None:
     collection, data = Collection.make(tmp_path / "keys"), tmp_path / "data"
     collection.write_segment(data, collection.seal(range(5)))
-    stop = threading.Event()
     with shuffler(collection, data) as hop:
         take = hop.take
 
         def take_at_a_stop() -> None:
-            stop.set()  # As the first look begins.
+            hop.stop.set()  # As the first look begins.
             take()
 
         hop.take = take_at_a_stop  # type: ignore[method-assign]
-        hop.run(stop)
+        hop.run()
         assert hop.overview().counts == {}
     with shuffler(collection, data) as hop:
         hop.take()

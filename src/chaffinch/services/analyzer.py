@@ -28,7 +28,7 @@ from chaffinch.analysis.received import KnownBatch, KnownBatches
 from chaffinch.errors import ClusterFault, Reason, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
-from chaffinch.parallel import StoppablePool, Stopped, cores
+from chaffinch.parallel import Stopped, cores
 from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.release.audiences import FORMAT as REACH_FORMAT
 from chaffinch.release.documents import read_reach_release, read_release
@@ -167,10 +167,13 @@ class AnalyzerWorker:
         *,
         ledger: Ledger | None = None,
         settings: AnalyzerSettings | None = None,
+        stop: threading.Event | None = None,
     ) -> None:
+        self.stop = stop or threading.Event()
+        """Ends the work when it is set."""
         self._settings = settings or AnalyzerSettings()
         chosen = self._settings
-        self._pool = StoppablePool(open_pool("analyzer", chosen.openers, chosen.cluster))
+        self._pool = open_pool("analyzer", chosen.openers, chosen.cluster, self.stop)
         self.analyzer = Analyzer(
             folder,
             keys,
@@ -197,7 +200,6 @@ class AnalyzerWorker:
 
     def run(
         self,
-        stop: threading.Event,
         tell: Callable[[str], object] = lambda _: None,
         ticked: Callable[[], object] = lambda: None,
     ) -> None:
@@ -208,29 +210,23 @@ class AnalyzerWorker:
         A full disk is waited for, and a cluster that is gone: everything was undone, and nothing is
         lost. After any other fault of the disk nobody knows what is on it: the process must end.
         """
-        self._pool.stop = stop
         with suppress(Stopped):
-            self._work(stop, tell, ticked)
+            self._work(tell, ticked)
 
-    def _work(
-        self,
-        stop: threading.Event,
-        tell: Callable[[str], object],
-        ticked: Callable[[], object],
-    ) -> None:
+    def _work(self, tell: Callable[[str], object], ticked: Callable[[], object]) -> None:
         told: set[str] = set()
         due = time.monotonic()
-        while not stop.is_set():
+        while not self.stop.is_set():
             try:
                 self.step()
                 self.cluster_fault = ""
             except ClusterFault as fault:
                 self.cluster_fault = fault.message
-                stop.wait(_LONG_PAUSE)
+                self.stop.wait(_LONG_PAUSE)
             except StorageFault as fault:
                 if fault.reason is not Reason.NO_SPACE:
                     raise
-                stop.wait(_LONG_PAUSE)
+                self.stop.wait(_LONG_PAUSE)
             for batch_id, why in self.status.held.items():
                 if batch_id not in told:
                     told.add(batch_id)
@@ -238,7 +234,7 @@ class AnalyzerWorker:
             if time.monotonic() >= due:
                 due = time.monotonic() + TICK
                 ticked()
-            stop.wait(self._settings.look_seconds)
+            self.stop.wait(self._settings.look_seconds)
 
     def step(self) -> int:
         """Do all that can be done now; return how many batches came further."""

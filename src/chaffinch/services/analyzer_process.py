@@ -170,7 +170,7 @@ def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], objec
         # The worker reads the keys anew by itself: an object of its own, because it is a thread.
         own = place.open_keys()
         with AnalyzerWorker(
-            place.data, plans, own, ledger=ledger, settings=settings.work
+            place.data, plans, own, ledger=ledger, settings=settings.work, stop=stop
         ) as worker:
 
             def post() -> None:
@@ -186,7 +186,7 @@ def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], objec
                 log.changes(status)
 
             post()
-            worker.run(stop, lambda said: log("held", said=said), ticked=post)
+            worker.run(lambda said: log("held", said=said), ticked=post)
 
     run(
         settings.front.listeners(front.application, board.application),

@@ -218,7 +218,7 @@ def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
     log = Log("shuffler")
 
     def job(stop: threading.Event) -> None:
-        with Shuffler(place.data, keys, plans, settings.shuffler) as shuffler:
+        with Shuffler(place.data, keys, plans, settings.shuffler, stop=stop) as shuffler:
 
             def tell() -> None:
                 status = _status(settings, plans, keys, shuffler.overview())
@@ -229,7 +229,7 @@ def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
                 log.changes(status)
 
             tell()
-            shuffler.run(stop, ticked=tell)
+            shuffler.run(ticked=tell)
 
     listeners = [settings.shuffler_admin.listener(board.application)]
     run(listeners, background=[working(job, log)], announce=log.starting(announce))

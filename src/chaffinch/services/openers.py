@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import threading
 from dataclasses import dataclass
-from itertools import chain
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from chaffinch.engines import PATIENCE
-from chaffinch.errors import ClusterFault
 from chaffinch.parallel import Pool, Processes
 from chaffinch.wire.documents import Strict
 
 _JOB_SECONDS = 600.0
-
-_Item = TypeVar("_Item")
-_Shared = TypeVar("_Shared")
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -46,48 +40,13 @@ class ClusterModel(Strict):
         return Cluster(self.master, self.patience, self.job_seconds)
 
 
-class ClusterPool:
-    """A cluster that is reached when there is work, and reached anew after a fault of its own."""
-
-    def __init__(self, reach: Callable[[], Pool]) -> None:
-        self._reach = reach
-        self._pool: Pool | None = None
-
-    def mapped(
-        self,
-        function: Callable[[_Shared, _Item], _Result],
-        shared: _Shared,
-        items: Iterable[_Item],
-    ) -> Iterator[_Result]:
-        """Give ``function(shared, item)`` in the order of the items; few are taken ahead."""
-        source = iter(items)
-        for first in source:
-            self._pool = self._pool or self._reach()
-            try:
-                yield from self._pool.mapped(function, shared, chain([first], source))
-            except ClusterFault:
-                self.close()
-                raise
-
-    def close(self) -> None:
-        """End the application, if there is one."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.close()
-
-
-def open_pool(party: str, openers: int, cluster: Cluster | None) -> Pool:
-    """Return who opens envelopes for a party, until it is closed."""
+def open_pool(party: str, openers: int, cluster: Cluster | None, stop: threading.Event) -> Pool:
+    """Return who opens envelopes for a party, until it is stopped or closed."""
     if cluster is None:
         # After a kill, the process that clears up behind this one would say so between the lines
         # of its log. It is started with the filters that stand here.
         sys.warnoptions.append("ignore::UserWarning:multiprocessing.resource_tracker")
-        return Processes(openers)
-    chosen = (cluster.master, cluster.patience, cluster.job_seconds)
+        return Processes(openers, stop)
+    from chaffinch.engines.spark.sealed import SparkPool
 
-    def reach() -> Pool:
-        from chaffinch.engines.spark.sealed import SparkPool
-
-        return SparkPool(party, *chosen)
-
-    return ClusterPool(reach)
+    return SparkPool(party, cluster.master, cluster.patience, cluster.job_seconds, stop)

@@ -29,7 +29,7 @@ from typing import Self
 from chaffinch.errors import ClusterFault, InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.keys.folder import GRACE
-from chaffinch.parallel import StoppablePool, Stopped, cores
+from chaffinch.parallel import Stopped, cores
 from chaffinch.planning.audiences.plan import AnyPlan, ReachPlan
 from chaffinch.planning.parties import Party
 from chaffinch.planning.plan import Plan
@@ -122,7 +122,11 @@ class Shuffler:
         keys: KeyFolder,
         plans: Iterable[AnyPlan],
         settings: ShufflerSettings | None = None,
+        *,
+        stop: threading.Event | None = None,
     ) -> None:
+        self.stop = stop or threading.Event()
+        """Ends the work when it is set."""
         self._settings = settings or ShufflerSettings()
         self._folder, self._keys = folder, keys
         known = {plan.id: plan for plan in plans}
@@ -139,7 +143,7 @@ class Shuffler:
         )
         self._remove_orphans()
         chosen = self._settings
-        self._pool = StoppablePool(open_pool("shuffler", chosen.openers, chosen.cluster))
+        self._pool = open_pool("shuffler", chosen.openers, chosen.cluster, self.stop)
         first = {name: plan for name, plan in self._plans.items() if self._hops[name] == 1}
         layouts = {name: plan.layout for name, plan in first.items()}
         self._opener = SegmentOpener(self._state, folder / INBOX, layouts, self._pool)
@@ -162,7 +166,7 @@ class Shuffler:
         self._taken_before: dict[int, set[str]] = {}
         self.cluster_fault = ""
         """Why nothing can be opened, where a cluster is to do that."""
-        self._goes_on(self._refresh)
+        self._keys_are_due = True
         self.status = self._look()
         """What was done, as of the last tick; another thread may read it."""
 
@@ -179,7 +183,7 @@ class Shuffler:
         self._pool.close()
         self._state.close()
 
-    def run(self, stop: threading.Event, ticked: Callable[[], object] = lambda: None) -> None:
+    def run(self, ticked: Callable[[], object] = lambda: None) -> None:
         """Work until told to stop; ``ticked`` is called after every tick.
 
         What is being opened then is left as it was, however large it is: the next start opens it.
@@ -187,13 +191,12 @@ class Shuffler:
         lost. What needs neither goes on meanwhile; what is handed over makes room. After any other
         fault of the disk nobody knows what is on it, and the process must end.
         """
-        self._pool.stop = stop
         with suppress(Stopped):
-            self._work(stop, ticked)
+            self._work(ticked)
 
-    def _work(self, stop: threading.Event, ticked: Callable[[], object]) -> None:
+    def _work(self, ticked: Callable[[], object]) -> None:
         due = time.monotonic() + self._settings.interval_seconds
-        while not stop.is_set():
+        while not self.stop.is_set():
             goes_on = self._goes_on(self.take)
             if time.monotonic() >= due:
                 due = time.monotonic() + self._settings.interval_seconds
@@ -202,7 +205,7 @@ class Shuffler:
                 else:
                     goes_on = False
             goes_on &= self._goes_on(self.forward)
-            stop.wait(self._settings.look_seconds if goes_on else _LONG_PAUSE)
+            self.stop.wait(self._settings.look_seconds if goes_on else _LONG_PAUSE)
 
     def _goes_on(self, step: Callable[[], object]) -> bool:
         """Take a step; return False if the disk has no room for it, or the cluster is gone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,6 +15,7 @@ from chaffinch.analysis.opening import open_batch
 from chaffinch.engines.spark.sealed import SparkPool
 from chaffinch.errors import ClusterFault, InvalidInput
 from chaffinch.keys import KeyFolder
+from chaffinch.parallel import Stopped
 from chaffinch.services.openers import Cluster as Chosen
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from tests.analysis.sealed import PEOPLE, LastHop, flips
@@ -75,7 +77,7 @@ def test_an_analyzer_opens_the_same_on_a_cluster(tmp_path: Path) -> None:
     try:
         found = open_batch(path, hop.plan, keys, pool)
         with pytest.raises(InvalidInput, match="one of the shuffler's own"):
-            SparkPool("shuffler")
+            list(SparkPool("shuffler").mapped(add, 1, [1]))
     finally:
         pool.close()
     wanted = open_batch(path, hop.plan, keys)
@@ -120,4 +122,17 @@ def test_a_job_that_hangs_is_cancelled() -> None:
     with pytest.raises(ClusterFault, match=r"within 5 seconds\. Got no end"):
         list(pool.mapped(hang, 30.0, range(6)))
     assert time.monotonic() - start < 25
+    pool.close()
+
+
+@pytest.mark.usefixtures("context")
+def test_a_job_that_hangs_is_cancelled_by_a_stop() -> None:
+    stop = threading.Event()
+    pool = SparkPool("shuffler", stop=stop)
+    assert list(pool.mapped(add, 1, [1])) == [2]
+    threading.Timer(1.0, stop.set).start()
+    start = time.monotonic()
+    with pytest.raises(Stopped):
+        list(pool.mapped(hang, 30.0, range(6)))
+    assert time.monotonic() - start < 10
     pool.close()

@@ -165,7 +165,7 @@ def test_yarn_must_be_told_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_service_gets_the_same_fault() -> None:
     cluster = ClusterModel(engine="spark", master=NOWHERE).build()
     with pytest.raises(ClusterFault) as told:
-        list(open_pool("shuffler", 1, cluster).mapped(max, 1, [2]))
+        list(open_pool("shuffler", 1, cluster, threading.Event()).mapped(max, 1, [2]))
     assert told.value.message
     assert told.value.hint
     with pytest.raises(ClusterFault) as here, running(NOWHERE):

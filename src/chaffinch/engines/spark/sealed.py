@@ -14,18 +14,22 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from chaffinch.engines import PATIENCE
 from chaffinch.engines.spark.job import Job, Keyring
 from chaffinch.engines.spark.session import running, take_part
 from chaffinch.errors import ClusterFault
-from chaffinch.parallel import mapped
+from chaffinch.parallel import Stopped, mapped
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _SHARED = "shared"
 _ITEMS_FOR_EACH = 2
@@ -39,7 +43,10 @@ _Result = TypeVar("_Result")
 
 
 class SparkPool:
-    """A ``parallel.Pool`` of executors, in an application that works for one party alone."""
+    """A ``parallel.Pool`` of executors, in an application that works for one party alone.
+
+    The cluster is reached when there is work, and reached anew after a fault of its own.
+    """
 
     def __init__(
         self,
@@ -47,13 +54,14 @@ class SparkPool:
         master: str | None = None,
         patience: float = PATIENCE,
         job_seconds: float = math.inf,
+        stop: threading.Event | None = None,
     ) -> None:
-        """Reach the cluster; a job that takes longer than ``job_seconds`` is cancelled."""
+        """Remember where to work; a job that takes longer than ``job_seconds`` is cancelled."""
+        self._party, self._master, self._patience = party, master, patience
         self._job_seconds = job_seconds
-        with ExitStack() as opened:
-            self._context = opened.enter_context(running(master, patience=patience))
-            take_part(self._context, party)
-            self._opened = opened.pop_all()
+        self._stop = stop or threading.Event()
+        self._context: SparkContext | None = None
+        self._opened = ExitStack()
 
     def mapped(
         self,
@@ -65,20 +73,41 @@ class SparkPool:
 
         A service looks for work many times a minute: where there is none, there is no job.
         """
-        groups = _in_groups(items, _ITEMS_FOR_EACH * self._context.defaultParallelism)
-        for first in groups:
-            all_groups = itertools.chain([first], groups)
-            with (
-                Job(self._context, {_SHARED: pickle.dumps(shared)}) as job,
-                mapped(partial(self._map, job, _Work(function)), all_groups, _JOBS) as found,
-            ):
-                yield from itertools.chain.from_iterable(found)
+        source = iter(items)
+        for first in source:
+            try:
+                context = self._context = self._context or self._reach()
+                size = _ITEMS_FOR_EACH * context.defaultParallelism
+                groups = _in_groups(itertools.chain([first], source), size)
+                with (
+                    Job(context, {_SHARED: pickle.dumps(shared)}) as job,
+                    mapped(partial(self._map, job, _Work(function)), groups, _JOBS) as found,
+                ):
+                    yield from itertools.chain.from_iterable(found)
+            except ClusterFault:
+                self.close()
+                raise
+
+    def _reach(self) -> SparkContext:
+        """Return the application, which is this party's own."""
+        with ExitStack() as opened:
+            reached = running(self._master, patience=self._patience, tell=self._look)
+            context = opened.enter_context(reached)
+            take_part(context, self._party)
+            self._opened = opened.pop_all()
+        return context
+
+    def _look(self, *_: object) -> None:
+        """Look, while something is waited for, whether to stop."""
+        if self._stop.is_set():
+            raise Stopped
 
     def _map(self, job: Job, work: _Work[_Item, _Result], items: Sequence[_Item]) -> list[_Result]:
         """Return what a job makes of items; one that hangs would hold up everything for ever."""
         last = time.monotonic() + self._job_seconds
 
         def look(_done: int, _total: int | None) -> None:
+            self._look()
             if time.monotonic() > last:
                 raise ClusterFault(
                     f"A job on the cluster must end within {self._job_seconds:,g} seconds. "
@@ -90,7 +119,8 @@ class SparkPool:
         return job.map(work, items, progress=look)
 
     def close(self) -> None:
-        """End the application, unless somebody else has started it."""
+        """End the application, unless there is none or somebody else has started it."""
+        self._context = None
         self._opened.close()
 
 
