@@ -20,6 +20,7 @@ from chaffinch.analysis import intervals
 from tests.services.faults import plants
 from tests.services.faults.calls import Call, read_calls, recorded
 from tests.services.faults.disk import Disk, Image, image_of, write_image
+from tests.services.faults.first_start import FirstStart
 from tests.services.faults.reach import ReachScene
 from tests.services.faults.scenes import End, Scene, SurveyScene
 
@@ -30,6 +31,7 @@ SCENES: dict[str, Callable[[Path], Scene]] = {
     "two hops": lambda root: SurveyScene.make(root, hops=2),
     "rounds and rotation": lambda root: SurveyScene.make(root, hops=2, rounds=2),
     "reach": ReachScene.make,
+    "first start": FirstStart.make,
 }
 
 

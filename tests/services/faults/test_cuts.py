@@ -24,13 +24,14 @@ from tests.meta import repository
 from tests.services.faults import calls
 from tests.services.faults.plants import PLANTS, REACH_PLANTS
 
-GATE = {"one hop": (150, 100), "two hops": (160, 110), "reach": (40, 40)}
+GATE = {"one hop": (150, 100), "two hops": (160, 110), "reach": (40, 40), "first start": (60, 140)}
 """Kills and power cuts."""
 LONG = {
     "one hop": (2000, 3000),
     "two hops": (4000, 3000),
     "rounds and rotation": (4000, 4000),
     "reach": (1000, 1000),
+    "first start": (600, 4000),
 }
 
 
