@@ -19,9 +19,9 @@ import pytest
 
 from chaffinch.keys import KeyFolder
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
-from chaffinch.shuffling import relaying
+from chaffinch.shuffling import opening, relaying
 from chaffinch.shuffling.forwarding import Patience
-from chaffinch.shuffling.inbox import SegmentWriter, Upload
+from chaffinch.shuffling.inbox import SegmentWriter, Upload, read_segment
 from chaffinch.shuffling.opening import HopKeys
 from chaffinch.shuffling.releasing import ReleaseRule
 from chaffinch.shuffling.state import is_relayed, overview_of
@@ -348,6 +348,36 @@ def test_a_copy_that_is_damaged_too_is_taken_when_the_first_is_removed(
     path.with_suffix(".damaged").unlink()
     path.write_bytes(whole)
     damage(path, -1)
+    assert place is None or dies_at(place, work)
+    work()
+    with shuffler(collection, data) as hop:
+        hop.tick()
+        assert collection.histogram(sealed(data)) == ones(*range(6))
+        assert hop.status.adds_up
+
+
+@pytest.mark.parametrize("place", [None, "opening.aside"])
+def test_a_copy_that_is_damaged_too_is_taken_while_the_first_is_removed(
+    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str | None
+) -> None:
+    """Its owner removes the first when the hop has looked, and before it reads the copy."""
+    data = tmp_path / "data"
+    path = write_blocks(collection, data, [0, 1], [2, 3, 4], [5])
+    whole, length = path.read_bytes(), collection.plan.layout.report_length
+
+    def work() -> None:
+        with shuffler(collection, data) as hop:
+            hop.take()
+
+    def reading(given: Path) -> list[Upload]:
+        path.with_suffix(".damaged").unlink(missing_ok=True)
+        return read_segment(given)
+
+    damage(path, -length - 100)
+    work()
+    path.write_bytes(whole)
+    damage(path, -1)
+    monkeypatch.setattr(opening, "read_segment", reading)
     assert place is None or dies_at(place, work)
     work()
     with shuffler(collection, data) as hop:

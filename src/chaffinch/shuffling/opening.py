@@ -208,9 +208,12 @@ class SegmentOpener:
         While one is written down, the processes open the next. That they are done is forgotten
         for all of them together.
         """
-        done = self._state.opened_segments()
-        fresh = (self._read(path, keys) for path in paths if path.stem not in done)
-        for segment in self._opened(chain(self._left_aside(keys), fresh), keys):
+        done, taken = self._state.opened_segments(), self._taken_aside()
+        left = (path for path in put_aside_in(self._inbox) if path.name not in taken)
+        # Some were put aside by a process that ended before it took them.
+        again = (self._salvage(path, keys) for path in left)
+        fresh = (self._read(path, keys, taken) for path in paths if path.stem not in done)
+        for segment in self._opened(chain(again, fresh), keys):
             reach("opening.opened")
             with self._state.changing() as change:
                 self._take(change, segment.groups)
@@ -228,14 +231,17 @@ class SegmentOpener:
             reach("opening.removed")
         self._forget(done)
 
-    def _read(self, path: Path, keys: HopKeys) -> _Segment:
-        """Return a segment to open; one that is damaged is put aside, and what is whole taken."""
+    def _read(self, path: Path, keys: HopKeys, taken: Container[str]) -> _Segment:
+        """Return a segment to open; one that is damaged is put aside, and what is whole taken.
+
+        ``taken`` are names of damaged ones that are done with: it gets none of them.
+        """
         try:
             return _Segment(path, self._groups(read_segment(path), keys))
         except StorageFault as fault:
             if fault.reason is not Reason.DAMAGED:
                 raise
-        aside = put_aside(path)
+        aside = put_aside(path, taken)
         reach("opening.aside")
         return self._salvage(aside, keys)
 
@@ -244,14 +250,14 @@ class SegmentOpener:
         groups = self._groups(found.uploads, keys)
         return _Segment(path, groups, lost=found.lost, is_damaged=True)
 
-    def _left_aside(self, keys: HopKeys) -> Iterator[_Segment]:
-        """Yield segments that were put aside by a process that ended before it took them."""
-        aside, taken = put_aside_in(self._inbox), self._state.put_aside()
+    def _taken_aside(self) -> set[str]:
+        """Return the names of damaged segments that are taken; forget those that were removed."""
+        taken = self._state.put_aside()
         # A copy that is damaged as well may get the name of one that was removed.
-        if gone := taken - {path.name for path in aside}:
+        if gone := taken - {path.name for path in put_aside_in(self._inbox)}:
             with self._state.changing() as change:
                 change.forget_damaged(gone)
-        return (self._salvage(path, keys) for path in aside if path.name not in taken)
+        return taken - gone
 
     def _count_lost(self, change: Change, lost: Iterable[Upload]) -> None:
         """Count reports that are damaged, where the plan tells how long one is."""

@@ -6,6 +6,7 @@ the name of before; the damaged file stays until its owner removes it.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from itertools import chain, count
 from pathlib import Path
 
@@ -16,11 +17,14 @@ from chaffinch.storage.files import sync_folder
 SUFFIX = ".damaged"
 
 
-def put_aside(path: Path) -> Path:
-    """Give a damaged file another name, durably; return it. One process at a time does this."""
+def put_aside(path: Path, used: Container[str] = ()) -> Path:
+    """Give a damaged file another name, durably; return it. One process at a time does this.
+
+    It is none that is ``used``, although its owner may have removed that file just now.
+    """
     numbers = chain([""], (f".{number}" for number in count(2)))
     names = (path.with_name(f"{path.stem}{number}{SUFFIX}") for number in numbers)
-    free = next(name for name in names if not name.exists())
+    free = next(name for name in names if not (name.exists() or name.name in used))
     try:
         path.rename(free)
         sync_folder(path.parent)
