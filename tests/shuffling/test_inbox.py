@@ -128,10 +128,30 @@ def test_damage_before_acknowledged_bytes_is_kept_and_nothing_is_cut(tmp_path: P
             with pytest.raises(StorageFault, match=sealed.name) as fault:
                 read_segment(sealed)
             assert fault.value.reason is Reason.DAMAGED
-            found = salvage(sealed)
+            found = salvage(sealed, [])
             # A fault in the head takes nothing along; one in a block nothing but that block.
             assert found.uploads == (UPLOADS[:4] if place < HEAD else UPLOADS[2:4])
             assert place >= HEAD or not found.lost
+
+
+@pytest.mark.parametrize("bad", [512, 1024, 4096])
+def test_a_first_sector_that_the_disk_does_not_give_takes_only_its_blocks_along(
+    tmp_path: Path, bad: int
+) -> None:
+    other = "a5" * 32
+    groups = [[Upload(PLAN, 1, bytes([place]) * 200), UPLOADS[0]] for place in range(30)]
+    path = _left_open(tmp_path, *groups)
+    block = (path.stat().st_size - HEAD) // len(groups)
+    content = bytearray(path.read_bytes())
+    content[:bad] = bytes(bad)
+    path.write_bytes(content)
+    assert recover(tmp_path) == 0
+    damaged = path.with_suffix(".segment")
+    left = groups[-(-(bad - HEAD) // block) :]
+    assert salvage(damaged, [other, PLAN]).uploads == [upload for one in left for upload in one]
+    assert salvage(damaged, [other]) == ([], []), "nobody knows where a block starts"
+    damaged.write_bytes(bytes(bad))
+    assert salvage(damaged, [PLAN]) == ([], [])
 
 
 def test_nothing_is_cut_off_a_segment_that_the_disk_does_not_give(
@@ -157,7 +177,7 @@ def test_how_many_bytes_are_lost_is_told_where_the_heads_of_uploads_are_whole(
     content[HEAD + BLOCK + UPLOAD] ^= 1
     path.write_bytes(content)
     recover(tmp_path)
-    lost = salvage(path.with_suffix(".segment")).lost
+    lost = salvage(path.with_suffix(".segment"), []).lost
     assert [len(one.reports) for one in lost] == [len(one.reports) for one in UPLOADS[:2]]
 
 

@@ -44,10 +44,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 from zlib import crc32
@@ -232,14 +234,12 @@ class Salvage(NamedTuple):
     """Those of the others, as far as their heads can be read."""
 
 
-def salvage(path: Path) -> Salvage:
-    """Return what is left of a segment that is not whole."""
+def salvage(path: Path, plans: Iterable[str]) -> Salvage:
+    """Return what is left of a segment that is not whole; ``plans`` may be in it."""
     content = _read(path)
-    # Every block starts with the marker, also where the head of the file is damaged.
-    start = len(_FORMAT) if _has_head(content) else _HEAD.size
-    marker = content[start : start + _MARKER]
+    marker = _marker_of(content, plans)
     found, place = Salvage([], []), _HEAD.size
-    while place < len(content):
+    while marker and place < len(content):
         end = _block_end(content, place, marker)
         into = found.lost if end is None else found.uploads
         if end is None:
@@ -248,6 +248,23 @@ def salvage(path: Path) -> Salvage:
         into.extend(_uploads(content[place + _BLOCK.size : end]) or ())
         place = end
     return found
+
+
+def _marker_of(content: bytes, plans: Iterable[str]) -> bytes:
+    """Return what all blocks start with; where the head of the file is damaged, a whole one says.
+
+    The head and the start of the first block are on one sector of the disk. The first plan of a
+    block stands at one distance from its start, and is looked for. None is found: no bytes.
+    """
+    if _has_head(content):
+        return content[len(_FORMAT) : len(_FORMAT) + _MARKER]
+    seen = (re.finditer(re.escape(bytes.fromhex(plan)), content) for plan in plans)
+    places = (found.start() - _BLOCK.size for one in seen for found in one)
+    for place in chain([_HEAD.size], places):
+        marker = content[place : place + _MARKER]
+        if place >= _HEAD.size and _block_end(content, place, marker) is not None:
+            return marker
+    return b""
 
 
 def recover(folder: Path) -> int:

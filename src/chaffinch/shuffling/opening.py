@@ -246,7 +246,7 @@ class SegmentOpener:
         return self._salvage(aside, keys)
 
     def _salvage(self, path: Path, keys: HopKeys) -> _Segment:
-        found = salvage(path)
+        found = salvage(path, self._layouts)
         groups = self._groups(found.uploads, keys)
         return _Segment(path, groups, lost=found.lost, is_damaged=True)
 
