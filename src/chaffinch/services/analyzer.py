@@ -17,7 +17,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -210,16 +209,14 @@ class AnalyzerWorker:
         A full disk is waited for, and a cluster that is gone: everything was undone, and nothing is
         lost. After any other fault of the disk nobody knows what is on it: the process must end.
         """
-        with suppress(Stopped):
-            self._work(tell, ticked)
-
-    def _work(self, tell: Callable[[str], object], ticked: Callable[[], object]) -> None:
         told: set[str] = set()
         due = time.monotonic()
         while not self.stop.is_set():
             try:
                 self.step()
                 self.cluster_fault = ""
+            except Stopped:
+                return
             except ClusterFault as fault:
                 self.cluster_fault = fault.message
                 self.stop.wait(_LONG_PAUSE)

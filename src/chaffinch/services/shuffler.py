@@ -20,7 +20,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -191,10 +190,6 @@ class Shuffler:
         lost. What needs neither goes on meanwhile; what is handed over makes room. After any other
         fault of the disk nobody knows what is on it, and the process must end.
         """
-        with suppress(Stopped):
-            self._work(ticked)
-
-    def _work(self, ticked: Callable[[], object]) -> None:
         due = time.monotonic() + self._settings.interval_seconds
         while not self.stop.is_set():
             goes_on = self._goes_on(self.take)
@@ -208,9 +203,11 @@ class Shuffler:
             self.stop.wait(self._settings.look_seconds if goes_on else _LONG_PAUSE)
 
     def _goes_on(self, step: Callable[[], object]) -> bool:
-        """Take a step; return False if the disk has no room for it, or the cluster is gone."""
+        """Take a step; return False if it waits for the disk, the cluster or the next start."""
         try:
             step()
+        except Stopped:
+            return False
         except ClusterFault as fault:
             self.cluster_fault = fault.message
             return False
