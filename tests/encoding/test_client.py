@@ -31,6 +31,7 @@ from chaffinch.outputs.protected import kind_of
 from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
+from chaffinch.wire.exchange import Exchange, NoReply
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.messages import Origin
 from chaffinch.wire.problems import Kind
@@ -175,19 +176,43 @@ def test_what_was_shown_to_a_first_hop_is_sealed_once_for_those_behind_it(box: P
 
 
 def test_what_was_shown_to_nobody_is_sealed_for_the_newest_keys(
-    services: Services, box: Path
+    services: Services, box: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outbox, origin = Outbox(box), Origin.of(services.plan)
-    outbox.add(origin, "", [encode("a", services.plan)], paid=True)
-    for arrived, payload in ((False, None), (True, b"inside"), (False, b"inside")):
-        (one,) = outbox.next(origin, 1)
-        outbox.keep_sealed([replace(one, payload=b"inside", sealed=b"outside")])
-        (one,) = outbox.next(origin, 1)
-        outbox.mark_on_its_way([one])
-        outbox.mark_refused([one], arrived=arrived)
-        outbox.unseal([one])
-        (one,) = outbox.next(origin, 1)
-        assert (one.payload, one.sealed) == (payload, None)
+    """A device had keys and no connection; when it comes back, those of the analyzer are gone."""
+    _send_for(Client(services.plan, outbox=box), services, b"first")
+    client = Client(services.plan, outbox=box, patience=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Exchange, "ask", _no_connection)
+        with pytest.raises(NotDelivered, match="no connection"):
+            _send_for(client, services, b"second")
+    services.taken.clear()
+    services.rotate(1)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 20 * 86_400)
+    assert Client(services.plan, outbox=box).resume() == Delivery(arrived=1)
+    assert len(services.counted()) == 1, "not for a key that nobody has any more"
+
+
+@pytest.mark.parametrize("stop", ["mark_on_its_way", "mark_refused"])
+def test_only_what_was_sent_is_kept_as_it_was_sealed(
+    services: Services, box: Path, monkeypatch: pytest.MonkeyPatch, stop: str
+) -> None:
+    services.script = [Kind.OVERLOADED]
+    with monkeypatch.context() as patch:
+        patch.setattr(Outbox, stop, _stop)
+        with pytest.raises(KeyboardInterrupt):
+            Client(services.plan, outbox=box).send("a")
+    (before,) = Outbox(box).next(Origin.of(services.plan), 1)
+    assert before.sealed is not None
+    services.script = []
+    assert Client(services.plan, outbox=box).resume() == Delivery(arrived=1)
+    was_sent = stop == "mark_refused"
+    assert (services.taken == [before.sealed]) == was_sent
+    assert len(services.counted()) == 1
+
+
+def _no_connection(*_given: object, **_more: object) -> None:
+    raise NoReply("no connection", arrived=False)
 
 
 def test_what_may_have_arrived_is_never_sealed_anew(services: Services, box: Path) -> None:

@@ -2,7 +2,7 @@
 
 The plan is verified within the device's own limits, the report is made and kept in the outbox,
 the ledger is charged, and only then anything leaves the device. Everything after that may fail
-and be tried again: it sends the same bytes, and makes no other report.
+and be tried again: what has left is sent as the same bytes, and no other report is made.
 """
 
 from __future__ import annotations
@@ -172,6 +172,7 @@ class Client:
         """Send everything that waits for this plan, as it is; return what arrived."""
         done = Delivery()
         with self._outbox.sending_alone(self._patience):
+            self._outbox.unseal_unseen(self._plan.id)
             for occasion in self._outbox.unpaid(self._plan.id):
                 self._pay(occasion)
             total = self.waiting
