@@ -33,7 +33,7 @@ at ``reason`` where one class covers several cases.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Self
 
@@ -202,6 +202,12 @@ class InvalidCells(InvalidTable):
         self.details = {**self.details, "faults": [asdict(one) for one in faults]}
         self.faults = tuple(faults)
         self.stopped = stopped
+
+    def in_file(self, name: str) -> Self:
+        """Return these faults, each with the name of one of several files in its hint."""
+        hints = ["; ".join(filter(None, [f"file {name!r}", one.hint])) for one in self.faults]
+        told = [replace(one, hint=hint) for one, hint in zip(self.faults, hints, strict=True)]
+        return type(self)(told, stopped=self.stopped and self.stopped.in_file(name))
 
 
 class InvalidFile(ChaffinchError, ValueError):

@@ -21,7 +21,7 @@ from chaffinch.encoding.bulk import encode_many
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.engines import Engine, engine
 from chaffinch.engines.local import Local
-from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.errors import InvalidCells, InvalidFile, InvalidInput, InvalidTable
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Target
 from chaffinch.protocols import Encoded, FlippedDecoys, Flips
@@ -154,6 +154,44 @@ def test_a_pattern_names_files_of_one_batch(tmp_path: Path) -> None:
     assert Local().tally([tmp_path / "m*.parquet"], plan).counts.tolist() == [10, 10, 10, 0]
     with pytest.raises(InvalidFile, match=r"a pattern that some file fits. Got '.*/none-\*'"):
         Local().shuffle([tmp_path / "none-*"], plan, tmp_path / "other.parquet")
+
+
+def test_a_table_in_several_files(tmp_path: Path) -> None:
+    codes, plan = plans.answers(900, 5), plans.clear(900, 5)
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    plans.table(folder / "a.parquet", codes[:500])
+    lines = "".join(f"v{code}\n" for code in codes[500:])
+    (folder / "b.csv").write_text(f"answer\n{lines}")
+    steps: list[tuple[int, int | None]] = []
+    for number, source in enumerate([folder, folder / "*.*"]):
+        made = tmp_path / f"{number}.parquet"
+        facts = Local().encode(source, plan, made, progress=lambda *step: steps.append(step))
+        assert facts.reports == 900
+        assert sorted(plans.read(made).tolist()) == sorted(codes.tolist())
+        assert steps[-1] == (900, None)
+    with pytest.raises(InvalidInput, match="another file"):
+        Local().encode(folder, plan, folder / "b.csv")
+
+
+def test_what_is_wrong_in_one_of_several_files_is_told_with_its_name(tmp_path: Path) -> None:
+    plan, made = plans.clear(3, 5), tmp_path / "made.parquet"
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    (folder / "a.csv").write_text("answer\nv0\nhidden\n")
+    (folder / "b.csv").write_text("answer\nv1\n\nv2\nhidden\nhidden\n")
+    with pytest.raises(InvalidCells) as found:
+        Local().encode(folder, plan, made)
+    assert [(one.rows, one.hint.partition(";")[0]) for one in found.value.faults] == [
+        ((2,), "file 'a.csv'"),
+        ((4, 5), "file 'b.csv'"),
+    ]
+    (folder / "a.csv").write_text("answer\nv0\n")
+    (folder / "b.csv").write_text("other\nv0\n")
+    with pytest.raises(InvalidTable, match="no column") as other:
+        Local().encode(folder, plan, made)
+    assert "file 'b.csv'" in other.value.hint
+    assert not made.exists()
 
 
 def test_columns_and_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from chaffinch.cli.output import Output, show_batch
 from chaffinch.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from chaffinch.engines.spark.encoding import TableFiles
+    from chaffinch.tables.pieces import TableFiles
     from chaffinch.tables.read import Table
 
 _OUT = Parameter(name=["--out", "-o"])
@@ -39,8 +39,8 @@ def encode(
     Parameters
     ----------
     data
-        The table: CSV, TSV, JSONL, Parquet or Arrow; - or nothing reads a pipe. With --engine spark
-        a file, a folder of files or a pattern such as 'part-*.parquet'; the first one tells how all
+        The table: CSV, TSV, JSONL, Parquet or Arrow; - or nothing reads a pipe. It may be in many
+        files: name their folder, or a pattern such as 'part-*.parquet'; the first one tells how all
         of them are written.
     plan
         The plan file.
@@ -53,9 +53,14 @@ def encode(
     target = work.message_target(out, as_json=output.json, inputs=[plan, data])
     asked = planned_collection(paths.open_plan(plan, output))
     named = asked.columns(where)
-    make_source = _files if work.on_cluster else _table
-    source = make_source(asked, data, named, where, output)
-    with output.counting("encoding", _unit(source)) as tell:
+    from chaffinch.tables.pieces import names_files
+
+    source: TableFiles | Table
+    if work.on_cluster or names_files(data):
+        source = _files(asked, data, named, where, output)
+    else:
+        source = _table(asked, data, named, where, output)
+    with output.counting("encoding", _unit(source) if work.on_cluster else "reports") as tell:
         facts = work.open(tell.words).encode(
             source, asked.plan, target, round=round, columns=named or None, progress=tell
         )
@@ -99,8 +104,8 @@ def _files(
     where: TableOptions,
     output: Output,
 ) -> TableFiles:
-    """Return the files that a cluster reads, written as the first of them is."""
-    from chaffinch.engines.spark.encoding import TableFiles
+    """Return the files of a table, written as the first of them is."""
+    from chaffinch.tables.pieces import TableFiles
 
     source = paths.input_source(data, "answers")
     if source == "-":
@@ -108,7 +113,7 @@ def _files(
     if asked.whose(where).person is not None:
         raise InvalidInput(
             "people",
-            "told apart by rows with --engine spark",
+            "told apart by rows with --engine spark, and where a table is in many files",
             paths.Plainly("a column of people"),
             hint="one row of each person must be chosen before: all rows of a person would have "
             "to come together",

@@ -162,6 +162,29 @@ def group_rows(
     return rows_with(table, place, group.number), others or None
 
 
+def answer_places(
+    plan: Plan, table: Table, columns: Mapping[str, str] | None
+) -> tuple[tuple[AnswerColumns, ...], AnswerColumns | None]:
+    """Return where the questions are answered, and where a row tells its public group."""
+    group = None
+    if plan.group is not None and plan.group.value is not None:
+        group = group_column(plan.group, table, columns)
+    rows, others = group_rows(plan.group, table, columns)
+    return find_columns(plan.questions, rows, others), group
+
+
+def batch_of_group(
+    plan: Plan, place: AnswerColumns | None, row: int, batch: pa.RecordBatch
+) -> pa.RecordBatch:
+    """Return the rows of the public group, if there is one; of one batch that may be none."""
+    if place is None or plan.group is None:
+        return batch
+    import pyarrow as pa
+
+    (numbers,) = read_answers([place], row, batch)
+    return batch.filter(pa.array(numbers == plan.group.number))
+
+
 def group_column(
     group: PublicGroup, table: Table, columns: Mapping[str, str] | None
 ) -> AnswerColumns:

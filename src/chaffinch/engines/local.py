@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,8 +15,13 @@ import numpy as np
 
 from chaffinch import checks
 from chaffinch.analysis.tally import check_tally
-from chaffinch.encoding.bulk import encode_batch, find_columns, group_rows, rows_per_batch
-from chaffinch.errors import InvalidFile, InvalidInput
+from chaffinch.encoding.bulk import (
+    answer_places,
+    batch_of_group,
+    encode_batch,
+    rows_per_batch,
+)
+from chaffinch.errors import InvalidFile, InvalidInput, InvalidTable
 from chaffinch.outputs.protected import Kind, kind_of, refuse_to_overwrite
 from chaffinch.parallel import Progress, cores, mapped
 from chaffinch.planning.plan import Plan, require_plan
@@ -25,8 +30,9 @@ from chaffinch.shuffling.on_disk import Buckets
 from chaffinch.shuffling.record import Record, usual_record
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import AnyPath
-from chaffinch.tables.checking import answer_batches, read_answers
+from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers
 from chaffinch.tables.faults import all_faults
+from chaffinch.tables.pieces import TableFiles, names_files
 from chaffinch.tables.read import Table, open_table
 from chaffinch.wire.batches import BatchFacts, Codes, digest_of
 from chaffinch.wire.message_reader import MessageReader, Messages
@@ -74,37 +80,44 @@ class Local:
     ) -> BatchFacts:
         """Read a table and write the messages of its reports; nothing is left of a failure.
 
-        The messages are in no special order, but not shuffled: they are for the shuffler only.
-        A batch that stands where they are to go stays, also if it came meanwhile.
+        A folder, or a pattern such as ``part-*.csv``, is a table in several files. The messages are
+        in no special order, but not shuffled: they are for the shuffler only. A batch that stands
+        where they are to go stays, also if it came meanwhile.
         """
         require_plan(plan).verify()
         origin = Origin.of(plan, round)
-        _check_apart([source], target)
-        table = source if isinstance(source, Table) else open_table(source)
-        table, columns = group_rows(plan.group, table, columns)
-        places = find_columns(plan.questions, table, columns)
+        rows = _opened(source)
+        files = rows.pieces if isinstance(rows, TableFiles) else ()
+        _check_apart([source, *(file.path for file in files)], target)
+        first = rows.first if isinstance(rows, TableFiles) else rows
+        places, group = answer_places(plan, first, columns)
 
-        def work(numbered: tuple[int, pa.RecordBatch]) -> tuple[Codes, int]:
-            with faults.collecting():
+        def work(numbered: _Numbered) -> tuple[Codes, int]:
+            row, batch, count = numbered.row, numbered.batch, 0
+            with faults.collecting(), _naming(numbered.file):
+                batch = batch_of_group(plan, group, row, batch)
+                count = batch.num_rows
                 if faults:  # nothing is sent any more: what is left is only checked
-                    read_answers(places, *numbered)
-                else:
-                    reports = encode_batch(plan, places, *numbered, secure_words())
-                    return reports.codes(), reports.count
-            return _NO_CODES, numbered[1].num_rows
+                    read_answers(places, row, batch)
+                elif count:
+                    return encode_batch(plan, places, row, batch, secure_words()).codes(), count
+            return _NO_CODES, count
 
         done = 0
-        batches = answer_batches(table, places, rows=rows_per_batch(plan))
+        total = rows.rows if group is None else None
+        read = places if group is None else (*places, group)
         with (
             _writer(target, origin, "encoded") as writer,
             all_faults() as faults,
-            mapped(work, batches, self.workers) as results,
+            mapped(work, _batches(rows, read, rows_per_batch(plan)), self.workers) as results,
         ):
             for codes, reports in results:
                 writer.write(codes, reports)
                 done += reports
                 if progress is not None:
-                    progress(done, table.rows)
+                    progress(done, total)
+            if not done and not faults:
+                raise InvalidTable("one with at least one row", "no rows", hint="check the file")
         return writer.facts
 
     def shuffle(
@@ -188,6 +201,45 @@ class Local:
 
         opened = [one if isinstance(one, Filter) else load_filter(one) for one in filters]
         return count_logos(opened, plan, workers=self.workers, progress=progress)
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """Some rows of a table, the number of the first one, and in which of several files they are."""
+
+    row: int
+    batch: pa.RecordBatch
+    file: str = ""
+
+
+def _opened(source: Any) -> Table | TableFiles:
+    if isinstance(source, (Table, TableFiles)):
+        return source
+    return TableFiles.of(source) if names_files(source) else open_table(source)
+
+
+def _batches(
+    source: Table | TableFiles, places: Sequence[AnswerColumns], rows: int
+) -> Iterator[_Numbered]:
+    """Yield the rows of a table, or of one file of it after the other."""
+    if isinstance(source, Table):
+        for row, batch in answer_batches(source, places, rows=rows):
+            yield _Numbered(row, batch)
+        return
+    for piece in source.pieces:
+        name = piece.name if source.several else ""
+        with _naming(name):
+            for row, batch in answer_batches(piece.open(), places, rows=rows):
+                yield _Numbered(row + piece.first_row - 1, batch, name)
+
+
+@contextmanager
+def _naming(file: str) -> Iterator[None]:
+    """Tell with whatever is wrong in which file it is, where there are several."""
+    try:
+        yield
+    except InvalidTable as error:
+        raise error.in_file(file) if file else error from None
 
 
 def _writer(target: Any, origin: Origin, stage: str, name: str | None = None) -> MessageWriter:

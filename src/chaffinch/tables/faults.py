@@ -48,11 +48,16 @@ class Faults:
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """Count the faults of a part of the table instead of raising them."""
+        """Count the faults of a part of the table instead of raising them.
+
+        What has ended the reading of a part is raised.
+        """
         try:
             yield
         except InvalidCells as error:
             self.merge(error)
+            if error.stopped is not None:
+                raise error.stopped from None
 
     def refuse(self, stopped: InvalidTable | None = None) -> None:
         """Raise all faults together, if there are any."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from chaffinch.errors import InvalidTable
 from chaffinch.parallel import mapped
-from chaffinch.storage.file_lists import files_of
+from chaffinch.storage.file_lists import files_of, is_pattern
 from chaffinch.storage.files import AnyPath
 from chaffinch.storage.places import Place, is_address
 from chaffinch.tables.read import Table, open_table
@@ -45,6 +47,46 @@ class Piece:
     def open(self) -> Table:
         """Return its rows as a table."""
         return open_table(self.path, format=self.format, settings=self.settings, groups=self.groups)
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """Files of one table, and the first of them, opened: it tells how all of them are written."""
+
+    pieces: tuple[Piece, ...]
+    first: Table
+
+    @classmethod
+    def of(
+        cls,
+        source: Any,
+        *,
+        format: str | None = None,  # noqa: A002
+        settings: Settings = Settings(),  # noqa: B008 - frozen
+    ) -> TableFiles:
+        """Return the files that a path, an address, a folder or a list of them names."""
+        named = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+        pieces = pieces_of(named, format=format, settings=settings)
+        first = pieces[0].open()
+        return cls(tuple(replace(piece, settings=first.settings) for piece in pieces), first)
+
+    @property
+    def several(self) -> bool:
+        """Return whether they are more than one, so that a fault is told with the name of its."""
+        return len({piece.path for piece in self.pieces}) > 1
+
+    @property
+    def rows(self) -> int | None:
+        """Return how many rows they have, if that is known without reading them."""
+        known = [piece.rows for piece in self.pieces if piece.rows is not None]
+        return sum(known) if len(known) == len(self.pieces) else None
+
+
+def names_files(source: Any) -> bool:
+    """Return whether something names the files of a table: a pattern, or a folder on a disk."""
+    if not isinstance(source, (str, os.PathLike)):
+        return False
+    return is_pattern(source) or (not is_address(os.fspath(source)) and Path(source).is_dir())
 
 
 def pieces_of(

@@ -54,6 +54,9 @@ def test_the_pipeline_on_a_cluster(
     monkeypatch.chdir(folder)
     spark = ["--plan", "plan.json", "--engine", "spark", "--master", cluster.url]
     assert main(["encode", "tables/*.parquet", *spark, "-o", "encoded"]) == 0
+    one_machine = ["--plan", "plan.json", "-o", "encoded.parquet", "-q"]
+    assert main(["encode", "tables/*.parquet", *one_machine]) == 0
+    assert sorted(plans.read("encoded")) == sorted(plans.read("encoded.parquet"))
     assert main(["shuffle", "encoded", *spark, "-o", "made", "--record", "record"]) == 0
     said = capfd.readouterr()
     assert (said.out, said_of(said.err)) == (
@@ -68,6 +71,7 @@ def test_the_pipeline_on_a_cluster(
     assert main(["encode", "tables", *spark, "-o", "made"]) == 2
     assert main(["encode", "tables", *spark]) == 2
     assert main(["encode", "tables", *spark, "-o", "x", "--person", "answer"]) == 2
+    assert main(["encode", "tables", *spark[:2], "-o", "x", "--person", "answer"]) == 2
     assert main(["encode", "tables", "--plan", "plan.json", "-o", "x", "--master", "y"]) == 2
     assert not (folder / "x").exists()
     # The analyzer is another party, with an application of its own. All cores of this cluster are

@@ -11,7 +11,6 @@ from chaffinch import reach
 from chaffinch.cli.encode import _unit
 from chaffinch.encoding.publisher.ids import IdColumns
 from chaffinch.engines.local import Local
-from chaffinch.engines.spark.encoding import TableFiles
 from chaffinch.engines.spark.engine import Spark
 from chaffinch.errors import (
     BatchRepeated,
@@ -22,6 +21,7 @@ from chaffinch.errors import (
     PlanMismatch,
     StorageFault,
 )
+from chaffinch.tables.pieces import TableFiles
 from chaffinch.tables.read import open_table
 from tests.engines import plans
 

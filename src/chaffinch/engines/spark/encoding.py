@@ -7,20 +7,18 @@ same messages, and one that finds other answers draws others.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch import checks
 from chaffinch.encoding.bulk import (
+    answer_places,
+    batch_of_group,
     encode_numbers,
-    find_columns,
-    group_column,
-    group_rows,
     rows_per_batch,
 )
 from chaffinch.engines.spark.frames import (
@@ -32,16 +30,14 @@ from chaffinch.engines.spark.frames import (
 )
 from chaffinch.engines.spark.job import Job, Keyring
 from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
-from chaffinch.errors import InvalidCells, InvalidInput, InvalidTable
+from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.parallel import Progress
 from chaffinch.planning.expansion import spread_answers
 from chaffinch.planning.plan import Plan
 from chaffinch.storage.places import Place
 from chaffinch.tables.checking import AnswerColumns, answer_batches, read_answers
 from chaffinch.tables.faults import Faults, all_faults
-from chaffinch.tables.pieces import Piece, pieces_of
-from chaffinch.tables.read import Table
-from chaffinch.tables.settings import Settings
+from chaffinch.tables.pieces import TableFiles
 from chaffinch.wire.batch_folders import (
     MOST_PARTS,
     PART_MESSAGES,
@@ -52,31 +48,6 @@ from chaffinch.wire.batch_folders import (
 )
 from chaffinch.wire.batches import BatchFacts, Codes, new_name
 from chaffinch.wire.messages import Origin
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
-@dataclass(frozen=True)
-class TableFiles:
-    """Files of one table, and the first of them, opened: it tells how all of them are written."""
-
-    pieces: tuple[Piece, ...]
-    first: Table
-
-    @classmethod
-    def of(
-        cls,
-        source: Any,
-        *,
-        format: str | None = None,  # noqa: A002
-        settings: Settings = Settings(),  # noqa: B008 - frozen
-    ) -> TableFiles:
-        """Return the files that a path, an address, a folder or a list of them names."""
-        named = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-        pieces = pieces_of(named, format=format, settings=settings)
-        first = pieces[0].open()
-        return cls(tuple(replace(piece, settings=first.settings) for piece in pieces), first)
 
 
 @dataclass(frozen=True)
@@ -111,7 +82,7 @@ def prepare_encoding(
     else:
         rows = source if isinstance(source, TableFiles) else TableFiles.of(source)
         checks.whole("number of files and pieces of them", len(rows.pieces), most=MOST_PARTS)
-    places, group = _places(plan, rows.first, columns)
+    places, group = answer_places(plan, rows.first, columns)
     read = [name for place in (*places, *filter(None, [group])) for name in place.columns]
     rows.first.batches(list(dict.fromkeys(read)))  # raises if there is no such column
     return rows
@@ -129,7 +100,7 @@ def encode_table(
 ) -> BatchFacts:
     """Write the messages of all rows into a folder, and return the facts of the batch."""
     facts = Origin.of(plan, round).facts("encoded", 0, new_name())
-    work = _Encoding(plan, facts, *_places(plan, rows.first, columns))
+    work = _Encoding(plan, facts, *answer_places(plan, rows.first, columns))
     source = rows.pieces if isinstance(rows, TableFiles) else rows
     with filling(target, "encoded") as folder:
         with reading_rows(job, source, work.columns, folder.folder, progress) as pieces:
@@ -152,31 +123,14 @@ def _encode_pieces(
     return done
 
 
-def _places(
-    plan: Plan, first: Table, columns: Mapping[str, str] | None
-) -> tuple[tuple[AnswerColumns, ...], AnswerColumns | None]:
-    """Return where the questions are answered, and where a row tells its public group."""
-    group = None
-    if plan.group is not None and plan.group.value is not None:
-        group = group_column(plan.group, first, columns)
-    table, others = group_rows(plan.group, first, columns)
-    return find_columns(plan.questions, table, others), group
-
-
 def _refuse_faults(pieces: Sequence[AnyPiece], done: Sequence[_Done]) -> None:
     """Raise what is wrong in all files together; where there are several, each with its name."""
     several = len({piece.path for piece in pieces}) > 1
     with all_faults() as faults:
         for piece, one in zip(pieces, done, strict=True):
-            error = one.faults
-            if isinstance(error, InvalidCells):
-                for cells in error.faults:
-                    named = "; ".join(filter(None, [f"file {piece.name!r}", cells.hint]))
-                    told = replace(cells, hint=named) if several else cells
-                    faults.merge(InvalidCells([told]))
-                error = error.stopped
-            if error is not None:
-                raise error.in_file(piece.name) if several else error
+            with faults.collecting():
+                if one.faults is not None:
+                    raise one.faults.in_file(piece.name) if several else one.faults
 
 
 # ----------------------------------------------------------------------------
@@ -230,7 +184,7 @@ class _Encoding:
             batch, numbers = whole, list[NDArray[Any]]()
             with faults.collecting():
                 row = first + piece.first_row - 1
-                batch = self._of_group(row, whole)
+                batch = batch_of_group(self.plan, self.group, row, whole)
                 numbers = read_answers(self.places, row, batch)
             if faults or not batch.num_rows:  # after a fault nothing is sent: the rest is checked
                 continue
@@ -238,15 +192,6 @@ class _Encoding:
             spread = spread_answers(self.plan.parts, numbers)
             rows.append(batch.num_rows)
             yield encode_numbers(self.plan, spread, batch.num_rows, words).codes()
-
-    def _of_group(self, row: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows of the public group; of one piece of a table that may be none."""
-        if self.group is None or self.plan.group is None:
-            return batch
-        import pyarrow as pa
-
-        (numbers,) = read_answers([self.group], row, batch)
-        return batch.filter(pa.array(numbers == self.plan.group.number))
 
 
 def _digest(first: int, numbers: Sequence[NDArray[Any]]) -> bytes:
