@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 import time
 from pathlib import Path
 
-from chaffinch.keys import KeyFolder
 from chaffinch.services.hop import hop_status, read_hop
-from chaffinch.services.shuffler import Shuffler
 from chaffinch.shuffling.inbox import SegmentWriter, Upload
 from tests.services.commands import serving, waited, write_settings
 from tests.services.oracle import Collection, port_of
@@ -57,22 +54,6 @@ def test_what_was_being_opened_at_a_stop_is_opened_at_the_next_start(tmp_path: P
         assert hop.overview().counts == {}
     with shuffler(collection, data) as hop:
         hop.take()
-        hop.tick()
-        assert collection.histogram(sealed(data)) == ones(*range(5))
-
-
-def test_a_stop_while_it_starts_is_no_fault(tmp_path: Path) -> None:
-    collection, data = Collection.make(tmp_path / "keys"), tmp_path / "data"
-    collection.write_segment(data, collection.seal(range(5)))
-    keys = KeyFolder.open(collection.hops[0].path)
-    with Shuffler(data, keys, []) as hop:
-        hop.take()  # It knows no plan, so all of it waits for one.
-    stop = threading.Event()
-    stop.set()
-    with Shuffler(data, keys, [collection.plan], stop=stop) as hop:
-        collection.show_keys(hop)
-        assert hop.overview().counts[collection.plan.id].opened == 0
-    with Shuffler(data, keys, [collection.plan]) as hop:
         hop.tick()
         assert collection.histogram(sealed(data)) == ones(*range(5))
 
