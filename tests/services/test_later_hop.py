@@ -84,6 +84,24 @@ def test_a_batch_is_taken_once_and_signed_for_every_time(site: Site) -> None:
         service.stop()
 
 
+def test_a_batch_that_is_known_is_answered_before_its_body(site: Site) -> None:
+    """Whoever knows its id could have gigabytes read for nothing."""
+    batch_id, content = _batch(site)
+    with collecting(site, {"collector": {}, "batches": {"free_bytes": 1}}, party="hop2") as service:
+        first = _put(service, site, batch_id, content)
+        connection = service.connect()
+        connection.putrequest("PUT", _address(site, batch_id))
+        connection.putheader("content-type", media_types.BATCH)
+        connection.putheader("content-length", str(4 << 30))
+        connection.endheaders()
+        reply = connection.getresponse()
+        assert (reply.status, reply.read()) == (200, first.content)
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            connection.send(bytes(1 << 28))
+        connection.close()
+        service.stop()
+
+
 def test_what_is_not_due_is_refused(site: Site) -> None:
     batch_id, content = _batch(site)
     few_id, few = _batch(site, reports=2)

@@ -26,6 +26,7 @@ from chaffinch.wire.sealed_filters import START_LENGTH, seal_filter
 from chaffinch.wire.signatures import sign
 from tests.reach import publishing
 from tests.services.campaign import NAMES, Campaign
+from tests.services.commands import waited
 from tests.services.oracle import dies_at
 
 SHUFFLING = [
@@ -194,6 +195,28 @@ def test_a_stranger_holds_no_place_for_filters(campaign: Campaign) -> None:
         assert put(campaign, "daily", content)[0] == 201
         for connection in connections:
             connection.close()
+
+
+def test_a_publisher_holds_no_place_of_another(campaign: Campaign) -> None:
+    """It has signed what it sends, and sends it slowly, on as many connections as it likes."""
+    content, other = sealed(campaign, "daily"), sealed(campaign, "radio")
+    party = campaign.plan.named_parties.hops[0]
+    publisher = campaign.keys["daily"].identity_hex
+    connections = []
+    with campaign.fronts():
+        for _ in range(8):
+            connection = http.client.HTTPConnection(party.address.removeprefix("http://"))
+            connection.putrequest("PUT", f"/v1/plans/{campaign.plan.id}/filters/{publisher}")
+            connection.putheader("content-type", media_types.FILTER)
+            connection.putheader("content-length", str(len(content)))
+            connection.endheaders(content[: START_LENGTH + 50])
+            connections.append(connection)
+        waited(lambda: any((campaign.folder / "hop" / "filters").glob(".*")))
+        daily, radio = put(campaign, "daily", content), put(campaign, "radio", other)
+        for connection in connections:
+            connection.close()
+        assert (daily, radio[0]) == ((503, "overloaded"), 201)
+        waited(lambda: put(campaign, "daily", content)[0] == 201)
 
 
 def test_who_signs_for_the_filter_of_another_stops_the_reach(campaign: Campaign) -> None:

@@ -75,7 +75,7 @@ admin = "127.0.0.1:9083"
 
 [analyzer.limits]
 # batch_bytes = 4294967296      # of one batch
-# at_once = 4                   # batches that may be on their way in
+# at_once = 4                   # batches of a plan that may be on their way in
 # free_bytes = 536870912        # that must be free on the disk beside them
 # openers = 8                   # processes that open messages; without this one for each core
 # look_seconds = 0.5            # between two looks at what has arrived

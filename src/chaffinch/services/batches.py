@@ -1,7 +1,8 @@
 """The desk where a party takes what arrives; here batches, by a later hop or by the analyzer.
 
-Few batches may be on their way at the same time. A sender has one of these places only when it
-has shown the signature of the hop before for that batch: a stranger has none to show.
+Few batches of a plan may be on their way at the same time. A sender has one of these places only
+when it has shown the signature of the hop before for that batch: a stranger has none to show. What
+it sends uses up no places of others.
 
 A batch is answered with a receipt when it is durable here: 201 when it came just now, 200 with
 the same receipt whenever it comes again. Whoever lost the answer asks for the receipt.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +38,7 @@ class BatchLimits:
 
     batch_bytes: int = 4 << 30
     at_once: int = 4
-    """How many batches may be on their way in."""
+    """How many batches of a plan may be on their way in."""
     free_bytes: int = 512 << 20
     """What must be free on the disk beside a batch that is coming."""
 
@@ -45,22 +47,27 @@ USUAL_BATCHES = BatchLimits()
 
 
 class Desk:
-    """Takes into a folder what arrives: few at a time, and none when the disk is nearly full."""
+    """Takes into a folder what arrives: few of a sender, and none when the disk is nearly full."""
 
     def __init__(self, folder: Path, front: Front, limits: BatchLimits, *, what: str) -> None:
         make_folder(folder)
         self._folder, self._front, self._limits = folder, front, limits
         self._what = what
-        self._arriving = 0
+        self._arriving: Counter[str] = Counter()
 
     async def _receive(
-        self, blocks: AsyncIterator[bytes], start: Callable[[], Arriving[_Known]]
+        self,
+        blocks: AsyncIterator[bytes],
+        start: Callable[[], Arriving[_Known]],
+        *,
+        sender: str,
+        at_once: int,
     ) -> _Known:
-        """Store a body; return what is known of it then."""
+        """Store a body; return what is known of it then. A sender has so many places."""
         free = shutil.disk_usage(self._folder).free
-        if self._arriving >= self._limits.at_once or free < self._limits.free_bytes:
+        if self._arriving[sender] >= at_once or free < self._limits.free_bytes:
             raise Problem(Kind.OVERLOADED, retry_after=5)
-        self._arriving += 1
+        self._arriving[sender] += 1
         try:
             return await _store(blocks, start())
         except StorageFault as fault:
@@ -68,7 +75,7 @@ class Desk:
                 end_process(f"The folder of {self._what}", fault)
             raise Problem(Kind.OVERLOADED, retry_after=30) from None
         finally:
-            self._arriving -= 1
+            self._arriving[sender] -= 1
 
     def _receipt(self, status: int, name: str) -> Response:
         receipt = sign_receipt(name, self._front.keys.identity)
@@ -142,8 +149,8 @@ class BatchDesk(Desk):
             raise Problem(Kind.UNKNOWN_PATH)  # Nobody comes before the first hop.
         request.require_type(_BATCH)
         if await self._has(hosted, batch_id):
-            async for _ in request.blocks(most=self._limits.batch_bytes):
-                pass  # A sender who is cut off would not see the answer.
+            # At once: anybody may know the id. Of the body the server takes a few megabytes more,
+            # and a sender who is cut off before it has seen the answer asks for the receipt.
             return self._receipt(200, batch_id)
         expected = Expected.of(hosted.plan, hosted.place - 1)
 
@@ -153,7 +160,8 @@ class BatchDesk(Desk):
         blocks = request.blocks(most=self._limits.batch_bytes)
         first = await begun(blocks, START_LENGTH)
         expected.read_start(first, batch_id, hosted.key_names)
-        await self._receive(joined(first, blocks), start)
+        at_once = self._limits.at_once
+        await self._receive(joined(first, blocks), start, sender=hosted.plan.id, at_once=at_once)
         return self._receipt(201, batch_id)
 
     async def _has(self, hosted: Hosted, batch_id: str) -> bool:

@@ -2,8 +2,8 @@
 
 A filter is answered with a receipt when it is durable here: 201 when it came just now, 200 with
 the same receipt whenever the same bytes come again. A publisher is named by its identity, and
-nobody else can sign for it: who has not shown its signature gets none of the few places for what
-is on its way. Another filter of the same publisher is refused for ever.
+nobody else can sign for it: who has not shown its signature gets no place for what is on its way,
+and each publisher has one of its own. Another filter of the same publisher is refused for ever.
 """
 
 from __future__ import annotations
@@ -50,5 +50,7 @@ class FilterDesk(Desk):
         blocks = request.blocks(most=plan.layout.sealed_length)
         first = await begun(blocks, START_LENGTH)
         check_start(publisher, plan.layout, first)
-        digest, new = await self._receive(joined(first, blocks), start)
+        sender = f"{plan.id}-{publisher}"
+        body = joined(first, blocks)
+        digest, new = await self._receive(body, start, sender=sender, at_once=1)
         return self._receipt(201 if new else 200, digest.hex())

@@ -81,7 +81,7 @@ admin = "127.0.0.1:9081"
 # segment_bytes = 8388608       # after which a segment is closed, and can be opened
 # segment_seconds = 1.0         # or after so long
 # batch_bytes = 4294967296      # of one batch of the hop before
-# at_once = 4                   # batches that may be on their way in
+# at_once = 4                   # batches of a plan that may be on their way in
 {SERVER_LIMITS}
 [shuffler]
 admin = "127.0.0.1:9082"
