@@ -27,7 +27,13 @@ from chaffinch.shuffling.releasing import ReleaseRule
 from chaffinch.shuffling.state import is_relayed, overview_of
 from chaffinch.storage import stores
 from chaffinch.wire.problems import Kind, Problem
-from chaffinch.wire.sealed_batches import START_LENGTH, blocks_of, check_batch, write_batch
+from chaffinch.wire.sealed_batches import (
+    START_LENGTH,
+    BatchHead,
+    blocks_of,
+    check_batch,
+    write_batch,
+)
 from tests.engines.plans import clear
 from tests.services.oracle import (
     Collection,
@@ -438,7 +444,12 @@ def handed_over(collection: Collection, first: Path, second: Path, numbers: Iter
     return path.rename(second / "received" / path.name)
 
 
-def remade(collection: Collection, path: Path, items: Callable[[list[bytes]], list[bytes]]) -> None:
+def remade(
+    collection: Collection,
+    path: Path,
+    items: Callable[[list[bytes]], list[bytes]] = list,
+    **said: Any,
+) -> None:
     """Put another batch beside one, as a bad first hop makes it of the items of that one."""
     with path.open("rb") as file:
         head, _ = check_batch(file, collection.hops[0].identity.public_key().public_bytes_raw())
@@ -446,8 +457,26 @@ def remade(collection: Collection, path: Path, items: Callable[[list[bytes]], li
     length = head.item_length
     made = items([content[at : at + length] for at in range(0, len(content), length)])
     other = io.BytesIO()
-    name = write_batch(other, replace(head, items=len(made)), made, collection.hops[0].identity)
+    head = replace(head, items=len(made), **said)
+    name = write_batch(other, head, made, collection.hops[0].identity)
     path.with_name(f"{name}.batch").write_bytes(other.getvalue())
+
+
+@pytest.mark.parametrize("said", ["route", "round", "hop", "item_length"])
+def test_a_signed_batch_that_is_not_for_this_hop_is_put_aside(tmp_path: Path, said: str) -> None:
+    """Nobody who checks has let it in: somebody has put it there by hand."""
+    collection = Collection.make(tmp_path / "keys", hops=2)
+    second = tmp_path / "second"
+    path = handed_over(collection, tmp_path / "first", second, range(5))
+    with path.open("rb") as file:
+        head = BatchHead.read(file)
+    wrong = {"route": head.key_name, "round": 7, "hop": 2, "item_length": 1}[said]
+    remade(collection, path, (lambda _: [b"x"]) if said == "item_length" else list, **{said: wrong})
+    with shuffler(collection, second, 2) as hop:
+        hop.take()
+        assert collection.histogram(sealed(second)) == ones(*range(5))
+    (aside,) = (second / "received").iterdir()
+    assert aside.suffix == ".damaged"
 
 
 def test_a_hop_before_that_repeats_items_gains_nothing(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from chaffinch.errors import InvalidFile
 from chaffinch.parallel import Pool
 from chaffinch.planning.plan import Plan
 from chaffinch.shuffling.opening import (
@@ -33,6 +34,7 @@ from chaffinch.shuffling.outbox import Items, Outbox, items_of
 from chaffinch.shuffling.state import Change, Sealed, State
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.faults import storage_fault
+from chaffinch.wire.arrivals import Expected
 from chaffinch.wire.sealed_batches import BatchHead, blocks_of, check_batch
 
 _BLOCK = 4000
@@ -45,11 +47,10 @@ class Relay:
     """Takes batches of the hop before; ``hop`` is the place of this one, from 2."""
 
     def __init__(self, state: State, plan: Plan, hop: int, outbox: Outbox, pool: Pool) -> None:
-        assert plan.parties is not None  # noqa: S101 - or there would be no hops
         self._state = state
         self._plan = plan
         self._hop = hop
-        self._maker = plan.parties.hops[hop - 2].key
+        self._expected = Expected.of(plan, hop - 1)
         self._outbox = outbox
         self._pool = pool
 
@@ -62,7 +63,10 @@ class Relay:
     def _open(self, path: Path, keys: HopKeys) -> bool:
         try:
             with path.open("rb") as file:
-                head, batch_id = check_batch(file, self._maker)
+                head, batch_id = check_batch(file, self._expected.maker)
+                if not self._expected.fits(head):
+                    # Whoever takes batches has refused it, so somebody has put it here by hand.
+                    raise InvalidFile("batch", "one for this plan and hop", ["another"])
                 key = keys.named(head.key_name)
                 if key is None and head.key_id not in keys.destroyed:
                     return False

@@ -112,20 +112,24 @@ class Expected:
             raise Problem(Kind.DAMAGED_BATCH)
         return head
 
+    def fits(self, head: BatchHead) -> bool:
+        """Return whether a batch is of this plan, by that hop, and has the lengths it must have."""
+        layout = self.layout
+        route_length = (layout.hops + 1 - self.hop) * NAME
+        said = (head.plan_id, head.hop, head.item_length, len(head.route))
+        due = (layout.plan_id, self.hop, layout.item_length(self.hop), route_length)
+        return said == due and 1 <= head.round <= self.rounds
+
     def check_head(self, head: BatchHead, keys: Container[bytes]) -> None:
         """Refuse a batch of another plan, round or hop, of too few reports, or for another key.
 
         ``keys`` are the names of those that batches are taken for.
         """
-        layout = self.layout
-        route_length = (layout.hops + 1 - self.hop) * NAME
-        said = (head.plan_id, head.hop, head.item_length, len(head.route))
-        due = (layout.plan_id, self.hop, layout.item_length(self.hop), route_length)
-        if said != due or not 1 <= head.round <= self.rounds:
+        if not self.fits(head):
             raise Problem(Kind.INVALID_MESSAGE, "It is for another plan, round or receiver.")
         if head.reports < self.least_reports:
             raise Problem(Kind.BATCH_TOO_SMALL)
-        if head.items > head.reports * layout.slots:
+        if head.items > head.reports * self.layout.slots:
             raise Problem(Kind.INVALID_MESSAGE, "It has more messages than its reports can hold.")
         if head.key_name not in keys:
             raise Problem(Kind.OUTDATED_KEYS)
