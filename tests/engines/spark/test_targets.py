@@ -11,7 +11,7 @@ import pytest
 
 from chaffinch.engines.spark import targets
 from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.storage.places import Place
 from chaffinch.wire.batch_folders import MANIFEST, part_name, read_manifest, write_manifest
 from chaffinch.wire.batches import BatchFacts, new_name
@@ -30,6 +30,11 @@ def finish(target: Target) -> None:
     """Finish a batch without messages."""
     facts = BatchFacts(PLAN.id, "shuffled", 0, PLAN.codes, 1, new_name())
     finish_batch(NO_JOB, target, facts, [])
+
+
+def parts_in(folder: Path) -> list[str]:
+    """Return what is in a folder besides the lock of whoever fills it."""
+    return [path.name for path in folder.iterdir() if not path.name.startswith(".chaffinch-")]
 
 
 def fill(folder: Path, work: Callable[[Target], None]) -> None:
@@ -58,7 +63,7 @@ def test_what_killed_tasks_left_is_removed(folder: Path) -> None:
     (folder / f".{whole}.0123456789abcdef.part").write_bytes(b"half a part")
     assert standing_batch(Place.of(folder)) is None
     with filling(Place.of(folder), "encoded"):
-        assert not list(folder.iterdir())
+        assert not parts_in(folder)
 
 
 def test_a_batch_that_came_meanwhile_stays(folder: Path) -> None:
@@ -101,7 +106,7 @@ def test_who_is_spoiled_while_the_manifest_is_written_is_told(
 def test_the_batch_that_is_made_again_is_replaced(folder: Path) -> None:
     place = Place.of(filled(folder))
     with filling(place, "shuffled", standing_batch(place)) as target:
-        assert not list(folder.iterdir())
+        assert not parts_in(folder)
         finish(target)
     assert not read_manifest(place).parts
 
@@ -116,6 +121,31 @@ def test_a_folder_that_two_jobs_fill_is_finished_by_none(folder: Path) -> None:
     with pytest.raises(InvalidInput, match="another job"):
         fill(folder, meanwhile)
     assert [path.name for path in folder.iterdir()] == [other.name]
+
+
+def test_a_second_job_for_the_same_folder_is_refused(folder: Path) -> None:
+    with filling(Place.of(folder), "shuffled") as target:
+        part = folder / part_name(0, 0, target.token)
+        part.write_bytes(b"a part")
+        with pytest.raises(StorageFault, match="'made' must be free"):
+            standing_batch(Place.of(folder))
+        with pytest.MonkeyPatch.context() as patch:  # both have looked before either began
+            patch.setattr(targets, "standing_batch", lambda _folder: None)
+            with pytest.raises(StorageFault, match="'made' must be free"):
+                fill(folder, finish)
+        assert part.read_bytes() == b"a part"
+        part.unlink()
+        finish(target)
+    assert [path.name for path in folder.iterdir()] == [MANIFEST]
+
+
+def test_the_lock_of_a_killed_job_is_in_nobodys_way(folder: Path) -> None:
+    folder.mkdir()
+    with targets._alone_in(Place.of(folder)):  # noqa: SLF001 - what a job does
+        (lock,) = folder.iterdir()
+    lock.touch()
+    fill(folder, finish)
+    assert [path.name for path in folder.iterdir()] == [MANIFEST]
 
 
 def test_the_batch_of_another_job_stays_whatever_becomes_of_this_one(

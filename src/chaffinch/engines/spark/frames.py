@@ -11,8 +11,8 @@ What tasks of one stage read from another is evaluated again in part if it was l
 two. Then a partition could have the rows of another evaluation than the next one, so all of it is
 thrown away and read again.
 
-The files are sealed under keys that follow from the secret of the job. They are removed with it,
-and what a killed job leaves nobody can read.
+The files are sealed under keys that follow from the secret of the job. They are removed with it.
+What a killed job leaves nobody can read; on a disk the next job removes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import secrets
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -160,10 +160,8 @@ def left_rows(names: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _some_folder(job: Job, folder: Place | None) -> Iterator[Place]:
-    if folder is not None:
-        yield folder
-        return
-    if not job.alone:
+    """Yield a folder for rows; on a disk one of their own, which goes when its job is gone."""
+    if folder is None and not job.alone:
         raise InvalidInput(
             "scratch",
             "a folder that all machines of the cluster see, where a frame is read",
@@ -171,14 +169,15 @@ def _some_folder(job: Job, folder: Place | None) -> Iterator[Place]:
             hint='name one: engine("spark", scratch="s3://bucket/folder"); its rows lie there '
             "sealed, and are removed",
         )
-    with _own_folder() as made:
-        yield made
-
-
-@contextmanager
-def _own_folder() -> Iterator[Place]:
-    """Yield a folder of this machine, which the next process removes if this one is killed."""
-    with staging_folder(Path(tempfile.gettempdir())) as made:
+    if folder is not None and not folder.local:
+        yield folder
+        return
+    parent = Path(tempfile.gettempdir() if folder is None else folder.text)
+    with ExitStack() as stack:
+        try:
+            made = stack.enter_context(staging_folder(parent))
+        except OSError as error:
+            raise storage_fault(parent.name, error, verb="write") from None
         yield Place.of(made)
 
 

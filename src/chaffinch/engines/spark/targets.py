@@ -13,7 +13,7 @@ from chaffinch.engines.spark.counting import Counted, sum_counts
 from chaffinch.engines.spark.frames import left_rows
 from chaffinch.engines.spark.job import Job
 from chaffinch.errors import InvalidInput, StorageFault
-from chaffinch.storage.leftovers import remove_leftovers
+from chaffinch.storage.leftovers import alone_in, remove_leftovers
 from chaffinch.storage.places import Place
 from chaffinch.wire.batch_folders import (
     MANIFEST,
@@ -27,6 +27,9 @@ from chaffinch.wire.batches import BatchFacts, digest_of
 from chaffinch.wire.message_pieces import BatchPieces, MessagePiece
 
 _FOLDER_PERMISSIONS = {"encoded": 0o700, "shuffled": 0o777}
+_PURPOSE = "batch"
+_LOCK = f".chaffinch-{_PURPOSE}."
+"""How the name of the lock begins that whoever fills a folder holds."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +44,21 @@ def standing_batch(folder: Place) -> str | None:
     """Return the name of the batch in a folder; None if there is none.
 
     A folder with anything but parts is refused: it is somebody's. So is one that cannot be made,
-    before anything is read.
+    or that another job fills, before anything is read.
     """
     if folder.local and not Path(folder.text).parent.is_dir():
         rule = "in a folder that is there"
         raise InvalidInput("target", rule, folder.name, hint="check the path")
     if folder.local:
         remove_leftovers(Path(folder.text))
-    names = folder.names()
+        if any(name.startswith(_LOCK) for name in folder.names()):
+            with _alone_in(folder):  # where there are no locks, what is left says nothing
+                pass
+    return _found_batch(folder)
+
+
+def _found_batch(folder: Place) -> str | None:
+    names = [name for name in folder.names() if not name.startswith(_LOCK)]
     if MANIFEST in names:
         return read_manifest(folder).facts.name
     strange = set(names) - set(left_behind(names)) - set(left_rows(names))
@@ -67,11 +77,41 @@ def filling(folder: Place, stage: str, standing: str | None = None) -> Iterator[
     """Yield an empty folder for parts; after a failure none of them is left.
 
     What a job that was cut short left in it is removed, and so is the batch ``standing``, which
-    is made again. Another one that came meanwhile stays. Two jobs must not have the same target.
+    is made again. Another one that came meanwhile stays. On a disk a second job with the same
+    target is refused; in a store there must be none.
     """
     if standing_batch(folder) != standing:
         raise _came_meanwhile(folder)
     folder.make_folder(_FOLDER_PERMISSIONS[stage])
+    try:
+        with _alone_in(folder):
+            _make_empty(folder, standing)
+            target = Target(folder, secrets.token_hex(4))
+            try:
+                yield target
+            except BaseException:
+                with suppress(Exception):
+                    _remove_parts(target)
+                raise
+    finally:
+        if folder.local:
+            with suppress(OSError):  # one with a batch, or with somebody's parts, stays
+                Path(folder.text).rmdir()
+
+
+@contextmanager
+def _alone_in(folder: Place) -> Iterator[None]:
+    """Refuse a folder on a disk that another job fills."""
+    if not folder.local:
+        yield
+        return
+    with alone_in(Path(folder.text), _PURPOSE, patience=0):
+        yield
+
+
+def _make_empty(folder: Place, standing: str | None) -> None:
+    if _found_batch(folder) != standing:
+        raise _came_meanwhile(folder)
     if standing is not None:
         folder.inside(MANIFEST).remove()
     folder.remove_unfinished()
@@ -80,13 +120,6 @@ def filling(folder: Place, stage: str, standing: str | None = None) -> Iterator[
         raise _came_meanwhile(folder)
     for name in (*left_behind(names), *left_rows(names)):
         folder.inside(name).remove()
-    target = Target(folder, secrets.token_hex(4))
-    try:
-        yield target
-    except BaseException:
-        with suppress(Exception):
-            _remove_parts(target)
-        raise
 
 
 def _came_meanwhile(folder: Place) -> InvalidInput:
@@ -158,4 +191,3 @@ def _remove_parts(target: Target) -> None:
             folder.inside(name).remove()
     if folder.local:
         remove_leftovers(Path(folder.text))
-        Path(folder.text).rmdir()
