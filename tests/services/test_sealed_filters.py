@@ -13,12 +13,13 @@ from chaffinch.analysis.received import KnownBatches
 from chaffinch.cli import main
 from chaffinch.encoding.publisher import sending
 from chaffinch.encoding.publisher.sending import send_filter
-from chaffinch.errors import InvalidInput, NotDelivered, PlanMismatch
+from chaffinch.errors import ClusterFault, InvalidInput, NotDelivered, PlanMismatch
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Ledger
 from chaffinch.privacy import Target
 from chaffinch.reach import analyze, load_columns
 from chaffinch.release.documents import read_reach_release
+from chaffinch.shuffling.opening import SegmentOpener
 from chaffinch.wire import media_types
 from chaffinch.wire.column_files import columns_from
 from chaffinch.wire.problems import problem_word
@@ -359,6 +360,28 @@ def test_an_analyzer_that_is_killed_releases_and_pays_once(
     (batch,) = campaign.analyze(Ledger.open(path, mark=mark))
     assert batch.state == "released"
     assert len(Ledger.open(path, mark=mark).entries()) == 1
+
+
+def test_a_cluster_that_is_gone_holds_up_no_filters(
+    campaign: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It opens the reports of a survey that the same hop runs; filters are opened here."""
+
+    def gone(*_: object) -> None:
+        raise ClusterFault("The Spark cluster must finish its tasks. Got no answer.")
+
+    monkeypatch.setattr(SegmentOpener, "open_segments", gone)
+    with campaign.fronts(), campaign.shuffler() as hop:
+        send(campaign, *NAMES)
+
+        def is_handed_over() -> bool:
+            with pytest.raises(ClusterFault):
+                hop.take()
+            hop.forward()
+            hop.tick()
+            return hop.status.batches["purged"] == 1
+
+        waited(is_handed_over)
 
 
 def test_a_second_hand_over_of_a_plan_is_refused(campaign: Campaign) -> None:

@@ -225,14 +225,16 @@ class Shuffler:
 
     def take(self) -> None:
         """Take over what has arrived since the last time."""
-        if self._keys.refresh() or self._keys_are_due:
+        self._keys_are_due |= self._keys.refresh()
+        # First of all: they need no cluster, and a fault of one ends what comes here.
+        for reach_relay in self._reaches.values():
+            reach_relay.step(self._keys.opening_keys())
+        if self._keys_are_due:
             self._refresh()
         segments = sealed_segments(self._folder / INBOX)[:_SEGMENTS_AT_ONCE]
         self._opener.open_segments(segments, self._opening)
         for path in sorted((self._folder / RECEIVED).glob("*.batch")):
             self._take_batch(path)
-        for reach_relay in self._reaches.values():
-            reach_relay.step(self._keys.opening_keys())
         self.cluster_fault = ""
 
     def tick(self) -> None:
