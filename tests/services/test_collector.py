@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from chaffinch.keys.folder import KeyFolder
+from chaffinch.shuffling.state import State
 from chaffinch.wire import media_types
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.problems import TYPE, problem_word
@@ -92,6 +95,23 @@ def test_what_is_wrong_is_refused_in_one_form(site: Site) -> None:
         assert json.loads(places.content)["reports"] == [1]
         service.stop()
     assert site.numbers() == []
+
+
+def test_key_lists_are_not_waited_for_while_the_state_is_locked(site: Site) -> None:
+    """Its owner makes a large change: devices are told when to come again."""
+    path = site.folder / "hop1" / "data" / "state.sqlite"
+    State.open(path).close()
+    with collecting(site) as service, closing(sqlite3.connect(path)) as owner:
+        owner.execute("BEGIN EXCLUSIVE")
+        start = time.monotonic()
+        reply = service.ask("GET", f"/v1/plans/{site.plan.id}/key-lists")
+        assert time.monotonic() - start < 8
+        assert (reply.status, problem_word(reply.content)) == (503, "overloaded")
+        assert reply.headers["retry-after"] == "5"
+        owner.rollback()
+        reply = service.ask("GET", f"/v1/plans/{site.plan.id}/key-lists")
+        assert problem_word(reply.content) == "unseenKeys"
+        service.stop()
 
 
 def test_a_key_that_comes_takes_over_while_the_service_runs(site: Site) -> None:

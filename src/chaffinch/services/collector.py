@@ -34,6 +34,8 @@ from chaffinch.wire.problems import Kind, Problem
 
 _REPORTS = media_types.REPORTS.encode()
 _CREATED = Response(201)
+_PATIENCE = 2.0
+"""Seconds that whoever asks waits for a change of the state; then it is to come again."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Collector:
         self._desk = BatchDesk(
             folder / "received",
             self.front,
-            lambda _, batch_id: is_relayed(state, batch_id),
+            lambda _, batch_id: is_relayed(state, batch_id, patience=_PATIENCE),
             limits.batches,
         )
         self._filters = FilterDesk(folder / "filters", self.front, limits.batches)
@@ -117,7 +119,8 @@ class Collector:
         if parties is None or hosted.place != 1:
             raise Problem(Kind.UNKNOWN_PATH)
         try:
-            seen = await asyncio.to_thread(seen_key_lists, self._state, hosted.plan.id)
+            plan_id = hosted.plan.id
+            seen = await asyncio.to_thread(seen_key_lists, self._state, plan_id, patience=_PATIENCE)
         except StorageFault:
             raise Problem(Kind.OVERLOADED, retry_after=5) from None
         if missing := _missing(parties, seen):

@@ -334,20 +334,26 @@ def overview_of(path: Path) -> Overview:
         return _overview(lambda query: connection.execute(query).fetchall())
 
 
-def is_relayed(path: Path, batch_id: str) -> bool:
-    """Return whether a batch of the hop before was taken, for somebody who is not the owner."""
+def is_relayed(path: Path, batch_id: str, *, patience: float | None = None) -> bool:
+    """Return whether a batch of the hop before was taken, for somebody who is not the owner.
+
+    A change of the owner is waited for, for so many seconds; without them for a minute.
+    """
     if not path.exists():
         return False
-    with _STATE.looked_at(path) as connection:
+    with _STATE.looked_at(path, patience=patience) as connection:
         query = "SELECT 1 FROM relayed WHERE id = ?"
         return connection.execute(query, (batch_id,)).fetchone() is not None
 
 
-def seen_key_lists(path: Path, plan_id: str) -> dict[str, bytes]:
-    """Return the lists of the later parties of a plan, for somebody who is not the owner."""
+def seen_key_lists(path: Path, plan_id: str, *, patience: float | None = None) -> dict[str, bytes]:
+    """Return the lists of the later parties of a plan, for somebody who is not the owner.
+
+    A change of the owner is waited for, for so many seconds; without them for a minute.
+    """
     if not path.exists():
         return {}
-    with _STATE.looked_at(path) as connection:
+    with _STATE.looked_at(path, patience=patience) as connection:
         query = "SELECT party, content FROM key_lists WHERE plan_id = ?"
         return dict(connection.execute(query, (plan_id,)).fetchall())
 

@@ -20,7 +20,7 @@ from chaffinch.storage.files import make_folder
 from chaffinch.storage.locks import lock_file
 
 _PATIENCE = 60.0
-"""Seconds to wait for somebody who only reads."""
+"""Seconds for which owner and readers wait for one another."""
 _OWNER_PATIENCE = 5.0
 """Seconds to wait for the owner before, who may be on its way out."""
 _DURABLE = (
@@ -74,12 +74,15 @@ class StoreKind:
         return Store(self, connection, lock)
 
     @contextmanager
-    def looked_at(self, path: Path) -> Iterator[sqlite3.Connection]:
+    def looked_at(
+        self, path: Path, *, patience: float | None = None
+    ) -> Iterator[sqlite3.Connection]:
         """Yield a connection for somebody who only reads, beside the owner.
 
+        A change of the owner is waited for, for so many seconds; without them for a minute.
         It may write in one case: what a killed owner had not committed is undone by SQLite.
         """
-        with self.guarded(changing=False), closing(_connected(path)) as connection:
+        with self.guarded(changing=False), closing(_connected(path, patience)) as connection:
             connection.execute("PRAGMA query_only = ON")
             if self._version_of(connection) < self.version:
                 raise sqlite3.DatabaseError("one of an older format, which its owner brings up")
@@ -196,9 +199,10 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
                 connection.execute("ROLLBACK")
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _connected(path: Path, patience: float | None = None) -> sqlite3.Connection:
     address = f"{path.absolute().as_uri()}?mode=rw"
-    return sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
+    waits = _PATIENCE if patience is None else patience
+    return sqlite3.connect(address, uri=True, timeout=waits, isolation_level=None)
 
 
 def _locked(path: Path) -> int:
