@@ -83,6 +83,7 @@ admin = "127.0.0.1:0"
 [shuffler.limits]
 interval_seconds = {interval}
 openers = 1
+key_pause_seconds = 0.001
 """
 _ANALYZER = """
 plans = ["plan.json"]

@@ -107,12 +107,36 @@ def test_a_party_that_changes_its_key_again_and_again_waits(
         now[0] = 1000.0 + 5 * second
         later.take(name, party, signed(collection, second, one))
     given_out = [number for number, one in enumerate(keys) if is_given_out(collection, state, one)]
-    assert given_out == [0, 1, 13, 25, 37], "one at the start, then one in a minute"
+    assert given_out == [0, 12, 24, 36], "each for a minute, the first one, too"
     # What changes nothing for devices is taken at once.
-    later.take(name, party, signed(collection, 99, keys[37], keys[0]))
+    later.take(name, party, signed(collection, 99, keys[36], keys[0]))
     assert seen_key_lists(state_path(state), name) == {
-        party.identity: signed(collection, 99, keys[37], keys[0])
+        party.identity: signed(collection, 99, keys[36], keys[0])
     }
+
+
+@pytest.mark.parametrize("lives", [1, 4])
+def test_the_first_way_is_given_out_for_a_whole_pause(
+    tmp_path: Path, state: State, monkeypatch: pytest.MonkeyPatch, lives: int
+) -> None:
+    """A key that is known and not given out for want of another has no crowd: it does not count."""
+    collection = Collection.make(tmp_path / "two", hops=2)
+    wall, life = [1e9], [1000.0]
+    monkeypatch.setattr(time, "time", lambda: wall[0])
+    monkeypatch.setattr(time, "monotonic", lambda: life[0])
+    later, name = followed(collection, state, pause=60.0), collection.plan.id
+    second, last = collection.behind
+    (hop,) = (one.key.sealing for one in collection.hops[1].accepted_keys().values())
+    one, two = key(1), key(2)
+    later.take(name, last, signed(collection, 1, one))
+    for seconds, is_taken in ((100.0, False), (59.0, False), (1.0, True)):
+        life[0], wall[0] = life[0] + seconds, wall[0] + seconds
+        if lives > 1:
+            later = followed(collection, state, pause=60.0)
+        later.take(name, second, collection.hops[1].key_list(name))
+        later.take(name, last, signed(collection, 2, two))
+        assert is_given_out(collection, state, hop, one)
+        assert is_given_out(collection, state, hop, two) is is_taken
 
 
 @pytest.mark.parametrize(
@@ -134,7 +158,8 @@ def test_the_pause_outlives_the_process(
     for serial in (0, 1):
         first = followed(collection, state, pause=60.0)
         first.take(name, party, signed(collection, serial, keys[serial]))
-    wall[0] += passed
+        wall[0], life[0] = wall[0] + 60.0, life[0] + 60.0
+    wall[0] += passed - 60.0
     life[0] = 5.0  # Another life, whose clock has started anew.
     later = followed(collection, state, pause=60.0)
     if wait:

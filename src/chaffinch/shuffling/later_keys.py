@@ -9,10 +9,11 @@ A list is taken if its party has signed it for the plan and its serial is higher
 list before. The first key of each list, taken together, are the *route* that is given out from
 then on; earlier ones stay good, as their reports may be on the way. Another first key cuts the
 crowd into those before and those after. A party can do that once in ``pause_seconds``, however
-often it signs a list: there are no more routes than parties behind this hop in that time. The pause
-outlives the process. Inside of a life it goes by the monotonic clock; what has passed of it at a
-start, the wall clock says. If that was put back meanwhile, the whole pause starts again: a key may
-come up later than it could, never earlier.
+often it signs a list: there are no more routes than parties behind this hop in that time. The first
+route of all lasts for a whole pause, too: whoever fetched it in its first minute would be alone
+with a party that changes its key in the second. The pause outlives the process. Inside of a life it
+goes by the monotonic clock; what has passed of it at a start, the wall clock says. If that was put
+back meanwhile, the whole pause starts again: a key may come up later than it could, never earlier.
 
 The state has a list before any device has it. One thread per party talks to the network; the
 state belongs to whoever asks for the results.
@@ -53,7 +54,7 @@ class _Source:
     taken: KeyList | None = None
     """What is in it: the list that is given out."""
     changed: float | None = None
-    """When its first key was last seen to change, by the monotonic clock."""
+    """When the pause before it may have another first key began, by the monotonic clock."""
     due: float = 0.0
     failures: int = 0
     under_way: Future[bytes] | None = None
@@ -176,15 +177,20 @@ class LaterKeys:
 
     def _keep(self, one: _Source, content: bytes, found: KeyList, *, is_other: bool) -> None:
         """Keep a list, and give out the route that it is on, in one transaction."""
+        is_first = one.taken is None
         with self._state.changing() as change:
             changed = time.time() if is_other else None
             change.keep_key_list(one.plan_id, one.party.identity, content, changed=changed)
+            if is_first:
+                change.begin_pauses(one.plan_id, time.time())
             self._give_out(change, one.plan_id, {one.party: found})
             reach("later-keys.written")
         reach("later-keys.kept")
         one.content, one.taken = content, found
-        if is_other:
-            one.changed = time.monotonic()
+        # Of the list that was missing, the keys of all others are given out from now on.
+        begun = self._sources[one.plan_id] if is_first else [one] if is_other else []
+        for source in begun:
+            source.changed = time.monotonic()
 
     def _give_out(
         self, change: Change, plan_id: str, newer: Mapping[Party, KeyList] | None = None

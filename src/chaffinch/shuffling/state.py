@@ -107,7 +107,7 @@ _FIFTH = (
     "DELETE FROM pool WHERE length(route) <> 32",
     "DELETE FROM routes WHERE length(route) <> 32",
     "DELETE FROM waiting WHERE counted > 0",
-    # When the first key of a list was another one than before, by the wall clock.
+    # When the pause before another first key began, by the wall clock.
     "ALTER TABLE key_lists ADD COLUMN changed REAL",
 )
 _STATE = StoreKind(
@@ -151,7 +151,7 @@ class KeptList(NamedTuple):
 
     content: bytes
     changed: float | None
-    """When its first key was last another one than before, by the wall clock; None: never."""
+    """When the pause of its first key began, by the wall clock; None: there is none."""
 
 
 class Sealed(NamedTuple):
@@ -487,6 +487,11 @@ class Change:
             " SET content = excluded.content, changed = COALESCE(excluded.changed, changed)",
             (plan_id, party, content, changed),
         )
+
+    def begin_pauses(self, plan_id: str, moment: float) -> None:
+        """Let no party of a plan change its first key before a pause from that moment on."""
+        statement = "UPDATE key_lists SET changed = ? WHERE plan_id = ?"
+        self._connection.execute(statement, (moment, plan_id))
 
     def give_out(self, plan_id: str, route: bytes) -> None:
         """Let reports that name these keys be taken from now on, and for ever."""
