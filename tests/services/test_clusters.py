@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from chaffinch.engines.spark.job import Keyring
+from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import ClusterFault
 from chaffinch.parallel import Progress
 from chaffinch.services.openers import Cluster, ClusterModel

@@ -24,8 +24,8 @@ from chaffinch.encoding.publisher.filters import Loaded, Row
 from chaffinch.encoding.publisher.ids import IdColumns
 from chaffinch.engines import engine
 from chaffinch.engines.spark import job, session
-from chaffinch.engines.spark.audiences import count_logos, make_filter
-from chaffinch.engines.spark.job import Keyring
+from chaffinch.engines.spark.engine import Spark
+from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import ChaffinchError, FilterFull, InvalidInput, InvalidTable
 from chaffinch.planning.audiences.alignment import word_range
 from chaffinch.planning.audiences.id_rule import AS_IS, IdRule
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
     from tests.engines.spark.cluster import Cluster
 
+pytestmark = pytest.mark.usefixtures("context")
+
+SPARK = Spark()
 JOB_SECRET = bytes(range(32))
 ANY = Target(epsilon=1000, delta=0.01)
 PLAN = small_plan(frequencies=3, hashes=2, bits=1 << 12)
@@ -53,12 +56,10 @@ def key() -> CampaignKey:
     return CampaignKey(SECRET)
 
 
-def made(
-    context: SparkContext, pieces: Sequence[Piece], plan: ReachPlan = PLAN, **options: Any
-) -> Filter:
+def made(pieces: Sequence[Piece], plan: ReachPlan = PLAN, **options: Any) -> Filter:
     columns = IdColumns(**options)
-    return make_filter(
-        context, pieces, plan, publisher="daily", key=key(), columns=columns, within=ANY
+    return SPARK.make_filter(
+        pieces, plan, publisher="daily", key=key(), columns=columns, within=ANY
     )
 
 
@@ -129,8 +130,7 @@ def test_a_filter_is_that_of_one_machine_but_for_its_flips(
     assert len(pieces) > 2
     told: list[Loaded] = []
     steps: list[tuple[int, int | None]] = []
-    found = make_filter(
-        context,
+    found = SPARK.make_filter(
         pieces,
         PLAN,
         publisher="daily",
@@ -162,7 +162,6 @@ FAULTS = [
 
 @pytest.mark.parametrize(("cells", "options", "rule"), FAULTS)
 def test_what_one_machine_refuses_is_refused_in_the_same_words(
-    context: SparkContext,
     tmp_path: Path,
     cells: dict[str, list[str | None]],
     options: dict[str, str],
@@ -176,33 +175,31 @@ def test_what_one_machine_refuses_is_refused_in_the_same_words(
     with pytest.raises(ChaffinchError) as here:
         made_here(open_table(path), plan, **options)
     with pytest.raises(ChaffinchError) as there:
-        made(context, pieces, plan, **options)
+        made(pieces, plan, **options)
     assert type(there.value) is type(here.value)
     assert str(there.value) == str(here.value)
 
 
-def test_faults_in_several_files_are_told_with_their_names(
-    context: SparkContext, tmp_path: Path
-) -> None:
+def test_faults_in_several_files_are_told_with_their_names(tmp_path: Path) -> None:
     for name, cells in (("a", ["x", None]), ("b", [None, "y", None])):
         pq.write_table(pa.table({"id": cells}), tmp_path / f"{name}.parquet")
     with pytest.raises(InvalidTable, match=r"none in 3 rows: 2 of a.parquet, 1 of b.parquet, 3 of"):
-        made(context, pieces_of([tmp_path]))
+        made(pieces_of([tmp_path]))
     (tmp_path / "b.parquet").rename(tmp_path / "c.parquet")
     pq.write_table(pa.table({"id": [1.5]}), tmp_path / "b.parquet")
     with pytest.raises(InvalidTable, match=r"type double(.|\n)*file 'b.parquet'"):
-        made(context, pieces_of([tmp_path]))
+        made(pieces_of([tmp_path]))
 
 
-def test_a_full_filter_is_refused(context: SparkContext, tmp_path: Path) -> None:
+def test_a_full_filter_is_refused(tmp_path: Path) -> None:
     plan = small_plan(bits=64)
     pq.write_table(pa.table({"id": range(10_000)}), tmp_path / "ids.parquet")
     with pytest.raises(FilterFull):
-        made(context, pieces_of([tmp_path / "ids.parquet"]), plan)
+        made(pieces_of([tmp_path / "ids.parquet"]), plan)
 
 
 def test_nothing_of_ids_is_written_or_reaches_the_driver(
-    context: SparkContext, cluster: Cluster, lists: tuple[list[Piece], pa.Table]
+    cluster: Cluster, lists: tuple[list[Piece], pa.Table]
 ) -> None:
     """Results of a job are sealed rows and counts; what tasks exchange is encrypted."""
     pieces, whole = lists
@@ -216,7 +213,7 @@ def test_nothing_of_ids_is_written_or_reaches_the_driver(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job.Job, "exchange", watched)
-        found = made(context, pieces, column="id")
+        found = made(pieces, column="id")
     true = true_rows(open_table(whole))
     for row, before in zip(found.rows, true, strict=True):
         # Six standard deviations of a share of 4096 bits are below 0.041.
@@ -247,11 +244,11 @@ def test_a_lost_executor_changes_no_filter(
     step: tuple[int, int],
 ) -> None:
     pieces, (place, number) = lists[0], step
-    before = made(context, pieces, column="id")
+    before = made(pieces, column="id")
     wait_for_executors(context)
     holding(monkeypatch, "exchange", place, tmp_path / "gate", number)
     with killing(tmp_path / "gate") as killed:
-        after = made(context, pieces, column="id")
+        after = made(pieces, column="id")
     assert len(killed) == 1
     assert all((one == other).all() for one, other in zip(before.rows, after.rows, strict=True))
 
@@ -269,12 +266,12 @@ def _files(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def test_logos_are_those_of_one_machine(context: SparkContext, files: list[Path]) -> None:
+def test_logos_are_those_of_one_machine(files: list[Path]) -> None:
     from chaffinch.analysis.audiences import logos
     from chaffinch.wire.filter_files import load_filter
 
     wanted = logos.count_logos([load_filter(one) for one in files], PLAN)
-    found = count_logos(context, files[::-1], PLAN)
+    found = SPARK.count_logos(files[::-1], PLAN)
     assert (found.counts == wanted.counts).all()
     assert found.digest == wanted.digest
 
@@ -283,18 +280,16 @@ def test_logos_are_those_of_one_machine(context: SparkContext, files: list[Path]
 def test_a_lost_executor_changes_no_logo(
     context: SparkContext, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = count_logos(context, files, PLAN)
+    before = SPARK.count_logos(files, PLAN)
     wait_for_executors(context)
     holding(monkeypatch, "exchange", 2, tmp_path / "gate", 1)
     with killing(tmp_path / "gate") as killed:
-        after = count_logos(context, files, PLAN)
+        after = SPARK.count_logos(files, PLAN)
     assert len(killed) == 1
     assert (after.counts == before.counts).all()
 
 
-def test_filters_that_do_not_belong_together_are_refused(
-    context: SparkContext, files: list[Path], tmp_path: Path
-) -> None:
+def test_filters_that_do_not_belong_together_are_refused(files: list[Path], tmp_path: Path) -> None:
     other = tmp_path / "other.filter"
     made_up(small_plan(bits=1 << 13), "daily").save(other)
     for given, words in (
@@ -303,12 +298,12 @@ def test_filters_that_do_not_belong_together_are_refused(
         ([other, files[1]], "must belong to plan"),
     ):
         with pytest.raises(ChaffinchError, match=words):
-            count_logos(context, given, PLAN)
+            SPARK.count_logos(given, PLAN)
     content = bytearray(files[0].read_bytes())
     content[-1] ^= 1
     files[0].write_bytes(content)
     with pytest.raises(ChaffinchError, match="damaged content"):
-        count_logos(context, files, PLAN)
+        SPARK.count_logos(files, PLAN)
 
 
 def test_the_library_takes_an_engine_and_keeps_its_records(

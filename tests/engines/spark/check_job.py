@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chaffinch.engines.spark.job import Job, Keyring, _Merged, _Outcome
+from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.session import running, take_part
+from chaffinch.engines.spark.tasks import Keyring, Merged, Outcome
 from chaffinch.errors import ClusterFault, InvalidFile, InvalidInput, Reason, StorageFault
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.places import Place
@@ -296,16 +297,16 @@ def test_a_fault_of_a_store_is_tried_again_unless_it_will_not_pass(
 def test_merging_holds_two_results_at_a_time() -> None:
     held: list[int] = []
 
-    def arrived() -> Iterator[tuple[int, _Outcome[Weighty]]]:
+    def arrived() -> Iterator[tuple[int, Outcome[Weighty]]]:
         for number in (3, 0, 2, 1):
-            yield number, _Outcome(Weighty(number))
+            yield number, Outcome(Weighty(number))
             held.append(Weighty.alive)
 
-    merged = _Merged(Weighty.plus, lambda one: one.number)
+    merged = Merged(Weighty.plus, lambda one: one.number)
     assert [outcome.value for _, outcome in merged(0, arrived())] == [6]
     assert max(held) <= 2
-    refusals = [(2, _Outcome[int](fault="second")), (1, _Outcome[int](fault="first"))]
-    ((_, refused),) = _Merged[int, int](max, None)(0, iter(refusals))
+    refusals = [(2, Outcome[int](fault="second")), (1, Outcome[int](fault="first"))]
+    ((_, refused),) = Merged[int, int](max, None)(0, iter(refusals))
     assert "first" in str(refused.error)
 
 

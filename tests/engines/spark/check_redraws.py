@@ -16,7 +16,8 @@ import pytest
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.engines.spark import shuffling
 from chaffinch.engines.spark.engine import Spark
-from chaffinch.engines.spark.job import Job, Keyring
+from chaffinch.engines.spark.job import Job
+from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.privacy import Target
 from chaffinch.sampling.words import SecureWords
 from tests.engines import plans

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chaffinch.engines.spark.job import Job, Keyring
+from chaffinch.engines.spark.job import Job
+from chaffinch.engines.spark.tasks import Keyring
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from chaffinch.engines.spark.engine import Spark
-from chaffinch.engines.spark.job import Job, Keyring
+from chaffinch.engines.spark.job import Job
+from chaffinch.engines.spark.tasks import Keyring
 from tests.engines import plans
 from tests.engines.spark.kills import PATIENCE_SECONDS, PAUSE_SECONDS
 

@@ -25,7 +25,6 @@ from chaffinch.analysis.audiences.logos import Logos, logos_of, not_shuffled
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.encoding.publisher.column_ranges import ColumnRanges
 from chaffinch.encoding.publisher.filters import (
-    WITHIN,
     Loaded,
     Row,
     check_terms,
@@ -41,9 +40,11 @@ from chaffinch.engines.spark.frames import (
     RowSource,
     open_piece,
     reading_rows,
+    several_files,
 )
-from chaffinch.engines.spark.job import Job, Keyring
+from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.session import take_part
+from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import InvalidTable
 from chaffinch.parallel import Progress
 from chaffinch.planning.audiences.alignment import aligned_filters, word_range
@@ -92,33 +93,33 @@ def make_filter(  # noqa: PLR0913
     context: SparkContext,
     source: RowSource,
     plan: ReachPlan,
+    reader: IdReader,
     *,
     publisher: str,
     key: CampaignKey,
     columns: IdColumns,
-    within: Target = WITHIN,
     progress: Progress | None = None,
     told: Callable[[Loaded], None] | None = None,
     scratch: Place | None = None,
 ) -> Filter:
     """Return the filter of one publisher's ids, not recorded yet: whoever gets it has to do so.
 
-    It has the law of the filter that ``encoding.publisher.filters.make_filter`` makes of the same
-    rows in one table, and what that refuses is refused. ``progress`` counts pieces. The rows of a
-    frame are kept in the folder ``scratch``, sealed.
+    ``reader`` is what ``check_ids`` gave. The filter has the law of the one that
+    ``encoding.publisher.filters.make_filter`` makes of the same rows in one table, and what that
+    refuses is refused. ``progress`` counts pieces. The rows of a frame are kept in the folder
+    ``scratch``, sealed.
     """
-    reader = check_ids(source, plan, publisher, key, columns, within)
     take_part(context, "publisher")
     first, further = key.hash_keys(plan.id)
     with (
         Job(context, {_FIRST: first, _FURTHER: further}) as job,
-        reading_rows(job, source, reader.wanted, scratch) as pieces,
+        reading_rows(job, source, reader.wanted, scratch=scratch) as pieces,
     ):
         if not pieces:
             raise InvalidTable("one with at least one row", "no rows", hint="check the file")
         wanted = max(_RANGES_FOR_EACH * job.width, sum(one.size for one in pieces) // _RANGE_BYTES)
         count = ColumnRanges.about(wanted, plan, further).count
-        several = len({piece.path for piece in pieces}) > 1
+        several = several_files(pieces)
         send, make = _SendViews(plan, columns, count, several), _MakeRange(plan, count)
         *ranges, last = job.exchange(pieces, send, make, parts=count + 1, progress=progress)
     what = Spelled()
@@ -231,11 +232,10 @@ def count_logos(
     *,
     progress: Progress | None = None,
 ) -> Logos:
-    """Return the logos of one filter file from each publisher; ``progress`` counts files.
+    """Return the logos of filter files that were checked; ``progress`` counts files.
 
     These are the counts of ``analysis.audiences.logos.count_logos``, and the same is refused.
     """
-    check_filters(filters, plan)
     take_part(context, "analyzer")
     places = [Place.of(path) for path in filters]
     with Job(context) as job:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from chaffinch.engines.spark.job import Job, Keyring
+from chaffinch.engines.spark.job import Job
+from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import InvalidInput
 from chaffinch.parallel import Progress, mapped
 from chaffinch.planning.plan import Plan

@@ -27,9 +27,11 @@ from chaffinch.engines.spark.frames import (
     is_frame,
     open_piece,
     reading_rows,
+    several_files,
 )
-from chaffinch.engines.spark.job import Job, Keyring
+from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
+from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import InvalidInput, InvalidTable
 from chaffinch.parallel import Progress
 from chaffinch.planning.expansion import spread_answers
@@ -103,7 +105,9 @@ def encode_table(
     work = _Encoding(plan, facts, *answer_places(plan, rows.first, columns))
     source = rows.pieces if isinstance(rows, TableFiles) else rows
     with filling(target, "encoded") as folder:
-        with reading_rows(job, source, work.columns, folder.folder, progress) as pieces:
+        with reading_rows(
+            job, source, work.columns, folder=folder.folder, progress=progress
+        ) as pieces:
             done = _encode_pieces(job, replace(work, target=folder), pieces, progress)
         facts = replace(facts, reports=sum(one.reports for one in done))
         if not facts.reports:
@@ -125,7 +129,7 @@ def _encode_pieces(
 
 def _refuse_faults(pieces: Sequence[AnyPiece], done: Sequence[_Done]) -> None:
     """Raise what is wrong in all files together; where there are several, each with its name."""
-    several = len({piece.path for piece in pieces}) > 1
+    several = several_files(pieces)
     with all_faults() as faults:
         for piece, one in zip(pieces, done, strict=True):
             with faults.collecting():

@@ -138,13 +138,12 @@ class Spark:
         frame of the session that runs.
         """
         rows = _rows_of(source)
-        check_ids(rows, plan, publisher, key, columns, within)
-        asked: Any = {"columns": columns, "within": within, "progress": progress, "told": told}
+        reader = check_ids(rows, plan, publisher, key, columns, within)
+        asked: Any = {"publisher": publisher, "key": key, "columns": columns}
+        asked |= {"progress": progress, "told": told}
         scratch = None if self.scratch is None else Place.of(self.scratch)
         with self._running() as context:
-            return make_filter(
-                context, rows, plan, publisher=publisher, key=key, scratch=scratch, **asked
-            )
+            return make_filter(context, rows, plan, reader, scratch=scratch, **asked)
 
     def count_logos(
         self, filters: Sequence[Any], plan: ReachPlan, *, progress: Progress | None = None

@@ -22,7 +22,7 @@ import secrets
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Any
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from chaffinch.engines.spark.job import Job, Keyring, frame_faults
+from chaffinch.engines.spark.job import Job, cluster_faults
+from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import ClusterFault, InvalidInput, StorageFault
 from chaffinch.parallel import Progress
 from chaffinch.storage.faults import storage_fault
@@ -64,7 +65,7 @@ class FrameRows:
         """Return a frame as a source of rows; nothing of it is evaluated."""
         import pyarrow as pa
 
-        with frame_faults():
+        with cluster_faults(of_frame=True):
             names = frame.columns
         # Of what kind a column is matters only where it is read.
         return cls(frame, open_table(pa.table([pa.nulls(0)] * len(names), names=names)))
@@ -127,6 +128,11 @@ AnyPiece = Piece | KeptRows
 RowSource = Sequence[Piece] | FrameRows
 
 
+def several_files(pieces: Sequence[AnyPiece]) -> bool:
+    """Return whether pieces are of more than one file, so that a fault is told with its name."""
+    return len({piece.path for piece in pieces}) > 1
+
+
 def open_piece(ring: Keyring, piece: AnyPiece) -> Table:
     """Return the rows of a piece as a table, in a task."""
     return piece.open(ring) if isinstance(piece, KeptRows) else piece.open()
@@ -137,14 +143,19 @@ def reading_rows(
     job: Job,
     source: RowSource,
     columns: Sequence[str],
-    folder: Place | None,
+    *,
+    folder: Place | None = None,
+    scratch: Place | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Sequence[AnyPiece]]:
-    """Give the pieces of a source; those of a frame are kept in a folder meanwhile."""
+    """Give the pieces of a source; those of a frame are kept in a folder meanwhile.
+
+    That is ``folder``, where this job is alone, or else one in ``scratch``.
+    """
     if not isinstance(source, FrameRows):
         yield source
         return
-    with _some_folder(job, folder) as place:
+    with _scratch_folder(job, scratch) if folder is None else nullcontext(folder) as place:
         token = secrets.token_hex(4)
         try:
             yield _kept(job, _chosen(source, columns), place, token, progress)
@@ -159,9 +170,9 @@ def left_rows(names: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def _some_folder(job: Job, folder: Place | None) -> Iterator[Place]:
+def _scratch_folder(job: Job, scratch: Place | None) -> Iterator[Place]:
     """Yield a folder for rows; on a disk one of their own, which goes when its job is gone."""
-    if folder is None and not job.alone:
+    if scratch is None and not job.alone:
         raise InvalidInput(
             "scratch",
             "a folder that all machines of the cluster see, where a frame is read",
@@ -169,10 +180,10 @@ def _some_folder(job: Job, folder: Place | None) -> Iterator[Place]:
             hint='name one: engine("spark", scratch="s3://bucket/folder"); its rows lie there '
             "sealed, and are removed",
         )
-    if folder is not None and not folder.local:
-        yield folder
+    if scratch is not None and not scratch.local:
+        yield scratch
         return
-    parent = Path(tempfile.gettempdir() if folder is None else folder.text)
+    parent = Path(tempfile.gettempdir() if scratch is None else scratch.text)
     with ExitStack() as stack:
         try:
             made = stack.enter_context(staging_folder(parent))
@@ -188,7 +199,7 @@ def _chosen(source: FrameRows, columns: Sequence[str]) -> DataFrame:
     """
     source.first.batches(columns)  # raises if one is not there
     places = [source.first.columns.index(name) for name in dict.fromkeys(columns)]
-    with frame_faults():
+    with cluster_faults(of_frame=True):
         numbered = source.frame.toDF(*(f"c{place}" for place in range(len(source.first.columns))))
         return numbered.select(*(f"c{place}" for place in places)).toDF(*dict.fromkeys(columns))
 

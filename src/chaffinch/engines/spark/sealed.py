@@ -23,8 +23,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from chaffinch.engines import PATIENCE
-from chaffinch.engines.spark.job import Job, Keyring
+from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.session import running, take_part
+from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.errors import ClusterFault
 from chaffinch.parallel import Stopped, mapped
 

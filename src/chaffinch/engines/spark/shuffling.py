@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from chaffinch.engines.spark.counting import count_crowd
-from chaffinch.engines.spark.job import Job, Keyring
+from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
+from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.parallel import Progress
 from chaffinch.sampling import below, permutation
 from chaffinch.shuffling.record import Record
