@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.cli.output import printable, speaking
+from chaffinch.cli.output import printable, speaking, tell
 from chaffinch.cli.paths import STREAM
 from chaffinch.errors import ChaffinchError, Reason
 from chaffinch.storage.faults import storage_fault
@@ -150,8 +150,7 @@ def _plain(details: Mapping[str, object]) -> dict[str, Any]:
 
 def _tell(words: str) -> None:
     try:
-        sys.stderr.write(printable(words) + "\n")
-        sys.stderr.flush()
+        tell(printable(words))
     except OSError:
         return  # nobody listens; the exit code still tells
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import math
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from chaffinch.wire.batches import BatchFacts
 
 _WIDE = 80
+_PIECE = re.compile(r"\s*(?:`[^`]*`|\S)+")
+"""What stays on one line: a word, such as a path or a flag, or a command in backticks."""
 _SPOKEN: ContextVar[tuple[str, ...]] = ContextVar("spoken", default=())
 
 
@@ -115,8 +118,7 @@ class Output:
     def say(self, text: str) -> None:
         """Say something that is not data."""
         if not self.quiet:
-            sys.stderr.write(text + "\n")
-            sys.stderr.flush()
+            tell(text)
 
     @property
     def _shows_progress(self) -> bool:
@@ -211,6 +213,40 @@ def count_of(number: int, noun: str) -> str:
     ('1 report', '2,000 reports')
     """
     return f"{number:,} {noun}" + "s" * (number != 1)
+
+
+def tell(text: str) -> None:
+    """Write lines to standard error; on a terminal they fit its width."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        text = wrapped(text, Console(file=sys.stderr).width)
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def wrapped(text: str, width: int) -> str:
+    """Return a text in lines of a width; only a path, a flag or a command may be longer.
+
+    >>> print(wrapped("hint: try `chaffinch demo` first", 20))
+    hint: try
+    `chaffinch demo`
+    first
+    """
+    lines = []
+    for line in text.split("\n"):
+        if len(line) <= width:
+            lines.append(line)
+            continue
+        indent = line[: len(line) - len(line.lstrip())]
+        made = ""
+        for piece in _PIECE.findall(line):
+            if made.strip() and len(made) + len(piece) > width:
+                lines.append(made)
+                made = ""
+            made = made + piece if made else indent + piece.lstrip()
+        lines.append(made)
+    return "\n".join(lines)
 
 
 def printable(text: str) -> str:
