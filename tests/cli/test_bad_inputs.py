@@ -261,9 +261,11 @@ def test_whatever_file_is_missing_the_end_is_the_same(
         assert (done.code, done.out) == (5, ""), words
         assert done.err == (
             "error: The file 'none' must be possible to read. Got no such file or folder.\n"
-            "hint: check the path\n"
+            f"hint: it was looked for in {folder}\n"
         )
         assert sorted(folder.iterdir()) == before
+    done = cli("encode", data, "--plan", folder / "plnas" / "none", "-o", folder / "m")
+    assert done.err.endswith(f"hint: there is no folder {folder / 'plnas'}\n")
 
 
 def test_a_question_without_a_column_leads_to_the_option(

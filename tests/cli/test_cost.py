@@ -61,7 +61,7 @@ def test_a_survey_is_planned_first(cli: Callable[..., Done], folder: Path) -> No
     assert done.code == 2
     assert done.err.splitlines() == [
         "error: The file a survey.toml must be a plan. Got a survey",
-        f"hint: plan it first: chaffinch plan '{survey}'",
+        f"hint: plan it first: `chaffinch plan '{survey}'`",
     ]
 
 

@@ -37,6 +37,15 @@ def test_a_budget_is_charged_once_and_then_refuses(cli: Callable[..., Done], fol
     assert (alone.code, (folder / "three").exists()) == (2, False)
 
 
+def test_a_second_ledger_in_the_place_of_one_is_refused_with_what_to_do(
+    cli: Callable[..., Done], budget: tuple[object, ...]
+) -> None:
+    done = cli("ledger", "create", *budget, "--epsilon", 2, "--delta", 1e-5)
+    assert done.code == 2
+    assert "hint: a ledger is never replaced" in done.err
+    assert "epsilon 1 with" in cli("ledger", "show", *budget).out
+
+
 def test_a_release_says_what_was_charged(
     cli: Callable[..., Done], folder: Path, budget: tuple[object, ...]
 ) -> None:

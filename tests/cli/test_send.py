@@ -51,6 +51,15 @@ def test_an_answer_arrives_once(services: Services, words: list[object], cli: Cl
     assert services.counted() == [[1]]
 
 
+def test_what_a_plan_promises_is_said_with_the_first_report_alone(
+    services: Services, words: list[object], cli: Cli
+) -> None:
+    first, again = (cli(*words, "--answer", "b") for _ in range(2))
+    assert str(services.plan.guarantee) in " ".join(first.err.split())
+    for later in (again, cli(*words, "--resume")):
+        assert (later.code, "promises" in later.err) == (0, False)
+
+
 def test_a_table_arrives_row_by_row(
     services: Services, words: list[object], cli: Cli, tmp_path: Path
 ) -> None:
@@ -99,9 +108,9 @@ def test_ctrl_c_says_what_waits_and_how_it_is_sent(
     watcher.join()
     assert stopped.code == 130
     said = " ".join(stopped.err.split())
-    assert "in the outbox: 1 report, to be sent with: chaffinch send --resume --plan" in said
+    assert "in the outbox: 1 report, to be sent with: `chaffinch send --resume --plan" in said
     services.script = []
-    command = stopped.err.partition("to be sent with: ")[2].removesuffix("stopped\n")
+    command = stopped.err.partition("to be sent with: `")[2].removesuffix("`\nstopped\n")
     assert cli(*shlex.split(command)[1:]).code == 0
     assert services.counted() == [[0]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import json
+import socket
 import subprocess
 import sys
 from contextlib import closing
@@ -57,6 +58,20 @@ def counts(service: Service) -> dict[str, int]:
     """What the shuffler has counted; nothing before its first tick."""
     plans = json.loads(service.get("/status"))["plans"]
     return dict(plans[0]["counts"]) if plans else {"durable": 0}
+
+
+def test_a_port_in_use_is_told_with_what_to_do(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = site.folder / "hop1" / "hop.toml"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        config.write_text(SETTINGS.replace('listen = "127.0.0.1:0"', f'listen = "{taken}"'))
+        assert main(["serve", "collector", "--config", str(config)]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert taken in said
+    assert "hint: another process listens there" in said
+    assert "name another port" in said
 
 
 def test_a_hop_runs_by_its_settings(site: Site, capfd: pytest.CaptureFixture[str]) -> None:

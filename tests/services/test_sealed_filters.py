@@ -22,6 +22,7 @@ from chaffinch.release.documents import read_reach_release
 from chaffinch.shuffling.opening import SegmentOpener
 from chaffinch.wire import media_types
 from chaffinch.wire.column_files import columns_from
+from chaffinch.wire.exchange import Pauses
 from chaffinch.wire.problems import problem_word
 from chaffinch.wire.sealed_filters import START_LENGTH, seal_filter
 from chaffinch.wire.signatures import sign
@@ -382,6 +383,23 @@ def test_a_cluster_that_is_gone_holds_up_no_filters(
             return hop.status.batches["purged"] == 1
 
         waited(is_handed_over)
+
+
+def test_ctrl_c_says_that_the_same_command_sends_the_same_bytes(
+    campaign: Campaign, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Pauses, "wait", stop)
+    words = ["reach", "send", str(campaign.filter("daily"))]
+    words += ["--plan", str(campaign.folder / "plan.json")]
+    words += ["--keys", str(campaign.folder / "daily-keys")]
+    assert main(words) == 130
+    assert capsys.readouterr().err == (
+        "the filter may have arrived or not: the same command again sends it, and nothing twice\n"
+        "stopped\n"
+    )
 
 
 def test_a_second_hand_over_of_a_plan_is_refused(campaign: Campaign) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from chaffinch.wire.exchange import Exchange, NoReply, Reply
+from chaffinch.wire.exchange import Exchange, NoReply, Pauses, Reply
 
 Answer = Callable[[socket.socket], None]
 
@@ -115,3 +115,19 @@ def test_a_request_tells_nothing_of_its_sender() -> None:
         Exchange().ask("POST", address, b"body", headers={"content-type": "a/b"}, most=10)
     names = {line.split(b":")[0].lower() for line in asked[0].split(b"\r\n\r\n")[0].split(b"\r\n")}
     assert names == {b"post /x http/1.1", b"host", b"content-type", b"content-length"}
+
+
+def test_patience_lasts_to_its_end_whatever_the_next_pause_would_be() -> None:
+    start = time.monotonic()
+    pauses = Pauses(0.3, first=60.0, longest=60.0)
+    tries = 0
+    while pauses.wait(None):
+        tries += 1
+    assert tries >= 1
+    assert 0.3 <= time.monotonic() - start < 5
+
+
+def test_nobody_is_asked_before_it_has_said_so() -> None:
+    start = time.monotonic()
+    assert not Pauses(0.3, first=0.01, longest=0.01).wait(5.0)
+    assert time.monotonic() - start < 0.3

@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import chaffinch as cf
-from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput, InvalidTable, Reason
+from chaffinch.errors import (
+    ChaffinchError,
+    InvalidFile,
+    InvalidInput,
+    InvalidTable,
+    Reason,
+    StorageFault,
+)
 from chaffinch.outputs.protected import Kind, refuse_to_overwrite
 from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.file_lists import fitting, is_pattern
@@ -95,7 +102,12 @@ def require_file(path: Path) -> Path:
     try:
         path.stat()
     except FileNotFoundError as error:
-        raise storage_fault(path.name or str(path), error, verb="read") from None
+        fault = storage_fault(path.name or str(path), error, verb="read")
+        folder = path.absolute().parent
+        hint = "it was looked for in" if folder.is_dir() else "there is no folder"
+        raise StorageFault(
+            fault.message, hint=f"{hint} {folder}", details=fault.details, reason=fault.reason
+        ) from None
     except OSError:
         return path  # whoever reads it tells what is wrong
     return path
@@ -274,7 +286,7 @@ def _read_plan(path: Path | None) -> Plan:
         input_source(STREAM, "plan")
         return plan_from(sys.stdin.buffer.read(), name="standard input")
     with _plan_it_first(path):
-        return load_plan(path)
+        return load_plan(require_file(path))
 
 
 @contextmanager
@@ -289,7 +301,7 @@ def _plan_it_first(path: Path) -> Iterator[None]:
             f"file {path.name}",
             "a plan",
             ["a survey"],
-            hint=f"plan it first: {shlex.join(['chaffinch', 'plan', str(path)])}",
+            hint=f"plan it first: `{shlex.join(['chaffinch', 'plan', str(path)])}`",
         ) from None
 
 
@@ -300,7 +312,7 @@ def open_reach_plan(path: Path) -> ReachPlan:
     if is_pipe(path):
         input_source(STREAM, "plan")
         return plan_from(sys.stdin.buffer.read(), name="standard input")
-    return load_plan(path)
+    return load_plan(require_file(path))
 
 
 def open_any_plan(path: Path) -> AnyPlan:
@@ -348,7 +360,7 @@ def open_survey(path: Path) -> SurveyFile:
     from chaffinch.planning.survey_file import load_survey, survey_from
 
     if not is_pipe(path):
-        return load_survey(path)
+        return load_survey(require_file(path))
     input_source(STREAM, "survey")
     return survey_from(sys.stdin.buffer.read(), name="standard input")
 

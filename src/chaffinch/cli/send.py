@@ -117,9 +117,10 @@ def send(
         raise InvalidInput("source of reports", "one of --answer, --data and --resume", got)
     found = paths.open_plan(plan, output)
     client = limits.client(found, plan, output)
-    output.say(f"the plan promises: {found.guarantee}")
-    if found.trust:
-        output.say(found.trust)
+    if not (resume or client.has_taken):
+        output.say(f"the plan promises: {found.guarantee}")
+        if found.trust:
+            output.say(found.trust)
     with _telling_what_waits(client, limits.resume_command(plan), output):
         if answer is not None:
             with output.thinking("sending"):
@@ -141,7 +142,9 @@ def _telling_what_waits(client: Client, command: str, output: Output) -> Iterato
         yield
     except KeyboardInterrupt:
         if waiting := client.waiting:
-            output.say(f"in the outbox: {count_of(waiting, 'report')}, to be sent with: {command}")
+            output.say(
+                f"in the outbox: {count_of(waiting, 'report')}, to be sent with: `{command}`"
+            )
         else:
             output.say(
                 "in the outbox: no report that is ready to be sent; the same command again sends "

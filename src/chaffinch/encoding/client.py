@@ -116,6 +116,11 @@ class Client:
         """Return how many reports wait to be sent."""
         return sum(self._outbox.waiting(self._plan.id).values())
 
+    @property
+    def has_taken(self) -> bool:
+        """Return whether the outbox has taken a report for this plan before."""
+        return self._outbox.has_taken(self._plan.id)
+
     def send(
         self,
         answer: object,

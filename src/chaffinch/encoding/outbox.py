@@ -152,6 +152,12 @@ class Outbox:
             connection.execute("COMMIT")
         return True
 
+    def has_taken(self, plan_id: str) -> bool:
+        """Return whether there was an occasion of a plan."""
+        with self._writing() as connection:
+            query = "SELECT 1 FROM occasions WHERE plan = ? LIMIT 1"
+            return connection.execute(query, (plan_id,)).fetchone() is not None
+
     def unpaid(self, plan_id: str) -> list[Occasion]:
         """Return the occasions of a plan whose reports no ledger has paid for yet."""
         with self._writing() as connection:

@@ -76,12 +76,12 @@ class Ledger:
         remove_leftovers(place.parent)
         with guarded():
             if place.exists():
-                raise InvalidInput("path of a new ledger", "free", str(place))
+                raise _taken(place)
             head = _adopted(beside, role, cap)
             try:
                 schema.create(place, head)
             except FileExistsError:
-                raise InvalidInput("path of a new ledger", "free", str(place)) from None
+                raise _taken(place) from None
         return cls(place, beside, head)
 
     @classmethod
@@ -312,6 +312,16 @@ class Ledger:
                 hint="this is an older copy: bring back the newest one, or give the budget up",
             )
         return history
+
+
+def _taken(place: Path) -> InvalidInput:
+    return InvalidInput(
+        "path of a new ledger",
+        "free",
+        str(place),
+        hint="a ledger is never replaced, as its charges would be forgotten: use the one that is "
+        "there, or name another file",
+    )
 
 
 def _two_paths(path: AnyPath, mark: AnyPath) -> tuple[Path, Path]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import resource
 import signal
 import socket
@@ -45,6 +46,14 @@ _OWN_FILES = 128
 """Files, pipes and sockets of a service itself."""
 _MOST_DROPPED = 8 << 20
 """A body that is refused is read to its end, so that its sender sees that, or to here."""
+
+_NOT_BOUND = {
+    errno.EADDRINUSE: "another process listens there, which may be this service itself: stop it, "
+    "or name another port in the settings",
+    errno.EADDRNOTAVAIL: "name an address of this machine in the settings, such as 127.0.0.1",
+    errno.EACCES: "name a port of 1024 or more in the settings, or give the service the right",
+}
+"""What helps if an address cannot be listened on."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +170,8 @@ def _bind(listener: Listener) -> socket.socket:
             raise
     except OSError as error:
         rule, got = "free, and one of this machine", error.strerror or "none"
-        raise InvalidInput("address to listen on", rule, f"{address}: {got}") from None
+        hint = _NOT_BOUND.get(error.errno or 0, "")
+        raise InvalidInput("address to listen on", rule, f"{address}: {got}", hint=hint) from None
     return bound
 
 

@@ -93,10 +93,12 @@ class Pauses:
         """Wait before the next try; return False if there is to be none."""
         # Anything up to the whole pause: devices that failed together do not come back together.
         share = secrets.randbelow(1 << 32) / (1 << 32)
-        seconds = (least or 0.0) + self._pause * share
-        self._pause = min(2 * self._pause, self._longest)
-        if time.monotonic() + seconds > self._last:
+        left = self._last - time.monotonic()
+        if left <= (least or 0.0):
             return False
+        # The last try is when patience ends, and not a pause before.
+        seconds = min((least or 0.0) + self._pause * share, left)
+        self._pause = min(2 * self._pause, self._longest)
         if time.monotonic() + seconds > self._start + _SILENT_SECONDS:
             self._say(what)
         time.sleep(seconds)

@@ -41,8 +41,17 @@ def send(
 
     found = paths.open_reach_plan(plan)
     source = paths.require_file(paths.require_name(filter))
-    with output.thinking("sending"):
-        sent = send_filter(source, found, KeyFolder.open(keys), patience=patience, trusted=trusted)
+    own = KeyFolder.open(keys)
+    try:
+        with output.thinking("sending"):
+            sent = send_filter(
+                source, found, own, patience=patience, trusted=trusted, tell=output.say
+            )
+    except KeyboardInterrupt:
+        output.say(
+            "the filter may have arrived or not: the same command again sends it, and nothing twice"
+        )
+        raise
     shuffler = found.named_parties.hops[0].name
     if output.json:
         output.document(

@@ -9,6 +9,7 @@ new one is refused.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,19 +52,21 @@ def send_filter(
     *,
     patience: float = 60.0,
     trusted: Path | None = None,
+    tell: Callable[[str], object] | None = None,
 ) -> _Sent:
     """Seal the filter in a file for the shuffler of its plan, and send it until it is there.
 
     ``keys`` is the key folder of the publisher, whose identity the plan names. ``patience`` is for
     how many seconds a shuffler that does not answer is asked again; ``trusted`` a file of TLS
-    roots. The budget was charged when the filter was handed out (``hand_out``).
+    roots; ``tell`` is told what is waited for, when it takes long. The budget was charged when the
+    filter was handed out (``hand_out``).
     """
     parties = require_plan(plan).named_parties
     plan.verify()
     found = load_filter(path)
     _check(found, plan, parties.publisher(keys.identity_hex))
     sending = _Sending(Path(path), found, plan, keys, Exchange(trusted=trusted))
-    return sending.send(Pauses(patience, FIRST_PAUSE, _LONGEST_PAUSE))
+    return sending.send(Pauses(patience, FIRST_PAUSE, _LONGEST_PAUSE, tell))
 
 
 def _check(found: Filter, plan: ReachPlan, publisher: str) -> None:
@@ -99,8 +102,11 @@ class _Sending:
                 return self._sent(reply)
             if reply.problem == Kind.OUTDATED_KEYS.word:
                 self._kept.unlink(missing_ok=True)
-            if not (reply.passes and pauses.wait(reply.retry_after)):
+            if not (reply.passes and pauses.wait(reply.retry_after, self._awaited(reply))):
                 raise self._refused(reply)
+
+    def _awaited(self, reply: Reply) -> str:
+        return f"{self._party.name}: {_got(reply)}"
 
     def _try(self) -> Reply:
         """Return the answer to the sealed filter; status 0 is no answer."""
@@ -148,12 +154,15 @@ class _Sending:
                 hint="one filter is taken for each plan, as another one has fresh noise; send the "
                 "sealed file that was kept then, or plan again under another title",
             )
-        got = f"the status {reply.status}" if reply.status else reply.body.decode()
-        if reply.problem in _WORDS:
-            got += f" ({reply.problem})"
-        return self._not_delivered(got)
+        return self._not_delivered(_got(reply))
 
     def _not_delivered(self, got: str) -> NotDelivered:
         advice = "`chaffinch reach send` with the same filter sends the same bytes again"
         kept = f"the filter of {self._filter.publisher} is still to be sent"
         return NotDelivered(self._party.name, got, waiting=1, advice=advice, kept=kept)
+
+
+def _got(reply: Reply) -> str:
+    """Return what was answered, in words that are known here."""
+    got = f"the status {reply.status}" if reply.status else reply.body.decode()
+    return f"{got} ({reply.problem})" if reply.problem in _WORDS else got
