@@ -104,6 +104,10 @@ def test_keys_of_a_version_before_need_the_data_of_before(tmp_path: Path) -> Non
     (tmp_path / "hop1" / "store.name").unlink()
     (tmp_path / "hop1").rename(tmp_path / "elsewhere")
     assert refused("shuffler", tmp_path)[0] == 5
+    # A new disk, or a mark in a folder where none is mounted: nothing that a service has made.
+    (tmp_path / "hop1" / "lost+found").mkdir(parents=True)
+    assert refused("shuffler", tmp_path)[0] == 5
+    shutil.rmtree(tmp_path / "hop1")
     (tmp_path / "elsewhere").rename(tmp_path / "hop1")
     start("shuffler", tmp_path)
     assert KeyFolder.open(tmp_path / "hop1-keys").store

@@ -22,6 +22,8 @@ from chaffinch.storage.files import atomic, make_folder, read_small, sync_folder
 from chaffinch.storage.leftovers import alone_in
 
 _NAME = "store.name"
+_OF_EVERY_SERVICE = "received"
+"""A folder that each of them makes. A disk that was just formatted is not empty, either."""
 _LARGEST = 1 << 10
 
 
@@ -52,7 +54,7 @@ def data_fault(data: Path, keys: KeyFolder) -> StorageFault | None:
     """Return why a folder is not the data of these keys; None if it is, or may become so."""
     noted = keys.store
     try:
-        found, is_used = _name_of(data), data.is_dir() and any(data.iterdir())
+        found, is_used = _name_of(data), (data / _OF_EVERY_SERVICE).is_dir()
     except OSError as error:
         raise storage_fault(data.name, error, verb="read") from None
     if noted in ("", found):
