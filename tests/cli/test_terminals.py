@@ -17,7 +17,7 @@ from chaffinch.cli.output import wrapped
 from tests.meta import repository
 
 COMMAND = "`chaffinch send --resume --plan 'my plans/survey.plan.json'`"
-PATH = "/srv/a-folder-with-a-long-name/and-another-one/survey.plan.json"
+PATH = "my/a-folder-with-a-long-name/and-another-one/survey.plan.json"
 
 
 @pytest.mark.parametrize("width", [20, 40, 70, 200])
