@@ -194,21 +194,19 @@ def test_what_was_shown_to_nobody_is_sealed_for_the_newest_keys(
 
 
 @pytest.mark.parametrize("stop", ["mark_on_its_way", "mark_refused"])
-def test_only_what_was_sent_is_kept_as_it_was_sealed(
+def test_what_is_sealed_stays_while_its_keys_are_in_use(
     services: Services, box: Path, monkeypatch: pytest.MonkeyPatch, stop: str
 ) -> None:
+    """Also if nobody has seen it: a copy of the outbox may have sent it."""
     services.script = [Kind.OVERLOADED]
     with monkeypatch.context() as patch:
         patch.setattr(Outbox, stop, _stop)
         with pytest.raises(KeyboardInterrupt):
             Client(services.plan, outbox=box).send("a")
     (before,) = Outbox(box).next(Origin.of(services.plan), 1)
-    assert before.sealed is not None
     services.script = []
     assert Client(services.plan, outbox=box).resume() == Delivery(arrived=1)
-    was_sent = stop == "mark_refused"
-    assert (services.taken == [before.sealed]) == was_sent
-    assert len(services.counted()) == 1
+    assert services.taken == [before.sealed]
 
 
 def _no_connection(*_given: object, **_more: object) -> None:

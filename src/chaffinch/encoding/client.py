@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import contains
 from typing import cast
 
 from chaffinch.encoding.device import encode_with
@@ -32,7 +33,7 @@ from chaffinch.sampling import secure_words
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.files import AnyPath
 from chaffinch.wire import media_types
-from chaffinch.wire.envelopes import HEAD
+from chaffinch.wire.envelopes import HEAD, NAME
 from chaffinch.wire.exchange import Exchange, NoReply, Pauses, Reply
 from chaffinch.wire.key_lists import LONGEST_LIST, KeyList
 from chaffinch.wire.messages import Origin, Report
@@ -177,7 +178,6 @@ class Client:
         """Send everything that waits for this plan, as it is; return what arrived."""
         done = Delivery()
         with self._outbox.sending_alone(self._patience):
-            self._outbox.unseal_unseen(self._plan.id)
             for occasion in self._outbox.unpaid(self._plan.id):
                 self._pay(occasion)
             total = self.waiting
@@ -244,18 +244,30 @@ class Client:
 
     def _sealed(self, group: list[Waiting]) -> list[Waiting]:
         """Return reports with the bytes that are sent, which are kept before they are."""
-        made = [one for one in group if one.sealed is None]
-        if not made:
+        if all(one.sealed is not None and one.shown for one in group):
             return group
-        sealer, words = Sealer.of(self._plan, self._key_lists()), secure_words()
+        lists, words = self._key_lists(), secure_words()
+        sealer = Sealer.of(self._plan, lists)
         sealed = {}
-        for one in made:
-            payload = one.payload or sealer.payload(one.report, words)
-            wrapped = sealer.wrap(payload, one.report.origin.round)
-            sealed[one.id] = replace(one, payload=payload, sealed=wrapped)
+        for one in group:
+            payload = one.payload
+            if payload is not None and not one.shown and not self._opens(payload, lists):
+                payload = None
+            if one.sealed is None or payload is None:
+                payload = payload or sealer.payload(one.report, words)
+                wrapped = sealer.wrap(payload, one.report.origin.round)
+                sealed[one.id] = replace(one, payload=payload, sealed=wrapped)
         self._outbox.keep_sealed(sealed.values())
         reach("client.sealed")
         return [sealed.get(one.id, one) for one in group]
+
+    def _opens(self, payload: bytes, lists: Sequence[KeyList]) -> bool:
+        """Return whether all parties behind the first hop have the keys that items are for."""
+        unpacked = self._plan.layout.unpack(payload)
+        route = b"" if unpacked is None else unpacked[0]
+        names = [route[at : at + NAME] for at in range(0, len(route), NAME)]
+        behind = [{key.name for key in one.keys} for one in lists[1:]]
+        return len(names) == len(behind) and all(map(contains, behind, names))
 
     def _seal_again(self, group: Sequence[Waiting]) -> Delivery | None:
         """Let reports be sealed for newer keys, or give up those of which a copy may have arrived.

@@ -14,7 +14,7 @@ may have arrived is only sent again as it is: in another outer envelope it would
 the first hop, and count twice. One that the first hop says it has refused may get another outer
 envelope. What is inside of it stays: sealed anew it would be another one to all parties behind the
 first hop, and if that has kept the first, they would count both. What nobody has seen is sealed
-again when it is next sent: the keys that it was for may be gone by then.
+anew only for want of the keys that it was for: a copy of the outbox may have sent it meanwhile.
 """
 
 from __future__ import annotations
@@ -226,14 +226,6 @@ class Outbox:
     def unseal(self, reports: Sequence[Waiting]) -> None:
         """Let reports of which no copy was taken have another outer envelope."""
         self._change("UPDATE reports SET sealed = NULL WHERE id = ? AND shown < 2", _ids(reports))
-
-    def unseal_unseen(self, plan_id: str) -> None:
-        """Let what nobody has seen be sealed anew, inside too; for who is ``sending_alone``."""
-        statement = (
-            "UPDATE reports SET payload = NULL, sealed = NULL WHERE shown = 0 AND sealed NOT NULL "
-            "AND occasion IN (SELECT id FROM occasions WHERE plan = ?)"
-        )
-        self._change(statement, [(plan_id,)])
 
     def mark_on_its_way(self, reports: Sequence[Waiting]) -> None:
         """Note that copies may arrive from now on."""
