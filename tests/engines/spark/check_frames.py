@@ -245,6 +245,7 @@ def test_a_frame_that_was_evaluated_again_in_part_is_read_again_as_a_whole(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)  # a second cluster, with three executors, beside the one that runs
 def test_parts_of_two_evaluations_are_never_together(tmp_path: Path) -> None:
     """Also where an executor goes after an exchange has ended, and before the next one needs it."""
     notes, made = tmp_path / "notes", tmp_path / "made"

@@ -42,11 +42,13 @@ def test_a_piece_without_anybody_of_the_group_adds_nobody(tables: Path, tmp_path
         facts = SPARK.encode(tables, living_in(city), tmp_path / city)
         assert facts.reports == 2
         assert sorted(plans.read(tmp_path / city).tolist()) == wanted
+        Local().encode(tables, living_in(city), tmp_path / f"{city}.parquet")
+        assert sorted(plans.read(tmp_path / f"{city}.parquet").tolist()) == wanted
 
 
 def test_a_group_of_nobody_is_refused_as_on_one_machine(tables: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidTable) as here:
-        Local().encode(tables / "a.parquet", living_in("Oslo"), tmp_path / "made.parquet")
+        Local().encode(tables, living_in("Oslo"), tmp_path / "made.parquet")
     with pytest.raises(InvalidTable) as there:
         SPARK.encode(tables, living_in("Oslo"), tmp_path / "made")
     assert str(there.value) == str(here.value)

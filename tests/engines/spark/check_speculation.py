@@ -24,6 +24,7 @@ spark.speculation.multiplier 1.1
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)  # a second cluster beside the one that runs
 def test_a_slow_task_and_its_copy_send_the_same_once(tmp_path: Path) -> None:
     tables, notes = tmp_path / "tables", tmp_path / "notes"
     for folder in (tables, notes, tmp_path / "cluster"):
