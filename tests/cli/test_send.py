@@ -60,6 +60,15 @@ def test_what_a_plan_promises_is_said_with_the_first_report_alone(
         assert (later.code, "promises" in later.err) == (0, False)
 
 
+def test_an_outbox_that_is_not_there_has_delivered_nothing(
+    services: Services, words: list[object], cli: Cli, tmp_path: Path
+) -> None:
+    done = cli(*words[:-1], tmp_path / "outbux", "--resume")
+    assert (done.code, services.bodies) == (2, [])
+    assert "The outbox must be a folder that is there" in done.err
+    assert not (tmp_path / "outbux").exists()
+
+
 def test_a_table_arrives_row_by_row(
     services: Services, words: list[object], cli: Cli, tmp_path: Path
 ) -> None:

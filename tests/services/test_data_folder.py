@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -134,7 +135,10 @@ def test_status_makes_nothing_and_names_the_problem(
     assert "these keys" not in capsys.readouterr().out
     start(role, tmp_path)
     shutil.rmtree(data)
-    main(words)
+    assert main(words) == 1, "what was taken is nowhere"
     said = " ".join(capsys.readouterr().out.split())
+    assert "DOES NOT ADD UP" in said
+    assert main([*words, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["adds_up"] is False
     assert f"Problem: the folder {data.name!r} must be the data of these keys" in said
     assert not data.exists()

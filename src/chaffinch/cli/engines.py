@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,8 @@ class EngineOptions:
 
         if not self.on_cluster:
             return engine()
+        # When it is stopped, py4j would tell the root logger of it, with all its calls.
+        logging.getLogger().addHandler(logging.NullHandler())
         return engine("spark", master=self.master, patience=self.patience, tell=tell)
 
     def message_target(

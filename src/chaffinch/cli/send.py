@@ -43,7 +43,7 @@ class _Limits:
     patience: float = 60.0
     """Seconds for which a service that does not answer is asked again."""
 
-    def client(self, plan: Plan, file: Path, output: Output) -> Client:
+    def client(self, plan: Plan, file: Path, output: Output, *, resumes: bool) -> Client:
         """Return what sends; a plan that promises less than is accepted here is refused."""
         from chaffinch import Target
         from chaffinch.encoding.client import Client
@@ -55,10 +55,15 @@ class _Limits:
             raise InvalidInput("limits", "an epsilon and a delta", paths.Plainly("one of them"))
         if (self.ledger is None) != (self.mark is None):
             raise InvalidInput("ledger", "named together with its mark", paths.Plainly("alone"))
+        outbox = self.outbox or state_folder() / "outbox"
+        if resumes and self.outbox is not None and not outbox.is_dir():
+            raise InvalidInput(
+                "outbox", "a folder that is there", str(outbox), hint="check the path"
+            )
         pays = self.ledger is not None and self.mark is not None
         return Client(
             plan,
-            outbox=self.outbox or state_folder() / "outbox",
+            outbox=outbox,
             within=within,
             ledger=paths.open_ledger(self.ledger, self.mark) if pays else None,  # type: ignore[arg-type]
             patience=self.patience,
@@ -116,7 +121,7 @@ def send(
         got = paths.Plainly("several" if sources else "none")
         raise InvalidInput("source of reports", "one of --answer, --data and --resume", got)
     found = paths.open_plan(plan, output)
-    client = limits.client(found, plan, output)
+    client = limits.client(found, plan, output, resumes=resume)
     if not (resume or client.has_taken):
         output.say(f"the plan promises: {found.guarantee}")
         if found.trust:

@@ -76,7 +76,8 @@ def without_data(status: Status, data: Path, keys: KeyFolder) -> Status:
     if fault is None:
         return status
     said = fault.message[0].lower() + fault.message[1:]
-    return replace(status, problems=(f"{said} {fault.hint}", *status.problems))
+    problems = (f"{said} {fault.hint}", *status.problems)
+    return replace(status, problems=problems, has_data=False)
 
 
 def _name_of(data: Path) -> str:

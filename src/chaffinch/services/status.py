@@ -111,6 +111,8 @@ class Status:
     """What somebody must see to, while the service goes on with everything else."""
     silent: Mapping[str, str] = field(default_factory=dict)
     """Services that did not answer whoever looked, with the address of each."""
+    has_data: bool = True
+    """Whether the data of its keys is there: without it, what was taken is nowhere."""
 
     @property
     def complaints(self) -> tuple[str, ...]:
@@ -120,8 +122,8 @@ class Status:
 
     @property
     def adds_up(self) -> bool:
-        """Return whether the conservation laws hold for every plan."""
-        return all(plan.adds_up for plan in self.plans)
+        """Return whether the conservation laws hold for every plan, over the data of these keys."""
+        return self.has_data and all(plan.adds_up for plan in self.plans)
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON-ready data."""
