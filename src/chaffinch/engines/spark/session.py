@@ -197,7 +197,14 @@ def _launch(master: str | None, files: Path, errors: int) -> None:
     if master is not None:  # its launcher prepares for some of them
         settings.setMaster(master)
     words = {"stdout": errors, "stderr": errors}
-    gateway = launch_gateway(settings, popen_kwargs=words)  # type: ignore[no-untyped-call]
+    launched = _in_background(lambda: launch_gateway(settings, popen_kwargs=words))  # type: ignore[no-untyped-call]
+    try:
+        gateway = launched.result()
+    except BaseException:
+        # Java ends when whoever started it is gone, but not before it has said where it listens:
+        # left any earlier, it stays for ever.
+        wait([launched])
+        raise
     SparkContext._ensure_initialized(gateway=gateway, conf=settings)  # noqa: SLF001
 
 

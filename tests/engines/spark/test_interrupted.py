@@ -1,0 +1,63 @@
+"""A command that is stopped while it starts Java says one word, and leaves no Java behind."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.engines import plans
+
+PATIENCE = 60.0
+MARK = "CHAFFINCH_TEST_MARK"
+
+
+def _marked(mark: str) -> list[str]:
+    """Return the processes that have inherited a mark, by their number."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            inherited = place.read_bytes()
+        except OSError:
+            continue  # it has ended, or is somebody else's
+        if f"{MARK}={mark}".encode() in inherited:
+            found.append(place.parent.name)
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@pytest.mark.parametrize("after", [0.0, 0.6, 1.2])
+@pytest.mark.parametrize("asked", ["starting Java", "starting an application"])
+def test_no_java_is_left(tmp_path: Path, asked: str, after: float) -> None:
+    plan, mark = plans.clear(60, 4), secrets.token_hex(8)
+    plan.save(tmp_path / "plan.json")
+    plans.written(tmp_path / "a.parquet", plan, plans.answers(60, 4))
+    words = ["shuffle", "a.parquet", "--plan", "plan.json", "-o", "out", "--engine", "spark"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "chaffinch", *words, "--master", "local[1]"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {MARK: mark, "XDG_STATE_HOME": str(tmp_path / "state")},
+    ) as command:
+        assert command.stderr is not None
+        while asked not in command.stderr.readline():
+            assert command.poll() is None
+        time.sleep(after)
+        command.send_signal(signal.SIGINT)
+        said = command.stderr.read()
+    assert command.returncode == 130
+    assert "Traceback" not in said
+    assert not (tmp_path / "out").exists()
+    end = time.monotonic() + PATIENCE
+    while left := _marked(mark):
+        assert time.monotonic() < end, left
+        time.sleep(0.2)
