@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import stat
@@ -16,12 +17,18 @@ from chaffinch.shuffling.inbox import Upload
 from chaffinch.shuffling.state import Change
 from chaffinch.storage.files import atomic
 
+_MOMENT = 0.05
+"""Seconds by which what is told is ahead of what is done."""
+
 
 def acknowledge_first() -> None:
-    """Tell senders that their reports are there before they are."""
+    """Tell senders that their reports are there before they are.
+
+    A moment before: a thread that is quick to write them would hide the fault.
+    """
 
     async def put(self: GroupCommit, upload: Upload) -> None:
-        self._jobs.put([upload])
+        asyncio.get_running_loop().call_later(_MOMENT, self._jobs.put, [upload])
 
     GroupCommit.put = put  # type: ignore[method-assign]
     GroupCommit._finish = lambda *_: None  # type: ignore[method-assign] # noqa: SLF001
