@@ -13,9 +13,16 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from chaffinch.keys import KeyFolder
+from chaffinch.planning.audiences.plan import AnyPlan
+from chaffinch.shuffling.forwarding import Patience
+from chaffinch.shuffling.later_keys import LaterKeys
+from chaffinch.shuffling.state import State
 from chaffinch.wire import media_types
 from chaffinch.wire.sealed_filters import seal_filter
 from tests.meta.repository import ROOT
@@ -43,6 +50,7 @@ def main(examples: int) -> int:
 def _survey(folder: Path, examples: int) -> int:
     """Attack a first hop and a later one."""
     site = make_site(folder / "survey", hops=2)
+    _show_keys(site.plan, site.folder / "hop1" / "data", site.keys)
     (site.folder / "reports").write_bytes(site.reports(3))
     (site.folder / "openapi.json").write_text(json.dumps(described(site.plan.id)), "utf-8")
     found = []
@@ -54,10 +62,22 @@ def _survey(folder: Path, examples: int) -> int:
     return max(found)
 
 
+def _show_keys(plan: AnyPlan, data: Path, keys: Mapping[str, KeyFolder]) -> None:
+    """Let the first hop have seen the keys of all behind it: without them it is not ready."""
+    parties = plan.parties
+    assert parties is not None
+    behind = (*parties.hops[1:], parties.analyzer)
+    with closing(State.open(data / "state.sqlite")) as state:
+        later = LaterKeys(state, {plan.id: behind}, patience=Patience())
+        for party in behind:
+            later.take(plan.id, party, keys[party.name].key_list(plan.id))
+
+
 def _reach(folder: Path, examples: int) -> int:
     """Attack the shuffler of a reach and its analyzer, who has releases too."""
     campaign = Campaign.make(folder / "reach")
     plan, (name, publisher) = campaign.plan, campaign.plan.named_parties.publishers[0]
+    _show_keys(plan, campaign.folder / "hop", campaign.keys)
     (stored,) = campaign.keys["hop"].opening_keys().values()
     identity = campaign.keys[name].identity
     content = seal_filter(
