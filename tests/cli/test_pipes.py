@@ -15,6 +15,7 @@ import pytest
 from chaffinch.cli import main
 from tests.cli.conftest import USERS, Done
 from tests.meta import repository
+from tests.terminal import read_to_end
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 P = "--plan members.plan.json"
@@ -197,14 +198,8 @@ def on_a_terminal(words: list[str], folder: Path, **environment: str) -> str:
         env=variables | environment,
     ) as process:
         os.close(below)
-        said = b""
-        try:
-            while chunk := os.read(above, 4096):
-                said += chunk
-        except OSError:
-            pass  # how a terminal says that the other side is gone
+        said = read_to_end(above)
         assert process.wait(60) == 0, said.decode()
-    os.close(above)
     return said.decode()
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from chaffinch.cli.output import wrapped
 from tests.meta import repository
+from tests.terminal import read_to_end
 
 COMMAND = "`chaffinch send --resume --plan 'my plans/survey.plan.json'`"
 PATH = "my/a-folder-with-a-long-name/and-another-one/survey.plan.json"
@@ -50,13 +51,7 @@ def ended(words: list[str], folder: Path, columns: int | None) -> str:
         command, cwd=folder, env=variables, stdin=below, stdout=subprocess.DEVNULL, stderr=below
     ):
         os.close(below)
-        said = b""
-        try:
-            while chunk := os.read(above, 4096):
-                said += chunk
-        except OSError:
-            pass  # how a terminal says that the other side is gone
-    os.close(above)
+        said = read_to_end(above)
     return said.decode().replace("\r\n", "\n")
 
 

@@ -17,6 +17,7 @@ from chaffinch import privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.mechanisms.bits import SumMechanism
 from tests.meta import repository
+from tests.terminal import read_to_end
 
 LEVELS = np.linspace(0.0, 1.0, 11)
 WORDS = privacy.FlippedVectors(users=100, bits=2, flip_probability="0.3")
@@ -185,13 +186,7 @@ def test_without_a_callback_a_terminal_shows_a_line_and_a_pipe_nothing() -> None
     above, below = pty.openpty()
     with subprocess.Popen(command, env=variables, stderr=below) as process:
         os.close(below)
-        said = b""
-        try:
-            while chunk := os.read(above, 4096):
-                said += chunk
-        except OSError:
-            pass  # how a terminal says that the other side is gone
-    os.close(above)
+        said = read_to_end(above)
     assert process.returncode == 0
     assert b"crowds: " in said
     assert said.endswith(b"\r\x1b[K")
