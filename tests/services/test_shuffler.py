@@ -21,7 +21,7 @@ from chaffinch.keys import KeyFolder
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling import opening, relaying
 from chaffinch.shuffling.forwarding import Patience
-from chaffinch.shuffling.inbox import SegmentWriter, Upload, read_segment
+from chaffinch.shuffling.inbox import Salvage, SegmentWriter, Upload, read_segment, salvage
 from chaffinch.shuffling.opening import HopKeys
 from chaffinch.shuffling.releasing import ReleaseRule
 from chaffinch.shuffling.state import is_relayed, overview_of
@@ -389,6 +389,61 @@ def test_a_copy_that_is_damaged_too_is_taken_while_the_first_is_removed(
     with shuffler(collection, data) as hop:
         hop.tick()
         assert collection.histogram(sealed(data)) == ones(*range(6))
+        assert hop.status.adds_up
+
+
+def test_a_copy_is_taken_while_the_first_is_removed_that_a_killed_hop_left(
+    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One pass takes the first, and then a copy of it that is damaged, too."""
+    data = tmp_path / "data"
+    path = write_blocks(collection, data, [0, 1], [2, 3, 4], [5])
+    whole, length = path.read_bytes(), collection.plan.layout.report_length
+
+    def work() -> None:
+        with shuffler(collection, data) as hop:
+            hop.take()
+
+    def reading(given: Path) -> list[Upload]:
+        path.with_suffix(".damaged").unlink(missing_ok=True)
+        return read_segment(given)
+
+    damage(path, -length - 100)
+    assert dies_at("opening.aside", work)
+    path.write_bytes(whole)
+    damage(path, -1)
+    monkeypatch.setattr(opening, "read_segment", reading)
+    work()
+    with shuffler(collection, data) as hop:
+        hop.tick()
+        assert collection.histogram(sealed(data)) == ones(*range(6))
+        assert hop.status.adds_up
+
+
+def test_a_damaged_segment_that_is_removed_at_that_moment_stops_nothing(
+    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    path = write_blocks(collection, data, [0, 1])
+    whole = path.read_bytes()
+    collection.write_segment(data, collection.seal([2, 3]))
+    damage(path, -1)
+
+    def removing(given: Path) -> Salvage:
+        given.unlink(missing_ok=True)
+        return salvage(given)
+
+    with shuffler(collection, data) as hop:
+        with monkeypatch.context() as patch:
+            patch.setattr(opening, "salvage", removing)
+            hop.take()
+        path.write_bytes(whole)
+        hop.take()
+        path.write_bytes(whole)
+        damage(path, -1)
+        hop.take()
+        hop.tick()
+        assert collection.histogram(sealed(data)) == ones(0, 1, 2, 3)
         assert hop.status.adds_up
 
 

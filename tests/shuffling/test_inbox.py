@@ -6,12 +6,14 @@ import errno
 import os
 import random
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -128,7 +130,7 @@ def test_damage_before_acknowledged_bytes_is_kept_and_nothing_is_cut(tmp_path: P
             with pytest.raises(StorageFault, match=sealed.name) as fault:
                 read_segment(sealed)
             assert fault.value.reason is Reason.DAMAGED
-            found = salvage(sealed, [])
+            found = salvage(sealed)
             # A fault in the head takes nothing along; one in a block nothing but that block.
             assert found.uploads == (UPLOADS[:4] if place < HEAD else UPLOADS[2:4])
             assert place >= HEAD or not found.lost
@@ -138,7 +140,6 @@ def test_damage_before_acknowledged_bytes_is_kept_and_nothing_is_cut(tmp_path: P
 def test_a_first_sector_that_the_disk_does_not_give_takes_only_its_blocks_along(
     tmp_path: Path, bad: int
 ) -> None:
-    other = "a5" * 32
     groups = [[Upload(PLAN, 1, bytes([place]) * 200), UPLOADS[0]] for place in range(30)]
     path = _left_open(tmp_path, *groups)
     block = (path.stat().st_size - HEAD) // len(groups)
@@ -146,12 +147,31 @@ def test_a_first_sector_that_the_disk_does_not_give_takes_only_its_blocks_along(
     content[:bad] = bytes(bad)
     path.write_bytes(content)
     assert recover(tmp_path) == 0
+    left = [upload for one in groups[-(-(bad - HEAD) // block) :] for upload in one]
     damaged = path.with_suffix(".segment")
-    left = groups[-(-(bad - HEAD) // block) :]
-    assert salvage(damaged, [other, PLAN]).uploads == [upload for one in left for upload in one]
-    assert salvage(damaged, [other]) == ([], []), "nobody knows where a block starts"
+    assert salvage(damaged).uploads == left
+    for name in (f"{path.stem}.damaged", f"{path.stem}.2.damaged"):
+        damaged = damaged.rename(damaged.with_name(name))
+        assert salvage(damaged).uploads == left
+    foreign = damaged.rename(damaged.with_name("of another name.damaged"))
+    assert salvage(foreign) == ([], []), "nobody knows where a block starts"
     damaged.write_bytes(bytes(bad))
-    assert salvage(damaged, [PLAN]) == ([], [])
+    assert salvage(damaged) == ([], [])
+
+
+@pytest.mark.parametrize("torn", [0, 30])
+def test_what_a_stranger_sends_is_not_taken_for_a_block(tmp_path: Path, torn: int) -> None:
+    """A report that holds a block of its own does not take all others along."""
+    inner = struct.pack(">32sII", bytes.fromhex(PLAN), 1, 20) + bytes(20)
+    made_up = bytes(16) + struct.pack(">II", len(inner), crc32(inner)) + inner
+    hostile = Upload(PLAN, 1, bytes(1000) + made_up)
+    path = _left_open(tmp_path, [hostile], UPLOADS[:2], UPLOADS[2:4])
+    content = bytearray(path.read_bytes())
+    content[:512] = bytes(512)
+    path.write_bytes(content[: len(content) - torn])
+    assert recover(tmp_path) == 0
+    found = salvage(path.with_suffix(".segment"))
+    assert found.uploads == (UPLOADS[:2] if torn else UPLOADS[:4])
 
 
 def test_nothing_is_cut_off_a_segment_that_the_disk_does_not_give(
@@ -177,7 +197,7 @@ def test_how_many_bytes_are_lost_is_told_where_the_heads_of_uploads_are_whole(
     content[HEAD + BLOCK + UPLOAD] ^= 1
     path.write_bytes(content)
     recover(tmp_path)
-    lost = salvage(path.with_suffix(".segment"), []).lost
+    lost = salvage(path.with_suffix(".segment")).lost
     assert [len(one.reports) for one in lost] == [len(one.reports) for one in UPLOADS[:2]]
 
 

@@ -6,7 +6,7 @@ segment is kept, and no time. ::
 
     struct {
         opaque format[8];            // "chafseg1"
-        opaque marker[16];           // random, for this segment alone
+        opaque marker[16];           // random, for this segment alone: its name
         uint32 crc;                  // CRC-32 of the fields above
     } SegmentHead;                   // then blocks until the end
 
@@ -38,18 +38,17 @@ Whoever recovers it is told how many bytes were cut.
 
 Names of segments are random and never used again: ``state`` remembers which of them were
 opened, and several collectors write into one folder. Whoever writes a segment holds its lock.
+Nobody who sends knows a name: no report can hold what looks like a block.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import re
 import secrets
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 from zlib import crc32
@@ -151,7 +150,7 @@ class SegmentWriter:
             self._path, number = _new_file(self._folder)
         except OSError as error:
             raise write_fault(self._folder.name, error) from None
-        marker = secrets.token_bytes(_MARKER)
+        marker = bytes.fromhex(self.name)
         head = _FORMAT + marker
         self.length = 0
         try:
@@ -193,7 +192,7 @@ class SegmentWriter:
 def _new_file(folder: Path) -> tuple[Path, int]:
     """Return a new segment and its handle, which is locked."""
     for _ in range(100):
-        path = folder / f"{secrets.token_hex(16)}{_OPEN}"
+        path = folder / f"{secrets.token_hex(_MARKER)}{_OPEN}"
         number = os.open(path, _NEW, 0o600)
         if holds_new(number, path):
             return path, number
@@ -234,10 +233,15 @@ class Salvage(NamedTuple):
     """Those of the others, as far as their heads can be read."""
 
 
-def salvage(path: Path, plans: Iterable[str]) -> Salvage:
-    """Return what is left of a segment that is not whole; ``plans`` may be in it."""
-    content = _read(path)
-    marker = _marker_of(content, plans)
+def salvage(path: Path) -> Salvage:
+    """Return what is left of a segment that is not whole: nothing if its owner has removed it."""
+    try:
+        content = _read(path)
+    except StorageFault as fault:
+        if fault.details.get("errno") != errno.ENOENT:
+            raise
+        content = b""
+    marker = _marker_of(path, content)
     found, place = Salvage([], []), _HEAD.size
     while marker and place < len(content):
         end = _block_end(content, place, marker)
@@ -250,20 +254,16 @@ def salvage(path: Path, plans: Iterable[str]) -> Salvage:
     return found
 
 
-def _marker_of(content: bytes, plans: Iterable[str]) -> bytes:
-    """Return what all blocks start with; where the head of the file is damaged, a whole one says.
+def _marker_of(path: Path, content: bytes) -> bytes:
+    """Return what all blocks start with; where the head of the file is damaged, its name says.
 
-    The head and the start of the first block are on one sector of the disk. The first plan of a
-    block stands at one distance from its start, and is looked for. None is found: no bytes.
+    The head and the start of the first block are on one sector of the disk. If neither it nor the
+    name is there any more: no bytes.
     """
     if _has_head(content):
         return content[len(_FORMAT) : len(_FORMAT) + _MARKER]
-    seen = (re.finditer(re.escape(bytes.fromhex(plan)), content) for plan in plans)
-    places = (found.start() - _BLOCK.size for one in seen for found in one)
-    for place in chain([_HEAD.size], places):
-        marker = content[place : place + _MARKER]
-        if place >= _HEAD.size and _block_end(content, place, marker) is not None:
-            return marker
+    with suppress(ValueError):
+        return bytes.fromhex(path.name.partition(".")[0])
     return b""
 
 

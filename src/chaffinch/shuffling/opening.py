@@ -208,11 +208,12 @@ class SegmentOpener:
         While one is written down, the processes open the next. That they are done is forgotten
         for all of them together.
         """
-        done, taken = self._state.opened_segments(), self._taken_aside()
-        left = (path for path in put_aside_in(self._inbox) if path.name not in taken)
+        done = self._state.opened_segments()
+        aside = {path.name: path for path in put_aside_in(self._inbox)}
+        taken = self._taken_of(aside)
         # Some were put aside by a process that ended before it took them.
-        again = (self._salvage(path, keys) for path in left)
-        fresh = (self._read(path, keys, taken) for path in paths if path.stem not in done)
+        again = (self._salvage(path, keys) for name, path in aside.items() if name not in taken)
+        fresh = (self._read(path, keys, aside) for path in paths if path.stem not in done)
         for segment in self._opened(chain(again, fresh), keys):
             reach("opening.opened")
             with self._state.changing() as change:
@@ -231,30 +232,30 @@ class SegmentOpener:
             reach("opening.removed")
         self._forget(done)
 
-    def _read(self, path: Path, keys: HopKeys, taken: Container[str]) -> _Segment:
+    def _read(self, path: Path, keys: HopKeys, used: Container[str]) -> _Segment:
         """Return a segment to open; one that is damaged is put aside, and what is whole taken.
 
-        ``taken`` are names of damaged ones that are done with: it gets none of them.
+        ``used`` are names of damaged ones that are done with, or will be: it gets none of them.
         """
         try:
             return _Segment(path, self._groups(read_segment(path), keys))
         except StorageFault as fault:
             if fault.reason is not Reason.DAMAGED:
                 raise
-        aside = put_aside(path, taken)
+        aside = put_aside(path, used)
         reach("opening.aside")
         return self._salvage(aside, keys)
 
     def _salvage(self, path: Path, keys: HopKeys) -> _Segment:
-        found = salvage(path, self._layouts)
+        found = salvage(path)
         groups = self._groups(found.uploads, keys)
         return _Segment(path, groups, lost=found.lost, is_damaged=True)
 
-    def _taken_aside(self) -> set[str]:
-        """Return the names of damaged segments that are taken; forget those that were removed."""
+    def _taken_of(self, aside: Collection[str]) -> set[str]:
+        """Return which damaged segments are taken; forget those that are not there any more."""
         taken = self._state.put_aside()
         # A copy that is damaged as well may get the name of one that was removed.
-        if gone := taken - {path.name for path in put_aside_in(self._inbox)}:
+        if gone := taken.difference(aside):
             with self._state.changing() as change:
                 change.forget_damaged(gone)
         return taken - gone
