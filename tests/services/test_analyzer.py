@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPException
 from pathlib import Path
 
@@ -117,6 +119,26 @@ def work(hop: LastHop, folder: Path) -> AnalyzerWorker:
             pass
     assert worker.status.adds_up
     return worker
+
+
+def test_nobody_waits_while_the_state_is_locked(hop: LastHop, tmp_path: Path) -> None:
+    """The worker makes a large change: whoever asks is told when to come again."""
+    batch = hop.batch(hop.crowd())
+    with answering(tmp_path) as service:
+        assert put(service, hop, batch).status == 201
+        work(hop, tmp_path)
+        asked = ("GET", "releases"), ("GET", "releases", batch.id), ("GET", "batches", batch.id)
+        with closing(sqlite3.connect(tmp_path / "data" / "state.sqlite")) as owner:
+            owner.execute("BEGIN EXCLUSIVE")
+            for method, *steps in asked:
+                start = time.monotonic()
+                reply = service.ask(method, address(hop, *steps))
+                assert time.monotonic() - start < 8
+                assert (reply.status, problem_word(reply.content)) == (503, "overloaded")
+                assert reply.headers["retry-after"] == "5"
+        for method, *steps in asked:
+            assert service.ask(method, address(hop, *steps)).status == 200
+        assert service.stop()[0] == 0
 
 
 def arrived(folder: Path) -> list[str]:

@@ -107,10 +107,14 @@ class OpenedItem:
 
 
 class KnownBatches:
-    """What is known of batches, for anybody who only reads; nothing where there is no file yet."""
+    """What is known of batches, for anybody who only reads; nothing where there is no file yet.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    A change of the owner is waited for, for so many seconds of ``patience``; without them for a
+    minute.
+    """
+
+    def __init__(self, path: Path, *, patience: float | None = None) -> None:
+        self._path, self._patience = path, patience
 
     def find(self, batch_id: str) -> KnownBatch | None:
         """Return what is known of a batch; None if it was not opened."""
@@ -149,7 +153,7 @@ class KnownBatches:
     def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         if not self._path.exists():
             return []
-        with _STATE.looked_at(self._path) as connection:
+        with _STATE.looked_at(self._path, patience=self._patience) as connection:
             return connection.execute(query, values).fetchall()
 
 

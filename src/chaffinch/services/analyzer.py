@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from chaffinch.analysis.analyzer import RECEIVED, STATE, Analyzer, AnalyzerCounts, own_plan
 from chaffinch.analysis.received import KnownBatch, KnownBatches
@@ -32,7 +32,7 @@ from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.release.audiences import FORMAT as REACH_FORMAT
 from chaffinch.release.documents import read_reach_release, read_release
 from chaffinch.release.publication import Publication
-from chaffinch.services.batches import USUAL_BATCHES, BatchDesk, BatchLimits
+from chaffinch.services.batches import PATIENCE, USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.front import Front
 from chaffinch.services.http import Application, Handler, Request, Response
 from chaffinch.services.openers import Cluster, open_pool
@@ -47,6 +47,7 @@ _LONG_PAUSE = 5.0
 """Seconds before a full disk, or a cluster that is gone, is tried again."""
 TICK = 10.0
 """Seconds between two looks at the counters by those who watch."""
+_Found = TypeVar("_Found")
 
 
 class AnalyzerFront:
@@ -61,7 +62,7 @@ class AnalyzerFront:
         limits: BatchLimits = USUAL_BATCHES,
     ) -> None:
         self.front = Front([own_plan(plan, keys) for plan in plans], keys)
-        self._known = KnownBatches(folder / STATE)
+        self._known = KnownBatches(folder / STATE, patience=PATIENCE)
         self._desk = BatchDesk(folder / RECEIVED, self.front, self._is_known, limits)
         self.application = Application(self._routes)
 
@@ -83,7 +84,7 @@ class AnalyzerFront:
 
     async def _list_releases(self, request: Request) -> Response:
         plan_id = self.front.find(request).plan.id
-        batches = await asyncio.to_thread(self._known.all)
+        batches = await _looked(self._known.all)
         released = [one for one in batches if (one.plan_id, one.state) == (plan_id, "released")]
         # By round and id: the order tells nothing of when they came.
         released.sort(key=lambda one: (one.round, one.id))
@@ -102,11 +103,19 @@ class AnalyzerFront:
 
     async def _find(self, request: Request) -> bytes:
         plan_id, batch_id = self.front.find(request).plan.id, request.parameters["batch"]
-        if await asyncio.to_thread(self._is_known, plan_id, batch_id):
-            content = await asyncio.to_thread(self._known.release, batch_id)
+        if await _looked(lambda: self._is_known(plan_id, batch_id)):
+            content = await _looked(lambda: self._known.release(batch_id))
             if content is not None:
                 return content
         raise Problem(Kind.UNKNOWN_PATH)
+
+
+async def _looked(look: Callable[[], _Found]) -> _Found:
+    """Return what a look at the state finds; while it is changed, whoever asks is to come again."""
+    try:
+        return await asyncio.to_thread(look)
+    except StorageFault:
+        raise Problem(Kind.OVERLOADED, retry_after=5) from None
 
 
 @lru_cache(maxsize=16)

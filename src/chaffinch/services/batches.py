@@ -28,6 +28,8 @@ from chaffinch.wire.arrivals import Arrival, Arriving, Expected, has_arrived
 from chaffinch.wire.problems import Kind, Problem
 from chaffinch.wire.sealed_batches import START_LENGTH, sign_receipt
 
+PATIENCE = 2.0
+"""Seconds that whoever asks waits for a change of the state; then it is to come again."""
 _BATCH = media_types.BATCH.encode()
 _Known = TypeVar("_Known")
 

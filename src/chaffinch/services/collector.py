@@ -20,7 +20,7 @@ from chaffinch.keys.folder import KeyFolder
 from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.planning.parties import Parties
 from chaffinch.planning.plan import Plan
-from chaffinch.services.batches import USUAL_BATCHES, BatchDesk, BatchLimits
+from chaffinch.services.batches import PATIENCE, USUAL_BATCHES, BatchDesk, BatchLimits
 from chaffinch.services.filters import FilterDesk
 from chaffinch.services.front import Front, Hosted, keys_response
 from chaffinch.services.group_commit import USUAL_INBOX, GroupCommit, InboxLimits
@@ -34,8 +34,6 @@ from chaffinch.wire.problems import Kind, Problem
 
 _REPORTS = media_types.REPORTS.encode()
 _CREATED = Response(201)
-_PATIENCE = 2.0
-"""Seconds that whoever asks waits for a change of the state; then it is to come again."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class Collector:
         self._desk = BatchDesk(
             folder / "received",
             self.front,
-            lambda _, batch_id: is_relayed(state, batch_id, patience=_PATIENCE),
+            lambda _, batch_id: is_relayed(state, batch_id, patience=PATIENCE),
             limits.batches,
         )
         self._filters = FilterDesk(folder / "filters", self.front, limits.batches)
@@ -120,7 +118,7 @@ class Collector:
             raise Problem(Kind.UNKNOWN_PATH)
         try:
             plan_id = hosted.plan.id
-            seen = await asyncio.to_thread(seen_key_lists, self._state, plan_id, patience=_PATIENCE)
+            seen = await asyncio.to_thread(seen_key_lists, self._state, plan_id, patience=PATIENCE)
         except StorageFault:
             raise Problem(Kind.OVERLOADED, retry_after=5) from None
         if missing := _missing(parties, seen):
