@@ -93,6 +93,20 @@ def _restore_error(
     return error
 
 
+class Plainly(str):
+    """What was found, in words of ours: shown without the quotes of something typed.
+
+    >>> print(InvalidInput("plan", "given", Plainly("none")))
+    The plan must be given. Got none.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the words themselves."""
+        return str(self)
+
+
 class InvalidInput(ChaffinchError, ValueError):
     """A parameter breaks its rule; names the parameter, the rule and what was given."""
 
@@ -431,7 +445,8 @@ class MissingExtra(ChaffinchError):
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(
             f"The {feature} must be installed first.",
-            hint=f"pip install 'chaffinch[{extra}]'",
+            hint=f"pip install '.[{extra}]' in the folder of its sources, or 'chaffinch[{extra}]' "
+            "from an index that has it",
             details={"feature": feature, "extra": extra},
         )
 

@@ -514,31 +514,3 @@ def test_an_outbox_of_a_later_version_is_refused(services: Services, box: Path) 
 def test_no_result_replaces_an_outbox(services: Services, box: Path) -> None:
     Client(services.plan, outbox=box)
     assert kind_of(box / "outbox.sqlite") is KindOfFile.OUTBOX
-
-
-@pytest.mark.parametrize("address", ["http://hop.example", "http://10.0.0.7:8081", "http://127.1"])
-def test_only_the_first_hop_itself_may_answer(services: Services, box: Path, address: str) -> None:
-    """Somebody on the way takes a report to the hop, and tells the device that it was refused.
-
-    When the key is gone, the report would be sealed anew, and count twice. Or they show the lists
-    of last year.
-    """
-    parties = services.plan.parties
-    assert parties is not None
-    first = replace(parties.hops[0], address=address)
-    elsewhere = services.plan.run_by(replace(parties, hops=(first, *parties.hops[1:])))
-    with pytest.raises(InvalidInput, match="https"):
-        Client(elsewhere, outbox=box)
-    assert not box.exists()
-
-
-@pytest.mark.parametrize(
-    "address", ["https://hop.example", "http://localhost:80", "http://127.0.0.9", "http://[::1]:81"]
-)
-def test_the_first_hop_is_known_by_tls_or_is_here(
-    services: Services, box: Path, address: str
-) -> None:
-    parties = services.plan.parties
-    assert parties is not None
-    first = replace(parties.hops[0], address=address)
-    Client(services.plan.run_by(replace(parties, hops=(first, *parties.hops[1:]))), outbox=box)

@@ -74,6 +74,24 @@ def test_an_address_is_one_of_http(address: str) -> None:
     assert FIRST.url("v1", "plans") == "https://shuffler.example:8443/v1/plans"
 
 
+@pytest.mark.parametrize("address", ["http://hop.example", "http://10.0.0.7:8081", "http://127.1"])
+def test_only_the_first_hop_itself_may_answer(address: str) -> None:
+    """Somebody on the way takes a report to the hop, and tells the device that it was refused.
+
+    When the key is gone, the report would be sealed anew, and count twice. Or they show the lists
+    of last year.
+    """
+    with pytest.raises(InvalidInput, match="https"):
+        Parties((replace(FIRST, address=address),), ANALYZER)
+
+
+@pytest.mark.parametrize(
+    "address", ["https://hop.example", "http://localhost:80", "http://127.0.0.9", "http://[::1]:81"]
+)
+def test_the_first_hop_is_known_by_tls_or_is_here(address: str) -> None:
+    Parties((replace(FIRST, address=address),), ANALYZER)
+
+
 def test_the_example_names_two_parties(tmp_path: Path) -> None:
     (tmp_path / "parties.toml").write_text(EXAMPLE)
     found = read_parties(tmp_path / "parties.toml")

@@ -292,4 +292,4 @@ def test_without_the_extra_the_hint_says_how_to_install_it(missing: str) -> None
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "pip install 'chaffinch[services]'" in done.stderr
+    assert "pip install '.[services]'" in done.stderr

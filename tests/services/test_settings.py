@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
+from chaffinch.planning import survey_file
 from chaffinch.services import analyzer_process
 from chaffinch.services.analyzer import AnalyzerSettings
 from chaffinch.services.analyzer_process import read_analyzer
@@ -127,10 +128,12 @@ def test_a_level_that_no_interval_can_have_is_refused(tmp_path: Path, level: str
         ),
         ("# body_bytes = 4194304", "body_bytes = 0", "body_bytes must be above 0"),
         ("# body_bytes = 4194304", "body_bytes = 0.5", "body_bytes must be whole"),
-        ("# body_bytes = 4194304", 'body_bytes = "4"', "collector.limits.body_bytes"),
+        ("# body_bytes = 4194304", 'body_bytes = "4"', "limits: body_bytes must be a number"),
+        ("# body_bytes = 4194304", "body_bytes = true", "limits: body_bytes must be a number"),
+        ('data = "data"', "data = 1", "data: must be words in quotes"),
         ("# reply = 60.0", "reply = nan", "reply must be above 0"),
         ("# most_ticks = 1000", "most_ticks = 1.5", "most_ticks must be whole"),
-        ("127.0.0.1:8081", "8081", "HOST:PORT"),
+        ("127.0.0.1:8081", "8081", "collector.listen: must be HOST:PORT"),
         ("127.0.0.1:8081", "127.0.0.1:70000", "HOST:PORT"),
         ('plans = ["survey.plan.json"]', "plans = []", "plans: List should have at least 1"),
         ("[collector]", "[collector", "no TOML document"),
@@ -138,7 +141,7 @@ def test_a_level_that_no_interval_can_have_is_refused(tmp_path: Path, level: str
         (
             '# [shuffler.cluster]\n# engine = "spark"',
             '[shuffler.cluster]\nengine = "ray"',
-            "shuffler.cluster.engine: Input should be 'spark'",
+            "shuffler.cluster.engine: must be 'spark'",
         ),
     ],
 )
@@ -158,6 +161,10 @@ def test_the_settings_of_another_service_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidFile, match=r"settings of a hop\. Got those of an analyzer") as told:
         read_hop(analyzer)
     assert "`chaffinch serve analyzer`" in told.value.hint
+    survey = tmp_path / "survey.toml"
+    survey.write_text(survey_file.EXAMPLE)
+    with pytest.raises(InvalidFile, match=r"settings of a service\. Got a survey\b"):
+        read_hop(survey)
 
 
 def test_a_plan_that_is_not_there_is_looked_for_in_a_folder(tmp_path: Path) -> None:

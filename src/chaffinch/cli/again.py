@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.cli.output import count_of, spoken_command
-from chaffinch.cli.paths import Plainly
-from chaffinch.errors import ChaffinchError, DataRepeated, InvalidInput, Reason
+from chaffinch.errors import ChaffinchError, DataRepeated, InvalidInput, Plainly, Reason
 from chaffinch.ledger.charge import Charge
 from chaffinch.ledger.runs import RunRelease, Runs, promise_together
 from chaffinch.outputs.handing_out import Bill

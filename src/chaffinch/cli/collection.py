@@ -18,7 +18,7 @@ from cyclopts import Parameter
 import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.errors import BatchTooSmall, ChaffinchError, InvalidInput
+from chaffinch.errors import BatchTooSmall, ChaffinchError, InvalidInput, Plainly
 from chaffinch.storage.files import atomic, read_small
 
 if TYPE_CHECKING:
@@ -120,13 +120,13 @@ class Whose:
         """Refuse what says two things, or too little."""
         if self.person is not None and self.rows_are_people:
             raise InvalidInput(
-                "people", "told apart by a column or by rows, not by both", paths.Plainly("both")
+                "people", "told apart by a column or by rows, not by both", Plainly("both")
             )
         if self.person is None and self.contributions > 1:
             raise InvalidInput(
                 "people",
                 "told apart by a column where each has several rows",
-                paths.Plainly("no such column"),
+                Plainly("no such column"),
                 hint="name it: --person COLUMN, or `person` in the survey",
             )
 
@@ -174,7 +174,7 @@ class Collection(ABC):
             raise InvalidInput(
                 "people",
                 "told apart by rows where groups are public",
-                paths.Plainly("a column of people"),
+                Plainly("a column of people"),
                 hint="who has rows in several groups would be in several collections: make the "
                 "group private with `by`",
             )
@@ -327,7 +327,7 @@ def open_collection(path: Path, plan: Path | None, output: Output) -> Collection
 
     if path.suffix.lower() == ".json":
         if plan is not None:
-            raise InvalidInput("plan", "given once", paths.Plainly("two plan files"))
+            raise InvalidInput("plan", "given once", Plainly("two plan files"))
         return planned_collection(paths.open_plan(path, output))
     survey = paths.open_survey(path)
     rows = Whose(survey.person, survey.contributions, survey.rows_are_people)
@@ -337,7 +337,7 @@ def open_collection(path: Path, plan: Path | None, output: Output) -> Collection
             raise InvalidInput(
                 "plan",
                 "one that asks and promises what the survey does",
-                paths.Plainly("one for something else"),
+                Plainly("one for something else"),
                 hint="plan the survey again with `chaffinch plan`, or leave out --plan",
             )
         asked = _asked_of(found)

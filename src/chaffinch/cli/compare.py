@@ -15,7 +15,7 @@ import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
 from chaffinch.cli.randomizers import bounds_at, read_table, show_bounds
-from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound
+from chaffinch.errors import InvalidInput, NoParameterFound, NoPlanFound, Plainly
 
 _TOLERANCE = 1e-3
 _NARROW = 80
@@ -86,11 +86,11 @@ def compare(
         raise InvalidInput(
             "options --epsilon, --local-epsilon and --table",
             "one of them",
-            paths.Plainly(" and ".join(given) or "none"),
+            Plainly(" and ".join(given) or "none"),
         )
     if plot is not None and epsilon is not None:
         rule = "given with --local-epsilon or --table"
-        raise InvalidInput("option --plot", rule, paths.Plainly("--epsilon"))
+        raise InvalidInput("option --plot", rule, Plainly("--epsilon"))
     if epsilon is None:
         _compare_bounds(users, delta, local_epsilon, values, table, plot, output)
         return

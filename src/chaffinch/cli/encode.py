@@ -13,7 +13,7 @@ from chaffinch.cli import paths
 from chaffinch.cli.collection import PlannedCollection, TableOptions, planned_collection
 from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output, show_batch
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Plainly
 
 if TYPE_CHECKING:
     from chaffinch.tables.pieces import TableFiles
@@ -109,12 +109,12 @@ def _files(
 
     source = paths.input_source(data, "answers")
     if source == "-":
-        raise InvalidInput("answers", "in files with --engine spark", paths.Plainly("a pipe"))
+        raise InvalidInput("answers", "in files with --engine spark", Plainly("a pipe"))
     if asked.whose(where).person is not None:
         raise InvalidInput(
             "people",
             "told apart by rows with --engine spark, and where a table is in many files",
-            paths.Plainly("a column of people"),
+            Plainly("a column of people"),
             hint="one row of each person must be chosen before: all rows of a person would have "
             "to come together",
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cyclopts import Parameter
 
 from chaffinch.cli import paths
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Plainly
 from chaffinch.outputs.protected import Kind, refuse_to_overwrite
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class EngineOptions:
             raise InvalidInput(
                 "output",
                 "a folder with --engine spark",
-                paths.Plainly("none"),
+                Plainly("none"),
                 hint="add -o FOLDER",
             )
         given = [one for one in inputs if one is not None]

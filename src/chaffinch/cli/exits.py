@@ -103,7 +103,12 @@ def _stoppable() -> Iterator[list[int]]:
 
 
 def _usage(error: CycloptsError) -> ChaffinchError:
+    from cyclopts import UnusedCliTokensError
+
     words = " ".join(str(error).replace(STREAM, "-").split())
+    if isinstance(error, UnusedCliTokensError):
+        left = " ".join(error.unused_tokens or ()).replace(STREAM, "-")
+        words = f"The command must have no words that mean nothing to it. Got {left!r:.80}."
     return _Usage(words, hint="see `chaffinch --help`, or `chaffinch VERB --help`")
 
 

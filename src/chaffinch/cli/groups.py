@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from chaffinch.cli import paths
 from chaffinch.cli.collection import Collection, TableOptions
 from chaffinch.cli.output import Output
-from chaffinch.errors import DataRepeated, InvalidInput
+from chaffinch.errors import DataRepeated, InvalidInput, Plainly
 
 if TYPE_CHECKING:
     from chaffinch.questions import PublicGroup
@@ -35,7 +35,7 @@ def group_runs(
         raise InvalidInput(
             "table of public groups",
             "one that can be read several times",
-            paths.Plainly("a pipe"),
+            Plainly("a pipe"),
             hint="name a file, or take one group with --group",
         )
     named = asked.columns(where)
@@ -55,7 +55,7 @@ def group_runs(
         raise InvalidInput(
             f"groups of {group.name!r}",
             f"at least one of {asked.reports} reports",
-            paths.Plainly(f"none of {len(labels)}"),
+            Plainly(f"none of {len(labels)}"),
             hint="ask for fewer users, or for a private group with `by`",
         )
     plan = asked.make_plan(out, output, anyway=anyway)

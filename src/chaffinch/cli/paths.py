@@ -19,6 +19,7 @@ from chaffinch.errors import (
     InvalidFile,
     InvalidInput,
     InvalidTable,
+    Plainly,
     Reason,
     StorageFault,
 )
@@ -37,20 +38,6 @@ if TYPE_CHECKING:
 
 STREAM = "<->"
 """Stands for ``-`` while words are taken apart, because a hyphen looks like an option."""
-
-
-class Plainly(str):
-    """What was found, in words of ours: shown without the quotes of something typed.
-
-    >>> print(InvalidInput("plan", "given", Plainly("none")))
-    The plan must be given. Got none.
-    """
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        """Return the words themselves."""
-        return str(self)
 
 
 def _file_or_pipe(name: str | None) -> str:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Plainly
 from chaffinch.outputs.protected import Kind
 from chaffinch.rounding import promise_text
 
@@ -121,7 +121,7 @@ def plan(  # noqa: PLR0913 - one for each option
         raise InvalidInput(
             "plan",
             "asked for in one way: a survey file, a question by options, --check or an --example",
-            paths.Plainly("several of them" if any(given) else "none of them"),
+            Plainly("several of them" if any(given) else "none of them"),
             hint="what a survey promises and wishes stands in its file" if survey else "",
         )
     if example or example_parties:
@@ -184,9 +184,9 @@ def _single(asked: _Asked) -> SurveyFile:
     from chaffinch.planning.survey_file import SurveyFile, share_of
 
     if asked.users is None:
-        raise InvalidInput("number of users", "given", paths.Plainly("none"), hint="add --users")
+        raise InvalidInput("number of users", "given", Plainly("none"), hint="add --users")
     if (asked.epsilon is None) == (asked.error is None):
-        got = paths.Plainly("neither" if asked.epsilon is None else "both")
+        got = Plainly("neither" if asked.epsilon is None else "both")
         raise InvalidInput("promise", "given by --epsilon or by --error, one of the two", got)
     if asked.confidence is not None and asked.error is None:
         raise InvalidInput("confidence", "given with an --error", asked.confidence)
@@ -229,7 +229,7 @@ def _question(asked: _Asked) -> Question:
         )
     if asked.number is None and (asked.unit or asked.clip or asked.quantiles):
         raise InvalidInput(
-            "unit, clip or quantiles", "given with a --number", paths.Plainly("another question")
+            "unit, clip or quantiles", "given with a --number", Plainly("another question")
         )
     if asked.choice is not None:
         return cf.Choice(_listed(asked.choice), missing="refuse")

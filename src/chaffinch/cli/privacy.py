@@ -20,7 +20,7 @@ from chaffinch.cli.randomizers import (
     show_bounds,
     upper_text,
 )
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Plainly
 
 if TYPE_CHECKING:
     from chaffinch.privacy import Bracket, Mechanism
@@ -194,9 +194,7 @@ def _make_mechanism(name: str, parameters: _Parameters) -> Mechanism:
             )
     for option in needed:
         if option not in given:
-            raise InvalidInput(
-                f"option {_option(option)}", f"given for {name}", paths.Plainly("nothing")
-            )
+            raise InvalidInput(f"option {_option(option)}", f"given for {name}", Plainly("nothing"))
     arguments: dict[str, Any] = {}
     for option, value in given.items():
         arguments |= _ARGUMENTS[option](value) if option in _ARGUMENTS else {option: value}

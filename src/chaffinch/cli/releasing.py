@@ -13,7 +13,7 @@ from cyclopts import Parameter
 import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, spoken_command
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Plainly
 from chaffinch.outputs.handing_out import Bill, finish_waiting, hand_out_files
 from chaffinch.outputs.waiting import Waiting, Writer
 from chaffinch.rounding import promise_text
@@ -174,7 +174,7 @@ def finish_release(
             raise InvalidInput(
                 "output",
                 "another one than that of a paid release that waits to be finished",
-                paths.Plainly("one that other data, another plan or other options have paid for"),
+                Plainly("one that other data, another plan or other options have paid for"),
                 hint=f"{waiting.finish}; if its data is gone or was changed since, add --finish to "
                 "take the release as it was paid for",
             )
@@ -192,7 +192,7 @@ def refuse_to_replace(finished: Iterable[Waiting], subject: str) -> None:
             raise InvalidInput(
                 "output",
                 "another file than that of another release",
-                paths.Plainly("one that an earlier, stopped command has paid for"),
+                Plainly("one that an earlier, stopped command has paid for"),
                 hint="it is in its place now; the same command again replaces it",
             )
 

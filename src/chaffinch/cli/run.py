@@ -27,7 +27,7 @@ from chaffinch.cli.releasing import (
     refuse_to_replace,
     show_release,
 )
-from chaffinch.errors import ChaffinchError, InvalidInput
+from chaffinch.errors import ChaffinchError, InvalidInput, Plainly
 from chaffinch.outputs.protected import Kind, refuse_to_overwrite
 from chaffinch.outputs.waiting import Waiting, Writer, waiting_folders
 from chaffinch.storage.faults import storage_fault
@@ -129,7 +129,7 @@ def _finish_runs(
         raise InvalidInput(
             "release to finish",
             "one that was paid for and that waits in the folder",
-            paths.Plainly("none"),
+            Plainly("none"),
             hint="without --finish the command makes a new one",
         )
 
@@ -326,7 +326,7 @@ class _TableState:
             raise InvalidInput(
                 "table",
                 "the same from the beginning to the end of a run",
-                paths.Plainly("one that was changed meanwhile"),
+                Plainly("one that was changed meanwhile"),
                 hint="nothing was charged: run the same command again when it is complete",
             )
 
@@ -394,7 +394,7 @@ def _refuse_other_results(out: Path, plan: Plan) -> None:
         raise InvalidInput(
             "output",
             "a folder without results of another plan",
-            paths.Plainly(f"one with such a {name}"),
+            Plainly(f"one with such a {name}"),
             hint="name another folder, or add --replace to overwrite what is there",
         )
 

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from chaffinch.cli import paths
 from chaffinch.cli.collection import TableOptions, planned_collection
 from chaffinch.cli.output import Output, count_of
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Plainly
 from chaffinch.storage.files import state_folder
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class _Limits:
         if self.epsilon is not None and self.delta is not None:
             within = Target(self.epsilon, self.delta)
         elif (self.epsilon is None) != (self.delta is None):
-            raise InvalidInput("limits", "an epsilon and a delta", paths.Plainly("one of them"))
+            raise InvalidInput("limits", "an epsilon and a delta", Plainly("one of them"))
         if (self.ledger is None) != (self.mark is None):
-            raise InvalidInput("ledger", "named together with its mark", paths.Plainly("alone"))
+            raise InvalidInput("ledger", "named together with its mark", Plainly("alone"))
         outbox = self.outbox or state_folder() / "outbox"
         if resumes and self.outbox is not None and not outbox.is_dir():
             raise InvalidInput(
@@ -118,7 +118,7 @@ def send(
     """
     sources = sum((answer is not None, data is not None, resume))
     if sources != 1:
-        got = paths.Plainly("several" if sources else "none")
+        got = Plainly("several" if sources else "none")
         raise InvalidInput("source of reports", "one of --answer, --data and --resume", got)
     found = paths.open_plan(plan, output)
     client = limits.client(found, plan, output, resumes=resume)
@@ -177,7 +177,7 @@ def _digest(data: str) -> bytes:
     """Return a digest of a file: the same one is not sent twice."""
     if paths.is_piped(data):
         raise InvalidInput(
-            "data", "a file, so that it is known when it comes again", paths.Plainly("a pipe")
+            "data", "a file, so that it is known when it comes again", Plainly("a pipe")
         )
     with paths.require_file(Path(data)).open("rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
@@ -188,11 +188,11 @@ def _answer_of(plan: Plan, given: Sequence[str]) -> object:
     names = list(plan.asked)
     if len(names) == 1:
         if plan.contributions == 1 and len(given) > 1:
-            raise InvalidInput("answer", "given once", paths.Plainly("several times"))
+            raise InvalidInput("answer", "given once", Plainly("several times"))
         return list(given) if plan.contributions > 1 else given[0]
     if plan.contributions > 1:
         raise InvalidInput(
-            "answers", "in a table where everybody sends several reports", paths.Plainly("typed")
+            "answers", "in a table where everybody sends several reports", Plainly("typed")
         )
     return _pairs(names, given)
 
@@ -204,7 +204,7 @@ def _pairs(names: Sequence[str], given: Sequence[str]) -> Mapping[str, str]:
         if not equals or name not in names or name in found:
             listed = ", ".join(f"{name}=…" for name in names)
             # What was typed may be an answer: it is not shown.
-            raise InvalidInput("answer", f"{listed}, each once", paths.Plainly("something else"))
+            raise InvalidInput("answer", f"{listed}, each once", Plainly("something else"))
         found[name] = text
     return found
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import chaffinch as cf
 from chaffinch.cli import exits, paths
 from chaffinch.cli.output import Output
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Plainly
 
 if TYPE_CHECKING:
     from chaffinch.planning.plan import Plan
@@ -77,7 +77,7 @@ def simulate(
 
 def _plan(survey: Path | None, plan: Path | None, output: Output) -> Plan:
     if (survey is None) == (plan is None):
-        got = paths.Plainly("neither" if plan is None else "both")
+        got = Plainly("neither" if plan is None else "both")
         raise InvalidInput("plan", "given by a survey file or by --plan, one of the two", got)
     if survey is None:
         return paths.open_plan(plan, output)

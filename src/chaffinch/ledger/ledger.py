@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from chaffinch import checks
-from chaffinch.errors import BudgetExhausted, InvalidInput, LedgerRolledBack, StorageFault
+from chaffinch.errors import BudgetExhausted, InvalidInput, LedgerRolledBack, Plainly, StorageFault
 from chaffinch.ledger import schema
 from chaffinch.ledger.chain import Mark
 from chaffinch.ledger.charge import Charge, Entry, fits, promised, total, word
@@ -100,7 +100,9 @@ class Ledger:
     def of(self, role: str) -> Ledger:
         """Return the ledger if it is of that role: a wrong file must not pay."""
         if self.role != role:
-            raise InvalidInput("ledger", f"one of the role {role}", f"one of the role {self.role}")
+            raise InvalidInput(
+                "ledger", f"one of the role {role}", Plainly(f"one of the role {self.role}")
+            )
         return self
 
     @property

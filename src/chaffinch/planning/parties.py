@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from chaffinch import checks
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Plainly
 from chaffinch.questions import label
 from chaffinch.wire.documents import Strict, read_toml
 from chaffinch.wire.envelopes import HYBRID, X25519
@@ -110,13 +110,18 @@ class Parties:
     def __post_init__(self) -> None:
         checks.whole("number of hops", len(self.hops), least=1, most=MOST_HOPS)
         checks.choice("outer KEM", self.outer_kem, tuple(KEMS))
+        first = self.hops[0]
+        if not first.answers_itself:
+            # A device believes it that a report was refused, and that its key lists are of today.
+            rule = "one that starts with https, or is on this machine"
+            raise InvalidInput(f"address of {first.name}", rule, first.address)
         everyone = (*self.hops, self.analyzer)
         for what in ("name", "identity"):
             if len({getattr(party, what) for party in everyone}) < len(everyone):
                 raise InvalidInput(
                     f"{what} of a party",
                     "that of one party only",
-                    "the same one twice",
+                    Plainly("the same one twice"),
                     hint="nobody may be two parties: each must not know what the other knows",
                 )
 
@@ -241,7 +246,7 @@ class ReachParties(Parties):
                 raise InvalidInput(
                     "identity of a publisher",
                     "that of nobody else",
-                    "the same one twice",
+                    Plainly("the same one twice"),
                     hint="who shuffles or analyzes is no publisher, and has no campaign key",
                 )
             known.add(identity)

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from chaffinch.errors import ChaffinchError, InvalidInput
+from chaffinch.errors import ChaffinchError, InvalidInput, Plainly
 from chaffinch.keys.folder import KeyFolder
 from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.services.http import Handler, Request, Response
@@ -50,7 +50,9 @@ class Hosted:
         taken = [one.key for one in keys.accepted_keys().values() if one.key.kem == self.kem]
         if not taken:
             raise InvalidInput(
-                "keys for a plan", "of the kind that its envelopes are sealed for", "others"
+                "keys for a plan",
+                "of the kind that its envelopes are sealed for",
+                Plainly("others"),
             )
         self.heads = frozenset(key.head for key in taken)
         self.key_names = frozenset(key.sealing.name for key in taken)
@@ -147,6 +149,6 @@ def _place(plan: AnyPlan, identity: str) -> int:
     raise InvalidInput(
         "plan to run",
         "one that names this party",
-        f"plan {plan.id[:16]}, which does not",
+        Plainly(f"plan {plan.id[:16]}, which does not"),
         hint="`chaffinch keys show` prints the identity that the plan must name",
     )

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, cast, get_type_hints
 
 from pydantic import BaseModel, Field, field_validator
 
-from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
+from chaffinch.errors import InvalidFile, InvalidInput, Plainly, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.planning.audiences.plan import AnyPlan, load_any_plan
 from chaffinch.services.http import Application
@@ -39,6 +39,7 @@ SERVER_LIMITS = """\
 _LARGEST = 1 << 20
 _ANSWER_SECONDS = 2.0
 _RULE = "the settings of a service"
+_ADDRESS = "HOST:PORT, such as 127.0.0.1:8080"
 _Model = TypeVar("_Model", bound=BaseModel)
 _Made = TypeVar("_Made")
 
@@ -67,7 +68,7 @@ class Address:
         """
         host, _, port = text.rpartition(":")
         if not (host and re.fullmatch("[0-9]{1,5}", port) and int(port) < 1 << 16):
-            raise InvalidInput("address to listen on", "HOST:PORT, such as 127.0.0.1:8080", text)
+            raise InvalidInput("address to listen on", _ADDRESS, text)
         return cls(host.removeprefix("[").removesuffix("]"), int(port))
 
     def __str__(self) -> str:
@@ -128,7 +129,9 @@ class Place:
                 )
         found = tuple(map(load_any_plan, self.plan_files))
         if len({plan.id for plan in found}) < len(found):
-            raise InvalidInput("list of plans", "one of different plans", "one of them twice")
+            raise InvalidInput(
+                "list of plans", "one of different plans", Plainly("one of them twice")
+            )
         for plan in found:
             plan.verify()
         return found
@@ -167,11 +170,20 @@ class ServiceModel(Strict):
     """The dataclasses whose numbers are its limits."""
 
     admin: str
-    limits: dict[str, int | float] = Field(default_factory=dict)
+    limits: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("admin", "listen", check_fields=False)
+    @classmethod
+    def _is_address(cls, given: str) -> str:
+        try:
+            Address.of(given)
+        except InvalidInput:
+            raise ValueError(f"must be {_ADDRESS}") from None
+        return given
 
     @field_validator("limits")
     @classmethod
-    def _known(cls, given: dict[str, int | float]) -> dict[str, int | float]:
+    def _known(cls, given: dict[str, Any]) -> dict[str, int | float]:
         return _checked_limits(given, *cls.limited)
 
 
@@ -199,7 +211,7 @@ class FrontModel(ServiceModel):
         )
 
 
-def _checked_limits(given: dict[str, int | float], *kinds: type) -> dict[str, int | float]:
+def _checked_limits(given: dict[str, Any], *kinds: type) -> dict[str, int | float]:
     """Return limits that are positive numbers of some dataclasses; ValueError for others."""
     hints = {name: hint for kind in kinds for name, hint in get_type_hints(kind).items()}
     allowed = {name: hint for name, hint in hints.items() if hint in (int, float, int | None)}
@@ -209,10 +221,12 @@ def _checked_limits(given: dict[str, int | float], *kinds: type) -> dict[str, in
     return given
 
 
-def _fault(name: str, value: float, allowed: dict[str, Any]) -> str:
+def _fault(name: str, value: object, allowed: dict[str, Any]) -> str:
     """Return what is wrong with a limit; nothing if nothing is."""
     if name not in allowed:
         return f"{name} {SAYINGS['extra_forbidden']}{guess_of(name, list(allowed))}"
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return f"{name} must be a number"
     if not 0 < value < 1 << 60:
         return f"{name} must be above 0"
     return f"{name} must be whole" if allowed[name] is not float and value != int(value) else ""
@@ -251,13 +265,14 @@ def _refuse_other(path: str | Path, model: type[BaseModel]) -> None:
     """Refuse the settings of another service in a word, not by all keys that differ."""
     tables = _tables_of(path)
     for table, ours, other, verb in (
-        ("analyzer", "a hop", "an analyzer", "analyzer"),
-        ("collector", "an analyzer", "a hop", "collector"),
+        ("analyzer", "a hop", "those of an analyzer", "serve analyzer"),
+        ("collector", "an analyzer", "those of a hop", "serve collector"),
+        ("questions", "a service", "a survey", "plan"),
     ):
         if table in tables and table not in model.model_fields:
-            hint = f"`chaffinch serve {verb}` takes these"
+            hint = f"`chaffinch {verb}` takes these"
             rule = f"the settings of {ours}"
-            raise InvalidFile(f"file {Path(path).name}", rule, [f"those of {other}"], hint=hint)
+            raise InvalidFile(f"file {Path(path).name}", rule, [other], hint=hint)
 
 
 def read_file(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from chaffinch.errors import ChaffinchError, InvalidInput, StorageFault
+from chaffinch.errors import ChaffinchError, InvalidInput, Plainly, StorageFault
 from chaffinch.keys import StoredKey
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.shuffling.filter_inbox import FilterInbox
@@ -91,7 +91,7 @@ class FilterRelay:
         padded = stored and stored.key.open(envelope, layout.binding(1, 1))
         packed = unpad(padded, layout.filter_length) if padded else None
         if packed is None:
-            raise InvalidInput(f"filter of {name}", "one that opens here", "another")
+            raise InvalidInput(f"filter of {name}", "one that opens here", Plainly("another"))
         found = filter_from(packed)
         if found.publisher != name:
             # Whoever signs the envelope of another publisher has not made what is in it.

@@ -48,7 +48,17 @@ _KINDS = {
     "chaffinch/reach-plan": "this is a plan for audiences, for chaffinch reach",
     "chaffinch/columns": "these are shuffled columns, for chaffinch reach analyze",
 }
-SAYINGS = {"missing": "must be there", "extra_forbidden": "is not known here"}
+SAYINGS = {
+    "missing": "must be there",
+    "extra_forbidden": "is not known here",
+    "string_type": "must be words in quotes",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be a table",
+    "model_type": "must be a table",
+}
 """Faults in the words of people, by what pydantic calls them."""
 _Document = TypeVar("_Document", bound=BaseModel)
 _Made = TypeVar("_Made")
@@ -148,7 +158,7 @@ def read_toml(
 
 def faults_of(fault: ValidationError) -> list[str]:
     """Return every fault as "place: what is wrong"."""
-    return [f"{place}: {one['msg']}" for place, one in _faults(fault)]
+    return [f"{place}: {_words(one)}" for place, one in _faults(fault)]
 
 
 def _faults(fault: ValidationError) -> list[tuple[str, Any]]:
@@ -158,11 +168,16 @@ def _faults(fault: ValidationError) -> list[tuple[str, Any]]:
 
 def _told(place: str, fault: Any, model: type[BaseModel]) -> str:
     """Return a fault in words for whoever wrote the file."""
-    words = SAYINGS.get(fault["type"], fault["msg"].removeprefix("Value error, "))
     if fault["type"] != "extra_forbidden":
-        return f"{place}: {words}"
+        return f"{place}: {_words(fault)}"
     *above, word = fault["loc"]
-    return f"{place}: {words}{guess_of(str(word), _keys_at(model, above))}"
+    return f"{place}: {_words(fault)}{guess_of(str(word), _keys_at(model, above))}"
+
+
+def _words(fault: Any) -> str:
+    """Return what is wrong, without the place."""
+    usual = str(fault["msg"]).removeprefix("Value error, ").replace("Input should ", "must ")
+    return SAYINGS.get(str(fault["type"]), usual)
 
 
 def _keys_at(model: type[BaseModel], steps: Sequence[int | str]) -> list[str]:

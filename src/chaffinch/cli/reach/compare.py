@@ -12,7 +12,7 @@ from cyclopts import Parameter
 import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output, count_of
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Plainly
 from chaffinch.rounding import promise_text
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class _Filters:
             raise InvalidInput(
                 "filters",
                 "given by --plan, or by --filters, --bits and --flip",
-                paths.Plainly("neither"),
+                Plainly("neither"),
             )
         return cf.privacy.FlippedAudiences(
             filters=self.filters, bits=self.bits, hashes=self.hashes, flip_probability=self.flip
@@ -74,12 +74,12 @@ def compare(
         Makes the samples repeatable.
     """
     if plan is not None and filters != _Filters():
-        raise InvalidInput("filters", "given by --plan or by numbers", paths.Plainly("both"))
+        raise InvalidInput("filters", "given by --plan or by numbers", Plainly("both"))
     found = None if plan is None else paths.open_reach_plan(plan)
     mechanism = filters.mechanism() if found is None else found.mechanism
     level = found.delta if delta is None and found is not None else delta
     if level is None:
-        raise InvalidInput("delta", "given", paths.Plainly("none"), hint="add --delta")
+        raise InvalidInput("delta", "given", Plainly("none"), hint="add --delta")
     from chaffinch.planning.audiences.comparison import compare as compared
 
     with output.thinking("comparing") as tell:

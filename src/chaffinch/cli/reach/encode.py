@@ -13,7 +13,7 @@ from chaffinch.cli import paths
 from chaffinch.cli.engines import EngineOptions
 from chaffinch.cli.output import Output, count_of, spoken_command
 from chaffinch.cli.releasing import Budget, Charged
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Plainly
 from chaffinch.outputs.protected import Kind
 from chaffinch.rounding import bytes_for_people
 
@@ -137,7 +137,7 @@ def _source(name: str, columns: _Columns, work: EngineOptions) -> Table | list[P
     if not work.on_cluster:
         return open_table(name, format=columns.format)
     if name == "-":
-        raise InvalidInput("ids", "in files with --engine spark", paths.Plainly("a pipe"))
+        raise InvalidInput("ids", "in files with --engine spark", Plainly("a pipe"))
     return pieces_of([name], format=columns.format)
 
 

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 import chaffinch as cf
 from chaffinch.cli import paths
 from chaffinch.cli.output import Output
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import InvalidInput, Plainly
 from chaffinch.outputs.protected import Kind
 from chaffinch.rounding import bytes_for_people, error_text, promise_text
 
@@ -92,7 +92,7 @@ def plan(
         one hop, and with a table [publishers] of NAME = "identity".
     """
     if (asked == _Asked()) == (check is None):
-        got = paths.Plainly("neither" if check is None else "both")
+        got = Plainly("neither" if check is None else "both")
         raise InvalidInput("plan", "asked for by --publisher, or a file by --check", got)
     if out is not None and not paths.is_pipe(out):
         paths.require_writable(out, [check or "-"], replaceable=Kind.PLAN)
@@ -130,7 +130,7 @@ def _planned(asked: _Asked, output: Output, *, anyway: bool) -> ReachPlan:
 
     sizes = _sizes(asked.publisher)
     if asked.epsilon is None or asked.delta is None:
-        raise InvalidInput("promise", "given by --epsilon and --delta", paths.Plainly("not both"))
+        raise InvalidInput("promise", "given by --epsilon and --delta", Plainly("not both"))
     trunk = "" if asked.trunk == "none" else asked.trunk
     rule = cf.reach.IdRule(asked.ids, country_code=asked.country_code, trunk=trunk)
     with output.thinking("planning") as tell:
@@ -173,7 +173,7 @@ def _sizes(words: tuple[str, ...]) -> dict[str, int]:
             raise InvalidInput("publisher", "named once", word)
         found[name] = number
     if not found:
-        raise InvalidInput("publishers", "given", paths.Plainly("none"), hint="add --publisher")
+        raise InvalidInput("publishers", "given", Plainly("none"), hint="add --publisher")
     return found
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaffinch.errors import InvalidInput, NotDelivered, PlanMismatch
+from chaffinch.errors import InvalidInput, NotDelivered, Plainly, PlanMismatch
 from chaffinch.keys import KeyFolder
 from chaffinch.planning.audiences.plan import ReachPlan, require_plan
 from chaffinch.planning.parties import Party
@@ -80,7 +80,7 @@ def _check(found: Filter, plan: ReachPlan, publisher: str) -> None:
             f"one of {found.publisher}",
         )
     if (found.bits, found.frequencies) != (plan.bits, plan.audience.frequencies):
-        raise InvalidInput("filter", "of the size that the plan says", "another")
+        raise InvalidInput("filter", "of the size that the plan says", Plainly("another"))
 
 
 class _Sending:
@@ -133,7 +133,9 @@ class _Sending:
         layout = self._plan.layout
         usable = [key for key in listed.keys if key.kem == layout.outer_kem]
         if not usable:
-            raise InvalidInput(f"key list of {self._party.name}", "one for this plan", "another")
+            raise InvalidInput(
+                f"key list of {self._party.name}", "one for this plan", Plainly("another")
+            )
         sealed = seal_filter(self._filter.content(), layout, usable[0], self._keys.identity)
         with atomic(self._kept, permissions=0o600) as file:
             file.write(sealed)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from chaffinch import checks
-from chaffinch.errors import GuaranteeNotProven, InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput, Plainly
 from chaffinch.planning.audiences import estimator
 from chaffinch.planning.audiences.audience import Audience
 from chaffinch.planning.audiences.cost import cost_of
@@ -133,7 +133,9 @@ class ReachPlan:
                 hint="plan with --shuffled (shuffled=True)",
             )
         if self.parties != self.parties.ordered(self.audience.publishers):
-            raise InvalidInput("publishers among the parties", "in the order of the plan", "others")
+            raise InvalidInput(
+                "publishers among the parties", "in the order of the plan", Plainly("others")
+            )
 
     @cached_property
     def mechanism(self) -> FlippedAudiences:
