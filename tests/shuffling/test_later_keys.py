@@ -139,6 +139,66 @@ def test_the_first_way_is_given_out_for_a_whole_pause(
         assert is_given_out(collection, state, hop, two) is is_taken
 
 
+@pytest.mark.parametrize("lives", [1, 2])
+def test_two_parties_that_work_together_have_nobody_between_their_changes(
+    tmp_path: Path, state: State, monkeypatch: pytest.MonkeyPatch, lives: int
+) -> None:
+    """Each waits for its pause, and the second changes a minute after the first."""
+    collection = Collection.make(tmp_path / "two", hops=2)
+    wall, life = [1e9], [1000.0]
+    monkeypatch.setattr(time, "time", lambda: wall[0])
+    monkeypatch.setattr(time, "monotonic", lambda: life[0])
+    later, name = followed(collection, state, pause=3600.0), collection.plan.id
+    second, last = collection.behind
+    old, new, one, two = (key(number) for number in (1, 2, 1, 2))
+
+    def shown(serial: int, first: SealingKey) -> bytes:
+        return KeyList(name, serial, (first,)).signed(collection.hops[1].identity)
+
+    later.take(name, second, shown(1, old))
+    later.take(name, last, signed(collection, 1, one))
+    for seconds, is_taken in ((3600.0, False), (60.0, False), (3539.0, False), (1.0, True)):
+        life[0], wall[0] = life[0] + seconds, wall[0] + seconds
+        if lives > 1:
+            later = followed(collection, state, pause=3600.0)
+        later.take(name, second, shown(2, new))
+        later.take(name, last, signed(collection, 2, two))
+        assert is_given_out(collection, state, new, one)
+        assert is_given_out(collection, state, new, two) is is_taken
+        assert not is_given_out(collection, state, old, two)
+
+
+def test_what_has_changed_while_a_hop_was_away_is_one_other_way(
+    tmp_path: Path, state: State
+) -> None:
+    """With the new key of one party and the old one of the other reports would go astray."""
+    collection = Collection.make(tmp_path / "two", hops=2)
+    folders = collection.hops[1], collection.analyzer
+
+    def first_keys() -> list[SealingKey]:
+        return [next(iter(one.accepted_keys().values())).key.sealing for one in folders]
+
+    def asked(later: LaterKeys) -> None:
+        last = time.monotonic() + 20
+        while not is_given_out(collection, state, *first_keys()):
+            assert time.monotonic() < last
+            later.step()
+        later.close()
+
+    with (
+        receiving(Receiver(collection, folders[0]), port_of(collection.plan, "hop2")),
+        receiving(Receiver(collection, folders[1]), port_of(collection.plan, "analyzer")),
+    ):
+        asked(followed(collection, state, pause=0.2))
+        old = first_keys()
+        for one in folders:
+            one.rotate(at_once=True)
+        time.sleep(0.3)
+        asked(followed(collection, state, pause=0.2))
+    assert not is_given_out(collection, state, first_keys()[0], old[1])
+    assert not is_given_out(collection, state, old[0], first_keys()[1])
+
+
 @pytest.mark.parametrize(
     ("passed", "wait"),
     [(0, 60), (10, 50), (59, 1), (60, 0), (1e9, 0), (-1, 60), (-1e9, 60)],

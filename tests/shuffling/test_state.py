@@ -264,11 +264,17 @@ def test_the_newest_list_of_each_party_is_kept(state: State, path: Path) -> None
     assert state.key_lists() == {who: KeptList(content, None) for who, content in kept.items()}
 
 
-def test_when_a_first_key_has_changed_is_kept_until_it_changes_again(state: State) -> None:
-    for changed, known in ((None, None), (7.5, 7.5), (None, 7.5), (3.0, 3.0)):
+def test_since_when_a_way_is_given_out_is_kept_until_another_one_is(state: State) -> None:
+    for begun, known in ((None, None), (7.5, 7.5), (None, 7.5), (3.0, 3.0)):
         with state.changing() as change:
-            change.keep_key_list(PLAN, "hop", b"list", changed=changed)
-        assert state.key_lists() == {(PLAN, "hop"): KeptList(b"list", known)}
+            for plan_id, party in ((PLAN, "hop"), (PLAN, "analyzer"), (OTHER, "hop")):
+                change.keep_key_list(plan_id, party, b"list")
+            change.give_out(PLAN, b"route", begun)
+        assert {who: kept.begun for who, kept in state.key_lists().items()} == {
+            (PLAN, "hop"): known,
+            (PLAN, "analyzer"): known,
+            (OTHER, "hop"): None,
+        }
 
 
 def test_a_way_is_given_out_for_one_plan_and_for_ever(state: State) -> None:

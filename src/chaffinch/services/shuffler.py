@@ -77,7 +77,7 @@ class ShufflerSettings:
     key_grace_seconds: float = GRACE
     """How long a key is seen closed before it may be destroyed."""
     key_pause_seconds: float = 3600.0
-    """How long a later party's key is given out before another one is."""
+    """How long the same keys of the later parties are given out before others are."""
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ Whatever else a device was handed, by whomever, its reports are rejected.
 A list is taken if its party has signed it for the plan and its serial is higher than that of the
 list before. The first key of each list, taken together, are the *route* that is given out from
 then on; earlier ones stay good, as their reports may be on the way. Another first key cuts the
-crowd into those before and those after. A party can do that once in ``pause_seconds``, however
-often it signs a list: there are no more routes than parties behind this hop in that time. The first
-route of all lasts for a whole pause, too: whoever fetched it in its first minute would be alone
-with a party that changes its key in the second. The pause outlives the process. Inside of a life it
-goes by the monotonic clock; what has passed of it at a start, the wall clock says. If that was put
-back meanwhile, the whole pause starts again: a key may come up later than it could, never earlier.
+crowd into those before and those after. So a route is given out for ``pause_seconds`` at least,
+however often parties sign lists, and whoever of them: if each had a pause of its own, two that work
+together would have those to themselves who ask between their changes. All parties are asked at
+once, and what has changed meanwhile is one other route. The pause outlives the process. Inside of a
+life it goes by the monotonic clock; what has passed of it at a start, the wall clock says. If that
+was put back meanwhile, the whole pause starts again: a key may come up later than it could, never
+earlier.
 
 The state has a list before any device has it. One thread per party talks to the network; the
 state belongs to whoever asks for the results.
@@ -21,6 +22,7 @@ state belongs to whoever asks for the results.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -31,7 +33,7 @@ from chaffinch.errors import InvalidFile
 from chaffinch.parallel import Errands
 from chaffinch.planning.parties import Party
 from chaffinch.shuffling.forwarding import Patience
-from chaffinch.shuffling.state import Change, KeptList, State
+from chaffinch.shuffling.state import KeptList, State
 from chaffinch.storage.failpoints import reach
 from chaffinch.wire.envelopes import X25519, SealingKey
 from chaffinch.wire.exchange import Exchange, NoReply
@@ -53,19 +55,9 @@ class _Source:
     content: bytes = b""
     taken: KeyList | None = None
     """What is in it: the list that is given out."""
-    changed: float | None = None
-    """When the pause before it may have another first key began, by the monotonic clock."""
-    due: float = 0.0
     failures: int = 0
     under_way: Future[bytes] | None = None
     fault: str = ""
-
-    def restore(self, kept: KeptList) -> None:
-        """Go on with what an earlier life has kept."""
-        self.content, self.taken = kept.content, self.read(kept.content)
-        if kept.changed is not None:
-            # A moment to come is one of before the clock was put back: the pause starts again.
-            self.changed = time.monotonic() - max(0.0, time.time() - kept.changed)
 
     def read(self, content: bytes) -> KeyList:
         """Return a list that the party has signed for the plan, with a key to seal for first."""
@@ -97,14 +89,14 @@ class LaterKeys:
             plan_id: [_Source(plan_id, party) for party in parties]
             for plan_id, parties in behind.items()
         }
-        kept = state.key_lists()
-        for one in self._each():
-            found = kept.get((one.plan_id, one.party.identity))
-            if found is not None:
-                one.restore(found)
+        self._due = dict.fromkeys(self._sources, 0.0)
+        self._begun = dict.fromkeys(self._sources, -math.inf)
+        """Since when a route is given out, by the monotonic clock."""
+        self._restore(state.key_lists())
         with state.changing() as change:
             for plan_id in self._sources:
-                self._give_out(change, plan_id)
+                if (route := self._route(plan_id)) is not None:
+                    change.give_out(plan_id, route)
         self._exchange = Exchange(
             connect_seconds=patience.connect, reply_seconds=patience.reply, trusted=trusted
         )
@@ -117,29 +109,23 @@ class LaterKeys:
 
     def step(self) -> None:
         """Take the lists that have come, and ask for those that are due."""
-        for one in self._each():
-            if one.under_way is not None and one.under_way.done():
-                self._settle(one, one.under_way)
-            elif one.under_way is None and one.due <= time.monotonic():
-                one.under_way = self._errands.submit(self._ask, one.plan_id, one.party)
+        for plan_id, sources in self._sources.items():
+            asked = [one.under_way for one in sources if one.under_way is not None]
+            if asked and all(one.done() for one in asked):
+                self._settle(plan_id)
+            elif not asked and self._due[plan_id] <= time.monotonic():
+                for one in sources:
+                    one.under_way = self._errands.submit(self._ask, plan_id, one.party)
 
     def take(self, plan_id: str, party: Party, content: bytes) -> None:
         """Keep the list of a party; refuse an older one, or another one of the same serial.
 
-        A list that comes too soon after another first key is left: it will be asked for again.
+        A list that makes another route too soon is left: it will be asked for again.
         """
         (one,) = (one for one in self._sources[plan_id] if one.party == party)
-        found, before = one.read(content), one.taken
-        if content == one.content:
-            return
-        if before is not None and found.serial <= before.serial:
-            rule = f"newer than number {before.serial}, which was seen before"
-            raise one.refusal(rule, f"another list with the number {found.serial}")
-        is_other = before is not None and found.keys[0] != before.keys[0]
-        changed = one.changed
-        if is_other and changed is not None and time.monotonic() < changed + self._pause:
-            return
-        self._keep(one, content, found, is_other=is_other)
+        found = self._newer(one, content)
+        if found is not None:
+            self._keep(plan_id, {party: (content, found)})
 
     def first_key(self, plan_id: str) -> SealingKey | None:
         """Return the key that everybody seals for the analyzer of a plan with, once it is known."""
@@ -160,46 +146,81 @@ class LaterKeys:
     def _each(self) -> Iterator[_Source]:
         return (one for sources in self._sources.values() for one in sources)
 
-    def _settle(self, one: _Source, asked: Future[bytes]) -> None:
-        one.under_way = None
-        try:
-            content = asked.result()
-        except NoReply as fault:
-            one.failures += 1
-            one.due = time.monotonic() + self._patience.pause(one.failures)
-            one.fault = str(fault)
-            return
-        one.failures, one.fault, one.due = 0, "", time.monotonic() + _AGAIN
-        try:
-            self.take(one.plan_id, one.party, content)
-        except InvalidFile as fault:
-            one.fault = fault.message
+    def _restore(self, kept: Mapping[tuple[str, str], KeptList]) -> None:
+        """Go on with what an earlier life has kept."""
+        for one in self._each():
+            found = kept.get((one.plan_id, one.party.identity))
+            if found is None:
+                continue
+            one.content, one.taken = found.content, one.read(found.content)
+            if found.begun is not None:
+                # A moment to come is one of before the clock was put back: the pause starts again.
+                begun = time.monotonic() - max(0.0, time.time() - found.begun)
+                self._begun[one.plan_id] = max(begun, self._begun[one.plan_id])
 
-    def _keep(self, one: _Source, content: bytes, found: KeyList, *, is_other: bool) -> None:
-        """Keep a list, and give out the route that it is on, in one transaction."""
-        is_first = one.taken is None
+    def _settle(self, plan_id: str) -> None:
+        """Take what all parties of a plan have answered as one change."""
+        newer: dict[Party, tuple[bytes, KeyList]] = {}
+        pause = _AGAIN
+        for one in self._sources[plan_id]:
+            asked, one.under_way = one.under_way, None
+            try:
+                content = b"" if asked is None else asked.result()
+            except NoReply as fault:
+                one.failures, one.fault = one.failures + 1, str(fault)
+                pause = min(pause, self._patience.pause(one.failures))
+                continue
+            one.failures, one.fault = 0, ""
+            try:
+                found = self._newer(one, content)
+            except InvalidFile as fault:
+                one.fault = fault.message
+            else:
+                newer |= {} if found is None else {one.party: (content, found)}
+        self._due[plan_id] = time.monotonic() + pause
+        self._keep(plan_id, newer)
+
+    @staticmethod
+    def _newer(one: _Source, content: bytes) -> KeyList | None:
+        """Return the list of a party if it is another one than before, and newer."""
+        found, before = one.read(content), one.taken
+        if content == one.content:
+            return None
+        if before is not None and found.serial <= before.serial:
+            rule = f"newer than number {before.serial}, which was seen before"
+            raise one.refusal(rule, f"another list with the number {found.serial}")
+        return found
+
+    def _keep(self, plan_id: str, newer: Mapping[Party, tuple[bytes, KeyList]]) -> None:
+        """Keep lists, and give out the route that they are on, in one transaction.
+
+        While the route before must be given out, those that are on another one are left.
+        """
+        sources, route = self._sources[plan_id], self._route(plan_id)
+        if route is not None and time.monotonic() < self._begun[plan_id] + self._pause:
+            same = {one.party: one.taken.keys[0] for one in sources if one.taken is not None}
+            newer = {one: kept for one, kept in newer.items() if kept[1].keys[0] == same[one]}
+        if not newer:
+            return
+        other = self._route(plan_id, {one: found for one, (_, found) in newer.items()})
         with self._state.changing() as change:
-            changed = time.time() if is_other else None
-            change.keep_key_list(one.plan_id, one.party.identity, content, changed=changed)
-            if is_first:
-                change.begin_pauses(one.plan_id, time.time())
-            self._give_out(change, one.plan_id, {one.party: found})
+            for party, (content, _) in newer.items():
+                change.keep_key_list(plan_id, party.identity, content)
+            if other is not None and other != route:
+                change.give_out(plan_id, other, time.time())
             reach("later-keys.written")
         reach("later-keys.kept")
-        one.content, one.taken = content, found
-        # Of the list that was missing, the keys of all others are given out from now on.
-        begun = self._sources[one.plan_id] if is_first else [one] if is_other else []
-        for source in begun:
-            source.changed = time.monotonic()
+        for one in sources:
+            if one.party in newer:
+                one.content, one.taken = newer[one.party]
+        if other != route:
+            self._begun[plan_id] = time.monotonic()
 
-    def _give_out(
-        self, change: Change, plan_id: str, newer: Mapping[Party, KeyList] | None = None
-    ) -> None:
-        """Give out the route through the first keys of all parties, once there is one of each."""
+    def _route(self, plan_id: str, newer: Mapping[Party, KeyList] | None = None) -> bytes | None:
+        """Return the route through the first keys of all parties, once there is one of each."""
         known = {one.party: one.taken for one in self._sources[plan_id]} | dict(newer or {})
         lists = [found for found in known.values() if found is not None]
-        if len(lists) == len(known):
-            change.give_out(plan_id, route_of([found.keys[0] for found in lists]))
+        return route_of([one.keys[0] for one in lists]) if len(lists) == len(known) else None
 
     def _ask(self, plan_id: str, party: Party) -> bytes:
         """Return what a party answers. Runs in a thread, and leaves the state alone."""

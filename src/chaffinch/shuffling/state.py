@@ -107,7 +107,7 @@ _FIFTH = (
     "DELETE FROM pool WHERE length(route) <> 32",
     "DELETE FROM routes WHERE length(route) <> 32",
     "DELETE FROM waiting WHERE counted > 0",
-    # When the pause before another first key began, by the wall clock.
+    # Since when the route that it is on is given out, by the wall clock.
     "ALTER TABLE key_lists ADD COLUMN changed REAL",
 )
 _STATE = StoreKind(
@@ -150,8 +150,8 @@ class KeptList(NamedTuple):
     """The newest list of keys of a later party."""
 
     content: bytes
-    changed: float | None
-    """When the pause of its first key began, by the wall clock; None: there is none."""
+    begun: float | None
+    """Since when the route that it is on is given out, by the wall clock; None: not known."""
 
 
 class Sealed(NamedTuple):
@@ -478,25 +478,24 @@ class Change:
         """Stop keeping reports of which something became."""
         self._connection.execute("DELETE FROM waiting WHERE id = ?", (held,))
 
-    def keep_key_list(
-        self, plan_id: str, party: str, content: bytes, *, changed: float | None = None
-    ) -> None:
-        """Keep a list of keys in place of the one before; ``changed`` if its first key is new."""
+    def keep_key_list(self, plan_id: str, party: str, content: bytes) -> None:
+        """Keep a list of keys in place of the one before."""
         self._connection.execute(
-            "INSERT INTO key_lists VALUES (?, ?, ?, ?) ON CONFLICT (plan_id, party) DO UPDATE"
-            " SET content = excluded.content, changed = COALESCE(excluded.changed, changed)",
-            (plan_id, party, content, changed),
+            "INSERT INTO key_lists VALUES (?, ?, ?, NULL)"
+            " ON CONFLICT (plan_id, party) DO UPDATE SET content = excluded.content",
+            (plan_id, party, content),
         )
 
-    def begin_pauses(self, plan_id: str, moment: float) -> None:
-        """Let no party of a plan change its first key before a pause from that moment on."""
-        statement = "UPDATE key_lists SET changed = ? WHERE plan_id = ?"
-        self._connection.execute(statement, (moment, plan_id))
+    def give_out(self, plan_id: str, route: bytes, begun: float | None = None) -> None:
+        """Let reports that name these keys be taken from now on, and for ever.
 
-    def give_out(self, plan_id: str, route: bytes) -> None:
-        """Let reports that name these keys be taken from now on, and for ever."""
+        ``begun`` is when they came in place of others, by the wall clock.
+        """
         statement = "INSERT OR IGNORE INTO routes VALUES (?, ?)"
         self._connection.execute(statement, (plan_id, route))
+        if begun is not None:
+            statement = "UPDATE key_lists SET changed = ? WHERE plan_id = ?"
+            self._connection.execute(statement, (begun, plan_id))
 
     def is_given_out(self, plan_id: str, route: bytes) -> bool:
         """Return whether devices may have been given these keys by this hop."""
