@@ -162,8 +162,7 @@ def test_what_was_shown_to_a_first_hop_is_sealed_once_for_those_behind_it(box: P
         services.script, keys = [Kind.OVERLOADED], [services.parties.keys[0]]
         with pytest.raises(NotDelivered):
             Client(services.plan, outbox=box, patience=0).send("a")
-        for place in (0, 1):
-            services.rotate(place)
+        services.rotate(0)
         services.script = [Kind.OUTDATED_KEYS]
         assert Client(services.plan, outbox=box).resume() == Delivery(arrived=1)
         first, again, second = services.bodies
@@ -191,6 +190,28 @@ def test_what_was_shown_to_nobody_is_sealed_for_the_newest_keys(
     monkeypatch.setattr(time, "time", lambda: now + 20 * 86_400)
     assert Client(services.plan, outbox=box).resume() == Delivery(arrived=1)
     assert len(services.counted()) == 1, "not for a key that nobody has any more"
+
+
+@pytest.mark.parametrize("place", [1, 2])
+@pytest.mark.parametrize("seen", ["lose", Kind.OVERLOADED])
+def test_what_nobody_could_open_any_more_is_not_told_to_have_arrived(
+    box: Path, monkeypatch: pytest.MonkeyPatch, seen: str | Kind, place: int
+) -> None:
+    """A first hop has seen it, so it is not sealed anew; it would be taken, and never counted."""
+    with running(made_plan(), hops=2) as services:
+        services.script = [seen]
+        client = Client(services.plan, outbox=box, patience=0)
+        with pytest.raises(NotDelivered):
+            _send_for(client, services, b"first")
+        services.rotate(place)
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now + 20 * 86_400)
+        services.script, before = [], len(services.bodies)
+        assert client.resume() == Delivery(given_up=1)
+        assert (client.waiting, len(services.bodies)) == (0, before)
+        services.taken.clear()
+        _send_for(client, services, b"second")
+        assert len(services.counted()) == 1
 
 
 @pytest.mark.parametrize("stop", ["mark_on_its_way", "mark_refused"])

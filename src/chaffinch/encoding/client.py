@@ -69,7 +69,8 @@ class Delivery:
     given_up: int = 0
     """So many may have arrived, and are not sent again: they could count twice.
 
-    Their reply was lost, and by now the key that they were sealed for is not in use any more.
+    Their reply was lost, or they were refused, and by now a key that they were sealed for is not
+    in use any more.
     """
     earlier: bool = False
     """Whether an answer was given before, for the same round: then it is the first that counts."""
@@ -218,7 +219,12 @@ class Client:
         pauses = self._pauses()
         most = min(REPORTS_TOGETHER, max(1, _BYTES_TOGETHER // self._plan.layout.report_length))
         while True:
-            group = self._sealed(self._outbox.next(origin, most))
+            group = self._outbox.next(origin, most)
+            lists = self._key_lists()
+            if astray := self._astray(group, lists):
+                self._outbox.forget(astray)
+                return Delivery(given_up=len(astray))
+            group = self._sealed(group, lists)
             reply = self._post(url, group)
             if reply.status == 201:
                 reach("client.delivered")
@@ -242,28 +248,30 @@ class Client:
             self._outbox.mark_refused(group, arrived=arrived)
         return reply
 
-    def _sealed(self, group: list[Waiting]) -> list[Waiting]:
+    def _astray(self, group: Sequence[Waiting], lists: Sequence[KeyList]) -> list[Waiting]:
+        """Return reports that the first hop would take, and nobody behind it can open any more.
+
+        Sealed anew they could count twice, as somebody has seen them.
+        """
+        return [one for one in group if one.shown and not self._opens(one.payload, lists)]
+
+    def _sealed(self, group: list[Waiting], lists: Sequence[KeyList]) -> list[Waiting]:
         """Return reports with the bytes that are sent, which are kept before they are."""
-        if all(one.sealed is not None and one.shown for one in group):
-            return group
-        lists, words = self._key_lists(), secure_words()
-        sealer = Sealer.of(self._plan, lists)
-        sealed = {}
+        words, sealer, sealed = secure_words(), Sealer.of(self._plan, lists), {}
         for one in group:
-            payload = one.payload
-            if payload is not None and not one.shown and not self._opens(payload, lists):
-                payload = None
+            payload = one.payload if self._opens(one.payload, lists) else None
             if one.sealed is None or payload is None:
                 payload = payload or sealer.payload(one.report, words)
                 wrapped = sealer.wrap(payload, one.report.origin.round)
                 sealed[one.id] = replace(one, payload=payload, sealed=wrapped)
-        self._outbox.keep_sealed(sealed.values())
+        if sealed:
+            self._outbox.keep_sealed(sealed.values())
         reach("client.sealed")
         return [sealed.get(one.id, one) for one in group]
 
-    def _opens(self, payload: bytes, lists: Sequence[KeyList]) -> bool:
+    def _opens(self, payload: bytes | None, lists: Sequence[KeyList]) -> bool:
         """Return whether all parties behind the first hop have the keys that items are for."""
-        unpacked = self._plan.layout.unpack(payload)
+        unpacked = None if payload is None else self._plan.layout.unpack(payload)
         route = b"" if unpacked is None else unpacked[0]
         names = [route[at : at + NAME] for at in range(0, len(route), NAME)]
         behind = [{key.name for key in one.keys} for one in lists[1:]]
