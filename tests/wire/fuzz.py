@@ -144,7 +144,7 @@ def _with_digest(data: bytes) -> bytes:
     is_filter = first == b"chaffinch/filter@1"
     line = rest.partition(b"\n")[0] if is_filter else first
     try:
-        facts = json.loads(line)
+        facts = dict(json.loads(line).items())  # JSON of another kind has none
         if not is_filter:
             body = {name: facts[name] for name in facts if name not in ("format", "id")}
             return one_line(COLUMNS, body)
