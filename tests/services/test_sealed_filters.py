@@ -250,7 +250,8 @@ def test_status_says_whose_filters_are_missing_and_what_stops_the_reach(
         assert "Filters: daily, radio, shop are missing." in status()
         send(campaign, "daily", "radio")
         said = status()
-        assert "Filters: daily, radio are here; shop is missing." in said
+        assert "Filters: daily, radio have come; shop is missing." in said
+        assert "durable adds up 2" in said
         assert "pool." not in said
         assert put(campaign, "shop", sealed(campaign, "daily", signed_by="shop"))[0] == 201
         with campaign.shuffler() as hop:
@@ -258,7 +259,7 @@ def test_status_says_whose_filters_are_missing_and_what_stops_the_reach(
                 hop.take()
                 hop.forward()
     said = status()
-    assert "Filters: daily, radio, shop are here." in said
+    assert "Filters: daily, radio, shop have come." in said
     assert (
         f"Problem: plan {campaign.plan.id[:16]} stops: The filter of shop must be its own" in said
     )

@@ -101,10 +101,13 @@ def _show_plan(plan: PlanStatus, output: Output, *, has_data: bool) -> None:
 
 
 def _arrived(filters: Mapping[str, bool]) -> str:
-    """Return whose filters are here and whose are missing, in words."""
+    """Return whose filters have come and whose are missing, in words."""
     said = []
-    for arrived, word in ((True, "here"), (False, "missing")):
+    for arrived, one, several in (
+        (True, "has come", "have come"),
+        (False, "is missing", "are missing"),
+    ):
         names = [name for name, found in filters.items() if found is arrived]
         if names:
-            said.append(f"{', '.join(names)} {'are' if len(names) > 1 else 'is'} {word}")
+            said.append(f"{', '.join(names)} {several if len(names) > 1 else one}")
     return "; ".join(said)

@@ -282,16 +282,18 @@ def _plan_status(
     plan_id: str, plan: AnyPlan | None, data: Path, keys: KeyFolder, found: Overview
 ) -> PlanStatus:
     """Return what became of everything of one plan, which may not be run here any more."""
-    filters = {}
+    counts, filters = _counted(found.counts.get(plan_id, Counts())), {}
     if isinstance(plan, ReachPlan):
         publishers = plan.named_parties.publishers
         filters = {name: has_come(data / FILTERS, plan_id, who) for name, who in publishers}
+        if not counts["durable"]:  # All are opened at once, and counted then.
+            counts["durable"] = counts["waiting"] = sum(filters.values())
     following = _receiver(plan, keys)
     waits = isinstance(plan, Plan) and _is_first(plan, keys)
     return PlanStatus(
         plan_id,
         "not run any more" if plan is None else plan.title,
-        _counted(found.counts.get(plan_id, Counts())),
+        counts,
         LAWS,
         found.batches.get(plan_id, {}),
         plan.reports if waits and plan is not None else None,

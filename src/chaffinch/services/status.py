@@ -85,7 +85,7 @@ class PlanStatus:
     stuck: tuple[StuckBatch, ...] = ()
     """Batches that cannot leave a hop, or of which an analyzer cannot release anything."""
     filters: Mapping[str, bool] = field(default_factory=dict)
-    """Whether the filter of each publisher is here, for a plan of a reach."""
+    """Whether the filter of each publisher has come, for a plan of a reach."""
 
     @property
     def adds_up(self) -> bool:
