@@ -7,11 +7,16 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
+from chaffinch.engines.spark import session
+from chaffinch.engines.spark.sealed import SparkPool
+from chaffinch.parallel import Stopped
 from tests.engines import plans
 
 PATIENCE = 60.0
@@ -61,3 +66,25 @@ def test_no_java_is_left(tmp_path: Path, asked: str, after: float) -> None:
     while left := _marked(mark):
         assert time.monotonic() < end, left
         time.sleep(0.2)
+
+
+def test_a_java_that_never_starts_does_not_hold_up_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = -version ] && echo \'version "99"\' >&2 || exec sleep 20\n',
+        encoding="utf-8",
+    )
+    program.chmod(0o700)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(session, "_LAST", 0.1)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    stop = threading.Event()
+    threading.Timer(1.0, stop.set).start()
+    pool, start = SparkPool("shuffler", "local[1]", stop=stop), time.monotonic()
+    with pytest.raises(Stopped):
+        list(pool.mapped(max, 1, [2]))
+    assert time.monotonic() - start < 10

@@ -16,6 +16,8 @@ from pathlib import Path
 from chaffinch.errors import MissingExtra
 
 OLDEST_JAVA = 17
+_PATIENCE = 30.0
+"""Seconds in which a Java must say which one it is."""
 _OPTIONAL_MODULE = "--add-modules=jdk.incubator.vector"
 _WRAPPER = """#!/bin/sh
 for word do
@@ -42,8 +44,10 @@ def java_home(folder: Path) -> Path | None:
 def _version(java: str) -> int:
     """Return the main number of a Java's version; 0 if there is none."""
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
-    except OSError:
+        told = subprocess.run(  # noqa: S603
+            [java, "-version"], capture_output=True, text=True, check=False, timeout=_PATIENCE
+        )
+    except (OSError, subprocess.TimeoutExpired):
         return 0
     number = re.search(r'version "(\d+)', told.stderr)
     return int(number[1]) if number else 0

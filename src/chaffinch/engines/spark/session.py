@@ -59,6 +59,8 @@ _PARTIES: dict[str, str] = {}
 """Which party's data an application has worked on, by the application's id."""
 _LONG, _PAUSE = 2.0, 0.5
 """Seconds after which people are told what is waited for, and between two looks."""
+_LAST = 30.0
+"""Seconds that whoever is stopped waits for a Java that is on its way."""
 _CAUSE = re.compile(
     r'^(?:Exception in thread "[^"]*" )?[\w.$]+(?:Exception|Error): (.+)$', re.MULTILINE
 )
@@ -162,8 +164,7 @@ def _started(master: str | None, tell: Tell) -> SparkContext:
         _no_warnings(),
     ):
         try:
-            tell("starting Java")
-            _launch(master, files, said.fileno())
+            _launch(master, files, said.fileno(), tell)
             settings = _configured(master)
             asked = settings.get("spark.master", asked)
             if master is None:
@@ -183,11 +184,12 @@ def _ask(master: str, tell: Tell) -> None:
     check_master(master)
 
 
-def _launch(master: str | None, files: Path, errors: int) -> None:
+def _launch(master: str | None, files: Path, errors: int, tell: Tell) -> None:
     """Start Java with its words going to a file; ``spark-submit`` has started it already."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
+    tell("starting Java")
     if SparkContext._gateway is not None:  # noqa: SLF001 - as Spark asks itself
         return
     quiet = files / "log4j2.properties"
@@ -199,11 +201,13 @@ def _launch(master: str | None, files: Path, errors: int) -> None:
     words = {"stdout": errors, "stderr": errors}
     launched = _in_background(lambda: launch_gateway(settings, popen_kwargs=words))  # type: ignore[no-untyped-call]
     try:
+        while wait([launched], _PAUSE).not_done:
+            tell("starting Java")
         gateway = launched.result()
     except BaseException:
         # Java ends when whoever started it is gone, but not before it has said where it listens:
-        # left any earlier, it stays for ever.
-        wait([launched])
+        # left any earlier, it stays for ever. One that says nothing for so long never will.
+        wait([launched], _LAST)
         raise
     SparkContext._ensure_initialized(gateway=gateway, conf=settings)  # noqa: SLF001
 
