@@ -12,8 +12,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from chaffinch.analysis.analyzer import AnalyzerCounts
-from chaffinch.analysis.received import KnownBatch, KnownBatches, OpenedItem, Received
-from chaffinch.analysis.releasing import open_columns, release_columns
+from chaffinch.analysis.opening import OpenedItem, open_columns
+from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
+from chaffinch.analysis.releasing import release_columns
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.ledger import Charge, Ledger

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from chaffinch.analysis.opening import open_batch
+from chaffinch.analysis.opening import open_batch, open_columns
 from chaffinch.analysis.received import KnownBatch, KnownBatches, Received
-from chaffinch.analysis.releasing import open_columns, release_batch, release_columns
+from chaffinch.analysis.releasing import release_batch, release_columns
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.keys import KeyFolder, KeyState
 from chaffinch.ledger import Ledger

@@ -11,6 +11,8 @@ Of each batch ``items = counted + dummies + replayed + rejected``:
   protect nobody more, and let one device that sends an item twice stop everybody's release.
 * *rejected*: an item that does not open with the key of the batch, or holds no code of the plan;
 * *dummies*: empty slots, where a plan has fixed ones.
+
+The shuffler of a reach hands columns over as the one item of a batch.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from numpy.typing import NDArray
 from chaffinch.errors import InvalidFile, InvalidInput
 from chaffinch.keys import StoredKey
 from chaffinch.parallel import Pool, Processes
+from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.planning.plan import Plan
 from chaffinch.storage.faults import storage_fault
 from chaffinch.wire.arrivals import Expected
@@ -34,6 +37,7 @@ from chaffinch.wire.envelopes import TAG, Binding, replay_tag
 from chaffinch.wire.messages import EMPTY, Tally
 from chaffinch.wire.problems import Problem
 from chaffinch.wire.sealed_batches import BatchHead, blocks_of, check_batch
+from chaffinch.wire.sealed_filters import unpad
 
 _CHUNK = 500
 """Items that a process opens before it hands them back."""
@@ -120,6 +124,18 @@ class OpenedBatch:
         return _tally_of(self.id, self.head, self.count(self.first_copies()).counts)
 
 
+@dataclass(frozen=True)
+class OpenedItem:
+    """A batch of one item that is open: what it holds is kept as it is."""
+
+    id: str
+    head: BatchHead
+    codes: int
+    content: bytes | None = field(repr=False)
+    """None if it did not open."""
+    tag: bytes = field(repr=False)
+
+
 def _tally_of(batch_id: str, head: BatchHead, counts: CodeCounts) -> Tally:
     """Return what was counted of a batch. It has the name of the batch: half of its id."""
     return Tally(head.plan_id, head.reports, counts.dense(), batch_id[:32], head.round)
@@ -150,7 +166,7 @@ def open_batch(
     try:
         with path.open("rb") as file:
             head, found = check_batch(file, expected.maker)
-            check_due(expected, head, keys)
+            _check_due(expected, head, keys)
             binding, length = plan.layout.binding(expected.hop + 1, head.round), head.item_length
             needed = _Needed(keys[head.key_id], binding, length)
             blocks = blocks_of(file, head.items * length, _CHUNK * length)
@@ -161,7 +177,24 @@ def open_batch(
     return OpenedBatch(found, head, plan, codes, b"".join(one.tags for one in opened))
 
 
-def check_due(expected: Expected, head: BatchHead, keys: Mapping[int, StoredKey]) -> None:
+def open_columns(path: Path, plan: ReachPlan, keys: Mapping[int, StoredKey]) -> OpenedItem:
+    """Open the one item of a batch file; refuse a file that is not as its maker signed it."""
+    expected, layout = Expected.of(plan, 1), plan.layout
+    try:
+        with path.open("rb") as file:
+            head, found = check_batch(file, expected.maker)
+            _check_due(expected, head, keys)
+            item = file.read(head.items * head.item_length)
+    except OSError as error:
+        raise storage_fault(path.name, error, verb="read") from None
+    stored = keys[head.key_id]
+    padded = stored.key.open(item, layout.binding(2, head.round))
+    content = None if padded is None else unpad(padded, layout.columns_length)
+    tag = replay_tag(stored.tag_secret, item, stored.key.kem)
+    return OpenedItem(found, head, 1 << plan.audience.rows, content, tag)
+
+
+def _check_due(expected: Expected, head: BatchHead, keys: Mapping[int, StoredKey]) -> None:
     """Refuse a whole batch that is not one to be opened here, as its receiver does."""
     try:
         expected.check_head(head, {one.key.sealing.name for one in keys.values()})

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.analysis.opening import Counted, OpenedBatch
+from chaffinch.analysis.opening import Counted, OpenedBatch, OpenedItem
 from chaffinch.storage.databases import ANALYZER_STATE
 from chaffinch.storage.failpoints import reach
 from chaffinch.storage.stores import StoreKind
@@ -92,18 +92,6 @@ class KnownBatch:
     def fresh(self) -> int:
         """Return how many of its messages were not opened before and are of the plan."""
         return self.counted + self.dummies
-
-
-@dataclass(frozen=True)
-class OpenedItem:
-    """A batch of one item that is open: what it holds is kept as it is."""
-
-    id: str
-    head: BatchHead
-    codes: int
-    content: bytes | None = field(repr=False)
-    """None if it did not open."""
-    tag: bytes = field(repr=False)
 
 
 class KnownBatches:

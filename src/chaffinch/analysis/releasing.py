@@ -8,15 +8,14 @@ would make other ones. The state of the analyzer has a copy, from which it is se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from chaffinch.analysis.analyze import analyze
 from chaffinch.analysis.audiences.analyze import analyze as analyze_columns
 from chaffinch.analysis.audiences.analyze import check_key
-from chaffinch.analysis.opening import check_due, check_fresh
-from chaffinch.analysis.received import KnownBatch, OpenedItem, Received
+from chaffinch.analysis.opening import check_fresh
+from chaffinch.analysis.received import KnownBatch, Received
 from chaffinch.errors import (
     BatchTooSmall,
     BudgetExhausted,
@@ -26,19 +25,13 @@ from chaffinch.errors import (
     InvalidInput,
     PlanMismatch,
 )
-from chaffinch.keys import StoredKey
 from chaffinch.ledger import Charge, Entry, Ledger
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.planning.plan import Plan
 from chaffinch.release.files import json_bytes
 from chaffinch.release.surveys import Release
 from chaffinch.storage.failpoints import reach
-from chaffinch.storage.faults import storage_fault
-from chaffinch.wire.arrivals import Expected
 from chaffinch.wire.column_files import columns_from
-from chaffinch.wire.envelopes import replay_tag
-from chaffinch.wire.sealed_batches import check_batch
-from chaffinch.wire.sealed_filters import unpad
 
 _Made = tuple[bytes, Callable[[Ledger], Entry]]
 """The bytes of a release, and what charges them to a ledger and keeps them there."""
@@ -125,23 +118,6 @@ def _noted(release: Release, batch: KnownBatch) -> Release:
 # The shuffler hands columns over as the one item of a batch that it has signed. Of every plan one
 # batch is released, and no other one ever: the same rows with fresh flips would show more than was
 # promised.
-
-
-def open_columns(path: Path, plan: ReachPlan, keys: Mapping[int, StoredKey]) -> OpenedItem:
-    """Open the one item of a batch file; refuse a file that is not as its maker signed it."""
-    expected, layout = Expected.of(plan, 1), plan.layout
-    try:
-        with path.open("rb") as file:
-            head, found = check_batch(file, expected.maker)
-            check_due(expected, head, keys)
-            item = file.read(head.items * head.item_length)
-    except OSError as error:
-        raise storage_fault(path.name, error, verb="read") from None
-    stored = keys[head.key_id]
-    padded = stored.key.open(item, layout.binding(2, head.round))
-    content = None if padded is None else unpad(padded, layout.columns_length)
-    tag = replay_tag(stored.tag_secret, item, stored.key.kem)
-    return OpenedItem(found, head, 1 << plan.audience.rows, content, tag)
 
 
 def release_columns(

@@ -40,7 +40,7 @@ def status(*, config: Path, output: Output = Output()) -> int:  # noqa: B008 - f
         output.document(found.document())
     else:
         for plan in found.plans:
-            _show_plan(plan, output, has_data=found.has_data)
+            _show_plan(plan, output)
         keys = ", ".join(f"number {number} is {state}" for number, state in found.keys.items())
         output.words(f"Keys of this party: {keys}.")
         for service, address in found.silent.items():
@@ -64,14 +64,15 @@ def _look(config: Path) -> Status:
     return hop_status(read_hop(config))
 
 
-def _show_plan(plan: PlanStatus, output: Output, *, has_data: bool) -> None:
+def _show_plan(plan: PlanStatus, output: Output) -> None:
     """Print the laws of a plan as a table: the whole, then its parts."""
     output.words(f"{plan.title or 'Plan'} ({plan.plan_id[:16]})")
     output.words("")
     rows = []
-    for law in plan.laws:
-        verdict = "adds up" if has_data and law.holds(plan.counts) else "DOES NOT ADD UP"
-        rows.append([law.whole, verdict, f"{plan.counts[law.whole]:,}"])
+    for law, holds in plan.verdicts.items():
+        rows.append(
+            [law.whole, "adds up" if holds else "DOES NOT ADD UP", f"{plan.counts[law.whole]:,}"]
+        )
         rows += [[f"  {part}", "", f"{plan.counts[part]:,}"] for part in law.parts]
     rows += [
         [f"batches {state}", _BATCHES.get(state, ""), f"{number:,}"]

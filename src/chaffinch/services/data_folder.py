@@ -77,7 +77,8 @@ def without_data(status: Status, data: Path, keys: KeyFolder) -> Status:
         return status
     said = fault.message[0].lower() + fault.message[1:]
     problems = (f"{said} {fault.hint}", *status.problems)
-    return replace(status, problems=problems, has_data=False)
+    plans = tuple(replace(plan, has_data=False) for plan in status.plans)
+    return replace(status, problems=problems, plans=plans)
 
 
 def _name_of(data: Path) -> str:

@@ -86,11 +86,18 @@ class PlanStatus:
     """Batches that cannot leave a hop, or of which an analyzer cannot release anything."""
     filters: Mapping[str, bool] = field(default_factory=dict)
     """Whether the filter of each publisher has come, for a plan of a reach."""
+    has_data: bool = True
+    """Whether the data of its keys is there: without it, what was taken is nowhere."""
+
+    @property
+    def verdicts(self) -> dict[Law, bool]:
+        """Return for every law whether it holds."""
+        return {law: self.has_data and law.holds(self.counts) for law in self.laws}
 
     @property
     def adds_up(self) -> bool:
         """Return whether everything is somewhere, once."""
-        return all(law.holds(self.counts) for law in self.laws)
+        return all(self.verdicts.values())
 
 
 @dataclass(frozen=True)
@@ -111,8 +118,6 @@ class Status:
     """What somebody must see to, while the service goes on with everything else."""
     silent: Mapping[str, str] = field(default_factory=dict)
     """Services that did not answer whoever looked, with the address of each."""
-    has_data: bool = True
-    """Whether the data of its keys is there: without it, what was taken is nowhere."""
 
     @property
     def complaints(self) -> tuple[str, ...]:
@@ -123,7 +128,7 @@ class Status:
     @property
     def adds_up(self) -> bool:
         """Return whether the conservation laws hold for every plan, over the data of these keys."""
-        return self.has_data and all(plan.adds_up for plan in self.plans)
+        return all(plan.adds_up for plan in self.plans)
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON-ready data."""
@@ -142,7 +147,7 @@ class Status:
                     "plan": plan.plan_id,
                     "title": plan.title,
                     "adds_up": plan.adds_up,
-                    "laws": {str(law): law.holds(plan.counts) for law in plan.laws},
+                    "laws": {str(law): holds for law, holds in plan.verdicts.items()},
                     "counts": dict(plan.counts),
                     "batches": dict(plan.batches),
                     "crowd": plan.crowd,
