@@ -48,6 +48,9 @@ def ask(answer: Answer, *, seconds: float = 5.0, most: int = 1000) -> Reply:
         return Exchange(reply_seconds=seconds).ask("GET", address, most=most)
 
 
+CHUNKED = b"HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
 def head(length: int, *more: bytes) -> bytes:
     return b"\r\n".join([b"HTTP/1.1 200 x", *more, b"content-length: %d" % length, b"", b""])
 
@@ -63,6 +66,10 @@ def test_a_reply_is_read_to_its_end() -> None:
         (saying(head(1001), bytes(1001)), "too long"),
         (saying(b"HTTP/1.1 200 x\r\n\r\n", *[bytes(100)] * 50), "too long"),
         (saying(head(100), *[b"a"] * 100, pause=0.1), "in time"),
+        (saying(CHUNKED, *[b"0"] * 100, pause=0.1), "in time"),
+        (saying(CHUNKED, b"1\r\na\r\n0\r\n", *[b"a"] * 100, pause=0.1), "in time"),
+        (saying(b"HTTP/1.1 200 x\r\na: ", *[b"a"] * 100, pause=0.1), "in time"),
+        (saying(*[b"H"] * 100, pause=0.1), "in time"),
         (saying(b"", pause=3), "no reply in time"),
         (saying(b""), "broke"),
         (saying(head(10), b"abc"), "broke"),
@@ -76,6 +83,23 @@ def test_what_is_no_reply_may_have_arrived(answer: Answer, why: str) -> None:
         ask(answer, seconds=1.0)
     assert fault.value.arrived
     assert time.monotonic() - start < 8
+
+
+def test_what_comes_in_time_is_not_cut_off_later() -> None:
+    """The last moment of a reply is none of the next one on the same connection."""
+
+    def answer(connection: socket.socket) -> None:
+        for _ in range(3):
+            connection.sendall(head(2) + b"ok")
+            time.sleep(0.6)
+            connection.recv(1 << 16)
+
+    with answering(answer) as (address, asked):
+        exchange = Exchange(reply_seconds=1.0)
+        for _ in range(3):
+            assert exchange.ask("GET", address, most=10).body == b"ok"
+            time.sleep(0.3)
+        assert len(asked) == 1, "one connection"
 
 
 def test_where_nobody_listens_nothing_has_arrived() -> None:

@@ -7,22 +7,21 @@ largest length and a last moment. A request says nothing about whoever sends it.
 from __future__ import annotations
 
 import secrets
+import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
 import urllib3
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    HTTPError,
-    LocationValueError,
-    SSLError,
-    TimeoutError,  # noqa: A004 - theirs, which is no other one's base
-)
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, LocationValueError, SSLError
+from urllib3.exceptions import TimeoutError as NotInTime
 from urllib3.util import SKIP_HEADER
 
 from chaffinch.wire.problems import problem_parties, problem_word
@@ -128,6 +127,7 @@ class Exchange:
             cert_reqs="CERT_REQUIRED",
             ca_certs=None if trusted is None else str(trusted),
         )
+        self._pool.pool_classes_by_scheme = {"http": _Connections, "https": _SealedConnections}
 
     def close(self) -> None:
         """Close all connections."""
@@ -144,7 +144,7 @@ class Exchange:
     ) -> Reply:
         """Send a request; return the reply, of at most ``most`` bytes, or raise NoReply."""
         try:
-            response = self._pool.request(
+            response: Any = self._pool.request(
                 method,
                 url,
                 body=body,
@@ -156,11 +156,12 @@ class Exchange:
                 redirect=False,
             )
             try:
-                # From here on: a long body takes its time to send.
-                content = _read(response, most, time.monotonic() + self._seconds)
+                content = _read(response, most)
             except BaseException:
                 response.close()  # What is left of this reply is not the start of the next one.
                 raise
+            finally:
+                response.last_moment.cancel()
             response.release_conn()
         except LocationValueError:
             raise NoReply("an address that leads nowhere", arrived=False) from None
@@ -170,15 +171,73 @@ class Exchange:
         return Reply(response.status, content, _seconds(wait))
 
 
-def _read(response: Any, most: int, last: float) -> bytes:
+class _LastMoment:
+    """Hangs up if a reply is not whole in time.
+
+    The limits of a socket are for each byte alone. Whoever sends one of them a minute, in a head
+    or between two chunks, would keep a thread for ever, and with a few of them everybody else from
+    being asked.
+    """
+
+    def __init__(self, connection: HTTPConnection) -> None:
+        self.has_passed = False
+        self._timer = threading.Timer(connection.timeout or 0.0, self._hang_up, [connection])
+        self._timer.daemon = True
+        self._timer.start()
+
+    def cancel(self) -> None:
+        """Let the connection be: the reply is there, or there will be none."""
+        self._timer.cancel()
+
+    def _hang_up(self, connection: HTTPConnection) -> None:
+        self.has_passed = True
+        with suppress(OSError):
+            if connection.sock is not None:
+                connection.sock.shutdown(socket.SHUT_RDWR)
+
+
+class _Timed(HTTPConnection):
+    """A connection on which a whole reply comes in time; the reply has its last moment with it."""
+
+    def getresponse(self) -> Any:
+        moment = _LastMoment(self)
+        try:
+            response: Any = super().getresponse()
+        except BaseException:
+            moment.cancel()
+            if moment.has_passed:
+                raise TimeoutError from None
+            raise
+        response.last_moment = moment
+        return response
+
+
+class _TimedSealed(_Timed, HTTPSConnection):
+    """The same with TLS."""
+
+
+class _Connections(urllib3.HTTPConnectionPool):
+    ConnectionCls = _Timed
+
+
+class _SealedConnections(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _TimedSealed
+
+
+def _read(response: Any, most: int) -> bytes:
     """Return the body of a reply; refuse one that is too long, or trickles."""
     content = bytearray()
-    while block := response.read1(most + 1):
-        content += block
-        if len(content) > most:
-            raise NoReply("a reply that is too long", arrived=True)
-        if time.monotonic() > last:
-            raise NoReply("no whole reply in time", arrived=True)
+    try:
+        while block := response.read1(most + 1):
+            content += block
+            if len(content) > most:
+                raise NoReply("a reply that is too long", arrived=True)
+    except (HTTPError, OSError):
+        if not response.last_moment.has_passed:
+            raise
+    # One that was cut off may pass for a whole one.
+    if response.last_moment.has_passed:
+        raise NoReply("no whole reply in time", arrived=True)
     return bytes(content)
 
 
@@ -187,7 +246,7 @@ def _no_reply(error: Exception) -> NoReply:
         return NoReply("no connection", arrived=False)
     if isinstance(error, SSLError) and isinstance(error.args[0], ssl.SSLCertVerificationError):
         return NoReply("a certificate that is not trusted", arrived=False)
-    if isinstance(error, TimeoutError):
+    if isinstance(error, NotInTime):
         return NoReply("no reply in time", arrived=True)
     return NoReply("a connection that broke", arrived=True)
 
