@@ -67,6 +67,10 @@ def test_an_outbox_that_is_not_there_has_delivered_nothing(
     assert (done.code, services.bodies) == (2, [])
     assert "The outbox must be a folder that is there" in done.err
     assert not (tmp_path / "outbux").exists()
+    (tmp_path / "outbux").mkdir(mode=0o700)
+    empty = cli(*words[:-1], tmp_path / "outbux", "--resume")
+    assert (empty.code, "arrived" in empty.err) == (0, False)
+    assert "nothing was waiting: this outbox was asked to send nothing for this plan" in empty.err
 
 
 def test_a_table_arrives_row_by_row(

@@ -231,5 +231,7 @@ def _show(done: Delivery, client: Client, output: Output) -> None:
         )
     elif done.arrived or done.given_up:
         output.say(f"{count_of(done.arrived, 'report')} arrived at the shuffler")
-    else:
+    elif client.has_taken:
         output.say("nothing was waiting: what this outbox was asked to send has arrived before")
+    else:
+        output.say("nothing was waiting: this outbox was asked to send nothing for this plan")
