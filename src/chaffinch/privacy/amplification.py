@@ -75,6 +75,7 @@ class ShuffledTable(Mechanism):
         self.relative_width = checks.real("relative width", relative_width, least=1e-6, most=0.5)
         self.table = _rows(table)
         self._local = _local_epsilon(self.table)
+        # Every input sends v with at least this chance: so much of a message tells nothing.
         lowest = tuple(min(column) for column in zip(*self.table, strict=True))
         self._blankets = _laws(self.table, [lowest])
         self._crowds = _laws(self.table, self.table)
@@ -337,6 +338,7 @@ def _three_kinds(
     Each kind has its chances from the two values and from the others, who are all alike. Where
     there would be too many outcomes only the first kind is counted.
     """
+    # A multinomial as two binomials: the second kind among the messages that are not of the first.
     rate, more = for_one[2], for_two[2] / (1 - for_one[2]) if for_one[2] < 1 else Fraction(0)
     some = binomial(others, rate, 1e-20)
     width = len(binomial(others - some.start, more, 1e-20).mass) + len(some.mass)

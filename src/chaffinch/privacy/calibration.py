@@ -63,6 +63,7 @@ def calibrate(
         if low == 0:
             return Fraction(high, GRAIN)
     found = narrow_crossing(reached, goal.delta, low, high, tolerance=tolerance)[1]
+    # The search saw it through the same rounding: this very probability met the target.
     return Fraction(min(int(found), most), GRAIN)
 
 
@@ -94,6 +95,7 @@ def calibrate_count(
             progress(f"count {count:,}")
         return _reached(make(count), goal) <= goal.delta
 
+    # The least count settles it: it meets already, or none meets because more is less private.
     if meets(least) is not largest:
         if largest:
             raise _no_count(goal, least, most)
@@ -113,6 +115,7 @@ def _grow(meets: Callable[[int], bool], least: int, most: int, *, until: bool) -
         if meets(count) is until:
             return before, count
         before = count
+    # Without ``until`` every count up to the most meets: one more stands for the first that fails.
     return (before, before) if until else (before, before + 1)
 
 

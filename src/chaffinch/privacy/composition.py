@@ -171,6 +171,7 @@ class Composition(Mechanism):
         if len(self.parts) == 1 and self.parts[0][1] == 1:
             return self.parts[0][0].delta(epsilon)
         upper = self._upper_delta(epsilon)
+        # Deltas of the parts take long, and help only where the composed one is nearly their sum.
         if upper >= _NEARLY * self._plain_delta(epsilon, self._profiles):
             upper = min(upper, self.summed_delta(epsilon))
         return Bracket(min(self._lower_delta(epsilon), upper), upper)
@@ -182,6 +183,7 @@ class Composition(Mechanism):
         themselves may be followed farther. Any shares that add up to ``epsilon`` are right.
         """
         shares = [*zip(self.parts, self._reach, strict=True)]
+        # Shares in proportion to how far the losses of each part reach.
         each = epsilon * (1 - _SHARED) / sum(count * reach for (_, count), reach in shares)
         ends = ((part.delta(each * reach).upper, count) for (part, count), reach in shares)
         return _joined(ends)
@@ -407,6 +409,7 @@ class Composition(Mechanism):
                 break
             except TooFineGrid:
                 continue
+        # Whoever sees all rounds sees each of them: a single part is a lower end.
         return best or max(mechanism.delta(epsilon).lower for mechanism, _ in self.parts)
 
 
@@ -474,6 +477,7 @@ def _joined(deltas: Iterable[tuple[float, int]]) -> float:
     for delta, count in deltas:
         if not delta < 1:
             return 1.0
+        # Logarithms keep the digits of a δ far below the roundoff of 1 − δ.
         total += count * math.log1p(-delta)
     return min(up(-math.expm1(total) * (1 + 1e-14)), 1.0)
 

@@ -202,6 +202,7 @@ def _cover_rounds(parts: Sequence[tuple[Mechanism, int]], epsilon: float, delta:
     if not min(reach) > 0:
         raise GuaranteeNotProven("delta", upper=1.0, most=delta)
     step = max(min(reach) / _STEPS, max(reach) / _MOST_STEPS)
+    # A short fraction: whoever checks a certificate takes powers of it in whole numbers.
     growth = Fraction(math.exp(step)).limit_denominator(10**9)
     nodes = math.ceil(max(reach) / math.log(growth)) + 1
     # The nodes of the certificate are powers of ``growth``: floats near them cost nothing here.

@@ -174,6 +174,7 @@ def _chained_lines(
     height, growth = np.zeros_like(levels), np.zeros_like(levels)
     for _ in range(records):
         line = np.searchsorted(breaks, levels)
+        # A line of T put upon c′ + s′·α is a line again: c + s·c′ + s·s′·α.
         height = (heights[line] + slopes[line] * height) * (1 + _ROUNDOFF)
         growth = growth + logarithms[line]
         levels = np.minimum(heights[line] + slopes[line] * levels, 1.0)

@@ -171,6 +171,7 @@ class BitCrowds:
         bits = self.last * self.step + self.fixed_zeros
         found = []
         for mirrored in self.directions:
+            # In the mirror fixed zeros are ones, and every crowd has them.
             first = self.fixed_zeros if mirrored else 0
             crowds = RidgeCrowds(self.flip, bits, self.copies, first, self.step, self.last)
             try:

@@ -272,6 +272,7 @@ class SumMechanism(Mechanism):
 
         return crowds.find_worst(
             self.bit_crowds.boxes,
+            # No aim: a law that was tilted and cut is not for `Knots.deltas`.
             self.bit_crowds.bound_of(ask, 1e-24),
             width=relative_width if steady else even,
             floor=self.profile_floor,
@@ -409,6 +410,7 @@ class SumMechanism(Mechanism):
         among = self.bit_crowds
         if among.fixed_zeros or among.last < _CROWDED:
             return None
+        # The skewness of one bit's sum: to the first order it is all by which crowds differ.
         skew = (1 - 2 * float(among.flip)) / math.sqrt(among.variance)
         number = min(math.ceil(_CELLS * skew), _MOST_CELLS)
         if number < _FEWEST_CELLS:
@@ -428,6 +430,7 @@ class SumMechanism(Mechanism):
         worst = np.zeros(len(epsilons))
         for first, end in runs:
             count_step("runs of crowds")
+            # No aim, so nothing is tilted and cut: `Knots.upper_deltas` does not look behind a cut.
             knots = self.bit_crowds.knots(first, end - 1, mirrored=mirrored, tail=1e-24)
             worst = np.maximum(worst, knots.upper_deltas(epsilons))
         return worst

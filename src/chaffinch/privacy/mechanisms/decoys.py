@@ -234,6 +234,7 @@ def _mix_counts(law: Law, epsilon: float) -> Bracket:
     for shift in (-1, 1) if epsilon > 0 else ():
         trials, at = counts[close], threshold[close]
         moved = np.clip(at + shift, 0, trials)
+        # C(T, j ± 1)/C(T, j), so that no binomial coefficient is worked out again.
         step = (trials - at) / (at + Wide(1)) if shift > 0 else at / (trials - at + Wide(1))
         beside = np.where(moved == at, mass[close], mass[close] * step)
         other_low, other_high = _ends_given_counts(
@@ -270,6 +271,7 @@ def _ends_given_counts(
         for begin in range(0, len(counts), rows):
             part = slice(begin, begin + rows)
             up_to = (counts - threshold)[part, None] - step
+            # C(T, j+1+s)/C(T, j+s), which falls with s: a row for each T, a column for each term.
             ratio = np.maximum(up_to, 0).astype(Wide) / (threshold[part, None] + 1 + step)
             product = np.cumprod(ratio, axis=1)
             sums[part] = product.sum(axis=1)

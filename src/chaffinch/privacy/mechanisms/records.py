@@ -116,7 +116,7 @@ class WordMechanism(Mechanism):
     def assumed_pair(self) -> AssumedPair:
         """Return the sources' worst pair: all others equal, the target that or its complement.
 
-        It is not always the worst (math: L = 2, N = 7, q = .15, ε = 2), so its numbers are
+        It is not always the worst (not at L = 2, N = 7, q = .15, ε = 2), so its numbers are
         labelled ``worst-pair-assumed`` and may not stand in a plan.
         """
         return AssumedPair(self.records, self.words)

@@ -30,6 +30,7 @@ _STEPS, _TOLERANCE = 10_000, 1e-15
 def _flip_counts(counts: Floats, flip: float) -> Floats:
     """Return P·counts along the first axis (P is symmetric), bit by bit."""
     filters = (len(counts) - 1).bit_length()
+    # One axis of length 2 for each filter: flipping its bit reverses the axis.
     shown = counts.reshape((2,) * filters + counts.shape[1:])
     for axis in range(filters):
         shown = (1.0 - flip) * shown + flip * np.flip(shown, axis)
@@ -74,6 +75,7 @@ class SignalToNoise:
         table = _flip_counts(np.eye(size), self.flip) / scale[:, None]
         inner = table.T @ np.linalg.solve(kernel, table)
         own = np.diag(inner)
+        # (e_i − e_j)ᵀM(e_i − e_j) = M_ii + M_jj − M_ij − M_ji.
         ratios = own[:, None] + own[None, :] - inner - inner.T
         np.fill_diagonal(ratios, 0.0)
         return np.maximum(ratios, 0.0)

@@ -213,11 +213,14 @@ class SignedDecoys(Mechanism):
         low = np.zeros((2, self.steps, len(powers[0])), dtype=Wide)
         high = np.zeros_like(low)
         moved = np.arange(1, self.steps + 1)
+        # A set: with equal ratios both directions are one, and the second row of the ends stays 0.
         ratios = {(self.plus_ratio, self.minus_ratio), (self.minus_ratio, self.plus_ratio)}
         few = self.steps == 1 or self._cover.window(tail) * (2 * self.steps + 1) <= _MOST_CELLS
         for place in range(-self.steps, self.steps + 1):
             count_step("sums over noise")
+            # A change by s steps shows at the places −s to s; the ends stand for all beyond.
             among = moved >= max(abs(place), 1)
+            # Past the cache where laws are long: all places together would fill the memory.
             parts = (_parts if few else _parts.__wrapped__)(self._cover, self.steps, place, tail)
             for direction, (plus, minus) in enumerate(ratios):
                 weight, odds, doubt = _side(plus, minus, place, moved[among])
@@ -258,6 +261,8 @@ class SignedDecoys(Mechanism):
         # All places with plus > minus share one ratio, whatever W is; at the others it is q or
         # b/p times the quotient of two neighbouring masses of W.
         plus, minus = self.plus_ratio, self.minus_ratio
+        # P[D ≥ 0] and P[D ≤ 0]. With the answer D ≤ −1 is left of the second, which is q times as
+        # likely, and min(plus, minus) is one higher.
         above = wide((1 - minus) / (1 - plus * minus))
         below = wide((1 - plus) / (1 - plus * minus))
         law = self._cover.law(tail, beyond=1)
@@ -265,6 +270,7 @@ class SignedDecoys(Mechanism):
         with_answer = np.concatenate([[above], wide(minus) * below * first])
         without = np.concatenate([[wide(plus) * above], below * law.mass])
         doubt = Doubt(law.relative + gamma(10.0), self._cover.noise(len(law.mass)), law.missing)
+        # w(t) ≤ c·w(t−1) for t ≥ 1: without an answer over with one is at most c/q, or p above.
         largest = wide(max(self._cover.growth() / minus, plus)) * (1 + gamma(4.0))
         left = without[1] * (1 + doubt.relative) + doubt.noise
         return with_answer, without, doubt, (largest, left)
@@ -310,6 +316,8 @@ class SignedDecoys(Mechanism):
 
         An answer moves rows by at most ``steps``, and a place by as much.
         """
+        # With an exponent g ≤ 1 either sign stays below a geometric number, so P[Z ≥ k] ≤ r^k. The
+        # larger end of ln r makes the reach longer.
         reach = self.steps + max(
             math.ceil(float(np.log(Wide(tail))) / log_of(ratio)[1]) + 2
             for ratio in (self.plus_ratio, self.minus_ratio)
@@ -355,6 +363,7 @@ class SignedDecoys(Mechanism):
         found = []
         for ratio in (self.plus_ratio, self.minus_ratio)[: 1 if self.question == "choice" else 2]:
             mass, error = negative_binomial_masses(ratio, self.share, self.steps)
+            # P[Z + F < s] = Σ_z P[Z = z]·P[F ≤ s − 1 − z].
             few = (mass * np.cumsum(flood)[::-1]).sum()
             found.append(down(few * (1 - relative - error - gamma(2.0 * self.steps + 4.0))))
         return max(found)
@@ -445,6 +454,7 @@ def _powers(epsilons: Floats) -> _Powers:
 
 def _around(odds: WideArray, powers: _Powers, doubt: Any) -> _Powers:
     """Return both ends of e^epsilon·odds, where odds may have become 0, infinite or neither."""
+    # Odds that underflowed, or are no number, may be anything: their upper end is infinite.
     odds = np.where(odds >= 0, odds, Wide(0))
     lost = odds < np.finfo(Wide).tiny
     with np.errstate(over="ignore", under="ignore"):
@@ -468,6 +478,7 @@ def _side(
         # plus^(s + k)/minus^(s − k), without what both powers share.
         odds = (high if place > 0 else 1 / low) ** (2 * abs(place))
         odds = odds * wide(plus / minus) ** (moved - abs(place))
+    # At k = ±s the whole geometric tail beyond it: 1/(1 − ratio) times its first mass.
     rest = 1 - (plus if place > 0 else minus)
     weight = np.where((moved == abs(place)) & (place != 0), weight / wide(rest), weight)
     return weight, odds, gamma(16.0 * int(moved.max()) + 32.0)
@@ -485,6 +496,7 @@ def _parts(cover: Flood, beyond: int, place: int, tail: Any) -> PositiveParts:
     doubt = Doubt(law.relative, cover.noise(len(law.mass)), law.missing)
     error = 1 + law.relative + gamma(16.0 * beyond + 16.0)
     # What is proven of all quotients w(u)/w(u − 1) settles what is too close to call.
+    # w(u) ≤ c^k·w(u − k) for u ≥ k, and w(u) ≤ b^−k·w(u + k): beyond that ratio only u < k is left.
     if place > 0:
         second = np.concatenate([np.zeros(place, dtype=Wide), law.mass[: size - place]])[:size]
         quotient, left = wide(cover.growth()), law.mass[:place].sum() * error + doubt.noise
@@ -552,6 +564,7 @@ def _joint_law(
     joint = np.empty((2 * reach + 1, window), dtype=Wide)
     for place in range(reach + 1):
         count_step("rows of noise")
+        # D = k and min(Z⁺, Z⁻) = m: one sign has m, the other m + k. The flood adds the rest of W.
         pairs = plus[place : place + short] * minus[:short]
         joint[reach + place] = np.convolve(pairs, flood)[:window]
         if place and mechanism.plus_ratio != mechanism.minus_ratio:

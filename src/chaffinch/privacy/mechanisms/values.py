@@ -152,6 +152,7 @@ class FlippedValues(Mechanism):
         # proves an epsilon, and each try costs one.
         step = 0.25 * _WIDTH
         while True:
+            # An epsilon of 0 does not grow by shares: after a few tries a little is added.
             absolute = 1e-9 * (step / _WIDTH) if step > _WIDTH else 0.0
             upper = min(lower * (1 + step) + absolute, self.local_epsilon)
             if self.delta(upper).upper <= target:
@@ -294,6 +295,7 @@ class FlippedValues(Mechanism):
         def clip(box: crowds.Box) -> crowds.Box | None:
             """Cut off what no crowd of so many records can be; None if nothing is left."""
             spare = [others - box.low[1], others - box.low[0]]
+            # Whoever holds the one value does not hold the other: h₁ + h₂ ≤ others.
             high = tuple(min(h, s) for h, s in zip(box.high, spare, strict=True))
             low = box.low
             if self.values == 2:
@@ -358,6 +360,7 @@ class FlippedValues(Mechanism):
         # What lies outside a window counts as if delta were 1 there.
         total: Any = first.missing
         for one, mass in enumerate(first.mass, start=first.start):
+            # A decoy that is not on the first value is on the second with chance (1/d)/(1 − 1/d).
             second = binomial(self.decoys - one, share / (1 - share), Wide(1e-18))
             total += mass * (1 + first.relative) * second.missing
             for two, weight in enumerate(second.mass, start=second.start):

@@ -64,6 +64,7 @@ class BitWords:
     @cached_property
     def ratios(self) -> list[Fraction]:
         """Return complement over word, (p/q)^(2y − L), by the number y of flipped bits."""
+        # (p/q)^j from j = −L to L, every second one: a flip leaves one word and joins the other.
         powers = [*(1 / power for power in reversed(self.odds[1:])), *self.odds]
         return powers[::2]
 
@@ -91,6 +92,7 @@ class BitWords:
         values, chances = [Fraction(0)], [1 - (2 * self.flip) ** self.length]
         for y in range(distance + 1):
             told = self.odds[distance - y] - growth * self.odds[y]
+            # D(v)/q^L: bits that both words share multiply what either of them would tell.
             for c in range(common + 1):
                 values.append(self.odds[common - c] * told)
                 chances.append(comb(distance, y) * comb(common, c) * least)

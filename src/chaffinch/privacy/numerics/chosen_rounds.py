@@ -101,14 +101,17 @@ def worst_profile(choices: Sequence[Losses], count: int) -> WorstProfile:
     most = step * max(abs(int(places[0])), int(places[-1]), masses.shape[1])
     tilt = min(_ASKED / spread, _LARGEST_TILT / most) if spread > 0 else 0.0
     weights = np.exp(tilt * step * places)
+    # e^(θ·ε) = e^(θ·(ε − y))·e^(θ·y): the losses carry the second part of the weight.
     tilted = masses * np.exp(tilt * step * np.arange(low, low + masses.shape[1]))
     inside = slice(left, left + size)
+    # No rounds yet: (1 − e^ε)₊, times its weight. Left of the grid delta counts as 1.
     heights = -np.expm1(np.minimum(step * places, 0.0)) * weights
     heights[:left] = weights[:left]
     length = 1 << (len(places) + masses.shape[1] - 2).bit_length()
     spectra = np.fft.rfft(tilted, length, axis=1)
     # As vectors, sums by transforms are off by at most 26·u·log2(N)·‖x‖·‖y‖ (see `laws`).
     share = (26.0 * math.log2(length) + 4.0) * _ROUNDOFF * np.linalg.norm(tilted, axis=1).max()
+    # Where the first place of the grid stands in the convolution of masses and heights.
     start = left - low
     for _ in range(count):
         count_step("sums over rounds")
@@ -117,10 +120,12 @@ def worst_profile(choices: Sequence[Losses], count: int) -> WorstProfile:
         if not math.isfinite(doubt):
             raise TooFineGrid
         found = np.maximum(sums[:, start : start + size].max(axis=0), 0.0) + doubt
+        # No delta is above 1, which is the weight itself.
         heights[inside] = np.minimum(found, weights[inside])
         beyond = float(heights[inside][-1] / weights[inside][-1])
         floor = float((floor * masses.sum(axis=1) + infinite).max()) + beyond
     plain = heights[inside] / weights[inside] + floor
+    # A profile never rises; where rounding lets a bound rise, the larger one is kept.
     falling = np.maximum.accumulate(plain[::-1])[::-1]
     return WorstProfile(step, first, np.minimum(falling * _LARGER, 1.0))
 

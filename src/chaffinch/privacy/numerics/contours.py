@@ -92,6 +92,7 @@ class Line:
 
     def crude_upper(self) -> float:
         """Return Λ(t)/(et) ≥ E[S₊] without smoothing: enough when it is next to nothing."""
+        # x₊ ≤ e^(tx)/(et) for every x, with equality at x = 1/t.
         exponent = self.count * self.log_mass + self.tilt * self.offset
         exponent += self._relative_doubt(exponent) - 1.0 - math.log(self.tilt)
         return up(math.exp(exponent))
@@ -160,6 +161,7 @@ class Line:
             steps = rows * np.arange(start, start + len(part), dtype=np.float64)
             weighed = _turns(np.multiply.outer(step * steps, values)) * weights
             part[:] = product(weighed, short.T) + weighed.sum(axis=1)[:, None] + alone
+        # The first entry is ω = 0, which `_terms` counts by itself.
         return found.ravel()[1 : frequencies + 1]
 
     def _power(
@@ -168,12 +170,14 @@ class Line:
         """Return size and phase of z²F(tilt + iω)/Λ(tilt), and a bound of their rounding error."""
         count = self.count
         x, y = excess + less_one.real, less_one.imag
+        # |1 + x + iy|² − 1: without the 1, so that log1p keeps the digits of a small one.
         square = 2.0 * x + x * x + y * y
         near = square > -0.5
         log_size = 0.5 * np.log1p(np.where(near, square, 0.0))
         far = np.hypot(1.0 + x, y)
         log_size = np.where(near, log_size, np.log(np.maximum(far, 1e-200)))
         turn = np.arctan2(y, 1.0 + x)
+        # τ²(t + iω)²/2 = τ²t²/2 − τ²ω²/2 + i·τ²tω, and the first part is in the scale.
         fall, drift = -0.5 * (tau * omega) ** 2, omega * (self.offset + tau * tau * self.tilt)
         size, phase = np.exp(count * log_size + fall), count * turn + drift
         # The error of φ: rounding of α and β, of their sines, and of three sums and a product,
@@ -211,6 +215,7 @@ class Line:
         wide = 0.0
         for shift in self._shifts():
             bound = self._log_growth(shift, tau) - 1.0 - np.log(self.tilt + shift) - goal
+            # e^x − 1 ≥ e^(x−1) for x ≥ 1, so vW = bound + 1 is enough on either side.
             wide = max(wide, float(np.min((np.maximum(bound, 0.0) + 1.0) / np.abs(shift))))
         return wide
 
@@ -244,6 +249,7 @@ def _best_tilt(values: Floats, masses: Floats, count: int, offset: float) -> flo
         """Return whether a tilt is at most the best one."""
         t = math.exp(log_tilt)
         growth = masses * np.exp(t * values)
+        # The derivative of ln(Λ(t)/t²) without smoothing, which rises with t.
         slope = count * float(np.dot(growth, values) / growth.sum()) + offset - 2.0 / t
         return slope <= 0
 

@@ -197,6 +197,7 @@ def _climb(
 ) -> None:
     """Walk uphill with halving steps: cheap, and wrong only in speed."""
     crowd = result.best[number]
+    # Every direction has one root: what is mirrored stays mirrored on the way up.
     root = next(r for r in roots if r.mirrored == crowd.mirrored)
     step = max(1, max(crowd.low) // 2)
     while step:

@@ -71,12 +71,14 @@ class Flood:
         rates, sizes = self._floats()
         # Near 1 the ratio has no digits left that a float could show; 1 − b has all of them.
         rest = float(1 - self.ratio)
-        least = -math.log1p(-rest) if rest < 0.5 else -math.log(float(self.ratio))
+        # E[e^(tW)] = exp(Σ λ_k(e^(tk) − 1))·(1 − b)/(1 − b·e^t) is finite for t below this pole.
+        pole = -math.log1p(-rest) if rest < 0.5 else -math.log(float(self.ratio))
         # Any tilt gives a bound; e^(tilt·K) must stay a float.
-        most = min(least, 300.0 / len(sizes)) if len(sizes) else least
+        most = min(pole, 300.0 / len(sizes)) if len(sizes) else pole
         tilts = np.geomspace(1e-7, 1.0, _TILTS)[:-1] * most
         bursts = np.expm1(np.outer(tilts, sizes)) @ rates
-        pairs = math.log(rest) - np.log(-np.expm1(tilts - least))
+        pairs = math.log(rest) - np.log(-np.expm1(tilts - pole))
+        # P[W ≥ T] ≤ E[e^(tW)]·e^(−tT): the T at which that is the tail, for every tilt.
         places = (bursts + pairs - float(np.log(Wide(tail)))) / tilts
         # A millionth more than asked covers the rounding of these logarithms.
         return math.ceil(float(places.min()) * (1 + 1e-6)) + 2
@@ -146,6 +148,7 @@ def _growth(flood: Flood) -> Fraction:
     """Return the largest quotient of neighbours, their upper end over the lower one before."""
     rates = [k * rate for k, rate in enumerate(flood.rates, start=1)]
     powers = (Fraction(1), Fraction(1))
+    # Behind the longest burst θ_k falls by b/c at every step, so c is at least b.
     found, before = flood.ratio, Fraction(1)
     for rate in [*rates, Fraction(0)]:
         # Powers of b are kept between two short numbers: exact ones would get long.
@@ -169,6 +172,7 @@ def _masses(flood: Flood, size: int) -> tuple[WideArray, Any]:
     ratio, rest = wide(flood.ratio), wide(1 - flood.ratio)
     for place in range(size):
         before = mass[place - 1] if place else Wide(0)
+        # w(u) = b·w(u−1) + (1−b)·f(u), in place: the mass before is W's, the one here still F's.
         mass[place] = ratio * before + rest * mass[place]
     mass.setflags(write=False)
     return mass, relative + gamma(8.0 * (size + 1))
@@ -179,6 +183,7 @@ def negative_binomial_masses(
 ) -> tuple[WideArray, Any]:
     """Return P[Z = k] = (1 − r)^g·r^k·Π_{i<k}(i + g)/k! and its relative error."""
     places = np.arange(1, size, dtype=Wide)
+    # P[Z = k]/P[Z = k−1] = r·(k − 1 + g)/k, all positive: errors stay relative.
     steps = wide(ratio) * ((places - 1) + wide(exponent)) / places
     first = wide_exponential([(exponent, 1 - ratio)])
     mass = first * np.concatenate([np.ones(1, dtype=Wide), np.cumprod(steps)])
@@ -257,6 +262,7 @@ class NoiseMessages:
         """Return a number that is not reached with at most this chance (Chernoff)."""
         tilts = -np.geomspace(1e-6, 20.0, _TILTS)
         # P[N ≤ m] ≤ E[z^N]/z^m for z = e^tilt < 1.
+        # Every tilt gives such an m, and the largest is the sharpest.
         places = (self._log_moment(tilts) - math.log(chance)) / tilts
         # Down: whoever refuses what has fewer messages must not refuse an honest batch.
         return max(0, math.floor(float(places.max()) * (1 - 1e-9) - 1e-9))
@@ -283,6 +289,7 @@ class NoiseMessages:
         """Return k times the rate of bursts of k messages, from k = 1 on."""
         steps = np.zeros(size - 1)
         for ratio, flood in self.parts:
+            # A negative binomial is bursts of k at rate g·r^k/k, here one of either sign.
             steps += 2.0 * self.scale * ratio ** np.arange(1.0, size)
             for k, rate in enumerate(flood[: (size - 1) // 2], start=1):
                 steps[2 * k - 1] += 2.0 * k * self.scale * rate

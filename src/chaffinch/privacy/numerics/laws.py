@@ -76,6 +76,7 @@ def half_width(variance: float, tail: Any) -> int:
 
     Bernstein: P[X − mean ≥ t] ≤ exp(−t² / (2(variance + t/3))), and the same on the left.
     """
+    # The root t of t² = 2L(variance + t/3), L = ln(1/tail). Up: a wider window misses less.
     logarithm = -float(np.log(Wide(tail)))
     return math.ceil(logarithm / 3.0 + math.sqrt(logarithm**2 / 9.0 + 2.0 * variance * logarithm))
 
@@ -100,6 +101,7 @@ def binomial(count: int, chance: Fraction, tail: Any) -> Law:
     low, high = max(0, mode - reach), min(count, mode + reach)
     rising = np.arange(mode, high, dtype=Wide)
     odds, inverse = _odds(chance)
+    # P(k+1)/P(k) = (n − k)/(k + 1)·p/(1 − p), and its inverse on the way down.
     upper = np.cumprod((count - rising) / (rising + 1) * odds)
     falling = np.arange(mode, low, -1, dtype=Wide)
     lower = np.cumprod(falling / (count + 1 - falling) * inverse)
@@ -131,10 +133,13 @@ def _odds(chance: Fraction) -> tuple[Any, Any]:
 
 def convolve(first: Law, second: Law, *, most_products: int = DIRECT_PRODUCTS) -> Law:
     """Return the law of the sum of two independent numbers, by FFT when the windows are long."""
+    # A direct sum has at most as many terms as the shorter law, and its error counts them.
     if len(first.mass) < len(second.mass):
         first, second = second, first
     start = first.start + second.start
+    # (1 + a)(1 + b) − 1. Neither law may have noise: nothing here would carry it on.
     relative = first.relative + second.relative + first.relative * second.relative
+    # A sum is lost when either part of it is; TINIEST is room for products that underflow.
     missing = (first.missing + second.missing) * (1 + relative) + TINIEST * len(first.mass)
     if len(second.mass) == 1:
         return Law(start, first.mass * second.mass[0], relative + 2.0 * ROUNDOFF, missing)
@@ -162,6 +167,7 @@ def _fourier_product(first: WideArray, second: WideArray) -> tuple[WideArray, fl
     product = np.fft.irfft(np.fft.rfft(x, size) * np.fft.rfft(y, size), size)[:length]
     norms = float(np.linalg.norm(x) * np.linalg.norm(y))
     error = (26.0 * math.log2(size) + 4.0) * 2.0**-53 * norms
+    # No true mass is negative, so 0 is nearer to the truth than what is cut off here.
     return np.maximum(product, 0.0).astype(Wide), error
 
 
@@ -201,6 +207,7 @@ def sum_of_flips(
 def _tilted_law(ones: int, zeros: int, flip: Fraction, aim: Any) -> Law:
     """Return the law from tilted parts: a(s) = M·r^−s·ã(s), M = (q+pr)^ones·(p+qr)^zeros."""
     tilt = _tilt_for(ones, zeros, float(flip), float(np.log(Wide(aim))))
+    # A share of the tilted law, which is itself scaled down to about the aim.
     tail = Wide(10) ** -40
     total_one, total_zero = flip + (1 - flip) * tilt, (1 - flip) + flip * tilt
     law = convolve(
@@ -211,6 +218,7 @@ def _tilted_law(ones: int, zeros: int, flip: Fraction, aim: Any) -> Law:
     middle = law.start + len(law.mass) // 2
     anchor = wide_exponential([(ones, total_one), (zeros, total_zero), (-middle, tilt)])
     scale = anchor * _powers(wide(1 / tilt), law.start - middle, law.stop - middle)
+    # What the parts' windows lack may belong to any sum in this one: each is charged all of it.
     noise = np.full(len(scale), law.missing, dtype=Wide)
     if law.noise is not None:
         noise += law.noise
@@ -303,6 +311,7 @@ def _rounded_target(copies: int, flip: Fraction) -> TargetBits:
     zero[law.start : law.stop] = law.mass
     one = zero[::-1].copy()
     zero_sums, one_sums = np.cumsum(zero), np.cumsum(one)
+    # With q < 1/2 a target of value 0 adds less, so F₀ ≥ F₁: what is below 0 is rounding.
     lead = np.maximum(zero_sums - one_sums, 0)[:-1]
     # F₀(j) − F₁(j) is the same at j and at copies − 1 − j; the left half keeps its digits.
     half = (copies + 1) // 2

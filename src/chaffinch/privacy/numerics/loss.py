@@ -100,8 +100,10 @@ class Knots:
         bits of unknown kind whose variances add up to ``spread`` (see `_highest_spread`). That
         is a box of crowds, of which nobody needs a lower end: it is 0.
         """
+        # No outcome has a larger ratio, so P₀ ≤ e^ε·P₁ everywhere.
         if epsilon >= self.steepest:
             return 0.0, 0.0
+        # Delta falls with epsilon: an upper end at a smaller one holds here.
         if epsilon > LARGEST_EXPONENT:
             return 0.0, self.delta(LARGEST_EXPONENT)[1]
         ratio = exp_minus_one(epsilon)
@@ -112,6 +114,7 @@ class Knots:
         # Behind a cut the values fall, because there the ratio is below e^epsilon.
         outside = self.missing if self.beyond == -math.inf else max(self.missing, high[-1])
         above = max(up(_highest_spread(high, spread, outside)), up(self.missing))
+        # Tests behind the cut may still gain, and nothing is known of them.
         if self.beyond > epsilon:
             above = 1.0
         if spread:
@@ -126,6 +129,7 @@ class Knots:
         """Return whether outcome 0 is surely the only one whose ratio is above e^epsilon."""
         if self.origin is None or len(self.level) < 2:
             return self.origin is not None
+        # Outcome 1 has the masses P₁ = run and P₀ = run + rise, and ratios fall from there on.
         run, rise = self.level[1] - self.level[0], self.gain[1] - self.gain[0]
         return bool(rise < ratio * run * (1 - 1e-6))
 
@@ -164,12 +168,14 @@ class Knots:
             ratio = ratios[part, None]
             weighted = (1 + plain.wider) * (ratio * plain.level)
             low[part] = ((1 - plain.wider) * plain.gain - weighted - plain.noise(ratio)).max(axis=1)
+        # What the level may lack would cost a test ``ratio`` times as much.
         low = low * (1 - 2.0**-50) - ratios * plain.missing
         gone = (epsilons > _LARGEST_DOUBLE) | (epsilons >= self.steepest)
         return np.where(gone, 0.0, np.clip(low, 0, 1)), high
 
     def upper_deltas(self, epsilons: Floats, *, spread: float = 0.0) -> Floats:
         """Return upper ends of delta at many epsilons, in double precision."""
+        # Only for laws that were not cut: this does not look at ``beyond``.
         plain = self._doubles
         ratios = np.expm1(np.minimum(epsilons, _LARGEST_DOUBLE))
         high = np.empty(len(epsilons))

@@ -73,6 +73,7 @@ class GridLoss:
         A mass between two of these is split, so that both laws keep theirs (see `Side.on_grid`).
         """
         odd = self.places % 2
+        # Half-way between two points (1 − e^−h)/(1 − e^−2h) = 1/(1 + e^−h) of a mass goes right.
         share = odd / (1.0 + math.exp(-self.step))
         # 1e-14 of each mass that is split covers the rounding of its share.
         parts = [self.mass * (1 - share), self.mass * (share + 1e-14 * odd)]
@@ -101,6 +102,7 @@ class _Side:
         # The jumps get as much more as the slopes may be off; hulls that rounding bent, nothing.
         jumps = np.maximum(np.diff(slopes), 0.0)
         jumps += 16 * _ROUNDOFF * (np.abs(slopes[:-1]) + np.abs(slopes[1:]))
+        # At a kink x = e^node the first law has x times the second one's mass, which is the jump.
         return cls(nodes[1:], jumps * np.exp(nodes[1:]), float(heights[-1]))
 
     @property
@@ -174,6 +176,7 @@ class Kinks:
         # What is left of 1 has loss 0, in either law; 1e-15 more than that covers the sums.
         first = self.above.infinite + float(mass.sum()) + float(mirrored.sum())
         second = float((mass * np.exp(-step * above)).sum()) + float(other.sum())
+        # The smaller total leaves more: too much mass is the safe side.
         middle = max(0.0, 1.0 - min(first, second + self.below.infinite)) + 1e-15
         places = np.concatenate([-below, [0], above])
         found = _added(places, np.concatenate([mirrored, [middle], mass]))
@@ -220,6 +223,7 @@ def lower_hull_corners(x: Floats, y: Floats) -> list[int]:
     for index in range(len(x)):
         while len(corners) >= 2:
             a, b = corners[-2], corners[-1]
+            # A corner lies strictly below the chord from the one before to the new point.
             if (x[b] - x[a]) * (y[index] - y[a]) > (y[b] - y[a]) * (x[index] - x[a]):
                 break
             corners.pop()
@@ -254,6 +258,7 @@ def dominated_loss(
             mass.append(one)
             moved = max(moved, abs(math.log(one / two) - place * step))
         one, two = (1 - share) * p, (1 - share) * q
+        # The point of the grid below: ratios to come are smaller and bring the mean down to it.
         place = math.floor(math.log(p / q) / step + _ON_GRID)
         ratio = math.exp(place * step)
     # What is left at the end has a ratio above the grid's: the first law's mass is lowered.
@@ -345,6 +350,7 @@ class Rounds:
         count_step("sums over rounds")
         if any(len(loss.places) == 0 for loss, _ in self.parts):
             return 0.0, 0.0
+        # Lowered a little: rounding must not turn a total that may be above epsilon into nothing.
         if epsilon * (1 - 1e-15) >= self.step * self.ends[1]:
             return 0.0, 0.0
         tilt, log_moment, low, total, (most, root) = self._transformed(epsilon)
@@ -358,6 +364,7 @@ class Rounds:
         rounds = sum(count for _, count in self.parts)
         value = float((weight * np.maximum(total[first:], 0.0)).sum())
         # Every mass is off by ``most``, and all of them by ``root`` as a vector is long.
+        # |Σ w·e| ≤ Σw·max|e| and, by Cauchy and Schwarz, ≤ ‖w‖·‖e‖: the smaller of the two.
         error = min(float(weight.sum()) * most, math.sqrt(float((weight**2).sum())) * root)
         doubt = error + value * (rounds * 1e-12 + (8 + abs(log_moment)) * 8 * _ROUNDOFF)
         return value, doubt + outside
@@ -452,6 +459,7 @@ class Rounds:
             # Places wrap around: the transform only knows them modulo its size.
             index = loss.places % size
             factor = np.fft.rfft(np.bincount(index, weights, minlength=size))
+            # Tilted masses add up to 1, so no true factor is larger than 1.
             magnitude = np.minimum(np.abs(factor) + gamma, 1.0)
             power = _power(factor, count)
             doubt = doubt * magnitude**count + np.abs(product) * (
@@ -463,6 +471,7 @@ class Rounds:
         # transforms keep lengths [Parseval].
         total = np.fft.irfft(product, size)
         errors = np.abs(product) * gamma + doubt
+        # Twice: real masses have half of their frequencies here, and the conjugates are as far off.
         most, root = 2 * float(errors.sum()) / size, math.sqrt(2 * float((errors**2).sum()) / size)
         return np.roll(total, -(low % size))[: high - low + 1], (most * 1.01, root * 1.01)
 

@@ -112,6 +112,7 @@ def pair_delta(
     total = wider + gamma(len(present) + 1.0)
     noise = Wide(0) if leaving.noise is None else leaving.noise.sum()
     lacking = leaving.missing + joining.missing
+    # What either law lacks moves first − e^ε·second by at most 1 + e^ε times as much.
     lower = (present * low).sum() * (1 - total) - (noise + lacking) * (1 + growth)
     if epsilon > LARGEST_EXPONENT:
         lower = Wide(0)
@@ -126,6 +127,7 @@ def _curve(tests: SideTests, ratio: WideArray, wider: float) -> tuple[WideArray,
     The best test includes the outcomes whose own ratio is larger. Where the ratios around
     that place are surely on the right sides, only the tests next to it need to be tried.
     """
+    # How many outcomes have at least this ratio: the best test includes just these.
     places = len(tests.ratios) - np.searchsorted(tests.ratios[::-1], ratio, side="left")
     low, high = _near(tests, ratio, places, wider)
     margin = tests.doubt + wider
@@ -185,6 +187,7 @@ def mixture_delta(
     size = _size(records * wrong * right + 2 * decoys / values)
     if size * size > _MOST_CELLS:
         return 0.0
+    # One record's bit at every frequency ω: p + q·e^(−iω) for a zero, q + p·e^(−iω) for a one.
     step = np.exp(-2j * np.pi * np.fft.fftfreq(size))
     zero, one = right + wrong * step, wrong + right * step
     others = users - 1
@@ -201,6 +204,7 @@ def mixture_delta(
         ),
     ]
     log, size_of_log = _log_power(parts)
+    # The target's own record: on the first value, or moved to the second.
     stay = np.exp(log) * _outer(one, zero)
     move = np.exp(log) * _outer(zero, one)
     # The exponent is off by a few roundoffs of its terms; Parseval turns that into the grid's.
@@ -231,6 +235,7 @@ def _log_power(parts: list[tuple[_Complex, int]]) -> tuple[_Complex, NDArray[np.
         if count:
             with np.errstate(divide="ignore"):
                 log = np.log(part)
+            # A factor 0 gets a finite logarithm that the exponential still sends to nothing.
             log = np.where(np.isfinite(log), log, -1e6)
             total += count * log
             # A part is off by a few roundoffs of 1, whatever its logarithm is.

@@ -91,6 +91,7 @@ class PositiveParts:
         is settled it is known at every other.
         """
         doubt = self.doubt
+        # Prefix sums add up to n masses, each of which is itself off by ``relative``.
         total = doubt.relative + gamma(len(self.first) + 4.0)
         near = 4 * doubt.relative + gamma(16.0)
         chosen = np.searchsorted(self.ratios, -least, side="left")
@@ -103,5 +104,6 @@ class PositiveParts:
         high += near * self.first[maybe] * (1 + total)
         low, high = low - doubt.below(most), high + doubt.above(least)
         ratio, value = self.settled
+        # h(x) ≤ h(x₀) + (x₀ − x)₊, because h falls by at most the second law's whole mass per unit.
         high = np.minimum(high, value + np.maximum(ratio - least, 0) * (1 + gamma(2.0)))
         return np.maximum(low, 0), np.maximum(high, 0)

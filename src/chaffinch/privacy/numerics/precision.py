@@ -160,6 +160,7 @@ def up(value: Any) -> float:
     """
     if value != value:  # noqa: PLR0124 - only NaN differs from itself, in any float type
         return math.inf
+    # Rounding to a double, and this product, take at most one roundoff each; four are added.
     return max(0.0, math.nextafter(float(value) * (1.0 + 4.0 * _DOUBLE_ROUNDOFF), math.inf))
 
 
@@ -175,5 +176,6 @@ def gamma(operations: float) -> Any:
 
     A working float, so that 1 + gamma(k) keeps it.
     """
+    # From k·u = 1/2 on the error may be as large as the number: nothing is claimed of it.
     product = Wide(operations) * ROUNDOFF
     return product / (1 - product) if product < 0.5 else Wide(np.inf)

@@ -148,6 +148,7 @@ class _Ridge:
             self.strip = (-_EDGE, _EDGE)
         else:
             # D rises while t is below the middle of what the target adds.
+            # Only a guess of where the best thresholds lie: `holds_the_ridge` has to prove it.
             middle = self.crowds.copies * float(self.w1 + self.w0) / 2 - 0.5
             self.strip = (middle - 2.0, middle + 2.0)
 
@@ -165,18 +166,23 @@ class _Ridge:
             self.depth_digits = -exact.ln()
             self.kappa = _wide(self.depth_digits)
             slope = _decimal(self.w1) - _decimal(self.w0)
+            # What one more one-bit adds to the log scale: ln(u/v)(r) + (w₁ − w₀)·κ.
             self.g0 = _wide(self.log_u - self.log_v + slope * self.depth_digits)
+            # The second part of T over v(r)^k: e·(u/v)^k.
             self.ratio = _wide(self.growth * (copies * (self.log_u - self.log_v)).exp())
             # T over v(r), of one copy: flips near ½ make it far smaller than either of its parts.
             start, rise = self.p - self.growth * self.q, (self.growth * self.p - self.q) * exact
             self.rise = _wide(rise / self.log_v.exp())
             self.gap = _wide((start - rise) / self.log_v.exp())
         q, p = wide(self.crowds.flip), wide(1 - self.crowds.flip)
+        # Chances of a set bit in the sum tilted by r; on the circle through ρ these are w₁ and w₀.
         self.c1, self.c0 = p * r / (q + p * r), q * r / (p + q * r)
 
         variance = bits * max(float(c * (1 - c)) for c in (self.c1, self.c0)) * (1 + 1e-9)
+        # |u(z)| ≤ u(r) and |v(z)| ≤ v(r) on the circle, so |T| is at most this over v(r)^k.
         self.size = 1.0 + float(self.ratio)
         if copies == 1:
+            # |T(z)| ≤ |T(r)| + (e·p − q)·|r − z|, and |r − z| ≤ 2r.
             self.size = float(abs(self.gap) + 2 * self.rise) * (1 + 1e-9)
         # How far a threshold in the strip may be from the mean of the tilted sum: affine in A.
         away = max(abs(self.strip[0]), abs(self.strip[1])) + 0.01 + copies
@@ -184,6 +190,7 @@ class _Ridge:
         # Errors of e^−depth are far below the width of what is asked for.
         depth = 22.0 - math.log(min(width, 1e-2)) + 2.0 * math.log(spread + 1.0)
         reach = depth / 3 + math.sqrt((depth / 3) ** 2 + 2 * depth * variance) + away
+        # An odd N: every point but θ = 0 has a conjugate, and none stands alone at θ = π.
         self.points = int(reach + depth / float(self.kappa)) + 3 | 1
 
         def tail(distance: float) -> float:
@@ -216,6 +223,7 @@ class _Ridge:
             return
         self.kept = bisect_whole(lambda point: log_phi(point) < -depth, good=half, bad=0)
         theta, r = 2.0 * math.pi * self.kept / self.points, float(self.r)
+        # |1 − z| at the first point left out; it is larger at all the others.
         apart = math.hypot(1.0 - r + 2.0 * r * math.sin(theta / 2) ** 2, r * math.sin(theta))
         self.cut_of_steps = 1.01 * self.size * math.exp(log_phi(self.kept) * (1 - 1e-9))
         self.cut = self.cut_of_steps / apart
@@ -238,7 +246,9 @@ class _Ridge:
         self.x_imaginary = (
             (self.argument_u - self.c1 * theta) - (self.argument_v - self.c0 * theta) + line * theta
         )
+        # A point θ > 0 stands for its conjugate, too: only real parts are added up.
         self.weight = np.where(points == 0, Wide(1), Wide(2)) / Wide(self.points)
+        # 1 − z, without the cancellation of 1 − r·cos θ at small angles.
         apart = (1 - self.r) + 2 * self.r * half - 1j * (self.r * sine)
         self.steps, self.steps_slack = self._steps(half, sine)
         self.kernel = self.steps / apart
@@ -276,6 +286,7 @@ class _Ridge:
         """Return log|φ|, its phase along the line, and the size of the parts it is made of."""
         held, rest = Wide(ones), Wide(self.crowds.bits - ones)
         modulus = held * self.modulus_u + rest * self.modulus_v
+        # The phase of φ less μ·θ: linear parts are taken off before the large counts multiply them.
         line = held * (self.c1 - self.w1) + rest * (self.c0 - self.w0)
         phase = (
             held * (self.argument_u - self.c1 * self.theta)
@@ -343,6 +354,7 @@ class _Search:
             middle = (low + high) // 2
             self.add(low, middle)
             self.add(middle + 1, high)
+        # Boxes that were not opened count with the upper ends they have.
         for top, *_ in self.heap:
             self.settled = max(self.settled, -top)
         return _Found(self.best, max(self.best, self.settled), self.crowd, self.boxes)
@@ -357,6 +369,7 @@ class _Search:
         if self.boxes > _MOST_BOXES:
             raise OffTheRidge
         box = _Box(self.ridge, self.ones(low), self.ones(high))
+        # One copy needs no certificate: there the strip is a theorem (see the top of this file).
         if self.crowds.copies > 1 and not box.holds_the_ridge():
             if low == high:
                 raise OffTheRidge
@@ -461,6 +474,7 @@ class _Box:
         g0, kappa = float(ridge.g0), float(ridge.kappa)
         low, high = float(self.low - self.middle), float(self.high - self.middle)
         bottom, top = ridge.strip
+        # Along the box the scale grows like e^(b·g₀), so it is largest at one of the two ends.
         most = max(low * g0, high * g0)
         heights = (self.heights * np.abs(ridge.kernel)).astype(np.float64)
         theta = ridge.theta.astype(np.float64)
@@ -483,6 +497,7 @@ class _Box:
 
         few = 1 if low == high else 5
         height = max(float(grid(few, 5)[1].max()), 1e-300)
+        # Steps h with h²·bend/8 about the share ``aim`` of the height.
         across = (
             1 if low == high else _steps((high - low) * math.sqrt(bends[0] / (8 * aim * height)))
         )
@@ -511,6 +526,7 @@ class _Box:
         ridge = self.ridge
         low, high = float(self.low - self.middle), float(self.high - self.middle)
         heights = (self.heights * np.abs(ridge.steps)).astype(np.float64)
+        # The factor e^(b·g₀ + y·κ) is positive and left out: only the sign counts here.
         by_crowd = np.hypot(ridge.x_real.astype(np.float64), ridge.x_imaginary.astype(np.float64))
         theta = ridge.theta.astype(np.float64)
         bends = (heights * by_crowd**2).sum(), (heights * by_crowd * theta).sum()
@@ -537,7 +553,7 @@ class _Box:
         theta = ridge.theta.astype(np.float64)
 
         def value(rises: Floats, rows: Any) -> Floats:
-            """Evaluate by Horner: the columns are the coefficients of powers of a rise."""
+            """Add up the points for every crowd at its own rise."""
             turns, chosen = rises[:, None] * theta, terms[rows]
             turned = chosen.real * np.cos(turns) + chosen.imag * np.sin(turns)
             return np.asarray(turned.sum(axis=1))
@@ -570,10 +586,12 @@ class _Box:
         error += ridge.alias + ridge.cut + self.kernel_rounding
         if not error <= 4 * goal:
             return None
+        # In units of the half width, as the powers are: from −1 to 1, so that no power grows.
         moves = (ones - self.middle) / half
         columns = np.polynomial.polynomial.polyval(moves, coefficients)
 
         def value(rises: Floats, rows: Any) -> Floats:
+            """Evaluate by Horner: the columns are the coefficients of powers of a rise."""
             total = np.array(columns[-1][rows])
             for column in columns[-2::-1]:
                 total *= rises
@@ -599,6 +617,7 @@ class _Box:
         most = float(slope.max())
         scales = np.exp(slope - most)
         lower, upper = np.zeros(len(ones)), np.full(len(ones), _EXP_OF_TINY)
+        # One copy: floor and ceiling of the line, and a third where rounding may have moved them.
         edges = (-1.0, 1.0) if ridge.crowds.copies == 1 else ridge.strip
         for step in range(math.floor(edges[0]) - 1, math.ceil(edges[1]) + 2):
             rises = step - above

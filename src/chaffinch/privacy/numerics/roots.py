@@ -165,6 +165,7 @@ def _narrow(
         height = _height_at(curve, middle, level)
         if height <= 0:
             b, low = middle, height
+            # The same end moved twice, so the one that stayed counts half.
             high, last = (0.5 * high if last == 1 else high), 1
         else:
             a, high = middle, height
@@ -184,6 +185,7 @@ def _between(
         guess = a + high / (high - low) * (b - a) + push
         if a < guess < b:
             return guess
+    # Ends that are orders of magnitude apart are halved in their logarithm.
     return math.sqrt(a * b) if 0 < a < 0.1 * b else 0.5 * (a + b)
 
 
@@ -287,6 +289,7 @@ def _next(low: _Seen, high: _Seen, slope: float | None, tolerance: float, count:
         # Every fourth step halves, so that a curve that is bent badly still comes to an end.
         if rise is None or count % 4 == 3:
             return middle
+        # A little below the root: a place just above it would be of no use to the caller.
         aim = low[0] - low[1] / rise - 0.4 * tolerance
         return min(max(aim, low[0] + 0.2 * tolerance), high[0] - 0.2 * tolerance)
     seen = low or high

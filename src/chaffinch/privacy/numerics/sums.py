@@ -118,6 +118,7 @@ def _add_ways(points: list[Fraction], masses: list[float], count: int, shift: Fr
                 left -= k
             power = sum(k * exponent for k, exponent in zip(ways, powers, strict=True))
             terms.append((arrangements * chance * float(total), power))
+    # The caller has seen that the largest sum is positive, so there is at least one term.
     top = max(power for _, power in terms)
     # fsum rounds once, whatever the number of terms; what underflows beside the largest of them
     # is less than the last digit of it.
@@ -152,6 +153,7 @@ def _search(
     parts = math.fsum(float(v) * m for v, m in zip(points, masses, strict=True) if v > 0)
     plain = up((max(0.0, float(shift)) + count * parts) * (1.0 + 16.0 * UNIT))
     lower, upper = 0.0, min(plain, line.crude_upper())
+    # The bump is about (τ·tilt)² of the result (step 2 of `contours`): here half of the width.
     smoothing = 0.7 * math.sqrt(width) / line.tilt
     while upper > 1e-300 and upper - lower > width * (upper + beside):
         bracket, frequencies = line.bracket(smoothing, width)
@@ -159,6 +161,7 @@ def _search(
         if frequencies >= MOST_FREQUENCIES:
             break
         doubt = (upper - lower) / (upper + beside)
+        # That doubt falls like τ², so τ falls by its root, to between a tenth and a half.
         smoothing *= min(0.5, max(0.1, 0.9 * math.sqrt(width / doubt))) if doubt > 0 else 0.5
     return Bracket(lower, upper)
 
@@ -244,6 +247,7 @@ def _count_outcomes(law: FiniteLaw, count: int) -> Bracket | None:
 def _affordable(costs: list[float], count: int) -> WideArray | None:
     """Return one row per outcome that may be positive: how often each value occurs."""
     rows = np.zeros((1, 0), dtype=np.int64)
+    # For each row: how many variables have no value yet, and how much the sum may still lose.
     left, budget = np.array([count]), np.array([float(count)])
     for cost in reversed(costs):
         # Rounded up: an outcome too many has no positive part, one too few would be missed.
@@ -271,6 +275,7 @@ def _expectation(
     count = int(table[0].sum())
     logs = np.array([_log(chance) for chance in chances], dtype=Wide)
     factorials = _log_factorials(count)
+    # ln of the multinomial chance N!/Πk_i!·Πchance_i^k_i, a row for each outcome.
     exponents = factorials[count] - factorials[table].sum(axis=1) + table @ logs
     sums = table @ np.array([wide(value) for value in values], dtype=Wide)
     size = float(factorials[count]) + count * (4.0 + float(np.max(np.abs(logs))))
@@ -356,6 +361,7 @@ def _with_heavy(
     doubt = _SLACK * (4.0 + count * abs(rate))
     share = math.exp(count * rate)
     gain = float(count * sum(v * c for v, c in heavy.items()))
+    # expm1 keeps the digits of 1 − (1−m)^(N−1) where heavy values are rare.
     loss = float(count * sum(v * c for v, c in kept.items())) * -math.expm1((count - 1) * rate)
     low = share * part.lower * (1.0 - doubt) + gain - abs(gain) * _SLACK
     high = share * part.upper * (1.0 + doubt) + gain + abs(gain) * _SLACK

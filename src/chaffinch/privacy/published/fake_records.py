@@ -177,6 +177,7 @@ def _records(users: int, decoys: int) -> int:
 
 
 def _wide(log_term: float, fall: float) -> float:
+    # N·q of the wide shape at the top of this file.
     return 3.0 * log_term / fall**2 + 4.0 / fall
 
 
@@ -197,6 +198,7 @@ def _epsilon_from(fall: float, users: int) -> float:
 
 
 def _narrow(log_term: float, epsilon: float) -> float:
+    # (e^ε + 1)/(e^ε − 1) = 1/tanh(ε/2).
     return 3.0 * log_term / math.tanh(0.5 * epsilon) ** 2
 
 

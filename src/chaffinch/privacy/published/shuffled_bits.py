@@ -84,6 +84,7 @@ def _distribution(users: int, flip_probability: float) -> Floats:
     """Return F(0), …, F(n)."""
     size = checks.whole("users", users, least=1, most=_LARGEST)
     wrong = np.arange(size, dtype=np.float64)
+    # P[Bin(n, q) ≤ k] = I_p(n − k, k + 1), the regularised incomplete beta function.
     below = special.betainc(size - wrong, wrong + 1.0, 1.0 - flip(flip_probability))
     return np.append(np.maximum.accumulate(below), 1.0)
 
@@ -123,6 +124,7 @@ def binary_sum_flip_probability(*, epsilon: float, delta: float, users: int) -> 
     rise = math.expm1(min(positive_epsilon(epsilon), math.log(3.0)))
     needed = 32.0 * math.log(4.0 / wanted) / rise**2
     slack = 2.0 * math.log(2.0 / wanted)
+    # The root √λ of λ − √(slack·λ) = needed.
     root = 0.5 * (math.sqrt(slack) + math.sqrt(slack + 4.0 * needed))
     return flip_from(0.5 * root * root, size, "users")
 
