@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from pyspark import SparkConf
 
-from chaffinch.engines.spark.session import check_settings
+from chaffinch.engines.spark.session import check_settings, usual_settings
 from chaffinch.errors import InvalidInput
+from tests.engines.spark import asking
 
-FINE = {"spark.io.encryption.enabled": "true", "spark.submit.deployMode": "client"}
+FINE = {
+    "spark.io.encryption.enabled": "true",
+    "spark.authenticate": "true",
+    "spark.submit.deployMode": "client",
+}
 
 
 def settings(**changed: str | None) -> SparkConf:
@@ -30,10 +38,31 @@ def test_an_application_seals_what_it_writes_and_keeps_its_records() -> None:
 
 
 def test_an_application_on_several_machines_seals_what_it_sends() -> None:
-    known = {"master": "spark://there:7077", "authenticate": "true"}
-    check_settings(settings(**known, **{"network.crypto.enabled": "true"}))
+    known, sealed = {"master": "spark://there:7077"}, {"network.crypto.enabled": "true"}
+    check_settings(settings(**known, **sealed))
     check_settings(settings(**known, **{"ssl.rpc.enabled": "true"}))
     with pytest.raises(InvalidInput, match=r"one with spark\.network\.crypto\.enabled=true"):
         check_settings(settings(**known))
-    with pytest.raises(InvalidInput, match=r"one with spark\.authenticate=true"):
-        check_settings(settings(master="yarn", **{"network.crypto.enabled": "true"}))
+    for master in ("local", "local[2]", "local-cluster[1,1,1024]", "yarn", "spark://there:7077"):
+        with pytest.raises(InvalidInput, match=r"one with spark\.authenticate=true"):
+            check_settings(settings(master=master, **sealed, authenticate=None))
+    with pytest.raises(InvalidInput, match=r"one with spark\.network\.crypto\.enabled=true"):
+        check_settings(settings(master="local-cluster[1,1,1024]"))
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[2,3]"])
+def test_an_application_on_one_machine_listens_to_nobody_else(master: str) -> None:
+    usual = usual_settings(master)
+    assert usual["spark.authenticate"] == "true"
+    assert usual["spark.driver.host"] == usual["spark.driver.bindAddress"] == "127.0.0.1"
+    assert "spark.driver.host" not in usual_settings("yarn")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for ports in /proc")
+def test_a_stranger_who_asks_for_blocks_gets_none() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", asking.__name__], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "True False\n"), done.stderr

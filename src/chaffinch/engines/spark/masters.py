@@ -21,6 +21,7 @@ ANSWER_SECONDS = 5.0
 """How long an address is asked: a master that was just started takes seconds to listen."""
 _PAUSE = 0.2
 _FORMS = "such as spark://host:7077, yarn, k8s://https://host:443 or local[4]"
+_ALONE = re.compile(r"local(\[[^\]]*\])?")
 _HERE = re.compile(r"local(-cluster)?(\[[^\]]*\])?")
 _STANDALONE, _KUBERNETES = "spark://", "k8s://"
 _NOTHING_STARTED = "nothing was started"
@@ -30,8 +31,11 @@ Address = tuple[str, int]
 
 
 def on_one_machine(master: str) -> bool:
-    """Return whether a master is the process that asks, with no network in between."""
-    return master.startswith("local")
+    """Return whether a master is the process that asks, with no network in between.
+
+    What Spark calls local-cluster has executors of its own, and talks to them as a cluster does.
+    """
+    return _ALONE.fullmatch(master) is not None
 
 
 def check_master(master: str) -> None:

@@ -1,7 +1,8 @@
 """A Spark application: the one that runs already, or one of our own for a single command.
 
 Spark writes what its tasks exchange, and what is broadcast to them, to the disks of all machines.
-So an application must have ``spark.io.encryption.enabled``, or nothing is done in it.
+So an application must have ``spark.io.encryption.enabled``, or nothing is done in it. It listens
+for whoever asks for blocks, also on one machine: so it must have ``spark.authenticate``, too.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
 
 _ENCRYPTION = "spark.io.encryption.enabled"
+_KNOWN_PEERS = "spark.authenticate"
 _CIPHER = "spark.network.crypto.enabled"
 _MODE = "spark.submit.deployMode"
 _NAME, _UNNAMED = "chaffinch", "pyspark-shell"
@@ -44,14 +46,19 @@ rootLogger.appenderRef.none.ref = none
 """
 _USUAL = {
     _ENCRYPTION: "true",
+    _KNOWN_PEERS: "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.eventLog.enabled": "false",
     "spark.log.structuredLogging.enabled": "false",
 }
 """What our own applications have, unless Spark's own configuration says otherwise."""
+_USUAL_ALONE = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""What they have besides on one machine: Spark would listen on its network."""
 _USUAL_ON_NETWORKS = {
-    "spark.authenticate": "true",
     _CIPHER: "true",
 }
 """What they have besides where there are several machines."""
@@ -122,14 +129,15 @@ def take_part(context: SparkContext, party: str) -> None:
 def check_settings(settings: SparkConf) -> None:
     """Refuse an application that would show secrets as they are, or forget what was done."""
     alone = on_one_machine(settings.get("spark.master", _LOCAL))
-    for name in (_ENCRYPTION,) if alone else (_ENCRYPTION, *_USUAL_ON_NETWORKS):
+    for name in (_ENCRYPTION, _KNOWN_PEERS) if alone else (_ENCRYPTION, _KNOWN_PEERS, _CIPHER):
         if settings.get(name, "false") != "true" and not _sealed_otherwise(settings, name):
             raise InvalidInput(
                 "Spark session",
                 f"one with {name}=true",
                 "one without",
-                hint="messages and the secret of a job would lie on the disks of the cluster, or "
-                "cross its network, as they are; set it when the session is made",
+                hint="messages and the secret of a job would lie on the disks of the cluster, "
+                "cross its network, or be given to whoever asks for them; set it when the session "
+                "is made",
             )
     if settings.get(_MODE, "client") == "cluster":
         raise InvalidInput(
@@ -270,10 +278,14 @@ def _configured(master: str | None) -> SparkConf:
     settings.setIfMissing("spark.master", _LOCAL)
     if settings.get("spark.app.name", _UNNAMED) == _UNNAMED:
         settings.setAppName(_NAME)
-    alone = on_one_machine(settings.get("spark.master", _LOCAL))
-    for name, value in (_USUAL if alone else _USUAL | _USUAL_ON_NETWORKS).items():
+    for name, value in usual_settings(settings.get("spark.master", _LOCAL)).items():
         settings.setIfMissing(name, value)
     return settings
+
+
+def usual_settings(master: str) -> dict[str, str]:
+    """Return what an application of our own has there, unless its configuration says otherwise."""
+    return _USUAL | (_USUAL_ALONE if on_one_machine(master) else _USUAL_ON_NETWORKS)
 
 
 def _not_started(master: str, error: Exception, said: str) -> ClusterFault:
