@@ -141,6 +141,7 @@ class Decoys(Protocol):
         """
         most = reports * self.report_slots(question)
         tallies = np.minimum(counts, most)
+        # Every report has one answer, so the messages beyond their number are decoys.
         arrived = np.maximum(tallies.sum(axis=-1, keepdims=True) - reports, 0)
         noise = SeenDecoys(len(answer_labels(question)), arrived)
         return Reading(tallies, noise, bool((counts > most).any()))

@@ -112,6 +112,7 @@ class Encoded(Protocol):
         # One more by chance, so that the mean of the bits is the number itself, not the step below
         # it. The chance is rounded down to a multiple of 2⁻⁶⁴.
         more = bernoulli(words, int((height - full) * float(GRAIN)), 1)[0]
+        # A thermometer: the first bits are ones, so these coins are turned over.
         held = bernoulli(words, numerator(self.flip_probability), bits)
         held[: min(full + int(more), bits)] ^= True
         codes = np.flatnonzero(held)

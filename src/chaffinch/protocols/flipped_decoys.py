@@ -155,6 +155,7 @@ class FlippedDecoys(Protocol):
         """Return one decoy record from each user."""
 
         def make(setting: Setting, mu: float) -> FlippedDecoys:
+            # Decoys double the records among which a changed value moves two bits.
             flip = flip_for_shift(mu, setting.crowd * 2, 2.0)
             return FlippedDecoys(flip, 1, slots_for(setting, flip, 2))
 

@@ -64,6 +64,7 @@ def overflow(positions: int, flip: Fraction, slots: int) -> float:
         return 0.0
     if slots <= zeros * chance:
         return 1.0
+    # (d − 1)·KL(K/(d − 1), q) = K·ln(K/((d − 1)q)) + rest·ln(rest/((d − 1)(1 − q))).
     rest = zeros - slots
     exponent = slots * math.log(slots / (zeros * chance))
     if rest:
@@ -95,6 +96,7 @@ def fewest_slots(
             cutting_cost(cut_chance(overflow(positions, flip, slots), records), epsilon) <= allowed
         )
 
+    # With a slot for every bit nothing is ever cut, so that many are always good.
     return bisect_whole(affordable, good=positions, bad=0)
 
 

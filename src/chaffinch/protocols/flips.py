@@ -108,6 +108,7 @@ class Flips(Protocol):
     def encode_one(self, question: Question, answer: Any, words: Words) -> NDArray[np.int64]:
         """Flip the bits of one answer: yes or no, the place of a value, or those of flags."""
         bits = len(self.labels(question))
+        # Coins first, then the answer is put upon them: the same words whatever it is.
         flipped = bernoulli(words, numerator(self.flip_probability), bits * self.copies)
         held = flipped.reshape(self.copies, bits)
         if question.shape == "bit":

@@ -50,6 +50,7 @@ class JointNoise(ABC):
 
     def covariance(self, first: Any, second: Any, cells: Any = 1) -> Any:
         """Return the covariance of two weighted sums of *estimates*, summed over the last axis."""
+        # Var Σw·tally = own·Σw² − shared·(Σw)², polarised; estimates are tallies over the slope.
         once = np.sum(cells * first * second, axis=-1)
         both = np.sum(cells * first, axis=-1) * np.sum(cells * second, axis=-1)
         return (self.own * once - self.shared * both) / self.slope**2
@@ -93,6 +94,7 @@ class FlippedTogether(JointNoise):
 
         A bit that is held leans the other way: every cumulant of its sum is at most this one's.
         """
+        # E[e^(itX)] = 1 + q(e^(it) − 1) for one bit; expm1 and log1p keep digits at small angles.
         turn = np.expm1(1j * np.multiply.outer(angles, np.abs(weights)))
         bits = np.log1p(self.flip * turn) @ cells * (self.records + self.fakes)
         if not self.fakes:

@@ -159,6 +159,7 @@ class SignedLikelihood(Likelihood):
     def _difference(self) -> Floats:
         """Return the log of the law of plus − minus, from −window to window."""
         mass = negative_binomial(self.ratio, self.share, _NEVER_SEEN).mass.astype(np.float64)
+        # One law against its mirror image: a difference of 0 stands in the middle.
         return np.log(np.convolve(mass, mass[::-1]))
 
     @cached_property

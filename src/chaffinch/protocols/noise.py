@@ -76,6 +76,7 @@ class Scatter(ABC):
         estimates the largest standard deviation over all counts is returned.
         """
         if estimates is None:
+            # The variance is linear in the count, so it is largest at one of the two ends.
             return np.asarray(np.sqrt(self.variance([0, reports], reports).max()))
         held = np.clip(np.asarray(estimates, dtype=np.float64), 0.0, float(reports))
         return np.sqrt(self.variance(held, reports))
@@ -144,6 +145,7 @@ class Noise(TallyNoise):
     ) -> Noise:
         """Return the noise of flipped one-hot reports among decoys that are flipped alike."""
         share = Fraction(1, values)
+        # A decoy holds the value and is shown, or holds another and is flipped into it.
         cover = rate * (share * (1 - flip) + (1 - share) * flip)
         return cls(1, 1 - flip, flip, decoy_slots, cover)
 
@@ -210,6 +212,7 @@ class DecoyNoise(Scatter):
     def fourth_cumulant(self, held: ArrayLike, reports: int) -> Floats:
         """Return E[X⁴] − 3E[X²]² of the term of one place, as often as there are places."""
         spread, rate = _bit_variance(self.values), float(self.rate)
+        # Of a centred bit of variance v, E[Y⁴] = v(1 − 3v); it is there with chance ``rate``.
         one = rate * spread * (1.0 - 3.0 * spread) - 3.0 * (rate * spread) ** 2
         return np.full(np.shape(held), reports * self.slots * one)
 
@@ -316,6 +319,7 @@ def _bit_variance(values: int) -> float:
 
 def bits_fourth_cumulant(count: Any, chance: Any) -> Any:
     """Return the fourth cumulant of ``count`` independent bits."""
+    # κ₄ of one bit is v(1 − 6v), and cumulants of independent bits add up.
     spread = chance * (1.0 - chance)
     return count * spread * (1.0 - 6.0 * spread)
 
@@ -391,11 +395,13 @@ def draw_thermometer(bits: int, truth: Truth, runs: int, draws: Draws) -> Counts
     # Everyone whose number reaches the whole step sets its bit; the next bit is a coin.
     steps = np.zeros(bits + 1, np.int64)
     np.add.at(steps, full, truth.counts)
+    # For every bit j how many people have at least j whole steps.
     sure = np.cumsum(steps[:0:-1])[::-1]
     loose = np.flatnonzero(chances > 0)
     ones = np.broadcast_to(sure, (runs, bits)).copy()
     if len(loose):
         ups = draws.binomial(truth.counts[loose], chances[loose], (runs, len(loose)))
+        # Shares rise, so those that meet at one bit stand side by side: one sum for each bit.
         edges = np.flatnonzero(np.diff(full[loose], prepend=-1))
         ones[:, full[loose][edges]] += np.add.reduceat(ups, edges, axis=1)
     return ones

@@ -194,6 +194,7 @@ class Signed(Protocol):
     def _split(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the digits of numbers of steps, in a last axis of their own."""
         sizes = [digit.steps + 1 for digit in self.digits]
+        # Mixed radix: a digit counts in units of the product of the sizes behind it.
         return np.asarray(steps[..., None] // np.array(self.weights) % np.array(sizes))
 
     # -------------------------------------------------------------------- what is sent
@@ -254,6 +255,7 @@ class Signed(Protocol):
         sent = np.zeros(self.codes(question), np.int64)
         if question.shape == "number":
             pluses = self._split(round_by_chance(answers, self.resolution, words)).sum(axis=0)
+            # Codes alternate: a plus at every even place, its minus behind it.
             sent[::2], sent[1::2] = pluses, len(answers) * self._digit_steps - pluses
         elif question.shape == "choice":
             sent[::2] = np.bincount(np.asarray(answers, np.int64), minlength=len(sent) // 2)
@@ -278,6 +280,7 @@ class Signed(Protocol):
             return np.array([2 * int(answer)])
         if question.shape == "bit":
             return np.array([0 if answer else 1])
+        # Minus for every flag; those that are held move to the plus before it.
         codes = 2 * np.arange(len(self.labels(question))) + 1
         codes[answer.astype(np.intp)] -= 1
         return codes
@@ -332,6 +335,7 @@ class Signed(Protocol):
         An answer changes every flag, or every digit of a number, each among noise of its own.
         """
         shape = "bit" if question.shape == "flags" else question.shape
+        # More honest users than the noise was cut for send more of it, which never hurts.
         share = min(Fraction(users, self.cut_for), Fraction(1))
         seen = [digit.mechanism(shape, share) for digit in self.digits]
         if question.shape == "flags":
@@ -352,6 +356,7 @@ class Signed(Protocol):
     def _noise(self, gain: int) -> SignedNoise:
         ratios = [digit.ratio for digit in self.digits]
         parts = tuple(zip(self.weights, ratios, strict=True))
+        # A number counts its steps as reports, so its noise is cut for as many times more of them.
         return SignedNoise(parts, self.cut_for * self.resolution, gain)
 
     def standard_error(self, question: Question, reports: int) -> float:
@@ -359,11 +364,13 @@ class Signed(Protocol):
         noise = float(self.noise(question).standard_error(reports * self.resolution))
         if self.steps is None:
             return noise
+        # Rounding to steps scatters by at most half of one for every person.
         return math.hypot(noise, math.sqrt(reports) / 2.0) / self.resolution
 
     def read(self, question: Question, counts: Counts, reports: int) -> Reading:  # noqa: ARG002
         """Return plus minus minus of every value, digits counted by what they are worth."""
         moved = counts[..., ::2] - counts[..., 1::2]
+        # A row for each value, a column for each digit.
         each = moved.reshape(*moved.shape[:-1], -1, len(self.digits))
         return Reading(each @ np.array(self.weights), self.noise(question))
 
@@ -405,6 +412,7 @@ class Signed(Protocol):
         counts = np.zeros((*size, len(self.digits), 2), np.int64)
         for place, digit in enumerate(self.digits):
             for sign in (0, 1):
+                # NumPy asks for the chance to stop, which is 1 − ratio.
                 own = draws.negative_binomial(share, float(1 - digit.ratio), size)
                 counts[:, :, place, sign] = own
             for pairs, rate in enumerate(digit.flood, start=1):
@@ -610,7 +618,10 @@ def _burst_table(protocol: Signed, values: int) -> _BurstTable:
         ratio = _decimal(digit.ratio, exact)
         flood = [_decimal(rate, exact) for rate in digit.flood]
         single = _series(ratio, protocol.room, exact)
+        # k pairs are 2k messages.
         pairs = flood[: protocol.room // 2]
+        # Σ a^k/k = −ln(1 − a), for either sign. Λ also counts the kinds that are left out: what the
+        # table leaves over is theirs, and sends nothing.
         both = exact.multiply(Decimal(-2), exact.ln(exact.subtract(Decimal(1), ratio)))
         for rate in (both, *flood):
             total = exact.add(total, rate)
@@ -625,11 +636,13 @@ def _burst_table(protocol: Signed, values: int) -> _BurstTable:
     any_burst = min(int(exact.multiply(some, Decimal(GRAIN))) + 1, GRAIN)
     chances: list[Decimal] = []
     chance = none
+    # Chances rise up to the mean: a tiny one before it is not the end of them.
     while not chances or chance > _NEVER or len(chances) < mean:
         chance = exact.divide(exact.multiply(chance, mean), Decimal(len(chances) + 1))
         # Given any burst, at the chance with which it is really drawn: the product is the Poisson
         # law.
         chances.append(exact.divide(exact.multiply(chance, Decimal(GRAIN)), Decimal(any_burst)))
+    # A report draws ``mean`` kinds on average, and each draw may be off by every entry's rounding.
     entries = len(chances) + len(kinds) * float(mean)
     return _BurstTable(
         any_burst=any_burst,

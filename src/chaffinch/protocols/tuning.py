@@ -186,6 +186,7 @@ def _rough_delta(goal: SignedGoal, flood: NDArray[np.float64]) -> float:
     cover = _rough_cover(goal.ratio, flood)
     if cover is None:
         return 1.0
+    # δ = Σ_t (w(t) − e^(ε−ε₁)·w(t−1))₊/(1 + a), which is exact for a bit.
     moved = cover - math.exp(goal.log_growth) * np.concatenate([[0.0], cover[:-1]])
     return float(np.maximum(moved, 0.0).sum()) / (1.0 + goal.ratio)
 
@@ -261,6 +262,7 @@ def _rough_delta_of_digits(
         with np.errstate(divide="ignore", invalid="ignore"):
             losses = np.log(cover[steps:]) - np.log(cover[:-steps])
         places = np.nan_to_num(losses / unit, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        # What lies beyond the grid, or has no bound, is left out here and counted whole at the end.
         known = places < middle
         at = np.maximum(np.rint(places[known]), -middle).astype(np.int64) + middle
         law = np.bincount(at, weights=cover[steps:][known], minlength=2 * middle + 1)

@@ -195,6 +195,7 @@ def _choose_module(wanted: str, extension: str, fallback: ModuleType) -> tuple[s
     return "numpy", fallback
 
 
+# Chosen once, at import: the words of one draw are never read by two implementations.
 _NAME, LOOPS = choose(os.environ.get(VARIABLE, ""))
 _, FILTER_LOOPS = choose_filters(os.environ.get(VARIABLE, ""))
 

@@ -84,6 +84,7 @@ def permutation(words: Words, count: int) -> NDArray[np.int64]:
     count = checks.whole("count of items", count, most=_MOST_ITEMS)
     while True:
         keys = words.take(count)
+        # Any sort will do: where two keys are equal, and its order would show, all are drawn again.
         order = np.argsort(keys)
         ordered = keys[order]
         if not np.any(ordered[1:] == ordered[:-1]):
@@ -126,6 +127,7 @@ class ChanceTable:
         for weight in self.weights:
             total += weight
             edges.append(total)
+        # 2¹²⁸ has no upper word: words equal to the largest one are then compared in full below.
         upper = [min(edge >> _WORD, (1 << _WORD) - 1) for edge in edges]
         return edges, np.array(upper, dtype=np.uint64)
 

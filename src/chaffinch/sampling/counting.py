@@ -96,6 +96,7 @@ def _count_wide(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
 def _count_narrow(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Count several rows as one row of whole units, fold their counts, and add the last rows."""
     size, width = rows.shape
+    # Rows lie end to end, so ``fold`` of them are one row of whole units.
     fold = _UNIT // math.gcd(_UNIT, width)
     whole = size - size % fold
     wide = np.zeros(fold * width * 8, dtype=np.int64)

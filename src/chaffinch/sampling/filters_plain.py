@@ -46,6 +46,7 @@ def _hash_ids(
     state = _start(key, len(out))
     whole = sizes >> 3
     for word in range(int(whole[0])):
+        # The ids with more than ``word`` whole words: lengths fall, so they are a front part.
         going = int(np.searchsorted(-whole, -word))
         places = starts[:going, None] + (8 * word + _BYTES)
         words = data[places].view(_LITTLE)[:, 0].astype(np.uint64, copy=False)
@@ -64,6 +65,7 @@ def siphash_words(digests: NDArray[np.uint64], key: bytes, out: NDArray[np.uint6
         part = digests[start : start + _IDS_AT_ONCE]
         state = _start(key, len(part))
         _absorb(state, part)
+        # Eight bytes leave no rest: the last word is their number, in its highest byte.
         _absorb(state, np.full(len(part), 8 << 56, np.uint64))
         out[start : start + _IDS_AT_ONCE] = _finish(state)
 
@@ -79,6 +81,7 @@ def set_bits(packed: NDArray[np.uint64], digests: NDArray[np.uint64], bits: int)
 def scale_digests(digests: NDArray[np.uint64], bits: int) -> NDArray[np.int64]:
     """Return ⌊digest·bits/2⁶⁴⌋ exactly, for at most 2³² bits: no product overflows."""
     width = np.uint64(bits)
+    # ⌊(high·bits + ⌊low·bits/2³²⌋)/2³²⌋, with both halves of the digest below 2³².
     column = (digests & _LOW) * width
     column >>= _HALF
     column += (digests >> _HALF) * width
@@ -102,6 +105,7 @@ def count_logos(rows: tuple[NDArray[np.uint64], ...], bits: int, counts: NDArray
 
 def _start(key: bytes, size: int) -> _State:
     """Return the state before the first word (Aumasson and Bernstein 2012, section 2.1)."""
+    # The two halves of the key, twice: one for each of the four words.
     halves = np.frombuffer(key, _LITTLE).tolist() * 2
     a, b, c, d = (
         np.full(size, constant ^ half, np.uint64)

@@ -71,6 +71,7 @@ class _Level:
 
     def enclosures(self, precision: int) -> Iterator[_Ball]:
         """Yield every threshold, from the largest, between two numbers."""
+        # a¹ … a^(size+1), of which the last is aᴶ: a lower digit has J = size + 1 values.
         ratio = _power((self.base, self.base), self.width, self.exponent, precision)
         powers = [ratio]
         for _ in range(self.size):
@@ -86,6 +87,7 @@ class _Level:
             power = _power(ratio, precision, which, precision)
             last = _power(ratio, precision, self.size + 1, precision)
             low, high = self._threshold(power, last, precision)
+            # Both ends begin with the same digits, so these are the true ones.
             if low >> precision - bits == high >> precision - bits:
                 return low >> precision - bits
             precision *= 2
@@ -128,6 +130,7 @@ class Table:
 def gap_table(numerator: int, width: int = _WIDTH, largest_bits: int = _LARGEST_BITS) -> Table:
     """Return the table for success chance ``numerator`` / 2**width, above 0."""
     # The top digit escapes with chance about exp(−8), or less.
+    # 2**total is at least eight times the mean gap.
     total = ((1 << width) // numerator).bit_length() + 3
     count = -(-total // largest_bits)
     bits = -(-total // count)
@@ -178,6 +181,7 @@ def _guide(thresholds: NDArray[np.uint64]) -> NDArray[np.uint16]:
     """Return where the search starts for each value of a word's highest digits."""
     lowest = np.arange(1 << _GUIDE_BITS, dtype=np.uint64) << np.uint64(_WIDTH - _GUIDE_BITS)
     highest = lowest | np.uint64((1 << _WIDTH - _GUIDE_BITS) - 1)
+    # Thresholds above the highest word of a group are above all of it.
     above = len(thresholds) - np.searchsorted(thresholds[::-1], highest, side="right")
     return above.astype(np.uint16)
 
@@ -192,6 +196,7 @@ def _short(thresholds: NDArray[np.uint64]) -> NDArray[np.uint16]:
     above = len(starts) - np.append(0, np.cumsum(times))  # Before the first, from there on, ...
     edges = np.concatenate([[0], same, [1 << _SHORT_BITS]])
     entries = np.repeat(above.astype(np.uint16), np.diff(edges))
+    # Below the smallest threshold the top digit escapes: the gap goes on.
     entries[: edges[1]] += np.uint16(_UNDECIDED)
     entries[same] += np.uint16(_UNDECIDED)
     return entries
@@ -260,6 +265,7 @@ def batch_size(table: Table, span: tuple[int, int], rows: int) -> int:
     """Return how many gaps to draw: enough for the rest of the span, if that is not too many."""
     at, end = span
     expected = (end - at) * table.levels[0].chance >> table.levels[0].width
+    # The mean, and some more: one batch is mostly enough, and few words are left over.
     return min(rows, expected + (expected >> 4) + 3 * math.isqrt(expected) + 2)
 
 

@@ -112,6 +112,7 @@ def flip_packed(
     backends.LOOPS.xor_positions(flat, np.arange(len(held)) * (_WORD * width) + held)
     flip(words, flat, numerator, len(flat) * _WORD)
     rows = flat.reshape(-1, width)
+    # The bits behind the last code were flipped like all others.
     if bits % _WORD:
         rows[:, -1] &= np.uint64((1 << (bits % _WORD)) - 1)
     if slots < bits:

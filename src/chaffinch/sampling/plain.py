@@ -34,6 +34,7 @@ def compare_planes(
     """Compare 64 numbers per word with ``digits``; say which lanes are below, and which open."""
     below[:] = 0
     undecided[:] = _ONES
+    # A lane is open while its number agrees with the digits; the first difference decides.
     for plane, digit in zip(planes.reshape(len(digits), len(below)), digits, strict=True):
         if digit:
             below |= undecided & ~plane
@@ -107,12 +108,14 @@ def walk(
     start, end = span
     table = counts.reshape(len(weights), -1)
     top = table[-1]
+    # An escape is no success: the rest of the gap is drawn anew, for it has no memory.
     done = top < escape
     steps = np.minimum(top * weights[-1], end)
     lower = np.zeros_like(steps)
     for row, weight in zip(table[:-1], weights[:-1], strict=True):
         # Each term stays below 2⁶³; what reaches the end need not be told apart.
         np.minimum(lower + row * weight, end, out=lower)
+    # The success itself takes one place.
     steps += np.where(done, lower + 1, 0)
     np.minimum(steps, end + 1, out=steps)
     after = np.cumsum(steps) + start
@@ -138,6 +141,7 @@ def leap(
     start, end = span
     escape = len(thresholds) - 1
     gaps = short[pieces].astype(np.int64)
+    # Whether a gap starts at a piece. None starts at the last three: a word would take four.
     first = np.arange(len(pieces)) < len(pieces) - 3
     alone = gaps < _UNDECIDED
     open_ = _apart(np.flatnonzero(first & ~alone))
@@ -149,10 +153,12 @@ def leap(
     counts = len(thresholds) - np.searchsorted(thresholds[::-1], long, side="right")
     gaps[open_] = counts
     tied = open_[thresholds[counts] == long]
+    # From the first tie on the caller decides: more bits are needed.
     first[tied[0] if len(tied) else len(first) :] = False
     where = np.flatnonzero(first)
     success = alone[where] | (gaps[where] < escape)
     after = np.cumsum(gaps[where] + success) + start
+    # The first gap that reaches the end is the last one that is looked at.
     size = min(int(np.searchsorted(after, end)) + 1, len(after)) if start < end else 0
     if not size:
         return 0, start, 0 if start < end else len(pieces)
@@ -199,9 +205,11 @@ def place(
     last = int(np.searchsorted(bounds, positions[-1], side="right")) - 1
     edges = np.searchsorted(positions, bounds[column : last + 2])
     tops = bounds[column : last + 2]
+    # bounds[c] = records·c − (records that hold a code below c): the first owner of each code.
     owners = len(hidden) * np.arange(column, column + len(tops)) - tops
     which = np.repeat(np.arange(len(tops) - 1), np.diff(edges))
     records = positions[: len(which)] - tops[which]
+    # The zeros of a column pass over the records that hold it.
     records += np.where(records >= owners[which], np.diff(owners)[which], 0)
     own = slice(int(owners[0]), int(owners[last - column]))
     shown = ~hidden[own]
@@ -210,6 +218,7 @@ def place(
     if room:
         np.add.at(used, records, one)
         used[own] += shown
+    # Nobody runs out of slots: whose ones come first plays no part, and all are added at once.
     if room and max(int(used[records].max(initial=0)), int(used[own].max(initial=0))) <= slots:
         ones = np.append(0, np.cumsum(shown))
         sent[column:last] += np.diff(ones[owners[: last - column + 1] - owners[0]])
@@ -263,6 +272,7 @@ def histogram(codes: NDArray[np.uint32], counts: NDArray[np.int64]) -> int:
     size = len(counts)
     if len(codes) and int(codes.max()) >= size:
         return 1
+    # bincount fills a table of all codes every time: so many codes at once are worth it.
     step = max(_CODES_AT_ONCE, size)
     for start in range(0, len(codes), step):
         counts += np.bincount(codes[start : start + step], minlength=size)

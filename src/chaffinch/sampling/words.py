@@ -122,6 +122,7 @@ class KeyedWords(_Drawn):
         if self._current is None or self._current.left <= 0:
             key = self._keys.copy()
             key.update(self._number.to_bytes(8, "little"))
+            # The counter may start at 0: no other stream has this key.
             cipher = Cipher(algorithms.AES256(key.digest()), modes.CTR(bytes(16))).encryptor()
             self._number, self._current = self._number + 1, _Stream(cipher)
         return self._current
@@ -144,6 +145,7 @@ class _Stream:
         return self.left <= 0 or self._born != _process()
 
     def take(self, count: int) -> NDArray[np.uint64]:
+        # Counted before they are drawn: a failure wastes words and repeats none.
         self.left -= count
         if count >= _DIRECT:
             return self._fill(np.empty(count, dtype=np.uint64))
@@ -183,6 +185,7 @@ def _keyed_cipher() -> CipherContext:
     except (OSError, NotImplementedError) as failure:
         raise RandomnessUnavailable("operating system", "provide random bytes") from failure
     key, counter = secret[:32], secret[32:]
+    # One byte over and over is what a broken source returns; by chance it never happens.
     if len(secret) != 48 or len(set(key)) < 2:
         raise RandomnessUnavailable("operating system", "provide random bytes")
     return Cipher(algorithms.AES256(key), modes.CTR(counter)).encryptor()

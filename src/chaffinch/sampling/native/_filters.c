@@ -355,6 +355,7 @@ static void count_meets(uint64_t (*restrict rows)[TILE], int count, int64_t *res
                 both[i] = one[i] & rows[r][i];
                 sum += quarter_ones(both[i]);
             }
+            /* The product adds the four fields in the highest one: 2048 columns at most. */
             sums[1 << r | s] += (int64_t)(sum * UINT64_C(0x0001000100010001) >> 48);
         }
 }
@@ -370,6 +371,7 @@ static void settle(int64_t *sums, int count, int64_t *counts)
         counts[s] += sums[s];
 }
 
+/* Swap the bits of x under ``mask << by`` with those of y under ``mask``. */
 #define EXCHANGE(x, y, by, mask)                            \
     do {                                                    \
         const uint64_t other_ = ((x) >> (by) ^ (y)) & mask; \

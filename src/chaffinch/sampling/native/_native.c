@@ -72,6 +72,7 @@ static void compare_tile(const uint64_t *restrict planes, const uint8_t *restric
         for (Py_ssize_t d = 0; d < depth; d++) {
             const uint64_t *plane = planes + d * size + i;
             const uint64_t digit = digits[d] ? ~(uint64_t)0 : 0;
+            /* Open lanes: below where the number has the 0, still open where both agree. */
             for (int k = 0; k < LINE; k++) {
                 less[k] |= open[k] & ~plane[k] & digit;
                 open[k] &= ~(plane[k] ^ digit);
@@ -244,6 +245,7 @@ static inline Py_ssize_t stride(const int64_t *restrict counts,
     Py_ssize_t kept = 0;
     for (Py_ssize_t i = 0; i < size; i++) {
         int64_t gap = top[i] * top_weight;
+        /* A digit below 0 or above its limit sets the sign bit: one test for all, at the end. */
         wrong |= top[i] | (escape - top[i]);
         for (Py_ssize_t l = 0; l + 1 < levels; l++) {
             const int64_t digit = counts[l * size + i];
