@@ -142,6 +142,7 @@ def _answer(plan: Plan, index: int, found: Tally, asked: _Asked) -> Answer:
         shares = _shares(
             part, reading, estimates, (low_all, high_all), found.reports, level=asked.level
         )
+        # The gaps may be everybody.
         if high_all[-1] >= found.reports:
             notes.append(_NO_SHARES)
     if reading.lowered:
@@ -185,6 +186,7 @@ def _shares(
 ) -> tuple[Share, ...]:
     """Return each value's share among those who answered, and the share of those who did not."""
     alpha = miss_chance(level)
+    # An estimate may leave nobody, or fewer; a share is then of one person at least.
     people = max(reports - float(estimates[-1]), 1.0)
     columns = [
         estimates[:-1] / people,
@@ -233,6 +235,7 @@ def _counted_number(
     spread: tuple[tuple[float, float, float, float], ...] = ()
     if not steps.together:
         known = (float(people.some[0]), int(people.low[0]), int(people.high[0]))
+        # The count of answers has used its part of the chance to miss.
         within = 1.0 - alpha * (1.0 - COUNT_SHARE)
         shares = survival(scale, reading.tallies, reports, within, known)
         ends = [end.tolist() for end in shares.quantiles(asked.quantiles)]
@@ -274,6 +277,7 @@ def _number(part: Part, reading: Reading, reports: int, asked: _Asked) -> Answer
         ends = [end.tolist() for end in shares.quantiles(asked.quantiles)]
         spread = tuple(zip(asked.quantiles, *ends, strict=True))
         notes.append(f"Quantiles: {shares.said}")
+    # One number shares its chance to miss with no other: both of its intervals are the same.
     one = np.array([found.estimate])
     return Answer(
         question=part.name,

@@ -144,6 +144,7 @@ class Analyzer:
             self.unreadable.pop(path.stem, None)
             return True
         self.unreadable[path.stem] = why
+        # A file that was changed just now may change again without a new time: look again.
         if time.time_ns() - changed > _SETTLED:
             self._tried[path.stem] = changed
         return False

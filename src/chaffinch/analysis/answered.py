@@ -99,6 +99,7 @@ def answered_mean(
     spread = width * np.sqrt(noise**2 + n / 4.0) / scale.resolution
     nobody = people.low < 1
     mean = np.where(nobody, middle, middle + away / people.some)
+    # W/C is extreme at one of the two ends of C; which one depends on the sign of W.
     few, many = np.maximum(people.low, 1), np.maximum(people.high, 1)
     least = np.minimum(low / few, low / many)
     most = np.maximum(high / few, high / many)
@@ -109,6 +110,7 @@ def answered_mean(
     )
     return _AnsweredMean(
         mean=mean,
+        # The delta method for c + W/C: the error of W, and that of C times (mean − c).
         mean_error=np.where(
             nobody,
             width / 2.0,
@@ -135,6 +137,7 @@ def answered_shares(noise: TallyNoise, tallies: ArrayLike, reports: int, alpha: 
 
 def share_ends(low: Counts, high: Counts, reports: int) -> _Ends:
     """Return the ends of h/C from those of all counts, of which the last is that of gaps."""
+    # More gaps are fewer answers: the ends change places.
     few, many = reports - high[..., -1:], reports - low[..., -1:]
     least = low[..., :-1] / np.maximum(many, 1) * (1.0 - _ROUNDING)
     most = high[..., :-1] / np.maximum(few, 1) * (1.0 + _ROUNDING)

@@ -55,6 +55,7 @@ class _Telling:
         self.last_bit = isinstance(last, Bit)
         # Who did not answer stands in the last cell of a group.
         self.answered = question.sizes[-1] - (last.missing == COUNT)
+        # A row for each group, a column for each answer to the last question.
         self.grouped = cells.reshape(len(self.groups), -1)
 
     def known_groups(self) -> list[int]:
@@ -83,9 +84,11 @@ class _Telling:
         name, values = self.names[-1], self.question.axes[-1]
         # A share of yes says what that of no is.
         told = range(1 if self.last_bit else 0, len(values))
+        # All groups share the chance to miss, not only those that the data have shown to be known.
         family = len(self.groups) * len(told)
         found = []
         for value in told:
+            # An answer has a share of those who answered, and a gap one of everybody.
             width = self.answered if value < self.answered else len(values)
             scores = np.arange(width) == value
             cells = self.grouped[known][:, :width]
@@ -252,6 +255,7 @@ def _kept(
     tilt = -2.0 * upper * lower + 2.0 * square * mixed
     start = upper**2 - square * (first + extra)
     with np.errstate(divide="ignore", invalid="ignore"):
+        # The larger root first, and the other one from their product: neither cancels.
         root = np.sqrt(tilt**2 - 4.0 * bend * start)
         stable = -0.5 * (tilt + np.where(tilt >= 0, root, -root))
         places = [stable / bend, start / stable]

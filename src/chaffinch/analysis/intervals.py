@@ -279,6 +279,7 @@ def _critical_tally(noise: Noise, held: int, reports: int, tail: float) -> int:
     rounded up to a lattice, which moves c up by less than a step per part: the answer
     stays proven and costs at most 3/``_STEPS`` of a standard deviation.
     """
+    # What windows miss is added to the tail: a ten-thousandth of it costs next to nothing.
     cut = Wide(tail) * Wide(1e-4)
     trials = (
         (noise.copies * held, noise.hit),
@@ -297,6 +298,7 @@ def _critical_tally(noise: Noise, held: int, reports: int, tail: float) -> int:
         total = laws.convolve(total, _rounded_up(part, step), most_products=1 << 62)
         offset += part.start + (step - 1) * (len(part.mass) > 1)
     above = np.cumsum(total.mass[::-1])[::-1]
+    # Up: twice the relative error for these sums, and all that is missing may lie in the tail.
     above = above * (1 + 2 * (total.relative + gamma(len(above) + 4.0))) + total.missing
     # Lattice point i stands for the tally offset + step·i; `first` points are too likely.
     first = int(np.count_nonzero(above > Wide(tail)))
@@ -468,6 +470,7 @@ def _critical_difference(
     D is the sum of weight·(Z − Z′) over the parts, Z and Z′ negative binomial. A long law is
     rounded up to a lattice, which moves c up only; what windows lack is added to the tail.
     """
+    # All masses are worked out from P[Z = 0] = (1 − a)^g, which must stay a float.
     if any(-float(exponent) * math.log1p(-float(a)) > _MOST_EXPONENT for _, a in parts):
         return _chernoff_difference(parts, float(exponent), tail)
     cut = Wide(tail) * Wide(1e-4) / len(parts)
@@ -493,6 +496,7 @@ def _difference(
     # The same blocks stand at their tops for Z and at their bottoms for Z′.
     blocks = _rounded_up(law, step)
     mass = np.convolve(blocks.mass, blocks.mass[::-1])
+    # Tops less bottoms, step·(i − j) + step − 1: never below Z − Z′.
     places = (step - 1) + step * (np.arange(len(mass)) - (len(blocks.mass) - 1))
     relative = 2 * blocks.relative + gamma(len(mass) + 4.0)
     return weight * places, Law(0, mass, relative, 2 * law.missing)
@@ -516,6 +520,7 @@ def _chernoff_difference(
     moments = np.zeros(len(tilts))
     for weight, part in parts:
         ratio = float(part)
+        # E[e^(t·w·(Z − Z′))] = ((1 − a)²/((1 − a·e^(tw))(1 − a·e^(−tw))))^g; g is multiplied below.
         moments += 2.0 * math.log1p(-ratio) - np.log1p(-ratio * np.exp(weight * tilts))
         moments -= np.log1p(-ratio * np.exp(-weight * tilts))
     places = (exponent * moments - math.log(tail)) / tilts

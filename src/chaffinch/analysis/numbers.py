@@ -96,6 +96,7 @@ def mean(scale: Scale, tallies: ArrayLike, reports: int, level: float) -> _Mean:
     return _Mean(
         reports=reports,
         estimate=float(scale.place(float(scale.noise.estimate(tally, trials)) / trials)),
+        # Rounding by chance has a variance of at most a quarter of a step squared for each person.
         standard_error=width * math.sqrt(spread**2 + reports / 4) / trials,
         low=float(low),
         high=float(high),
@@ -252,6 +253,7 @@ def _falling(values: ArrayLike) -> Floats:
     pools: list[tuple[float, int]] = []
     for value in np.asarray(values, dtype=np.float64):
         total, size = float(value), 1
+        # Means are compared without dividing: before/members < total/size.
         while pools and pools[-1][0] * size < total * pools[-1][1]:
             before, members = pools.pop()
             total, size = total + before, size + members

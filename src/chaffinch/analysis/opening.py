@@ -92,6 +92,7 @@ class OpenedBatch:
     def in_order(self) -> NDArray[np.int64]:
         """Return the places of all tags in rising order; of equal ones the first comes first."""
         words = np.frombuffer(self.tags, ">u8").reshape(-1, TAG // 8).astype(np.uint64)
+        # The last key of lexsort is the first to be compared, so the words stand in reverse.
         return np.lexsort(words.T[::-1])
 
     def tag(self, place: int) -> bytes:
@@ -116,6 +117,7 @@ class OpenedBatch:
         counts.add(codes[good])
         # Where no slots are fixed nobody sends dummies: what looks like one is junk.
         dummies = int(empty.sum()) if self.plan.fixed_slots else 0
+        # What did not open, and what opened to neither a code of the plan nor a dummy.
         rejected = self.head.items - len(self.codes) + len(codes) - counts.total - dummies
         return Counted(counts, dummies, len(self.codes) - len(codes), rejected)
 

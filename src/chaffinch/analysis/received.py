@@ -123,6 +123,7 @@ class KnownBatches:
         ((plan, number, reports, codes, packed),) = self._rows(
             "SELECT plan, round, reports, codes, counts FROM batches WHERE id = ?", batch_id
         )
+        # Pairs of a code and its count: most codes of a large plan were never sent.
         pairs = np.frombuffer(packed, "<i8").reshape(-1, 2)
         counts = np.zeros(codes, np.int64)
         counts[pairs[:, 0]] = pairs[:, 1]
@@ -234,5 +235,6 @@ def _claim(connection: sqlite3.Connection, batch: OpenedBatch) -> NDArray[np.boo
     cursor, order = connection.cursor(), batch.in_order()
     for start in range(0, len(order), _AT_ONCE):
         for place in order[start : start + _AT_ONCE].tolist():
+            # One row where the tag was new, none where somebody had it.
             fresh[place] = cursor.execute(insert, (key, batch.tag(place))).rowcount
     return fresh

@@ -216,6 +216,7 @@ def _estimate_rows(
     question: str, labels: Sequence[str], names: Sequence[str], measures: _Measures
 ) -> Iterable[TrendRow]:
     """Yield the estimates; together means: of all values in all rounds."""
+    # Only what lies beyond the estimate is stretched; the bounds cut off the rest.
     wider = measures.widening(len(names))
     centre, (low, high) = measures.estimates, measures.together
     ends = (

@@ -118,6 +118,7 @@ class FilterArrival(Arriving[tuple[bytes, bool]]):
         self._append(block)
         self._whole.update(block)
         self._start += block[: START_LENGTH + HEAD - len(self._start)]
+        # The envelope begins behind the start, wherever the blocks were cut.
         self._envelope.update(memoryview(block)[max(0, START_LENGTH - self._length) :])
         self._length += len(block)
         if self._length > self._layout.sealed_length:
@@ -137,6 +138,7 @@ class FilterArrival(Arriving[tuple[bytes, bool]]):
             return digest, False
         if head not in self._heads():
             raise Problem(Kind.OUTDATED_KEYS)
+        # Whoever came first has the place: the same filter is fine, and another one a Problem.
         new = self._put_down()
         return digest, new or not self._is_known(digest)
 

@@ -49,7 +49,9 @@ class Patience:
 
     def pause(self, failures: int) -> float:
         """Return how long to wait after so many failures: twice as long each time, jittered."""
+        # The power is bounded before it is taken: no number of failures makes it overflow.
         most = min(self.longest_pause, self.first_pause * 2.0 ** min(failures - 1, 30))
+        # From half of it to all: hops that were cut off together do not come back together.
         return most * (0.5 + secrets.randbelow(1 << 20) / (1 << 21))
 
 

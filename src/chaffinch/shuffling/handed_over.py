@@ -84,6 +84,7 @@ class HandedOver:
         except OSError as error:
             raise storage_fault(self._folder.name, error, verb="write") from None
         with alone_in(self._folder, "shuffle"):
+            # Looked at again behind the lock: another process may have been first.
             before = self.find()
             if before is not None:
                 return before

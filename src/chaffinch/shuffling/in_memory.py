@@ -32,6 +32,7 @@ def shuffle(reports: Reports | Iterable[Report]) -> Shuffled:
     """
     batch, names = _joined(reports)
     _check_crowd(batch)
+    # Last: a batch that is refused for anything else takes no names.
     _remember(names)
     return _permuted(batch, secure_words())
 

@@ -172,6 +172,7 @@ class SegmentWriter:
         waiting = [memoryview(part) for part in parts]
         try:
             while waiting:
+                # A write may be cut short: what is left of it goes behind.
                 written = os.writev(number, waiting)
                 while waiting and written >= len(waiting[0]):
                     written -= len(waiting.pop(0))
@@ -247,6 +248,7 @@ def salvage(path: Path) -> Salvage:
         end = _block_end(content, place, marker)
         into = found.lost if end is None else found.uploads
         if end is None:
+            # The next marker is where the next block begins, however long this one says it is.
             end = content.find(marker, place + 1)
             end = len(content) if end < 0 else end
         into.extend(_uploads(content[place + _BLOCK.size : end]) or ())
@@ -303,9 +305,11 @@ def _recover_one(path: Path, number: int) -> int:
         path.unlink()
         return len(content)
     marker = content[len(_FORMAT) : len(_FORMAT) + _MARKER]
+    # A marker behind the last whole block: what lies between was acknowledged, and is damaged.
     if not _has_head(content) or content.find(marker, end + 1) >= 0:
         path.rename(path.with_suffix(_SEALED))
         return 0
+    # No whole block: nothing in this segment was acknowledged.
     if len(ends) == 1:
         path.unlink()
     else:

@@ -129,6 +129,7 @@ class LaterKeys:
 
     def first_key(self, plan_id: str) -> SealingKey | None:
         """Return the key that everybody seals for the analyzer of a plan with, once it is known."""
+        # The analyzer is the last of the parties behind this hop.
         taken = self._sources[plan_id][-1].taken
         return None if taken is None else taken.keys[0]
 
@@ -198,6 +199,7 @@ class LaterKeys:
         """
         sources, route = self._sources[plan_id], self._route(plan_id)
         if route is not None and time.monotonic() < self._begun[plan_id] + self._pause:
+            # Lists with the same first key change no route, and are taken at any time.
             same = {one.party: one.taken.keys[0] for one in sources if one.taken is not None}
             newer = {one: kept for one, kept in newer.items() if kept[1].keys[0] == same[one]}
         if not newer:

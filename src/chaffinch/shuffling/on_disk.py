@@ -116,6 +116,7 @@ class Buckets:
         for number in range(BUCKETS):
             parts = (run.bucket(number) for run in (*self._spilled, *self._held))
             if self.sizes[number] <= self._largest:
+                # The empty array is for a bucket that nothing was sent to.
                 yield np.concatenate([np.empty(0, self.kind), *parts])
                 continue
             with Buckets(
@@ -142,6 +143,7 @@ class Buckets:
 
     def _scattered(self, codes: _Compact) -> tuple[_Compact, NDArray[np.int64]]:
         """Return messages sorted by buckets that are drawn here, and where each bucket starts."""
+        # A byte for each message, eight to a word.
         drawn = self._words.take(-(-len(codes) // 8)).view(np.uint8)[: len(codes)]
         # Takes no bit away from 256 buckets. With any other power of 2 the rest is still uniform.
         drawn &= np.uint8(BUCKETS - 1)

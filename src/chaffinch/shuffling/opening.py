@@ -76,6 +76,7 @@ class HopKeys:
 
     def named(self, name: bytes) -> HopKey | None:
         """Return the key of a name; another one with its id is not the same."""
+        # A name begins with the id of its key.
         found = self.opening.get(name[0])
         return found if found is not None and found.name == name else None
 
@@ -135,6 +136,7 @@ class Contents(NamedTuple):
         if all(fresh):
             return self
         sizes = np.frombuffer(self.sizes, _SIZE)
+        # A report that was here before takes all of its items with it.
         items = items_of(self.items, length)[np.repeat(fresh, sizes)]
         kept = b"".join(tag for tag, new in zip(tags, fresh, strict=True) if new)
         return Contents(kept, sizes[fresh].tobytes(), items.tobytes())
@@ -168,6 +170,7 @@ def open_chunk(given: tuple[HopKey, ...], chunk: Chunk) -> Opened:
             malformed += 1
             continue
         (key, secret), (route, items) = known, unpacked
+        # Only for what holds something: junk would fill the store with tags.
         tag = replay_tag(secret, envelope, key.kem)
         found.setdefault(Way(key.id, route), []).append((tag, items))
     contents = {way: Contents.of(pairs, unit) for way, pairs in found.items()}
@@ -277,6 +280,7 @@ class SegmentOpener:
             for segment in self._opened([_Segment(self._inbox, groups)], keys):
                 with self._state.changing() as change:
                     change.unhold(held.id)
+                    # They are counted again by what becomes of them.
                     change.count(held.plan_id, {"durable": -held.counted})
                     self._take(change, segment.groups)
 
@@ -318,6 +322,7 @@ class SegmentOpener:
                 segment.all_handed_out = True
 
         for found in self._pool.mapped(open_chunk, tuple(keys.opening.values()), chunks()):
+            # Results come in the order of the chunks: this one is of the first that is still out.
             segment, group = handed_out.popleft()
             group.add(found)
             segment.left -= 1
@@ -335,6 +340,7 @@ class SegmentOpener:
             length = group.layout.item_length(1)
             for way, parts in group.found.items():
                 found = Contents.joined(parts)
+                # Claimed before it is judged: no copy of a rejected report is taken later.
                 kept = found.claim(change, way.key, length)
                 counted["duplicate"] += found.envelopes - kept.envelopes
                 if not change.is_given_out(group.plan_id, way.route):

@@ -96,6 +96,7 @@ class Outbox:
             reach("outbox.ordering")
             yield items[permutation(self._words, len(items))].view(np.uint8).data
             return
+        # Half of the memory holds items, and about as much again puts them into order.
         with Buckets(
             kind, self._words, folder=self.folder, memory=self._memory // 2, workers=1
         ) as buckets:

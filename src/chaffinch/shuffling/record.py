@@ -120,12 +120,14 @@ class Record:
             raise _other_batch()
         if not batches:
             return None
+        # Names of two batches, or new ones beside them: A, and A with one more.
         if len(batches) > 1 or len(taken) < len(names):
             raise _repeated(len(taken), len(names))
         (name,) = batches
         digest, inputs, finished = connection.execute(
             "SELECT digest, inputs, finished FROM batches WHERE name = ?", (name,)
         ).fetchone()
+        # Fewer names than that batch had would make another batch.
         if finished or inputs != len(names):
             raise _repeated(len(taken), len(names))
         return name, digest

@@ -126,4 +126,5 @@ class Releaser:
 
 def split(words: Words, reports: int, parts: int) -> NDArray[np.int64]:
     """Return to which part each report goes: any split into parts of nearly one size alike."""
+    # Ranks in a uniform order, cut into runs of nearly one length.
     return permutation(words, reports) * parts // max(1, reports)

@@ -430,6 +430,7 @@ class Change:
 
     def expire(self, most_ticks: int) -> None:
         """Remove and count the reports that have waited for more than so many ticks."""
+        # What came in before this tick has waited for longer than that.
         ((last,),) = self._connection.execute("SELECT tick - ? FROM clock", (most_ticks,))
         found = self._connection.execute(
             "SELECT plan_id, SUM(reports) FROM pool WHERE tick < ? GROUP BY plan_id", (last,)
@@ -480,6 +481,7 @@ class Change:
 
     def keep_key_list(self, plan_id: str, party: str, content: bytes) -> None:
         """Keep a list of keys in place of the one before."""
+        # On a conflict the moment of the route stays as it is: only ``give_out`` moves it.
         self._connection.execute(
             "INSERT INTO key_lists VALUES (?, ?, ?, NULL)"
             " ON CONFLICT (plan_id, party) DO UPDATE SET content = excluded.content",
@@ -494,6 +496,7 @@ class Change:
         statement = "INSERT OR IGNORE INTO routes VALUES (?, ?)"
         self._connection.execute(statement, (plan_id, route))
         if begun is not None:
+            # A route goes through all parties of a plan, so the moment stands with each of them.
             statement = "UPDATE key_lists SET changed = ? WHERE plan_id = ?"
             self._connection.execute(statement, (begun, plan_id))
 
@@ -523,6 +526,7 @@ class Change:
     def acknowledge(self, batch_id: str, receipt: bytes) -> None:
         """Keep the receipt for a batch."""
         self.forget_refusal(batch_id)
+        # Only from sealed: a receipt that comes twice changes nothing.
         self._connection.execute(
             "UPDATE batches SET state = 'acknowledged', receipt = ?"
             " WHERE id = ? AND state = 'sealed'",

@@ -215,6 +215,7 @@ def _release(
         shown, words = adjust.non_negative(plain)
         said = [words]
     alone = float(special.ndtri(0.5 + level / 2))
+    # All rows together: the chance to miss is shared out among them (Bonferroni), half each way.
     together = float(-special.ndtri((1 - level) / (2 * len(groups))))
     rows = [
         ReachRow(group.name, kind, float(estimate), float(error), *ends)

@@ -137,6 +137,7 @@ def _possible(counts: NDArray[np.int64], plan: ReachPlan) -> None:
     right = 1.0 - wrong
     error = math.sqrt(right * wrong / plan.bits) / (right - wrong)
     for row in range(plan.audience.rows):
+        # The middle axis is bit ``row`` of the logo, so its first half has the zeros of that row.
         zeros = int(counts.reshape(-1, 2, 1 << row)[:, 0].sum())
         empty = (zeros / plan.bits - wrong) / (right - wrong)
         if not empty > FULL_BELOW * error:
