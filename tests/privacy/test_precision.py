@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +26,16 @@ def exact(value: Any) -> Fraction:
 def test_a_rational_is_off_by_at_most_two_roundoffs(value: Fraction) -> None:
     error = abs(exact(precision.wide(value)) - value) / value
     assert error <= 2 * exact(precision.ROUNDOFF)
+
+
+def test_a_rational_keeps_the_digits_of_the_widest_working_float(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """IEEE quadruple precision rounds at 2⁻¹¹³; exact arithmetic shows what would get there."""
+    monkeypatch.setattr(precision, "Wide", Fraction)
+    monkeypatch.setattr(np, "ldexp", lambda value, power: value * Fraction(2) ** power)
+    for value in (Fraction(1, 3), Fraction(2, 7), Fraction(10**30 + 1, 3**50)):
+        assert abs(precision.wide(value) - value) / value <= Fraction(2) ** -112
 
 
 @given(positive)

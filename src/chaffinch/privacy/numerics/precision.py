@@ -70,9 +70,10 @@ def wide(value: Fraction | decimal.Decimal | int) -> Any:
         (numerator << shift) // denominator if shift >= 0 else numerator // (denominator << -shift)
     )
     high, low = divmod(scaled, 1 << 64)
-    pieces = [high >> 40, high & (2**40 - 1), low >> 40]
+    pieces = [high >> 40, high & (2**40 - 1), low >> 40, low & (2**40 - 1)]
     total = (Wide(pieces[0]) * Wide(2**40) + Wide(pieces[1])) * Wide(2**24) + Wide(pieces[2])
-    return np.ldexp(total, 40 - shift)
+    # The last piece is below half a unit of an 80-bit float, but a 128-bit one has room for it.
+    return np.ldexp(total * Wide(2**40) + Wide(pieces[3]), -shift)
 
 
 @lru_cache(maxsize=256)
