@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 from fractions import Fraction
 from typing import Any
@@ -65,6 +66,18 @@ def test_exp_minus_one_keeps_its_digits() -> None:
         if epsilon <= 700:
             assert math.isclose(float(value), math.expm1(epsilon), rel_tol=1e-15)
         assert np.isfinite(value)
+
+
+@pytest.mark.parametrize("epsilon", [1e-40, 1e-33, 1e-30, 1e-28, 1e-20, 1e-3, 1.0, 50.0])
+def test_exp_minus_one_keeps_the_digits_of_the_widest_working_float(
+    epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision, "Wide", Fraction)
+    monkeypatch.setattr(np, "ldexp", lambda value, power: value * Fraction(2) ** power)
+    found = precision.exp_minus_one.__wrapped__(epsilon)
+    digits = decimal.Context(prec=200)
+    true = Fraction(digits.subtract(digits.exp(decimal.Decimal(epsilon)), decimal.Decimal(1)))
+    assert abs(found - true) / true <= Fraction(2) ** -112
 
 
 def test_power_gap_where_two_terms_nearly_cancel() -> None:
