@@ -109,6 +109,7 @@ def mean_ends(scale: Scale, totals: ArrayLike, reports: int, level: float) -> tu
     alpha = miss_chance(level)
     trials = scale.resolution * reports
     spread = float(scale.noise.standard_error(trials))
+    # By n, r and q alone: a split that the tallies choose would not keep the level.
     share = min(
         _ROUNDING_SHARES,
         key=lambda part: (

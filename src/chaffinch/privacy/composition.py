@@ -359,8 +359,10 @@ class Composition(Mechanism):
         worst = self._upper.upper_delta(epsilon)
         if self._chosen is not None:
             worst = min(worst, up(self._chosen.delta(epsilon)))
+        # Charged once for all rounds: the chances that anything was cut add up.
         whole = worst + cutting_cost(self._distance, epsilon)
         apart = (
+            # Down: at a smaller epsilon delta is larger.
             rest._upper_delta(down(epsilon - local))  # noqa: SLF001 - of its own class
             for local, rest in self._without_largest
             if local < epsilon

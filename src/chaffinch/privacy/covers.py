@@ -234,6 +234,7 @@ def _reach(unit: Mechanism, least: float) -> float:
     found = unit.epsilon(least).upper
     if math.isinf(found):
         always = unit.delta(_FARTHEST).upper
+        # No epsilon goes below what always leaks: a delta a little above it is looked for.
         found = unit.epsilon(min(always * (1 + _INFINITE), 1.0)).upper
     return found
 

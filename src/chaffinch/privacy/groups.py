@@ -132,6 +132,7 @@ class Grouped(Mechanism):
         # Behind the steepest line nothing is proven by equal shares.
         each = np.where(epsilons <= _STEEPEST, each, 1.0)
         step = np.minimum(epsilons, _STEEPEST) / self.records
+        # δ(ε) ≤ δ₁(ε/k)·(1 + e^(ε/k) + … + e^((k−1)ε/k)), one record after the other.
         later = np.exp(np.arange(self.records)[:, None] * step)
         equal = each * later.sum(axis=0) * (1 + _EQUAL_ROUNDOFF)
         return np.where(epsilons >= self.local_epsilon, 0.0, np.minimum(found, equal))
@@ -201,5 +202,6 @@ def _power_lines(nodes: Floats, upper: Floats, local: float) -> tuple[Floats, Fl
         before = nodes < local
         nodes, ends = np.append(nodes[before], local), np.append(ends[before], 0.0)
     nodes, ends = convex_profiles(nodes, ends, ends)[0]
+    # The second bound as a line in Q: its height, rounded up, and below the slope e^−ε.
     flat = 1.0 - np.exp(-nodes[1:]) * (1.0 - ends[1:]) + _ROUNDOFF
     return np.concatenate([ends[::-1], flat]), np.concatenate([nodes[::-1], -nodes[1:]])

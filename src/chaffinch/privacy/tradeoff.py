@@ -34,6 +34,7 @@ class TradeOff:
         Source     [Dong, Roth, Su 2022, proposition 6]: f(a) = max over epsilon of
                    0, 1 − delta − e^epsilon·a and e^−epsilon·(1 − delta − a).
         """
+        # Up: a larger e^ε lowers both lines, and a lower curve promises less.
         growth = np.exp(epsilons)[:, None] * (1 + _DOUBT)
         steep = 1 - deltas[:, None] - growth * alphas
         flat = (1 - deltas[:, None] - alphas) / growth

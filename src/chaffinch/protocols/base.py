@@ -343,6 +343,7 @@ def check_chance(parameter: str, value: object, *, below: Fraction) -> Fraction:
 
 def numerator(chance: Fraction) -> int:
     """Return k of a chance k/2⁶⁴."""
+    # The denominator divides 2⁶⁴: `check_chance` has refused all others.
     return chance.numerator * (GRAIN // chance.denominator)
 
 

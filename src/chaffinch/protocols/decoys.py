@@ -184,6 +184,7 @@ class Decoys(Protocol):
 
         def make(setting: Setting, mu: float) -> Decoys:
             values = len(answer_labels(setting.question))
+            # m/d decoys at a value hide it by √(m/d), and two values move by one: mu² = 2·d/m.
             return _with_decoys(2.0 * values / (mu * mu * setting.crowd))
 
         return [Variant(_NAME, make)]

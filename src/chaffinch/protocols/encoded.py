@@ -127,6 +127,7 @@ class Encoded(Protocol):
         """Round all numbers at once, and flip their bits in one long row."""
         bits = self.resolution
         full = round_by_chance(answers, bits, words)
+        # A row for each person, one behind the other: the first ``full`` bits of it are set.
         held = (np.arange(bits) < full[:, None]).ravel()
         codes = flip_row(held, self.flip_probability, words, bits)
         return Coded(np.zeros_like(codes) if self.together else codes)

@@ -227,6 +227,7 @@ def _binomial(trials: int, chance: float) -> tuple[int, Floats]:
     low = max(0, math.floor(trials * chance - reach))
     high = min(trials, math.ceil(trials * chance + reach))
     k = np.arange(low, high + 1, dtype=np.float64)
+    # ln C(n, k) + k·ln p + (n − k)·ln(1 − p): no coefficient overflows.
     logs = special.gammaln(trials + 1.0) - special.gammaln(k + 1.0)
     logs -= special.gammaln(trials - k + 1.0)
     logs += special.xlogy(k, chance) + special.xlog1py(trials - k, -chance)

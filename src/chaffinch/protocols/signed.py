@@ -408,6 +408,7 @@ class Signed(Protocol):
         self, question: Question, truth: Truth, runs: int, draws: Draws, places: Places
     ) -> Counts:
         """Draw pluses and minuses of all people together: two columns for each place or digit."""
+        # The exponent of the noise of so many people, each of whom sends 1/``cut_for`` of it.
         share, size = truth.people / self.cut_for, (runs, len(places))
         counts = np.zeros((*size, len(self.digits), 2), np.int64)
         for place, digit in enumerate(self.digits):
@@ -509,6 +510,7 @@ def signed_variant(split: float, least_share: float = LEAST_SHARE) -> Variant:
         values = 1 if shape == "bit" else len(answer_labels(setting.question))
         goal = SignedGoal(split, mu, setting.delta, 2 if shape == "choice" else 1, least_share)
         allowed = _dropped(setting)
+        # Noise is shared out per value: a device has as many shares as there are values.
         ratio, flood = tune_signed(goal, values / setting.crowd, _MOST_ROOM, allowed)
         found = Signed(ratio, flood, setting.crowd, 0)
         room = _messages(found, values).size_within(allowed, most=2 * _MOST_ROOM)

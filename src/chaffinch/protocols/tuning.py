@@ -201,6 +201,7 @@ def _rough_cover(ratio: float, flood: NDArray[np.float64]) -> NDArray[np.float64
     size = 1 << math.ceil(math.log2(long))
     # The transform of bursts and geometric pairs is known in closed form.
     turns = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
+    # ln E[z^F] = Σ λ_k·(z^k − 1).
     bursts = np.fft.rfft(np.concatenate([[0.0], flood]), size) - flood.sum()
     cover = np.fft.irfft(np.exp(bursts) * (1.0 - ratio**2) / (1.0 - ratio**2 * turns), size)
     return np.maximum(cover, 0.0)
@@ -267,6 +268,7 @@ def _rough_delta_of_digits(
         at = np.maximum(np.rint(places[known]), -middle).astype(np.int64) + middle
         law = np.bincount(at, weights=cover[steps:][known], minlength=2 * middle + 1)
         together = np.convolve(together, law)
+        # P[D ≥ 0] = 1/(1 + a) where both signs have the ratio a.
         rest /= 1.0 + ratio
     # What is not on the grid is a loss beyond it.
     losses = unit * (np.arange(len(together)) - middle * len(digits))

@@ -85,6 +85,7 @@ def logo_counts(
 def _count_wide(rows: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Count the whole units of every row in the fast loop, and the bytes after them apart."""
     width = rows.shape[1]
+    # The fast loop reads whole units only.
     whole = width - width % _UNIT
     counts = np.zeros(width * 8, dtype=np.int64)
     backends.LOOPS.popcount(rows, width, counts[: whole * 8])

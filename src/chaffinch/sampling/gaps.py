@@ -169,6 +169,7 @@ def _resolve_tie(level: _Level, word: int, draw: Callable[[], int]) -> int:
     while low < high:
         word = word << level.width | draw()
         bits += level.width
+        # Only those between: the others are decided, and more digits do not change that.
         floors = [level.floor(which, bits) for which in range(low + 1, high + 1)]
         low, high = (
             low + sum(floor > word for floor in floors),
@@ -323,6 +324,7 @@ def break_tie(
         word = word << _SHORT_BITS | piece
     gap = _resolve_tie(table.levels[0], word, lambda: int(words.take(1)[0]))
     at = min(at + gap, end)
+    # An escape says only that the gap is at least so long: no success yet.
     if gap == table.escape or at == end:
         return at, np.empty(0, np.int64)
     return at + 1, np.array([at])
@@ -337,6 +339,7 @@ def _look_up(words: Words, table: Table, drawn: NDArray[np.uint64]) -> NDArray[n
         ties = backends.LOOPS.lookup(
             drawn[part], table.thresholds[place], table.guides[place], counts[part]
         )
+        # A tie takes further words, in the order of rows, which every implementation keeps.
         if ties:
             for row in np.flatnonzero(counts[part] < 0):
                 word = int(drawn[part][row])

@@ -53,6 +53,7 @@ def flip_one_hot(
     if not values or int(held.min()) < 0 or records * (values + 1) > LONGEST:
         rule = f"at least one, none below 0, with at most {LONGEST} bits in all"
         raise InvalidInput("records of each code", rule, "others")
+    # In the order of their values, the records that hold code c stand from owners[c] on.
     owners = np.concatenate([np.zeros(1, np.int64), np.cumsum(held)])
     # Gaps walk over the zeros alone, column by column: how many of them stand before each column.
     bounds = records * np.arange(values + 1) - owners

@@ -119,6 +119,7 @@ def walk(
     steps += np.where(done, lower + 1, 0)
     np.minimum(steps, end + 1, out=steps)
     after = np.cumsum(steps) + start
+    # A success stands on the last place of its step.
     hits = after[done] - 1
     kept = hits[hits < end]
     found[: len(kept)] = kept
@@ -183,6 +184,7 @@ def _apart(places: NDArray[np.intp]) -> NDArray[np.intp]:
 def xor_positions(bits: NDArray[np.uint64], positions: NDArray[np.int64]) -> None:
     """Flip the packed bits at ``positions``."""
     ones = np.left_shift(np.uint64(1), (positions & 63).astype(np.uint64))
+    # Unbuffered: two positions in one word are both flipped, where `^=` would take one of them.
     np.bitwise_xor.at(bits, positions >> 6, ones)
 
 

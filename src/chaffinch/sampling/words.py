@@ -142,6 +142,7 @@ class _Stream:
         self._next = _POOL  # An empty pool.
 
     def stale(self) -> bool:
+        """Return whether another key is due: this one is used up, or belongs to another process."""
         return self.left <= 0 or self._born != _process()
 
     def take(self, count: int) -> NDArray[np.uint64]:

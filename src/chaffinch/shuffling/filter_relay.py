@@ -102,6 +102,7 @@ class FilterRelay:
         layout, count = self._plan.layout, len(self._publishers)
         content = pad(columns.content(), layout.columns_length)
         item = key.seal(content, layout.binding(2, 1))
+        # One item in the name of all publishers, who are its reports.
         head = BatchHead(layout.plan_id, 1, 1, key.name, count, 1, len(item))
         batch_id = self._outbox.write(head, [items_of(item, len(item))])
         reach("filters.written")

@@ -49,6 +49,7 @@ class _Run:
     bounds: NDArray[np.int64]
 
     def bucket(self, number: int) -> _Compact:
+        """Return the messages of one bucket."""
         return self.read(int(self.bounds[number]), int(self.bounds[number + 1]))
 
 

@@ -367,6 +367,7 @@ class _Segment:
 
     @property
     def is_open(self) -> bool:
+        """Return whether all of its chunks were handed out and are back."""
         return self.all_handed_out and not self.left
 
 
@@ -383,6 +384,7 @@ class _Group:
     found: dict[Way, list[Contents]] = field(default_factory=dict)
 
     def sort(self, reports: bytes, keys: HopKeys) -> None:
+        """Tell what can be opened now from what waits for a key, and from what never opens."""
         if self.layout is None:
             self.waiting = reports
             return

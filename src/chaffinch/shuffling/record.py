@@ -163,6 +163,7 @@ class Record:
         facts: BatchFacts,
         counts: CodeCounts,
     ) -> BatchFacts:
+        # One transaction: neither names without their batch nor a batch without its names.
         made = replace(facts, name=new_name())
         connection.execute(
             "INSERT INTO batches VALUES (?, ?, ?, 0)",

@@ -73,6 +73,7 @@ class Releaser:
             plan = self._plans.get(partition.plan_id)
             if plan is not None and self._rule.parts(reports, plan.reports):
                 made += self._release(partition, plan)
+        # While nothing waits no tick passes: the clock is only for the age of reports.
         if self._state.partitions():
             with self._state.changing() as change:
                 change.pass_tick()

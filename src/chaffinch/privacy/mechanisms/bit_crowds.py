@@ -122,6 +122,7 @@ class BitCrowds:
         flip = float(self.flip)
         bits = self.last * self.step + self.fixed_zeros + self.copies
         shift = self.copies * (1 - 2 * flip) / math.sqrt(bits * flip * (1 - flip))
+        # ``shift`` is the move of one person in standard deviations: ε is near shift·√(2·ln(1/δ)).
         return shift * math.sqrt(2.0 * math.log(1.0 / max(delta, 1e-300)) + 1.0) / 1.2
 
     def mu_tail(self) -> Any:

@@ -181,6 +181,7 @@ class DecoyedValues(Mechanism):
         for trials, mass in enumerate(law.mass, start=law.start):
             half = binomial(trials, Fraction(1, 2), LEAST_TAIL).mass * mass
             none = np.zeros(1, dtype=Wide)
+            # Over the counts 0 … T + 1: with the target's own report each count is one higher.
             here.append(np.concatenate([none, half]))
             there.append(np.concatenate([half, none]))
         return (
@@ -312,4 +313,5 @@ def _half_mass(count: int, successes: int) -> tuple[Any, float]:
     law = binomial(count, Fraction(1, 2), LEAST_TAIL)
     if law.start <= successes < law.stop:
         return law.mass[successes - law.start], law.relative
+    # Outside the window the mass is below this, and an error of 1 makes its lower end 0.
     return 2 * LEAST_TAIL, 1.0

@@ -199,6 +199,7 @@ def _climb(
     crowd = result.best[number]
     # Every direction has one root: what is mirrored stays mirrored on the way up.
     root = next(r for r in roots if r.mirrored == crowd.mirrored)
+    # Far steps first: the worst crowd may be orders of magnitude away from where one starts.
     step = max(1, max(crowd.low) // 2)
     while step:
         for candidate in _neighbours(crowd, step, root):

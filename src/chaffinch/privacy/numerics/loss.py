@@ -199,6 +199,7 @@ class Knots:
             level=self.level[:stop].astype(np.float64),
             gain_noise=float(np.max(self.gain_noise)),
             level_noise=float(np.max(self.level_noise)),
+            # Up: a missing mass too small for a double is still above 0.
             missing=float(self.missing) * (1 + 2.0**-50) + 5e-324,
             # Every product and difference rounds relative to gain or to ratio·level.
             wider=float(self.relative) + 2.0**-49,
@@ -368,6 +369,7 @@ def knots_of_sum(
         level=level,
         gain=gain,
         miss=miss,
+        # A hundredth more covers the products of two errors.
         relative=relative * 1.01,
         missing=others.missing,
         level_noise=noises[1],
@@ -405,6 +407,7 @@ def _last_ratio(others: Law, target: TargetBits, relative: float) -> float:
     size = target.copies + 1
     if others.noise is None or len(others.mass) < size:
         return math.inf
+    # Outcome s is Σ_j A(s − j)·target(j): the last masses, read backwards.
     mass, noise = others.mass[-size:][::-1], others.noise[-size:].max()
     above = (mass * target.zero).sum() * (1 + relative) + noise + others.missing
     below = (mass * target.one).sum() * (1 - relative) - noise

@@ -213,6 +213,7 @@ class _Ridge:
         rates = [float(4 * c * (1 - c)) for c in (self.c1, self.c0)]
 
         def log_phi(point: int) -> float:
+            """Return the largest ln|φ| of any crowd at one point."""
             # |1 − c + c·e^(iθ)|² = 1 − 4c(1 − c)·sin²(θ/2): log-affine in A, falling in θ.
             sine = math.sin(math.pi * point / self.points) ** 2
             return 0.5 * self.crowds.bits * max(math.log1p(-rate * sine) for rate in rates)
@@ -489,6 +490,7 @@ class _Box:
         )
 
         def grid(across: int, along: int) -> tuple[Floats, Floats]:
+            """Return the crowds of a grid, and D there in units of its largest scale."""
             moves = np.linspace(low, high, across)
             rises = np.linspace(bottom, top, along)
             # In units of the largest scale of box and strip, so that errors are at most 1:1.

@@ -131,6 +131,7 @@ def _add_ways(points: list[Fraction], masses: list[float], count: int, shift: Fr
 def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     """Yield all tuples of ``parts`` counts that add up to ``total``."""
     for bars in itertools.combinations(range(total + parts - 1), parts - 1):
+        # Stars and bars: what lies between two bars is one of the counts.
         edges = (-1, *bars, total + parts - 1)
         yield tuple(b - a - 1 for a, b in itertools.pairwise(edges))
 
@@ -257,6 +258,7 @@ def _affordable(costs: list[float], count: int) -> WideArray | None:
         if total > _MOST_OUTCOMES:
             return None
         place = np.repeat(np.arange(len(rows)), repeats)
+        # 0, 1, … up to the most, for every row so far.
         times = np.arange(total) - np.repeat(np.cumsum(repeats) - repeats, repeats)
         rows = np.column_stack([times, rows[place]])
         left = left[place] - times
