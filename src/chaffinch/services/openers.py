@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from dataclasses import dataclass
@@ -49,4 +50,6 @@ def open_pool(party: str, openers: int, cluster: Cluster | None, stop: threading
         return Processes(openers, stop)
     from chaffinch.engines.spark.sealed import SparkPool
 
+    # When Java ends, py4j would tell the root logger of it, between the lines of the log.
+    logging.getLogger().addHandler(logging.NullHandler())
     return SparkPool(party, cluster.master, cluster.patience, cluster.job_seconds, stop)

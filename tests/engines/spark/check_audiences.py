@@ -226,11 +226,9 @@ def test_nothing_of_ids_is_written_or_reaches_the_driver(
     ((digests, _),) = [reader.digests(*batch) for batch in reader.batches()]
     private = [first, further, SECRET, b"id-77", digests[0].tobytes()]
     private += [row.tobytes()[:32] for row in true]
-    for path in cluster.folder.rglob("*"):
-        if path.is_file():
-            content = path.read_bytes()
-            for one in private:
-                assert one not in content, path
+    for path, content in cluster.files():
+        for one in private:
+            assert one not in content, path
 
 
 @pytest.mark.long

@@ -196,11 +196,12 @@ def test_a_lost_executor_changes_nothing_unless_a_task_draws_again(
     assert (len(other), len(set(other))) == (2, 2)
 
 
-def found_in(folder: Path, secret: bytes) -> list[Path]:
-    """Return the files below a folder that hold a secret, as it is or in hexadecimal."""
-    looked_at = ((path, path.read_bytes()) for path in folder.rglob("*") if path.is_file())
+def found_in(cluster: Cluster, secret: bytes) -> list[Path]:
+    """Return the files of a cluster that hold a secret, as it is or in hexadecimal."""
     return [
-        path for path, content in looked_at if secret in content or secret.hex().encode() in content
+        path
+        for path, content in cluster.files()
+        if secret in content or secret.hex().encode() in content
     ]
 
 
@@ -209,7 +210,7 @@ def test_nothing_secret_is_written_anywhere(context: SparkContext, cluster: Clus
         assert job.map(key_of, [0, 1]) == [KEY, KEY]
         secret = job._ring.value._secret  # noqa: SLF001 - to look for it
         for one in (secret, KEY):
-            assert not found_in(cluster.folder, one)
+            assert not found_in(cluster, one)
             assert not shown_by_processes(cluster, one)
         # The search sees what it is to see: the folder of the cluster is in every environment.
         assert len(shown_by_processes(cluster, str(cluster.folder).encode())) > WORKERS
@@ -243,11 +244,11 @@ def test_a_secret_in_the_description_of_a_task_would_be_found(
     context.parallelize([printed], 1).foreach(write_to_log)
     context.setJobDescription(None)  # type: ignore[arg-type]
     end = time.monotonic() + PATIENCE_SECONDS
-    while not (found_in(cluster.folder, described) and found_in(cluster.folder, printed)):
+    while not (found_in(cluster, described) and found_in(cluster, printed)):
         assert time.monotonic() < end, "a planted secret is not found"
         time.sleep(PAUSE_SECONDS)
-    assert any("events" in path.parts for path in found_in(cluster.folder, described))
-    assert any("work" in path.parts for path in found_in(cluster.folder, printed))
+    assert any("events" in path.parts for path in found_in(cluster, described))
+    assert any("work" in path.parts for path in found_in(cluster, printed))
 
 
 # ------------------------------------------------------------------------------ faults

@@ -62,10 +62,8 @@ def test_hops_open_on_a_cluster_and_count_everybody_once(cluster: Cluster, tmp_p
     assert collection.histogram(batches) == Counter(range(REPORTS))
     keys = [one for folder in collection.hops for one in folder.opening_keys().values()]
     private = [secret for one in keys for secret in (one.key.private, one.tag_secret)]
-    for path in cluster.folder.rglob("*"):
-        if path.is_file():
-            content = path.read_bytes()
-            assert not any(one in content or one.hex().encode() in content for one in private), path
+    for path, content in cluster.files():
+        assert not any(one in content or one.hex().encode() in content for one in private), path
 
 
 @pytest.mark.usefixtures("context")
@@ -134,5 +132,5 @@ def test_a_job_that_hangs_is_cancelled_by_a_stop() -> None:
     start = time.monotonic()
     with pytest.raises(Stopped):
         list(pool.mapped(hang, 30.0, range(6)))
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 25
     pool.close()

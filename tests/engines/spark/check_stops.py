@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -46,3 +46,32 @@ def test_a_job_that_is_stopped_ends_at_once_without_a_word(
     gate.touch()
     assert not left
     assert not caplog.records
+
+
+def test_a_job_that_is_stopped_before_it_has_begun_ends_too(
+    context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, true = tmp_path / "gate", context.setJobGroup
+    asked = threading.Event()
+
+    def late(*given: Any, **options: Any) -> None:
+        asked.wait(SECONDS)
+        time.sleep(1)  # by now whoever stops it has said so
+        true(*given, **options)
+
+    def held(_ring: Keyring, _piece: int) -> None:
+        end = time.monotonic() + SECONDS
+        while not gate.exists() and time.monotonic() < end:
+            time.sleep(0.02)
+
+    def stop(_done: int, _total: int | None) -> None:
+        asked.set()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(context, "setJobGroup", late)
+    start = time.monotonic()
+    with Job(context) as job, pytest.raises(KeyboardInterrupt):
+        job.map(held, [0], progress=stop)
+    taken = time.monotonic() - start
+    gate.touch()
+    assert taken < SECONDS / 2

@@ -63,6 +63,14 @@ class Cluster:
         """Return what a driver's environment must say to take part."""
         return {"SPARK_CONF_DIR": str(self.folder / "conf"), "PYSPARK_PYTHON": sys.executable}
 
+    def files(self) -> Iterator[tuple[Path, bytes]]:
+        """Yield what its processes have written; what they remove meanwhile is left out."""
+        for place, _, names in os.walk(self.folder):
+            for path in (Path(place, name) for name in names):
+                with suppress(FileNotFoundError):
+                    if path.is_file():
+                        yield path, path.read_bytes()
+
     def executors(self) -> list[int]:
         """Return the processes of the executors that run now."""
         return [

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from tests.engines.spark.cluster import Cluster
 
+SECONDS = 300
+"""For one of them, on a machine that has much else to do."""
+
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
@@ -51,7 +54,12 @@ def context(_application: SparkContext, monkeypatch: pytest.MonkeyPatch) -> Spar
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Forgive Spark that it leaves sockets for the collector to close."""
+    """Forgive Spark that it leaves sockets for the collector to close, and that it starts slowly.
+
+    The first one that asks for the cluster waits for its start, too.
+    """
     for item in items:
         if item.path.name.startswith("check_"):
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(SECONDS))
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))

@@ -68,6 +68,7 @@ def test_a_master_that_is_not_there_is_named_at_once() -> None:
     ("master", "told"),
     [
         ("spark://no-such-machine.invalid:7077", "no machine of that name"),
+        ("spark://two..dots:7077", "no machine of that name"),
         (f"{NOWHERE},127.0.0.1:2", "127.0.0.1:1: nobody listens there; 127.0.0.1:2: nobody"),
         ("k8s://https://127.0.0.1:1", "nobody listens"),
         ("k8s://127.0.0.1:1", "nobody listens"),
@@ -139,7 +140,11 @@ def test_what_is_no_master_is_refused(master: str) -> None:
         ("sparky://host:7077", "spark://host:7077"),
         ("k8://https://host:443", "k8s://https://host:443"),
         ("yarn_", "yarn"),
-        ("locale[2]", "local"),
+        ("locale[2]", "local[2]"),
+        ("loacl[2]", "local[2]"),
+        ("Local [*]", "local[*]"),
+        ("local[2", "local"),
+        ("SPARK://host:7077", "spark://host:7077"),
     ],
 )
 def test_a_misspelled_master_is_told_before_anything_is_started(master: str, meant: str) -> None:

@@ -85,7 +85,8 @@ class Job:
     @property
     def width(self) -> int:
         """Return how many tasks the cluster runs at once, as far as is known now."""
-        return max(1, self._context.defaultParallelism)
+        with cluster_faults():
+            return max(1, self._context.defaultParallelism)
 
     @property
     def alone(self) -> bool:
@@ -126,7 +127,8 @@ class Job:
         ``progress`` is told how many rows are done.
         """
         work = MappedRows(self._ring, self._context.accumulator(0), function)
-        before = set(self._context.statusTracker().getJobIdsForGroup(self._group))
+        with cluster_faults():
+            before = set(self._context.statusTracker().getJobIdsForGroup(self._group))
         with cluster_faults(of_frame=True), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what Spark thinks of versions of other packages
             found = _planned_whole(frame.mapInArrow(work.on_rows, "outcome binary"))
@@ -238,8 +240,11 @@ class Job:
                         progress(done.value if total is None else min(done.value, total), total)
                 results: list[Any] = given.result()
             except BaseException:
-                with suppress(Exception):
-                    self._context.cancelJobGroup(self._group)
+                # One that has not reached Spark yet is not cancelled: so it is told again.
+                while not given.done():
+                    with suppress(Exception):
+                        self._context.cancelJobGroup(self._group)
+                    wait([given], _PAUSE_SECONDS)
                 raise
         if progress is not None:
             progress(done.value if total is None else total, total)
@@ -287,12 +292,19 @@ def cluster_faults(*, of_frame: bool = False) -> Iterator[None]:
 
     Of a frame it is told only that it could not be read: why may repeat a cell.
     """
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except (Py4JError, PySparkException) as error:
+    except (Py4JError, PySparkException, ConnectionError) as error:
+        if not isinstance(error, (Py4JJavaError, PySparkException)):
+            raise ClusterFault(
+                "The Spark application must stay until its tasks are done. Got no answer from its "
+                "Java.",
+                hint="nothing was acknowledged; its machine may lack memory "
+                "(spark.driver.memory): run the same command again",
+            ) from None
         if of_frame:
             raise ClusterFault(
                 f"The frame must be one that Spark can evaluate. Got {type(error).__name__}.",

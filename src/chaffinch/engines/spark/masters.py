@@ -56,12 +56,14 @@ def check_master(master: str) -> None:
 
 def _guess(master: str) -> str:
     """Return the kind of master that was meant, if one looks like it."""
-    word, _, rest = master.partition(":")
-    near = difflib.get_close_matches(word, ["spark", "k8s", "yarn", "local"], n=1)
+    word, rest = re.fullmatch(r"([^:\[]*)(.*)", master.strip(), re.DOTALL).groups()  # type: ignore[union-attr]
+    near = difflib.get_close_matches(word.strip().lower(), ["spark", "k8s", "yarn", "local"], n=1)
     if not near:
         return ""
-    meant = f"{near[0]}://{rest.lstrip('/')}" if near[0] in {"spark", "k8s"} else near[0]
-    return f"; did you mean {meant}?"
+    if near[0] in {"spark", "k8s"}:
+        return f"; did you mean {near[0]}://{rest.lstrip(':/')}?"
+    meant = f"{near[0]}{rest}"
+    return f"; did you mean {meant if _ALONE.fullmatch(meant) else near[0]}?"
 
 
 def _standalone_addresses(master: str) -> list[Address]:
@@ -112,7 +114,7 @@ def _silence(address: Address) -> str:
             if time.monotonic() >= end:
                 return "nobody listens there"
             time.sleep(_PAUSE)
-        except socket.gaierror:
+        except (socket.gaierror, UnicodeError):  # or no name that a machine could have
             return "no machine of that name"
         except TimeoutError:
             return f"no answer in {ANSWER_SECONDS:g} seconds"

@@ -78,13 +78,11 @@ class SparkPool:
         for first in source:
             try:
                 context = self._context = self._context or self._reach()
-                size = _ITEMS_FOR_EACH * context.defaultParallelism
-                groups = _in_groups(itertools.chain([first], source), size)
-                with (
-                    Job(context, {_SHARED: pickle.dumps(shared)}) as job,
-                    mapped(partial(self._map, job, _Work(function)), groups, _JOBS) as found,
-                ):
-                    yield from itertools.chain.from_iterable(found)
+                with Job(context, {_SHARED: pickle.dumps(shared)}) as job:
+                    size = _ITEMS_FOR_EACH * job.width
+                    groups = _in_groups(itertools.chain([first], source), size)
+                    with mapped(partial(self._map, job, _Work(function)), groups, _JOBS) as found:
+                        yield from itertools.chain.from_iterable(found)
             except ClusterFault:
                 self.close()
                 raise

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from chaffinch import checks
 from chaffinch.engines import PATIENCE
@@ -99,7 +99,7 @@ def running(
     if active is not None:
         if master is not None and master != active.master:
             raise InvalidInput("master", f"that of the session that runs, {active.master}", master)
-        check_settings(active.getConf())
+        check_settings(_settings_of(active))
         yield active
         return
     context = _started(master, tell)
@@ -109,8 +109,34 @@ def running(
             _wait_for_workers(context, patience, tell)
         yield context
     finally:
-        with suppress(Exception):  # a driver that died has nothing to stop
-            context.stop()
+        _stop(context)
+
+
+def _settings_of(active: SparkContext) -> SparkConf:
+    from py4j.protocol import Py4JError
+
+    try:
+        return active.getConf()
+    except (Py4JError, ConnectionError):
+        raise ClusterFault(
+            "The Spark session that runs must answer. Got none: its Java has ended.",
+            hint="nothing was read or written; stop that session and make another one",
+        ) from None
+
+
+def _stop(context: SparkContext) -> None:
+    """End an application; where its Java is gone, have the next one start another."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    with _no_warnings():
+        for _ in range(2):  # where nobody answers the first time, the second one clears up
+            with suppress(Exception):
+                context.stop()
+    try:
+        SparkContext._jvm.java.lang.System.nanoTime()  # type: ignore[union-attr] # noqa: SLF001
+    except (Py4JError, ConnectionError):
+        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
 
 
 def take_part(context: SparkContext, party: str) -> None:
@@ -183,7 +209,14 @@ def _started(master: str | None, tell: Tell) -> SparkContext:
             said.seek(0)
             raise _not_started(asked, error, said.read().decode(errors="replace")) from None
     context.setLogLevel("OFF")
+    # When Java ends by itself, who counts what is done would print that nobody is there any more.
+    counter: Any = context._accumulatorServer  # noqa: SLF001
+    counter.handle_error = _say_nothing
     return context
+
+
+def _say_nothing(*_: object) -> None:
+    pass
 
 
 def _ask(master: str, tell: Tell) -> None:
