@@ -231,6 +231,7 @@ class Protocol(ABC):
         A sender who breaks the rules can fill every slot with one code; an answer is still due.
         """
         noise = self._noise_of_bits(question)
+        # Intervals are for tallies that can be: what is above counts as the largest of them.
         most = noise.largest(reports)
         return Reading(np.minimum(counts, most), noise, bool((counts > most).any()))
 
@@ -358,6 +359,7 @@ def _round_heights(heights: NDArray[Any], words: Words) -> NDArray[np.int64]:
     full = heights.astype(np.int64)
     # A float just below 1 times 2⁶⁴ may round to 2⁶⁴, which no 64-bit word holds.
     chance = np.minimum((heights - full) * float(GRAIN), np.nextafter(float(GRAIN), 0.0))
+    # The chance is cut to a whole number of 2⁻⁶⁴, so the mean is low by less than that.
     return np.asarray(full + (words.take(len(heights)) < chance.astype(np.uint64)))
 
 

@@ -138,6 +138,7 @@ class Flips(Protocol):
         bit = privacy.FlippedBits(
             users=users, flip_probability=self.flip_probability, copies=self.copies
         )
+        # One answer changes all flags at once, so they compose.
         flags = len(self.labels(question))
         return bit if flags == 1 else privacy.compose(bit, times=flags)
 

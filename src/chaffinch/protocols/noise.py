@@ -350,6 +350,7 @@ class Truth:
     def numbers(self) -> NDArray[Any]:
         """Return people with these counts one by one, as the encoder takes them."""
         if self.shape == "flags":
+            # Any people with these counts will do: each flag is held by the first ones.
             return (np.arange(self.people)[:, None] < self.counts).astype(np.uint8)
         each = np.arange(len(self.counts)) if self.shares is None else self.shares
         return np.repeat(each, self.counts)

@@ -384,6 +384,7 @@ class Signed(Protocol):
 
         def tells(digit: Digit) -> SignedLikelihood:
             """Return what the pluses and minuses of one digit tell."""
+            # Of a choice only the value held is sent; of all else what is not held is a minus.
             without, with_one = (
                 (count * digit.steps, 0 if question.shape == "choice" else none * digit.steps)
                 for count, none in ((held, people - held), (held + 1, people - held - 1))

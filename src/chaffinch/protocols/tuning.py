@@ -166,6 +166,7 @@ def _total_rate(reached: Callable[[float], float], delta: float) -> float:
         found = reached(1.0 / inverse)
         return math.log(found / delta) if found > 0 else -800.0
 
+    # Of the inverse: delta rises with it, and the search looks for the largest that will do.
     inverse = find_largest(
         spare, 1.0 / 20.0, least=1.0 / _MOST_FLOOD, most=1.0, tolerance=1e-3, slope=20.0
     )

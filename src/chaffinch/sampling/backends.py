@@ -207,6 +207,7 @@ def backend() -> str:
 
 def contiguous(name: str, array: NDArray[Any], *types: type[np.generic]) -> NDArray[Any]:
     """Return the array of one of these types as the loops read it: copied only if it must be."""
+    # Contiguous and aligned: the loops in C walk plain pointers.
     return np.require(_check_type(name, array, types), requirements=["C", "A"])
 
 

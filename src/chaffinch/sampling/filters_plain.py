@@ -51,6 +51,7 @@ def _hash_ids(
         places = starts[:going, None] + (8 * word + _BYTES)
         words = data[places].view(_LITTLE)[:, 0].astype(np.uint64, copy=False)
         _absorb((state[0][:going], state[1][:going], state[2][:going], state[3][:going]), words)
+    # Which of the last eight bytes an id still has behind its whole words.
     rest = (sizes & 7)[:, None] > _BYTES
     last = np.zeros((len(out), 8), np.uint8)
     last[rest] = data[((starts + (whole << 3))[:, None] + _BYTES)[rest]]

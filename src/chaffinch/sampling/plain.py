@@ -157,6 +157,7 @@ def leap(
     # From the first tie on the caller decides: more bits are needed.
     first[tied[0] if len(tied) else len(first) :] = False
     where = np.flatnonzero(first)
+    # A piece that decides a gap by itself never escapes.
     success = alone[where] | (gaps[where] < escape)
     after = np.cumsum(gaps[where] + success) + start
     # The first gap that reaches the end is the last one that is looked at.

@@ -41,6 +41,7 @@ class FilterInbox:
             with self.path(plan_id, publisher).open("rb") as file:
                 # A process may have died between the name of the file and the sync of its folder.
                 sync_folder(self._folder)
+                # So short is no sealed filter: it is the digest of one that was shuffled.
                 if os.fstat(file.fileno()).st_size == _DIGEST:
                     return file.read()
                 return hashlib.file_digest(file, "sha256").digest()

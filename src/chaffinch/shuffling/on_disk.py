@@ -69,6 +69,7 @@ class Buckets:
         self._words, self._folder = words, folder
         self._memory, self._workers = memory, workers
         width = max(_WORD, kind.itemsize)
+        # Every worker puts a bucket into order at the same time, each in its part of the memory.
         self._largest = max(1, memory // ((_BYTES_PER_ORDER + 2 * width) * workers))
         self._held: list[_Run] = []
         self._bytes = 0
@@ -180,6 +181,7 @@ class Buckets:
                 found = self._file.read((last - first) * width)
             except OSError as error:
                 raise storage_fault(_TITLE, error, verb="read") from None
+            # A short read must never become an order of fewer messages.
             if len(found) != (last - first) * width:
                 raise storage_fault(_TITLE, OSError(errno.EIO, ""), verb="read")
             return np.frombuffer(found, self.kind)

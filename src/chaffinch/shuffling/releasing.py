@@ -107,6 +107,7 @@ class Releaser:
         chosen: NDArray[np.bool_],
     ) -> Sealed:
         reports, items = len(sizes), int(sizes.sum())
+        # Every part once more: nothing leaves without its crowd, whatever the split has done.
         Origin.of(plan, partition.round).check_crowd(reports, items)
         length = plan.layout.item_length(1)
         head = BatchHead(*partition[:2], 1, partition.route, reports, items, length)
