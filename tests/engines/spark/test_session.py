@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 
-from chaffinch.engines.spark.session import check_settings, usual_settings
+from chaffinch.engines.spark.session import running
+from chaffinch.engines.spark.settings import check_settings, usual_settings
 from chaffinch.errors import InvalidInput
 from tests.engines.spark import asking
 
@@ -48,6 +50,37 @@ def test_an_application_on_several_machines_seals_what_it_sends() -> None:
             check_settings(settings(master=master, **sealed, authenticate=None))
     with pytest.raises(InvalidInput, match=r"one with spark\.network\.crypto\.enabled=true"):
         check_settings(settings(master="local-cluster[1,1,1024]"))
+
+
+@pytest.mark.parametrize("line", ["spark.authenticate false", " spark.authenticate = false "])
+def test_a_configuration_that_switches_it_off_is_refused_before_java_starts(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(_folder: Path) -> Path:
+        raise AssertionError("Java is started")
+
+    monkeypatch.setattr("chaffinch.engines.spark.session.java_home", never)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    (tmp_path / "spark-defaults.conf").write_text(f"# {line}\n{line}\n", "utf-8")
+    with pytest.raises(InvalidInput, match=r"spark\.authenticate=true"), running("local[1]"):
+        pass
+    for said in ("spark.authenticate true", f"# {line}", f"{line}\nspark.authenticate true"):
+        (tmp_path / "spark-defaults.conf").write_text(f"{said}\n", "utf-8")
+        with pytest.raises(AssertionError, match="Java is started"), running("local[1]"):
+            pass
+
+
+def test_a_java_home_that_is_passed_over_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr("chaffinch.engines.spark.session._launch", lambda *_: 1 / 0)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(ZeroDivisionError), running("local[1]", tell=told.append):
+        pass
+    assert told == ["passing over JAVA_HOME, which has no Java 17 or newer"]
 
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[2,3]"])

@@ -1,9 +1,4 @@
-"""A Spark application: the one that runs already, or one of our own for a single command.
-
-Spark writes what its tasks exchange, and what is broadcast to them, to the disks of all machines.
-So an application must have ``spark.io.encryption.enabled``, or nothing is done in it. It listens
-for whoever asks for blocks, also on one machine: so it must have ``spark.authenticate``, too.
-"""
+"""A Spark application: the one that runs already, or one of our own for a single command."""
 
 from __future__ import annotations
 
@@ -23,20 +18,21 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch import checks
 from chaffinch.engines import PATIENCE
-from chaffinch.engines.spark.java import java_home
+from chaffinch.engines.spark.java import OLDEST_JAVA, java_home
 from chaffinch.engines.spark.masters import check_master, on_one_machine
+from chaffinch.engines.spark.settings import (
+    LOCAL,
+    check_defaults,
+    check_settings,
+    usual_settings,
+)
 from chaffinch.errors import ClusterFault, InvalidInput, MissingExtra
 from chaffinch.storage.leftovers import staging_folder
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
 
-_ENCRYPTION = "spark.io.encryption.enabled"
-_KNOWN_PEERS = "spark.authenticate"
-_CIPHER = "spark.network.crypto.enabled"
-_MODE = "spark.submit.deployMode"
 _NAME, _UNNAMED = "chaffinch", "pyspark-shell"
-_LOCAL = "local[*]"
 _QUIET = """status = off
 appenders = none
 appender.none.type = Null
@@ -44,24 +40,6 @@ appender.none.name = none
 rootLogger.level = off
 rootLogger.appenderRef.none.ref = none
 """
-_USUAL = {
-    _ENCRYPTION: "true",
-    _KNOWN_PEERS: "true",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.eventLog.enabled": "false",
-    "spark.log.structuredLogging.enabled": "false",
-}
-"""What our own applications have, unless Spark's own configuration says otherwise."""
-_USUAL_ALONE = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-}
-"""What they have besides on one machine: Spark would listen on its network."""
-_USUAL_ON_NETWORKS = {
-    _CIPHER: "true",
-}
-"""What they have besides where there are several machines."""
 _PARTIES: dict[str, str] = {}
 """Which party's data an application has worked on, by the application's id."""
 _LONG, _PAUSE = 2.0, 0.5
@@ -152,48 +130,22 @@ def take_part(context: SparkContext, party: str) -> None:
         )
 
 
-def check_settings(settings: SparkConf) -> None:
-    """Refuse an application that would show secrets as they are, or forget what was done."""
-    alone = on_one_machine(settings.get("spark.master", _LOCAL))
-    for name in (_ENCRYPTION, _KNOWN_PEERS) if alone else (_ENCRYPTION, _KNOWN_PEERS, _CIPHER):
-        if settings.get(name, "false") != "true" and not _sealed_otherwise(settings, name):
-            raise InvalidInput(
-                "Spark session",
-                f"one with {name}=true",
-                "one without",
-                hint="messages and the secret of a job would lie on the disks of the cluster, "
-                "cross its network, or be given to whoever asks for them; set it when the session "
-                "is made",
-            )
-    if settings.get(_MODE, "client") == "cluster":
-        raise InvalidInput(
-            "Spark session",
-            f"one with {_MODE}=client",
-            "cluster",
-            hint="records of what was shuffled and published are kept where the command runs; in "
-            "the mode cluster that is another machine every time, and people would count twice",
-        )
-
-
-def _sealed_otherwise(settings: SparkConf, name: str) -> bool:
-    """Return whether TLS between the machines stands for Spark's own cipher."""
-    return name == _CIPHER and settings.get("spark.ssl.rpc.enabled", "false") == "true"
-
-
 def _started(master: str | None, tell: Tell) -> SparkContext:
     """Start Java, unless it runs, and an application in it; neither says a word here."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
 
-    asked = master or _LOCAL
+    asked = master or LOCAL
+    if SparkContext._gateway is None:  # noqa: SLF001 - where Java runs, its settings are known
+        check_defaults()
     if master is not None:
         _ask(master, tell)
     with (
         tempfile.TemporaryFile() as said,
         # What Java reads when it starts, and not after that.
         staging_folder(Path(tempfile.gettempdir())) as files,
-        _environment(files),
+        _environment(files, tell),
         _own_interrupt(),
         _no_warnings(),
     ):
@@ -308,17 +260,12 @@ def _configured(master: str | None) -> SparkConf:
     settings = SparkConf()
     if master is not None:
         settings.setMaster(master)
-    settings.setIfMissing("spark.master", _LOCAL)
+    settings.setIfMissing("spark.master", LOCAL)
     if settings.get("spark.app.name", _UNNAMED) == _UNNAMED:
         settings.setAppName(_NAME)
-    for name, value in usual_settings(settings.get("spark.master", _LOCAL)).items():
+    for name, value in usual_settings(settings.get("spark.master", LOCAL)).items():
         settings.setIfMissing(name, value)
     return settings
-
-
-def usual_settings(master: str) -> dict[str, str]:
-    """Return what an application of our own has there, unless its configuration says otherwise."""
-    return _USUAL | (_USUAL_ALONE if on_one_machine(master) else _USUAL_ON_NETWORKS)
 
 
 def _not_started(master: str, error: Exception, said: str) -> ClusterFault:
@@ -370,13 +317,15 @@ def _no_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def _environment(files: Path) -> Iterator[None]:
+def _environment(files: Path, tell: Tell) -> Iterator[None]:
     """Say, while an application starts, which Java and which Python it is to run."""
     added = {}
     if "PYSPARK_PYTHON" not in os.environ:
         added["PYSPARK_PYTHON"] = sys.executable
     home = java_home(files)
     if home is not None:
+        if os.environ.get("JAVA_HOME"):
+            tell(f"passing over JAVA_HOME, which has no Java {OLDEST_JAVA} or newer")
         added["JAVA_HOME"] = str(home)
     before = {name: os.environ.get(name) for name in added}
     os.environ.update(added)
