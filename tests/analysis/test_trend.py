@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +16,14 @@ import pytest
 from scipy import stats
 
 import chaffinch as cf
-from chaffinch.analysis.intervals import intervals
+from chaffinch.analysis.intervals import intervals, two_sided
 from chaffinch.analysis.numbers import Scale, mean_ends
 from chaffinch.analysis.trend import _compared_rounds, _differences, _Measures
 from chaffinch.errors import InvalidInput
 from chaffinch.ledger.charge import Charge, total
 from chaffinch.planning.plan import Part
 from chaffinch.protocols.base import number_question
-from chaffinch.protocols.noise import Floats, Truth
+from chaffinch.protocols.noise import Floats, Noise, SignedNoise, TallyNoise, Truth
 from chaffinch.release.surveys import Answer, Together
 from tests.tiers import nightly
 
@@ -213,19 +214,24 @@ def test_what_holds_together_is_as_much_wider_as_there_are_rounds(
         value, release = LABELS.index(row.value), found[int(row.round[-1]) - 1]
         answer, size = release.answer("drink"), release.reports
         low, high = answer.low_together[value] / size, answer.high_together[value] / size
-        assert row.low_together == pytest.approx(
-            max(0.0, row.estimate - wider * (row.estimate - low)) if low < row.estimate else low
-        )
-        assert row.high_together == pytest.approx(
-            min(1.0, row.estimate + wider * (high - row.estimate)) if high > row.estimate else high
-        )
+        person, below, above = 1 / size, row.estimate - low, high - row.estimate
+        if below >= 0 <= above:
+            low, high = (
+                row.estimate - wider * (below + person),
+                row.estimate + wider * (above + person),
+            )
+            assert row.low_together == pytest.approx(max(0.0, low))
+            assert row.high_together == pytest.approx(min(1.0, high))
     compared = len(_compared_rounds(rounds))
-    wider = math.log(shared / compared) / math.log(shared)
+    wider, more = math.log(shared / compared) / math.log(shared), compared > 1
     for row in drinks.changes:
         value = LABELS.index(row.value)
         both = [found[int(name[-1]) - 1] for name in (row.round, row.until)]
         reach = wider * math.hypot(
-            *(reach_of(one.answer("drink"), one.reports, value, shared) for one in both)
+            *(
+                reach_of(one.answer("drink"), one.reports, value, shared) + more / one.reports
+                for one in both
+            )
         )
         assert row.low_together == pytest.approx(max(-1.0, row.estimate - reach))
         assert row.high_together == pytest.approx(min(1.0, row.estimate + reach))
@@ -335,9 +341,12 @@ def test_two_rounds_are_compared_once() -> None:
 def test_fewer_misses_are_further_away() -> None:
     ones = np.ones((2, 1))
     measures = _Measures(0 * ones, ones, (-2 * ones, 2 * ones), (-2 * ones, 2 * ones), LEVEL)
-    assert measures.widening(1) == 1
+    assert (measures.widened(2 * ones, 1) == 2).all()
     # P(|X| > x) = exp(-x) is the longest tail that a log-concave law has.
-    assert measures.widening(10) == pytest.approx(math.log(0.005) / math.log(0.05))
+    longer = math.log(0.005) / math.log(0.05)
+    assert measures.widened(2 * ones, 10) == pytest.approx(2 * longer * ones)
+    stepped = replace(measures, person=0.5 * ones)
+    assert stepped.widened(2 * ones, 10) == pytest.approx(2.5 * longer * ones)
     assert (measures.reach() == 2).all()
     cut = replace(measures, each=(0 * ones, 0.5 * ones))
     assert cut.reach() == pytest.approx(1.959964 * ones)
@@ -426,3 +435,32 @@ def test_what_is_no_trend_is_refused(plan: cf.Plan, releases: list[cf.Release]) 
         adjusted = cf.analyze(batch, plan, adjustment=adjustment)
         with pytest.raises(InvalidInput, match="unbiased"):
             cf.trend([first, adjusted])
+
+
+NOISES: dict[str, TallyNoise] = {
+    **{
+        f"signed, {ratio}, gain {gain}, {people} of 1000": SignedNoise(((1, ratio),), people, gain)
+        for ratio in (Fraction(1, 10), Fraction(1, 2), Fraction(2, 3), Fraction(9, 10))
+        for gain in (1, 2)
+        for people in (1000, 400)
+    },
+    **{f"flips, {flip}": Noise.flips(flip) for flip in (Fraction(1, 20), Fraction(3, 10))},
+    "decoys": Noise(1, Fraction(1), Fraction(0), cover_slots=1, cover=Fraction(1, 50)),
+}
+
+
+@pytest.mark.parametrize("rounds", [2, 4, 12, 52])
+@pytest.mark.parametrize("name", NOISES)
+def test_a_widened_whisker_reaches_as_far_as_the_exact_one(name: str, rounds: int) -> None:
+    noise, people = NOISES[name], 1000
+    tally = np.array([round(float(noise.slope * 500 + Fraction(noise.base(people))))])  # type: ignore[arg-type]
+    ends = [two_sided(noise, tally, people, chance) for chance in (0.05, 0.05 / rounds)]
+    (low, high), (exact_low, exact_high) = [(int(low[0]), int(high[0])) for low, high in ends]
+    estimate = float(noise.estimate(tally, reports=people)[0])
+    one = np.array([[0.0]])
+    measures = _Measures(one, one, (one, one), (one, one), LEVEL, person=1.0)
+    whiskers = np.array([estimate - low, high - estimate])
+    below, above = measures.widened(whiskers, rounds).tolist()
+    # A count is whole: an interval to x holds the same ones as one to the whole number below it.
+    assert math.floor(estimate + above + 1e-9) >= exact_high
+    assert math.ceil(estimate - below - 1e-9) <= exact_low

@@ -8,10 +8,17 @@ decoys, it is a little too wide at levels of 90% and more, because a sum of two 
 normal law than each of them. [Zou and Donner 2008, Statistics in Medicine 27, 1693–1702]
 
 Intervals that hold together share out the chance α to miss among m of them (Bonferroni), as in a
-release. Releases have them for their own values, at some chance a; for a smaller one, b, they are
-widened by ln b / ln a. All our noise is log-concave: the logarithm of its tail lies below every
-line through two earlier points of it, here ½ at 0 and a/2 at the end that is known, and that line
-falls to b/2 at so many times the distance.
+release. Releases have them for their own values, at some chance a. For a smaller one, b, a whisker
+of length h becomes one of w·(h + s), with w = ln b / ln a and s one person. Noise on whole numbers
+has P[D ≥ 0] ≥ ½ if it is symmetric, and P[D ≥ h + s] ≤ a/2, as h is the last that is not excluded.
+If it is log-concave, as that of signed decoys is, the logarithm of its tail lies below the line
+through these two points, which falls to b/2 at w·(h + s): everything beyond is excluded. (A whisker
+of w·h is too short: P[D > 0] is less than ½, and P[D > h] may be much less than a/2.)
+
+Not proven are two cases. Flips are a little skew; but their tails are those of a normal law, for
+which w is much too large (1.83 in place of 1.46 for twelve rounds at 95%). The noise of a number in
+two digits has two lattices, and is log-concave on neither; steps of a mean are not known here, and
+are small beside its noise.
 """
 
 from __future__ import annotations
@@ -51,6 +58,8 @@ class _Measures:
     together: tuple[Floats, Floats]
     """Ends of those that hold for all values of a round."""
     level: float
+    person: Floats | float = 0.0
+    """By how much one person more or less moves an estimate, in each round; 0 for means."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Between which numbers the truth is, as far as the release tells."""
 
@@ -70,11 +79,14 @@ class _Measures:
 
     def reach_together(self, intervals: int) -> Floats:
         """Return the same for so many intervals of each value that must hold together."""
-        return _reach(self, self.together, self.shared_chance) * self.widening(intervals)
+        return self.widened(_reach(self, self.together, self.shared_chance), intervals)
 
-    def widening(self, intervals: int) -> float:
-        """Return how much longer a whisker is for so many times fewer misses."""
-        return math.log(self.shared_chance / intervals) / math.log(self.shared_chance)
+    def widened(self, whiskers: Floats, intervals: int) -> Floats:
+        """Return how long whiskers are for so many times fewer misses."""
+        if intervals == 1:
+            return whiskers
+        times = math.log(self.shared_chance / intervals) / math.log(self.shared_chance)
+        return np.asarray(times * (whiskers + self.person))
 
 
 def _reach(measures: _Measures, ends: tuple[Floats, Floats], chance: float) -> Floats:
@@ -181,7 +193,8 @@ def _answer(name: str, found: Sequence[Release], rounds: Sequence[Round]) -> Tre
     # Counts of different crowds cannot be compared: their shares can.
     sizes = [1.0 if measured else float(one.reports) for one in found]
     bounds = (-math.inf, math.inf) if measured else (0.0, 1.0)
-    measures = _measures(answers, sizes, found[0].level, bounds)
+    person = 0.0 if measured else 1.0 / np.array(sizes)[:, None]
+    measures = replace(_measures(answers, sizes, found[0].level, bounds), person=person)
     labels, names = answers[0].labels, [one.name for one in rounds]
     return TrendAnswer(
         question=name,
@@ -217,11 +230,11 @@ def _estimate_rows(
 ) -> Iterable[TrendRow]:
     """Yield the estimates; together means: of all values in all rounds."""
     # Only what lies beyond the estimate is stretched; the bounds cut off the rest.
-    wider = measures.widening(len(names))
     centre, (low, high) = measures.estimates, measures.together
+    below, above = np.maximum(centre - low, 0.0), np.maximum(high - centre, 0.0)
     ends = (
-        low - (wider - 1.0) * np.maximum(centre - low, 0.0),
-        high + (wider - 1.0) * np.maximum(high - centre, 0.0),
+        low - (measures.widened(below, len(names)) - below),
+        high + (measures.widened(above, len(names)) - above),
     )
     together = [np.clip(end, *measures.bounds) for end in ends]
     columns = (centre, measures.errors, *measures.each, *together)
