@@ -7,7 +7,10 @@ import http.client
 import ipaddress
 import socket
 import ssl
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -20,6 +23,7 @@ from chaffinch.errors import ChaffinchError, InvalidFile, InvalidInput
 from chaffinch.services.http import Application
 from chaffinch.services.server import Listener, run
 from chaffinch.wire import media_types
+from chaffinch.wire.exchange import Exchange, NoReply
 from tests.services.servers import collecting, make_site
 
 
@@ -64,6 +68,33 @@ def test_reports_come_through_tls(tmp_path: Path) -> None:
         code, _, err = service.stop()
     assert (code, err) == (0, "")
     assert site.numbers() == [0, 0, 0]
+
+
+def test_a_reply_through_tls_that_is_not_whole_in_time_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads when the time is over finds a connection that has ended, and nothing else."""
+    files, read = _certificate(tmp_path), ssl.SSLSocket.read
+
+    def slowly(line: ssl.SSLSocket, *given: Any) -> Any:
+        time.sleep(0.7)
+        return read(line, *given)
+
+    monkeypatch.setattr(ssl.SSLSocket, "read", slowly)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files["certificate"], files["private_key"])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with context.wrap_socket(server.accept()[0], server_side=True) as line:
+                line.recv(1 << 16)
+                line.sendall(b"HTTP/1.1 200 x\r\ncontent-length: 9\r\n\r\na")
+                line.recv(1 << 16)
+
+        threading.Thread(target=serve, daemon=True).start()
+        asking = Exchange(reply_seconds=1.0, trusted=Path(files["certificate"]))
+        with pytest.raises(NoReply, match="no whole reply in time"):
+            asking.ask("GET", f"https://127.0.0.1:{server.getsockname()[1]}/x", most=10)
 
 
 def test_a_certificate_must_have_its_key(tmp_path: Path) -> None:

@@ -181,7 +181,9 @@ class _LastMoment:
 
     def __init__(self, connection: HTTPConnection) -> None:
         self.has_passed = False
-        self._timer = threading.Timer(connection.timeout or 0.0, self._hang_up, [connection])
+        # A connection lets go of its socket where a reply is the last one on it.
+        given = [connection.sock]
+        self._timer = threading.Timer(connection.timeout or 0.0, self._hang_up, given)
         self._timer.daemon = True
         self._timer.start()
 
@@ -189,11 +191,11 @@ class _LastMoment:
         """Let the connection be: the reply is there, or there will be none."""
         self._timer.cancel()
 
-    def _hang_up(self, connection: HTTPConnection) -> None:
+    def _hang_up(self, line: socket.socket) -> None:
         self.has_passed = True
         with suppress(OSError):
-            if connection.sock is not None:
-                connection.sock.shutdown(socket.SHUT_RDWR)
+            # Not the way of a TLS socket, which takes the keys from whoever reads at that moment.
+            socket.socket.shutdown(line, socket.SHUT_RDWR)
 
 
 class _Timed(HTTPConnection):
