@@ -104,6 +104,22 @@ def test_what_waits_is_sent_later(services: Services, words: list[object], cli: 
     assert len(set(services.bodies)) == 1
 
 
+def test_what_was_given_up_is_said_also_with_an_error(
+    services: Services, words: list[object], cli: Cli, tmp_path: Path
+) -> None:
+    for row, fault in (("a", "lose"), ("b", Kind.OVERLOADED)):
+        (tmp_path / row).with_suffix(".csv").write_text(f"value\n{row}\n", encoding="utf-8")
+        services.script = [fault]
+        assert cli(*words, "--data", tmp_path / f"{row}.csv", "--patience", "0").code == 5
+    services.rotate(0)
+    services.script = [Kind.OUTDATED_KEYS, 404]
+    stopped, done, again = (cli(*words, "--resume") for _ in range(3))
+    assert (stopped.code, done.code, again.code) == (5, 0, 0)
+    assert "warning: 1 report may have arrived or not" in " ".join(stopped.err.split())
+    assert "1 report arrived" in done.err
+    assert "arrived before, or was given up" in " ".join(again.err.split())
+
+
 def test_ctrl_c_says_what_waits_and_how_it_is_sent(
     services: Services, words: list[object], cli: Cli
 ) -> None:

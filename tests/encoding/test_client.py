@@ -293,6 +293,25 @@ def test_only_what_may_have_arrived_is_given_up(services: Services, box: Path) -
     assert len(dict.fromkeys(services.taken)) == 2
 
 
+def test_what_was_given_up_is_told_also_if_the_rest_does_not_arrive(
+    services: Services, box: Path
+) -> None:
+    """It is in no outbox any more: who is not told now never learns of it."""
+    client = Client(services.plan, outbox=box, patience=0)
+    services.script = ["lose"]
+    with pytest.raises(NotDelivered):
+        _send_for(client, services, b"first")
+    services.script = [Kind.OVERLOADED]
+    with pytest.raises(NotDelivered, match="wait in the outbox: 2"):
+        _send_for(client, services, b"second")
+    services.rotate(0)
+    services.script = [Kind.OUTDATED_KEYS, *[404] * 3]
+    again = Client(services.plan, outbox=box)
+    with pytest.raises(NotDelivered, match="404"):
+        again.resume()
+    assert (again.given_up, again.waiting, client.given_up) == (1, 1, 0)
+
+
 def test_that_it_may_have_arrived_survives_a_restart(services: Services, box: Path) -> None:
     services.script = ["lose"]
     with pytest.raises(NotDelivered):

@@ -142,7 +142,10 @@ def send(
 
 @contextmanager
 def _telling_what_waits(client: Client, command: str, output: Output) -> Iterator[None]:
-    """Say of a command that is stopped whether a report waits, and how it is sent again."""
+    """Say what was given up; of a command that is stopped, whether a report waits, and what next.
+
+    What was given up is in no outbox any more: an error that comes then must not hide it.
+    """
     try:
         yield
     except KeyboardInterrupt:
@@ -156,6 +159,12 @@ def _telling_what_waits(client: Client, command: str, output: Output) -> Iterato
                 "nothing twice"
             )
         raise
+    finally:
+        if client.given_up:
+            output.say(
+                f"warning: {count_of(client.given_up, 'report')} may have arrived or not, and can "
+                "not be sent again: sealed for newer keys it could count twice"
+            )
 
 
 def _reports(
@@ -215,11 +224,6 @@ def _show(done: Delivery, client: Client, output: Output) -> None:
             "note: an answer was given before, for this plan and round; that one counts, and "
             "what was given now is not sent"
         )
-    if done.given_up:
-        output.say(
-            f"warning: {count_of(done.given_up, 'report')} may have arrived or not, and can not be "
-            "sent again: sealed for newer keys it could count twice"
-        )
     if output.json:
         output.document(
             {
@@ -232,6 +236,9 @@ def _show(done: Delivery, client: Client, output: Output) -> None:
     elif done.arrived or done.given_up:
         output.say(f"{count_of(done.arrived, 'report')} arrived at the shuffler")
     elif client.has_taken:
-        output.say("nothing was waiting: what this outbox was asked to send has arrived before")
+        output.say(
+            "nothing was waiting: what this outbox was asked to send has arrived before, or was "
+            "given up"
+        )
     else:
         output.say("nothing was waiting: this outbox was asked to send nothing for this plan")

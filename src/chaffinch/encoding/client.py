@@ -109,6 +109,7 @@ class Client:
         self._tell = tell
         self._resume_command = resume_command
         self._exchange = Exchange()
+        self._given_up = 0
 
     def __repr__(self) -> str:
         return f"<Client of plan {self._plan.id[:16]}>"
@@ -117,6 +118,11 @@ class Client:
     def waiting(self) -> int:
         """Return how many reports wait to be sent."""
         return sum(self._outbox.waiting(self._plan.id).values())
+
+    @property
+    def given_up(self) -> int:
+        """Return how many reports this client gave up so far, also if an error came then."""
+        return self._given_up
 
     @property
     def has_taken(self) -> bool:
@@ -170,7 +176,8 @@ class Client:
         if not self._outbox.add(origin, key, reports, paid=True):
             raise DataRepeated(
                 "data that this outbox has taken before, for the same round",
-                hint=f"`{self._resume_command}` sends what waits of them; all else has arrived",
+                hint=f"`{self._resume_command}` sends what waits of them; all else has arrived, or "
+                "was given up",
                 rule="The data of a round must be sent",
             )
         return self.resume(progress=progress)
@@ -222,8 +229,7 @@ class Client:
             group = self._outbox.next(origin, most)
             lists = self._key_lists()
             if astray := self._astray(group, lists):
-                self._outbox.forget(astray)
-                return Delivery(given_up=len(astray))
+                return self._give_up(astray)
             group = self._sealed(group, lists)
             reply = self._post(url, group)
             if reply.status == 201:
@@ -288,9 +294,13 @@ class Client:
         taken = {key.head for key in self._fetch_keys()[0].keys}
         outdated = [one for one in group if (one.sealed or b"")[:HEAD] not in taken]
         lost = [one for one in outdated if one.shown is Shown.ON_ITS_WAY]
-        self._outbox.forget(lost)
         self._outbox.unseal([one for one in outdated if one.shown is not Shown.ON_ITS_WAY])
-        return Delivery(given_up=len(lost)) if lost else None
+        return self._give_up(lost) if lost else None
+
+    def _give_up(self, reports: Sequence[Waiting]) -> Delivery:
+        self._outbox.forget(reports)
+        self._given_up += len(reports)
+        return Delivery(given_up=len(reports))
 
     # -------------------------------------------------------------------- keys of the parties
 
