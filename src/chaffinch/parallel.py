@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -130,19 +130,23 @@ class Processes:
 class Errands:
     """Threads for what nobody waits for at the end, such as a reply that may never come.
 
-    So many work at once. A process that ends leaves them: what they do must bear that.
+    So many work at once for each party: with places for all of them together, one that lets others
+    wait would have them all. A process that ends leaves them: what they do must bear that.
     """
 
     def __init__(self, at_once: int) -> None:
-        self._places = threading.Semaphore(at_once)
+        self._places = defaultdict[str, threading.Semaphore](partial(threading.Semaphore, at_once))
         self._closed = False
 
-    def submit(self, function: Callable[..., _Result], *given: object) -> Future[_Result]:
-        """Have a thread of its own call a function."""
+    def submit(
+        self, party: str, function: Callable[..., _Result], *given: object
+    ) -> Future[_Result]:
+        """Have a thread of its own call a function, which talks to a party."""
         found: Future[_Result] = Future()
+        places = self._places[party]
 
         def work() -> None:
-            with self._places:
+            with places:
                 if self._closed:
                     found.cancel()
                     return

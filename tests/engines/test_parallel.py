@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaffinch.parallel import MOST_WORKERS, cores, mapped
+from chaffinch.parallel import MOST_WORKERS, Errands, cores, mapped
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -105,6 +105,15 @@ def test_a_consumer_that_stops_closes_the_source(workers: int) -> None:
 
 def test_cores_are_counted() -> None:
     assert 1 <= cores() <= MOST_WORKERS
+
+
+def test_errands_to_one_party_leave_others_their_places() -> None:
+    errands, answer = Errands(2), threading.Event()
+    slow = [errands.submit("slow", answer.wait, 20.0) for _ in range(5)]
+    assert errands.submit("quick", str, 7).result(10.0) == "7"
+    assert not any(one.done() for one in slow)
+    answer.set()
+    assert all(one.result(10.0) for one in slow)
 
 
 KILLED = """

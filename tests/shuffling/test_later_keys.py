@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -197,6 +198,26 @@ def test_what_has_changed_while_a_hop_was_away_is_one_other_way(
         asked(followed(collection, state, pause=0.2))
     assert not is_given_out(collection, state, first_keys()[0], old[1])
     assert not is_given_out(collection, state, old[0], first_keys()[1])
+
+
+def test_parties_that_never_answer_keep_nobody_else_from_new_keys(
+    collection: Collection, tmp_path: Path, state: State
+) -> None:
+    silent = [Collection.make(tmp_path / f"silent{number}") for number in range(5)]
+    behind = {one.plan.id: one.behind for one in (*silent, collection)}
+    with ExitStack() as stack:
+        for one in silent:
+            place = ("127.0.0.1", port_of(one.plan, "analyzer"))
+            stack.enter_context(socket.create_server(place))
+        receiver = Receiver(collection, collection.analyzer)
+        stack.enter_context(receiving(receiver, port_of(collection.plan, "analyzer")))
+        later = LaterKeys(state, behind, patience=Patience(reply=60.0))
+        last = time.monotonic() + 10
+        while later.first_key(collection.plan.id) is None:
+            assert time.monotonic() < last
+            later.step()
+            time.sleep(0.01)
+        later.close()
 
 
 @pytest.mark.parametrize(

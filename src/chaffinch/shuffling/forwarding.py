@@ -34,6 +34,7 @@ from chaffinch.wire.sealed_batches import is_receipt
 
 _BLOCK = 1 << 20
 _AT_ONCE = 4
+"""Batches that are offered to a party together."""
 _LONGEST_REPLY = 1 << 16
 _WORDS = {kind.word for kind in Kind}
 
@@ -107,7 +108,9 @@ class Forwarder:
             elif offer.under_way is None and offer.due <= time.monotonic():
                 party = self._receiver(batch.plan_id)
                 if party is not None:
-                    offer.under_way = self._errands.submit(self._offer, batch, party)
+                    offer.under_way = self._errands.submit(
+                        party.identity, self._offer, batch, party
+                    )
 
     def close(self) -> None:
         """Begin nothing more; what is under way is left, and offered again by the next process."""

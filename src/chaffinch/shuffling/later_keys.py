@@ -42,6 +42,7 @@ from chaffinch.wire.sealed_reports import route_of
 
 _OK = 200
 _AT_ONCE = 4
+"""Plans for which a party is asked together."""
 _AGAIN = 60.0
 """Seconds after which a party that has answered is asked again."""
 
@@ -115,7 +116,8 @@ class LaterKeys:
                 self._settle(plan_id)
             elif not asked and self._due[plan_id] <= time.monotonic():
                 for one in sources:
-                    one.under_way = self._errands.submit(self._ask, plan_id, one.party)
+                    who = one.party.identity
+                    one.under_way = self._errands.submit(who, self._ask, plan_id, one.party)
 
     def take(self, plan_id: str, party: Party, content: bytes) -> None:
         """Keep the list of a party; refuse an older one, or another one of the same serial.

@@ -121,7 +121,7 @@ class Wires(Exchange):
 class _AtOnce(Errands):
     """Does what it is given before it returns: a switch of threads takes longer than most of it."""
 
-    def submit(self, function: Callable[..., Any], *given: object) -> Future[Any]:
+    def submit(self, _: str, function: Callable[..., Any], *given: object) -> Future[Any]:
         done: Future[Any] = Future()
         try:
             done.set_result(function(*given))
