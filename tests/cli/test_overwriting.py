@@ -236,6 +236,9 @@ def test_kinds_are_told_by_what_files_hold(folder: Path) -> None:
         assert kind_of(folder / name) is None, name
     assert kind_of(folder) is None
     assert kind_of(folder / "none") is None
+    # A folder is what its manifest is.
+    (folder / "manifest.json").write_bytes((folder / "survey.plan.json").read_bytes())
+    assert kind_of(folder) is Kind.PLAN
 
 
 @pytest.mark.parametrize("before", [b" " * 100, b"\n" * (1 << 19), b"\xef\xbb\xbf" + b"\t" * 100])

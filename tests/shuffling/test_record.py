@@ -59,6 +59,21 @@ def known(folder: Path) -> list[tuple[Any, ...]]:
         return connection.execute("SELECT name, inputs, finished FROM batches").fetchall()
 
 
+def test_what_would_be_refused_is_refused_before_anything_is_read(folder: Path) -> None:
+    record = Record(folder / "record")
+    record.refuse_repeated(["1" * 32])
+    with pytest.raises(InvalidInput, match="target"):
+        record.refuse_repeated(["1" * 32], instead_of="2" * 32)
+    assert not (folder / "record").exists()
+    shuffle(folder, "a")
+    with sqlite3.connect(folder / "record") as connection:
+        names = [name for (name,) in connection.execute("SELECT name FROM inputs")]
+    with pytest.raises(BatchRepeated):
+        record.refuse_repeated(names)
+    record.refuse_repeated(["1" * 32])
+
+
+
 def test_a_batch_and_then_one_report_more_is_refused(folder: Path) -> None:
     shuffle(folder, "a", out="first")
     for names in (["a", "late"], ["late", "a"], ["a"], ["a", "b"]):
