@@ -73,7 +73,6 @@ def test_what_would_be_refused_is_refused_before_anything_is_read(folder: Path) 
     record.refuse_repeated(["1" * 32])
 
 
-
 def test_a_batch_and_then_one_report_more_is_refused(folder: Path) -> None:
     shuffle(folder, "a", out="first")
     for names in (["a", "late"], ["late", "a"], ["a"], ["a", "b"]):
