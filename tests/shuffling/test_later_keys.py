@@ -169,6 +169,27 @@ def test_two_parties_that_work_together_have_nobody_between_their_changes(
         assert not is_given_out(collection, state, old, two)
 
 
+@pytest.mark.parametrize("lives", [1, 3])
+def test_a_way_of_which_no_time_is_known_is_given_out_for_a_whole_pause(
+    collection: Collection, state: State, monkeypatch: pytest.MonkeyPatch, lives: int
+) -> None:
+    """The version before noted none: nobody waits for an upgrade to change a key twice."""
+    wall, life = [1e9], [1000.0]
+    monkeypatch.setattr(time, "time", lambda: wall[0])
+    monkeypatch.setattr(time, "monotonic", lambda: life[0])
+    name, party, one, two = collection.plan.id, analyzer(collection), key(1), key(2)
+    with state.changing() as change:
+        change.keep_key_list(name, party.identity, signed(collection, 1, one))
+        change.give_out(name, route_of([one]))
+    later = followed(collection, state, pause=60.0)
+    for seconds, is_taken in ((0.0, False), (59.0, False), (1.0, True)):
+        life[0], wall[0] = life[0] + seconds, wall[0] + seconds
+        if lives > 1:
+            later = followed(collection, state, pause=60.0)
+        later.take(name, party, signed(collection, 2, two))
+        assert is_given_out(collection, state, two) is is_taken
+
+
 def test_what_has_changed_while_a_hop_was_away_is_one_other_way(
     tmp_path: Path, state: State
 ) -> None:

@@ -75,6 +75,8 @@ def test_a_reply_is_read_to_its_end() -> None:
         (saying(b"", pause=3), "no reply in time"),
         (saying(b""), "broke"),
         (saying(head(10), b"abc"), "broke"),
+        (saying(CHUNKED, b"-%d\r\na" % 10**20), "broke"),
+        (saying(CHUNKED, b"-5\r\na"), "broke"),
         (saying(b"nothing of HTTP\r\n\r\n"), "broke"),
         (saying(b"HTTP/1.1 200 x\r\n" + b"a: b\r\n" * 1000), "broke"),
     ],

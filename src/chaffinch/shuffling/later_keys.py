@@ -96,8 +96,13 @@ class LaterKeys:
         self._restore(state.key_lists())
         with state.changing() as change:
             for plan_id in self._sources:
-                if (route := self._route(plan_id)) is not None:
-                    change.give_out(plan_id, route)
+                if (route := self._route(plan_id)) is None:
+                    continue
+                # Of one that a version before has given out nobody knows since when: from now on.
+                is_new = self._begun[plan_id] == -math.inf
+                change.give_out(plan_id, route, time.time() if is_new else None)
+                if is_new:
+                    self._begun[plan_id] = time.monotonic()
         self._exchange = Exchange(
             connect_seconds=patience.connect, reply_seconds=patience.reply, trusted=trusted
         )

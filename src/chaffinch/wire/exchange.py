@@ -234,9 +234,9 @@ def _read(response: Any, most: int) -> bytes:
             content += block
             if len(content) > most:
                 raise NoReply("a reply that is too long", arrived=True)
-    except (HTTPError, OSError):
+    except (HTTPError, OSError, ArithmeticError) as error:  # The last: of a chunk of -10^20 bytes.
         if not response.last_moment.has_passed:
-            raise
+            raise _no_reply(error) from None
     # One that was cut off may pass for a whole one.
     if response.last_moment.has_passed:
         raise NoReply("no whole reply in time", arrived=True)
