@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -135,28 +135,45 @@ class Errands:
     """
 
     def __init__(self, at_once: int) -> None:
-        self._places = defaultdict[str, threading.Semaphore](partial(threading.Semaphore, at_once))
+        self._at_once = at_once
+        self._waiting = defaultdict[str, deque[Callable[[], None]]](deque)
+        self._threads = Counter[str]()
+        self._lock = threading.Lock()
         self._closed = False
 
     def submit(
         self, party: str, function: Callable[..., _Result], *given: object
     ) -> Future[_Result]:
-        """Have a thread of its own call a function, which talks to a party."""
+        """Have a thread call a function, which talks to a party, when there is a place for it."""
         found: Future[_Result] = Future()
-        places = self._places[party]
 
-        def work() -> None:
-            with places:
-                if self._closed:
-                    found.cancel()
-                    return
-                try:
-                    found.set_result(function(*given))
-                except BaseException as fault:  # noqa: BLE001 - for whoever asks for the result
-                    found.set_exception(fault)
+        def errand() -> None:
+            if self._closed:
+                found.cancel()
+                return
+            try:
+                found.set_result(function(*given))
+            except BaseException as fault:  # noqa: BLE001 - for whoever asks for the result
+                found.set_exception(fault)
 
-        threading.Thread(target=work, name="errand", daemon=True).start()
+        with self._lock:
+            self._waiting[party].append(errand)
+            # One thread each, waiting for its turn, would be too many where a party is away long.
+            if self._threads[party] < self._at_once:
+                threading.Thread(
+                    target=self._work, args=[party], name="errand", daemon=True
+                ).start()
+                self._threads[party] += 1
         return found
+
+    def _work(self, party: str) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting[party]:
+                    self._threads[party] -= 1
+                    return
+                errand = self._waiting[party].popleft()
+            errand()
 
     def close(self) -> None:
         """Begin nothing more."""

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 
 import pytest
 
@@ -114,6 +115,42 @@ def test_errands_to_one_party_leave_others_their_places() -> None:
     assert not any(one.done() for one in slow)
     answer.set()
     assert all(one.result(10.0) for one in slow)
+
+
+def test_errands_that_wait_for_their_place_need_no_thread() -> None:
+    """A hop may have thousands of batches for a party that is away."""
+    errands, answer, before = Errands(2), threading.Event(), threading.active_count()
+    order: list[int] = []
+
+    def errand(number: int) -> None:
+        answer.wait(20.0)
+        order.append(number)
+
+    waiting = [errands.submit("away", errand, number) for number in range(500)]
+    assert threading.active_count() <= before + 2
+    answer.set()
+    for one in waiting:
+        one.result(10.0)
+    assert sorted(order) == list(range(500))
+    assert errands.submit("away", str, 7).result(10.0) == "7"
+
+
+def test_a_fault_of_an_errand_is_for_whoever_asks_and_none_begins_after_the_end() -> None:
+    errands, begun, answer = Errands(1), threading.Event(), threading.Event()
+
+    def errand() -> bool:
+        begun.set()
+        return answer.wait(20.0)
+
+    with pytest.raises(ZeroDivisionError):
+        errands.submit("one", divmod, 1, 0).result(10.0)
+    under_way, waiting = (errands.submit("one", errand) for _ in range(2))
+    assert begun.wait(10.0)
+    errands.close()
+    answer.set()
+    assert under_way.result(10.0)
+    with pytest.raises(CancelledError):
+        waiting.result(10.0)
 
 
 KILLED = """
