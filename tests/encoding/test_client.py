@@ -334,8 +334,9 @@ def test_lists_of_others_are_refused(services: Services, box: Path) -> None:
     ]
     for content in bad:
         services.lists[0] = content
-        with pytest.raises(InvalidFile, match="key list"):
+        with pytest.raises(InvalidFile, match="key list") as told:
             Client(services.plan, outbox=box).send("a")
+        assert "who answers at http" in told.value.hint
     services.lists[0] = good[0]
     assert Client(services.plan, outbox=box).send("a").arrived == 1
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import InvalidFile, InvalidInput, StorageFault
-from chaffinch.planning import survey_file
+from chaffinch.planning import parties, survey_file
 from chaffinch.services import analyzer_process
 from chaffinch.services.analyzer import AnalyzerSettings
 from chaffinch.services.analyzer_process import read_analyzer
@@ -135,7 +135,7 @@ def test_a_level_that_no_interval_can_have_is_refused(tmp_path: Path, level: str
         ("# most_ticks = 1000", "most_ticks = 1.5", "most_ticks must be whole"),
         ("127.0.0.1:8081", "8081", "collector.listen: must be HOST:PORT"),
         ("127.0.0.1:8081", "127.0.0.1:70000", "HOST:PORT"),
-        ('plans = ["survey.plan.json"]', "plans = []", "plans: List should have at least 1"),
+        ('plans = ["survey.plan.json"]', "plans = []", "plans: has too few entries"),
         ("[collector]", "[collector", "no TOML document"),
         ("# [shuffler.cluster]", "[shuffler.cluster]", "shuffler.cluster.engine: must be there"),
         (
@@ -165,6 +165,10 @@ def test_the_settings_of_another_service_are_named(tmp_path: Path) -> None:
     survey.write_text(survey_file.EXAMPLE)
     with pytest.raises(InvalidFile, match=r"settings of a service\. Got a survey\b"):
         read_hop(survey)
+    survey.write_text(parties.EXAMPLE)
+    for read in (read_hop, read_analyzer):
+        with pytest.raises(InvalidFile, match=r"settings of a service\. Got a list of parties"):
+            read(survey)
 
 
 def test_a_plan_that_is_not_there_is_looked_for_in_a_folder(tmp_path: Path) -> None:

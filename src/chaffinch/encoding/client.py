@@ -334,7 +334,12 @@ class Client:
             if not self._waits(pauses, reply):
                 raise self._not_delivered(reply)
         identities = [party.key for party in self._everyone]
-        found = KeyList.read_all(reply.body, plan_id=self._plan.id, identities=identities)
+        try:
+            found = KeyList.read_all(reply.body, plan_id=self._plan.id, identities=identities)
+        except InvalidFile as fault:
+            rule = "the key lists of all parties, each signed for this plan"
+            hint = f"check that it is {first.name} who answers at {first.address}"
+            raise InvalidFile(f"answer of {first.name}", rule, fault.faults, hint=hint) from None
         for party, (one, content) in zip(self._everyone, found, strict=True):
             self._check_newer(party, one, content)
         lists = {who: content for who, (_, content) in zip(identities, found, strict=True)}

@@ -265,6 +265,7 @@ def _refuse_other(path: str | Path, model: type[BaseModel]) -> None:
     """Refuse the settings of another service in a word, not by all keys that differ."""
     tables = _tables_of(path)
     for table, ours, other, verb in (
+        ("hops", "a service", "a list of parties", "plan --parties"),
         ("analyzer", "a hop", "those of an analyzer", "serve analyzer"),
         ("collector", "an analyzer", "those of a hop", "serve collector"),
         ("questions", "a service", "a survey", "plan"),

@@ -54,7 +54,7 @@ class StoreKind:
         with self.guarded():
             make_folder(path.parent)
             # Before the first look: two that start at once must not both make the file.
-            lock = _locked(path.with_suffix(".lock"))
+            lock = self._locked(path.with_suffix(".lock"))
             try:
                 if not path.exists():
                     made = tuple(statement for step in self.steps for statement in step)
@@ -72,6 +72,16 @@ class StoreKind:
                 os.close(lock)
                 raise
         return Store(self, connection, lock)
+
+    def _locked(self, path: Path) -> int:
+        try:
+            return lock_file(path, patience=_OWNER_PATIENCE)
+        except BlockingIOError:
+            raise StorageFault(
+                f"The {self.name} must be free. Got: one that another process owns.",
+                hint="another process works on this folder: stop it, or name another folder",
+                reason=Reason.UNCERTAIN,
+            ) from None
 
     @contextmanager
     def looked_at(
@@ -203,10 +213,3 @@ def _connected(path: Path, patience: float | None = None) -> sqlite3.Connection:
     address = f"{path.absolute().as_uri()}?mode=rw"
     waits = _PATIENCE if patience is None else patience
     return sqlite3.connect(address, uri=True, timeout=waits, isolation_level=None)
-
-
-def _locked(path: Path) -> int:
-    try:
-        return lock_file(path, patience=_OWNER_PATIENCE)
-    except BlockingIOError:
-        raise sqlite3.OperationalError("one that another process owns") from None

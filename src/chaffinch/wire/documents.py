@@ -56,6 +56,7 @@ SAYINGS = {
     "float_type": "must be a number",
     "bool_type": "must be true or false",
     "list_type": "must be a list",
+    "too_short": "has too few entries",
     "dict_type": "must be a table",
     "model_type": "must be a table",
 }

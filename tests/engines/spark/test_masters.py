@@ -144,6 +144,7 @@ def test_what_is_no_master_is_refused(master: str) -> None:
         ("loacl[2]", "local[2]"),
         ("Local [*]", "local[*]"),
         ("local[2", "local"),
+        ("local[x]", "local"),
         ("SPARK://host:7077", "spark://host:7077"),
     ],
 )

@@ -21,8 +21,8 @@ ANSWER_SECONDS = 5.0
 """How long an address is asked: a master that was just started takes seconds to listen."""
 _PAUSE = 0.2
 _FORMS = "such as spark://host:7077, yarn, k8s://https://host:443 or local[4]"
-_ALONE = re.compile(r"local(\[[^\]]*\])?")
-_HERE = re.compile(r"local(-cluster)?(\[[^\]]*\])?")
+_ALONE = re.compile(r"local(\[(\*|[0-9]+)( *, *[0-9]+)?\])?")
+_HERE = re.compile(rf"{_ALONE.pattern}|local-cluster\[[^\]]*\]")
 _STANDALONE, _KUBERNETES = "spark://", "k8s://"
 _NOTHING_STARTED = "nothing was started"
 _HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
