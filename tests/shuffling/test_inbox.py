@@ -159,6 +159,19 @@ def test_a_first_sector_that_the_disk_does_not_give_takes_only_its_blocks_along(
     assert salvage(damaged) == ([], [])
 
 
+def test_a_damaged_head_takes_nothing_along_where_the_name_does_not_mark_blocks(
+    tmp_path: Path,
+) -> None:
+    """As in segments of the version before."""
+    path = _left_open(tmp_path, UPLOADS[:2], UPLOADS[2:4])
+    path = path.rename(path.with_stem("5a" * 16))
+    content = bytearray(path.read_bytes())
+    content[:HEAD] = bytes(HEAD)
+    path.write_bytes(content)
+    assert recover(tmp_path) == 0
+    assert salvage(path.with_suffix(".segment")) == (UPLOADS[:4], [])
+
+
 @pytest.mark.parametrize("torn", [0, 30])
 def test_what_a_stranger_sends_is_not_taken_for_a_block(tmp_path: Path, torn: int) -> None:
     """A report that holds a block of its own does not take all others along."""

@@ -260,10 +260,14 @@ def _marker_of(path: Path, content: bytes) -> bytes:
     """Return what all blocks start with; where the head of the file is damaged, its name says.
 
     The head and the start of the first block are on one sector of the disk. If neither it nor the
-    name is there any more: no bytes.
+    name is there any more: no bytes. Segments of a version before have other names: of them a first
+    block says that is whole, at a place where no stranger writes.
     """
     if _has_head(content):
         return content[len(_FORMAT) : len(_FORMAT) + _MARKER]
+    first = content[_HEAD.size : _HEAD.size + _MARKER]
+    if _block_end(content, _HEAD.size, first) is not None:
+        return first
     with suppress(ValueError):
         return bytes.fromhex(path.name.partition(".")[0])
     return b""
