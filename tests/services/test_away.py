@@ -74,6 +74,22 @@ def test_senders_are_told_which_party_has_shown_no_keys(tmp_path: Path) -> None:
             assert command(*words, "--resume").returncode == 0
 
 
+@pytest.mark.usefixtures("collection", "poor")
+@pytest.mark.parametrize(
+    ("role", "config", "data"),
+    [("shuffler", "hop.toml", "hop1"), ("analyzer", "analyzer.toml", "analyzer")],
+)
+def test_a_service_whose_data_has_gone_is_not_ready(
+    tmp_path: Path, role: str, config: str, data: str
+) -> None:
+    """It would go on with the files that it holds open, and look well."""
+    with serving(role, tmp_path / config) as service:
+        waited(lambda: "just started" not in service.get("/readyz"))
+        assert "data of these keys" not in service.get("/readyz")
+        (tmp_path / data).rename(tmp_path / "away")
+        waited(lambda: "must be the data of these keys. Got none" in service.get("/readyz"))
+
+
 def test_reports_are_taken_while_the_state_is_being_changed(
     collection: Collection, tmp_path: Path
 ) -> None:

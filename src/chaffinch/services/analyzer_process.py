@@ -175,7 +175,8 @@ def serve_analyzer(settings: AnalyzerFile, announce: Callable[[list[str]], objec
 
             def post() -> None:
                 analyzer = worker.analyzer
-                status = _status(settings, plans, own, worker.status.plans, analyzer.batches())
+                found = _status(settings, plans, own, worker.status.plans, analyzer.batches())
+                status = without_data(found, place.data, own)
                 unread = tuple(
                     f"batch {name[:16]} cannot be opened: {why}"
                     for name, why in analyzer.unreadable.items()

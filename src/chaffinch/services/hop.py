@@ -221,7 +221,8 @@ def serve_shuffler(settings: HopSettings, announce: _Announce) -> None:
         with Shuffler(place.data, keys, plans, settings.shuffler, stop=stop) as shuffler:
 
             def tell() -> None:
-                status = _status(settings, plans, keys, shuffler.overview())
+                found = _status(settings, plans, keys, shuffler.overview())
+                status = without_data(found, place.data, keys)
                 cluster = filter(None, [shuffler.cluster_fault])
                 problems = (*status.problems, *cluster, *shuffler.later_keys.faults)
                 status = replace(status, offers=shuffler.status.attempts, problems=problems)
