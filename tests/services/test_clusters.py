@@ -43,7 +43,7 @@ class Jobs:
         self.faults: list[str] = []
         self.reached = self.closed = 0
         self.hang = False
-        self.defaultParallelism = 1
+        self.width = 1
         monkeypatch.setattr("chaffinch.engines.spark.sealed.running", self._running)
         monkeypatch.setattr("chaffinch.engines.spark.sealed.take_part", lambda *_: None)
         monkeypatch.setattr("chaffinch.engines.spark.sealed.Job", self._job)

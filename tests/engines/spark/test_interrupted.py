@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark import SparkContext
@@ -82,9 +83,20 @@ def test_a_java_that_never_starts_does_not_hold_up_a_stop(
     monkeypatch.setattr(session, "_LAST", 0.1)
     monkeypatch.setattr(SparkContext, "_gateway", None)
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start_java(*words: Any, **settings: Any) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(*words, **settings))
+        return started[-1]
+
+    monkeypatch.setattr("pyspark.java_gateway.Popen", start_java)
     stop = threading.Event()
     threading.Timer(1.0, stop.set).start()
     pool, start = SparkPool("shuffler", "local[1]", stop=stop), time.monotonic()
     with pytest.raises(Stopped):
         list(pool.mapped(max, 1, [2]))
     assert time.monotonic() - start < 10
+    (java,) = started
+    java.kill()
+    with java:  # its pipe is closed, and nothing of it is left to another test
+        pass
