@@ -276,8 +276,8 @@ def test_whoever_says_for_ever_that_keys_are_outdated_is_left(
     assert len(set(services.bodies)) == 1
 
 
-def test_only_what_may_have_arrived_is_given_up(services: Services, box: Path) -> None:
-    """One reply was lost, then more reports came; when the key goes, these are sealed anew."""
+def _one_lost_and_one_refused(services: Services, box: Path) -> Client:
+    """Lose a reply, let another report come, and change the key; return who has sent both."""
     client = Client(services.plan, outbox=box, patience=0)
     services.script = ["lose"]
     with pytest.raises(NotDelivered):
@@ -286,6 +286,12 @@ def test_only_what_may_have_arrived_is_given_up(services: Services, box: Path) -
     with pytest.raises(NotDelivered, match="wait in the outbox: 2"):
         _send_for(client, services, b"second")
     services.rotate(0)
+    return client
+
+
+def test_only_what_may_have_arrived_is_given_up(services: Services, box: Path) -> None:
+    """What came after the lost reply is sealed anew when the key goes."""
+    _one_lost_and_one_refused(services, box)
     services.script = [Kind.OUTDATED_KEYS]
     again = Client(services.plan, outbox=box)
     assert again.resume() == Delivery(arrived=1, given_up=1)
@@ -297,14 +303,7 @@ def test_what_was_given_up_is_told_also_if_the_rest_does_not_arrive(
     services: Services, box: Path
 ) -> None:
     """It is in no outbox any more: who is not told now never learns of it."""
-    client = Client(services.plan, outbox=box, patience=0)
-    services.script = ["lose"]
-    with pytest.raises(NotDelivered):
-        _send_for(client, services, b"first")
-    services.script = [Kind.OVERLOADED]
-    with pytest.raises(NotDelivered, match="wait in the outbox: 2"):
-        _send_for(client, services, b"second")
-    services.rotate(0)
+    client = _one_lost_and_one_refused(services, box)
     services.script = [Kind.OUTDATED_KEYS, *[404] * 3]
     again = Client(services.plan, outbox=box)
     with pytest.raises(NotDelivered, match="404"):

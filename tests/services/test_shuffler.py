@@ -336,83 +336,59 @@ def test_what_is_whole_in_a_damaged_segment_is_taken_once(
     assert aside == [f"{path.stem}.2.damaged", f"{path.stem}.damaged"]
 
 
-@pytest.mark.parametrize("place", [None, "opening.aside"])
-def test_a_copy_that_is_damaged_too_is_taken_when_the_first_is_removed(
-    collection: Collection, tmp_path: Path, place: str | None
+@pytest.mark.parametrize(
+    ("first_dies", "second_dies", "meanwhile"),
+    [
+        (None, None, False),
+        (None, "opening.aside", False),
+        (None, None, True),
+        (None, "opening.aside", True),
+        ("opening.aside", None, True),
+    ],
+)
+def test_a_copy_that_is_damaged_too_is_taken_whenever_the_first_is_removed(
+    collection: Collection,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    first_dies: str | None,
+    second_dies: str | None,
+    meanwhile: bool,
 ) -> None:
-    """It gets the name that the first had, of which all that is whole was taken."""
+    """It gets the name that the first had, of which all that is whole was taken.
+
+    Or its owner removes the first when the hop has looked, and before it reads the copy.
+    """
     data = tmp_path / "data"
     path = write_blocks(collection, data, [0, 1], [2, 3, 4], [5])
     whole, length = path.read_bytes(), collection.plan.layout.report_length
 
-    def work() -> None:
-        with shuffler(collection, data) as hop:
-            hop.take()
+    def work(dies: str | None = None) -> None:
+        def take() -> None:
+            with shuffler(collection, data) as hop:
+                hop.take()
 
-    damage(path, -length - 100)
-    work()
-    path.with_suffix(".damaged").unlink()
-    path.write_bytes(whole)
-    damage(path, -1)
-    assert place is None or dies_at(place, work)
-    work()
-    with shuffler(collection, data) as hop:
-        hop.tick()
-        assert collection.histogram(sealed(data)) == ones(*range(6))
-        assert hop.status.adds_up
+        if dies is None:
+            take()
+        else:
+            assert dies_at(dies, take)
 
-
-@pytest.mark.parametrize("place", [None, "opening.aside"])
-def test_a_copy_that_is_damaged_too_is_taken_while_the_first_is_removed(
-    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str | None
-) -> None:
-    """Its owner removes the first when the hop has looked, and before it reads the copy."""
-    data = tmp_path / "data"
-    path = write_blocks(collection, data, [0, 1], [2, 3, 4], [5])
-    whole, length = path.read_bytes(), collection.plan.layout.report_length
-
-    def work() -> None:
-        with shuffler(collection, data) as hop:
-            hop.take()
+    def remove_first() -> None:
+        path.with_suffix(".damaged").unlink(missing_ok=True)
 
     def reading(given: Path) -> list[Upload]:
-        path.with_suffix(".damaged").unlink(missing_ok=True)
+        remove_first()
         return read_segment(given)
 
     damage(path, -length - 100)
-    work()
+    work(first_dies)
+    if meanwhile:
+        monkeypatch.setattr(opening, "read_segment", reading)
+    else:
+        remove_first()
     path.write_bytes(whole)
     damage(path, -1)
-    monkeypatch.setattr(opening, "read_segment", reading)
-    assert place is None or dies_at(place, work)
-    work()
-    with shuffler(collection, data) as hop:
-        hop.tick()
-        assert collection.histogram(sealed(data)) == ones(*range(6))
-        assert hop.status.adds_up
-
-
-def test_a_copy_is_taken_while_the_first_is_removed_that_a_killed_hop_left(
-    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One pass takes the first, and then a copy of it that is damaged, too."""
-    data = tmp_path / "data"
-    path = write_blocks(collection, data, [0, 1], [2, 3, 4], [5])
-    whole, length = path.read_bytes(), collection.plan.layout.report_length
-
-    def work() -> None:
-        with shuffler(collection, data) as hop:
-            hop.take()
-
-    def reading(given: Path) -> list[Upload]:
-        path.with_suffix(".damaged").unlink(missing_ok=True)
-        return read_segment(given)
-
-    damage(path, -length - 100)
-    assert dies_at("opening.aside", work)
-    path.write_bytes(whole)
-    damage(path, -1)
-    monkeypatch.setattr(opening, "read_segment", reading)
+    work(second_dies)
     work()
     with shuffler(collection, data) as hop:
         hop.tick()

@@ -24,6 +24,14 @@ from tests.services.oracle import Collection, Receiver, dies_at, port_of, receiv
 QUICK = Patience(connect=2.0, reply=2.0, first_pause=0.001, longest_pause=0.002)
 
 
+def _clocks(monkeypatch: pytest.MonkeyPatch) -> tuple[list[float], list[float]]:
+    """Return the wall clock and that of the process, to be set from now on."""
+    wall, life = [1e9], [1000.0]
+    monkeypatch.setattr(time, "time", lambda: wall[0])
+    monkeypatch.setattr(time, "monotonic", lambda: life[0])
+    return wall, life
+
+
 @pytest.fixture(name="collection")
 def _collection(tmp_path: Path) -> Collection:
     return Collection.make(tmp_path / "keys")
@@ -122,9 +130,7 @@ def test_the_first_way_is_given_out_for_a_whole_pause(
 ) -> None:
     """A key that is known and not given out for want of another has no crowd: it does not count."""
     collection = Collection.make(tmp_path / "two", hops=2)
-    wall, life = [1e9], [1000.0]
-    monkeypatch.setattr(time, "time", lambda: wall[0])
-    monkeypatch.setattr(time, "monotonic", lambda: life[0])
+    wall, life = _clocks(monkeypatch)
     later, name = followed(collection, state, pause=60.0), collection.plan.id
     second, last = collection.behind
     (hop,) = (one.key.sealing for one in collection.hops[1].accepted_keys().values())
@@ -146,9 +152,7 @@ def test_two_parties_that_work_together_have_nobody_between_their_changes(
 ) -> None:
     """Each waits for its pause, and the second changes a minute after the first."""
     collection = Collection.make(tmp_path / "two", hops=2)
-    wall, life = [1e9], [1000.0]
-    monkeypatch.setattr(time, "time", lambda: wall[0])
-    monkeypatch.setattr(time, "monotonic", lambda: life[0])
+    wall, life = _clocks(monkeypatch)
     later, name = followed(collection, state, pause=3600.0), collection.plan.id
     second, last = collection.behind
     old, new, one, two = (key(number) for number in (1, 2, 1, 2))
@@ -174,9 +178,7 @@ def test_a_way_of_which_no_time_is_known_is_given_out_for_a_whole_pause(
     collection: Collection, state: State, monkeypatch: pytest.MonkeyPatch, lives: int
 ) -> None:
     """The version before noted none: nobody waits for an upgrade to change a key twice."""
-    wall, life = [1e9], [1000.0]
-    monkeypatch.setattr(time, "time", lambda: wall[0])
-    monkeypatch.setattr(time, "monotonic", lambda: life[0])
+    wall, life = _clocks(monkeypatch)
     name, party, one, two = collection.plan.id, analyzer(collection), key(1), key(2)
     with state.changing() as change:
         change.keep_key_list(name, party.identity, signed(collection, 1, one))
@@ -253,9 +255,7 @@ def test_the_pause_outlives_the_process(
     wait: float,
 ) -> None:
     """A clock that was put back opens no door early: the pause starts again."""
-    wall, life = [1e9], [1000.0]
-    monkeypatch.setattr(time, "time", lambda: wall[0])
-    monkeypatch.setattr(time, "monotonic", lambda: life[0])
+    wall, life = _clocks(monkeypatch)
     name, party, keys = collection.plan.id, analyzer(collection), [key(n) for n in range(3)]
     for serial in (0, 1):
         first = followed(collection, state, pause=60.0)

@@ -197,7 +197,7 @@ def _reading_advice(trend: Trend) -> tuple[str, ...]:
             f"The {level} interval of a change holds the truth with that probability, if you had "
             "it in mind before looking. For changes picked out because they are the largest or a "
             "surprise, use the interval for all together: all changes of the question lie in "
-            f"theirs at once with a probability of at least {level}."
+            f"theirs at once with a probability of about {level} or more."
         ),
         "A change whose interval holds 0 may be no change at all.",
         "Shares are parts of the reports of their own round, whose number may differ.",
