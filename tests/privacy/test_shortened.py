@@ -47,6 +47,15 @@ def test_delta_is_wider_by_the_cost(distance: Fraction, epsilon: float) -> None:
     assert quick <= cut.delta_bound(epsilon) <= quick * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("distance", [TINY, LARGE])
+def test_quick_upper_ends_are_no_smaller_than_their_exact_sum(distance: Fraction) -> None:
+    epsilons = np.linspace(0.0, 2.0, 101)
+    whole, found = (one.profile_bound(epsilons) for one in (WHOLE, Shortened(WHOLE, distance)))
+    for epsilon, inner, upper in zip(epsilons, whole, found, strict=True):
+        exact = Fraction(inner) + Fraction(cutting_cost(distance, float(epsilon)))
+        assert exact <= Fraction(upper) <= exact * (1 + Fraction(1, 10**15))
+
+
 def test_delta_is_a_chance_however_much_is_cut() -> None:
     cut = Shortened(WHOLE, Fraction(1))
     found = cut.delta(1.0)

@@ -106,8 +106,9 @@ class Shortened(Mechanism):
     def profile_bound(self, epsilons: Floats) -> Floats:
         """Return upper ends of delta at many epsilons, quickly."""
         costs = [cutting_cost(self.distance, float(epsilon)) for epsilon in epsilons]
-        upper = np.minimum(self.inner.profile_bound(epsilons) + np.array(costs) * (1 + 1e-15), 1.0)
-        return np.where(epsilons >= self.local_epsilon, 0.0, upper)
+        # A sum is rounded to the nearest float: the next one above it is not too small.
+        upper = np.nextafter(self.inner.profile_bound(epsilons) + np.array(costs), np.inf)
+        return np.where(epsilons >= self.local_epsilon, 0.0, np.minimum(upper, 1.0))
 
     def epsilon(self, delta: float) -> Bracket:
         """Return the bracket of the smallest epsilon that holds with ``delta``."""
