@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chaffinch.keys.folder import KeyFolder
+from chaffinch.services import collector
+from chaffinch.services.collector import Collector
+from chaffinch.services.group_commit import GroupCommit
+from chaffinch.shuffling.inbox import Upload
 from chaffinch.shuffling.state import State
 from chaffinch.wire import media_types
 from chaffinch.wire.key_lists import KeyList
@@ -61,6 +67,39 @@ def test_a_key_that_is_closed_is_taken_for_no_more(site: Site) -> None:
             time.sleep(0.1)
         assert status == 422
         assert service.post(site.path(), site.reports(1)) == 201
+
+
+@pytest.mark.parametrize(("longest", "status"), [(30.0, 201), (0.05, 503)])
+def test_what_was_long_on_its_way_to_the_disk_is_not_acknowledged(
+    site: Site, monkeypatch: pytest.MonkeyPatch, longest: float, status: int
+) -> None:
+    """Its key may be gone by then, and the report with it."""
+    put = GroupCommit.put
+
+    async def put_slowly(inbox: GroupCommit, upload: Upload) -> None:
+        await put(inbox, upload)
+        await asyncio.sleep(0.1)
+
+    async def post(body: bytes) -> int:
+        answers: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            answers.append(message)
+
+        headers = [(b"content-type", media_types.REPORTS.encode())]
+        scope = {"raw_path": site.path().encode(), "method": "POST", "headers": headers}
+        hop = Collector(site.folder / "hop1" / "data", [site.plan], site.keys["hop1"])
+        async with hop.running():
+            await hop.application(scope, receive, send)
+        return int(answers[0]["status"])
+
+    monkeypatch.setattr(GroupCommit, "put", put_slowly)
+    monkeypatch.setattr(collector, "_LONGEST_WAY", longest)
+    assert asyncio.run(post(site.reports(1))) == status
+    assert site.numbers() == [0]
 
 
 def test_what_is_wrong_is_refused_in_one_form(site: Site) -> None:

@@ -9,6 +9,7 @@ here, another length, a key that is not in use. Nothing about the sender is stor
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaffinch.errors import StorageFault
-from chaffinch.keys.folder import KeyFolder
+from chaffinch.keys.folder import GRACE, KeyFolder
 from chaffinch.planning.audiences.plan import AnyPlan
 from chaffinch.planning.parties import Parties
 from chaffinch.planning.plan import Plan
@@ -34,6 +35,8 @@ from chaffinch.wire.problems import Kind, Problem
 
 _REPORTS = media_types.REPORTS.encode()
 _CREATED = Response(201)
+_LONGEST_WAY = GRACE / 2
+"""Seconds from the check of a report's key to the disk, after which it is not acknowledged."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,12 @@ class Collector:
         body = await request.body(self._room, most=self._limits.body_bytes)
         try:
             reach("collector.read")
+            checked = time.monotonic()
             count = self._check(plan, hosted, body)
             await self._inbox.put(Upload(plan.id, number, body))
+            if time.monotonic() - checked > _LONGEST_WAY:
+                # Its key may have been closed, and destroyed before the report was in the inbox.
+                raise Problem(Kind.OVERLOADED, retry_after=1)
         finally:
             self._room.give(len(body))
         self.counts["durable"] += count

@@ -30,7 +30,7 @@ _PRAGMAS = (
     "PRAGMA trusted_schema = OFF",
     # What is deleted is overwritten: a purged report must not be left in a free page.
     "PRAGMA secure_delete = ON",
-    # 16 MiB. With SQLite's own 2 MiB a batch that leaves the pool spills, and syncs again and again.
+    # 16 MiB. With SQLite's own 2 MiB a batch that leaves the pool spills, and syncs many times.
     "PRAGMA cache_size = -16384",
 )
 
