@@ -169,3 +169,14 @@ def test_nothing_is_left_of_a_job_that_is_stopped_at_its_last_step(folder: Path)
     with pytest.raises(KeyboardInterrupt):
         fill(folder, stopped)
     assert not folder.exists()
+
+
+def test_a_folder_that_was_there_before_stays_there(folder: Path) -> None:
+    def stopped(target: Target) -> None:
+        (folder / part_name(0, 0, target.token)).write_bytes(b"a part")
+        raise KeyboardInterrupt
+
+    folder.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        fill(folder, stopped)
+    assert not list(folder.iterdir())

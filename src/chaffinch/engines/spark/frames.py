@@ -114,7 +114,8 @@ class KeptRows:
     def _batches(self, ring: Keyring) -> Iterator[pa.RecordBatch]:
         try:
             with self.place.open() as file:
-                yield from _unsealed(_cipher(ring, self.number, self.place.name), file)
+                cipher = _cipher(ring, self.number, self.place.name)
+                yield from _unsealed(cipher, file, self.size)
         except OSError as error:
             raise storage_fault(self.place.name, error, verb="read") from None
         except (InvalidTag, EOFError):
@@ -269,12 +270,14 @@ def _sealed(cipher: AESGCM, serial: int, kind: bytes, content: bytes) -> bytes:
     return len(sealed).to_bytes(_LENGTH_BYTES, "little") + sealed
 
 
-def _unsealed(cipher: AESGCM, file: Any) -> Iterator[pa.RecordBatch]:
+def _unsealed(cipher: AESGCM, file: Any, size: int) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     serial = 0
     while True:
         length = int.from_bytes(_exactly(file, _LENGTH_BYTES), "little")
+        if length > size:  # no memory is asked for on the word of a changed file
+            raise EOFError
         sealed, nonce = _exactly(file, length), serial.to_bytes(_NONCE_BYTES, "little")
         if length == _TAG_BYTES:  # nothing but the tag: the end
             cipher.decrypt(nonce, sealed, _END)

@@ -76,12 +76,14 @@ def _found_batch(folder: Place) -> str | None:
 def filling(folder: Place, stage: str, standing: str | None = None) -> Iterator[Target]:
     """Yield an empty folder for parts; after a failure none of them is left.
 
+    The folder goes with them, unless it was there before: then somebody else has made it.
     What a job that was cut short left in it is removed, and so is the batch ``standing``, which
     is made again. Another one that came meanwhile stays. On a disk a second job with the same
     target is refused; in a store there must be none.
     """
     if standing_batch(folder) != standing:
         raise _came_meanwhile(folder)
+    made = folder.local and not folder.is_folder()
     folder.make_folder(_FOLDER_PERMISSIONS[stage])
     try:
         with _alone_in(folder):
@@ -94,7 +96,7 @@ def filling(folder: Place, stage: str, standing: str | None = None) -> Iterator[
                     _remove_parts(target)
                 raise
     finally:
-        if folder.local:
+        if made:
             with suppress(OSError):  # one with a batch, or with somebody's parts, stays
                 Path(folder.text).rmdir()
 
