@@ -13,6 +13,7 @@ import pytest
 
 from chaffinch.cli import main
 from chaffinch.engines.local import Local
+from chaffinch.engines.spark import session
 from tests.engines import plans
 
 if TYPE_CHECKING:
@@ -74,11 +75,27 @@ def test_the_pipeline_on_a_cluster(
     assert main(["encode", "tables", *spark[:2], "-o", "x", "--person", "answer"]) == 2
     assert main(["encode", "tables", "--plan", "plan.json", "-o", "x", "--master", "y"]) == 2
     assert not (folder / "x").exists()
-    # The analyzer is another party, with an application of its own. All cores of this cluster are
-    # taken, so it runs beside it.
-    words = [sys.executable, "-m", "chaffinch", "analyze", "made", *spark[:-1], "local[1]"]
+    # The analyzer is another party, whose application has worked for nobody else.
+    assert main(["analyze", "made", *spark, "--json"]) == 2
+    assert "two applications" in capfd.readouterr().out
+    monkeypatch.setattr(session, "_PARTIES", {})
+    assert main(["analyze", "made", *spark, "--json"]) == 0
+    release = json.loads(capfd.readouterr().out)
+    assert main(["analyze", "made", "--plan", "plan.json", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) == release
+    assert Local().tally(["made"], PLAN).reports == USERS
+
+
+@pytest.mark.long
+def test_a_verb_starts_an_application_of_its_own(cluster: Cluster, folder: Path) -> None:
+    """All cores of the cluster are taken, so it runs beside it."""
+    encoded, made = folder / "encoded.parquet", folder / "made.parquet"
+    Local().encode(folder / "tables", PLAN, encoded)
+    Local().shuffle([encoded], PLAN, made, record=folder / "record")
+    words = [sys.executable, "-m", "chaffinch", "analyze", "made.parquet", "--plan", "plan.json"]
     done = subprocess.run(
-        [*words, "--json"],
+        [*words, "--engine", "spark", "--master", "local[1]", "--json"],
+        cwd=folder,
         env=os.environ | cluster.settings,
         capture_output=True,
         text=True,
@@ -86,7 +103,5 @@ def test_the_pipeline_on_a_cluster(
     )
     assert done.returncode == 0
     assert said_of(done.stderr) == ["starting Java ...", "starting an application ..."]
-    release = json.loads(done.stdout)
-    assert main(["analyze", "made", "--plan", "plan.json", "--json"]) == 0
-    assert json.loads(capfd.readouterr().out) == release
-    assert Local().tally(["made"], PLAN).reports == USERS
+    alone = subprocess.run([*words, "--json"], cwd=folder, capture_output=True, check=True)
+    assert json.loads(alone.stdout) == json.loads(done.stdout)

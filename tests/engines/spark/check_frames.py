@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
-import uuid
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +32,8 @@ from tests.engines import plans
 from tests.engines.spark import cluster as cluster_module
 from tests.engines.spark import straying
 from tests.engines.spark.check_audiences import flipped, known_secret, true_rows
-from tests.engines.spark.kills import Held, killing, wait_for_executors
+from tests.engines.spark.kills import killing, wait_for_executors
+from tests.engines.spark.work import Fresh, Waiting, nothing
 from tests.reach.publishing import SECRET, small_plan
 
 if TYPE_CHECKING:
@@ -165,20 +162,6 @@ def test_a_frame_without_rows_and_one_that_fails_are_refused(
     assert not (tmp_path / "made").exists()
 
 
-@dataclass(frozen=True)
-class Fresh:
-    """Gives other rows every time that it is asked, and waits once in the middle."""
-
-    gate: Path
-
-    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            answers = [f"v{random.SystemRandom().randrange(8)}" for _ in range(batch.num_rows)]
-            names = [uuid.uuid4().hex for _ in answers]
-            yield pa.record_batch([answers, names], ["answer", "name"])
-        Held(lambda: None, self.gate, 1)()
-
-
 @pytest.mark.long
 def test_a_frame_that_is_another_one_each_time_loses_and_doubles_nobody(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -201,17 +184,6 @@ def test_a_frame_that_is_another_one_each_time_loses_and_doubles_nobody(
     assert len(killed) == 1
     assert facts.reports == len(plans.read(tmp_path / "made")) == 900
     assert len(noted[-1]) == 3
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """Hands rows on, and waits once with them."""
-
-    gate: Path
-
-    def rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from batches
-        Held(lambda: None, self.gate, 1)()
 
 
 @pytest.mark.long
@@ -268,10 +240,6 @@ def test_parts_of_two_evaluations_are_never_together(tmp_path: Path) -> None:
     assert (notes / "times").read_text().split() == ["False", "True"]
 
 
-def nothing(_ring: Keyring, _number: int, batches: Iterator[pa.RecordBatch]) -> int:
-    return sum(batch.num_rows for batch in batches)
-
-
 def test_a_frame_with_exchanges_is_one_job_and_the_session_stays_as_it_is(
     session: SparkSession,
 ) -> None:
@@ -300,6 +268,7 @@ def test_kept_rows_that_were_changed_are_refused(tmp_path: Path) -> None:
     path = Path(piece.place.text)
     whole = path.read_bytes()
     changed = [whole[:-24], whole[:-1], whole[:-1] + b"x", b"\x00" * 8 + whole[8:], b""]
+    changed += [length.to_bytes(8, "little") + whole[8:] for length in (1 << 45, (1 << 64) - 1)]
     for content in changed:
         path.write_bytes(content)
         with pytest.raises(StorageFault, match="as they were written"):

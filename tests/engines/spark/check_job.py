@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +16,24 @@ from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.session import running, take_part
 from chaffinch.engines.spark.tasks import Keyring, Merged, Outcome
 from chaffinch.errors import ClusterFault, InvalidFile, InvalidInput, Reason, StorageFault
-from chaffinch.storage.faults import storage_fault
-from chaffinch.storage.places import Place
-from tests.engines.spark.cluster import WORKERS
-from tests.engines.spark.kills import PATIENCE_SECONDS, PAUSE_SECONDS, Held, killing
+from tests.engines.spark.kills import killing
+from tests.engines.spark.work import (
+    PATIENCE_SECONDS,
+    PAUSE_SECONDS,
+    WORKERS,
+    Held,
+    Noted,
+    Stumbling,
+    draw,
+    draw_anew,
+    joined,
+    key_of,
+    refuse_the_third,
+    sent,
+    squared,
+    stumble,
+    write_to_log,
+)
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -30,10 +42,6 @@ if TYPE_CHECKING:
 
 PIECES = [5, 3, 8, 1]
 KEY = bytes(range(32))
-
-
-def squared(_ring: Keyring, piece: int) -> int:
-    return piece * piece
 
 
 def test_results_are_in_the_order_of_the_pieces(context: SparkContext) -> None:
@@ -48,16 +56,6 @@ def test_results_are_in_the_order_of_the_pieces(context: SparkContext) -> None:
         assert job.map(squared, []) == []
     assert told[-1] == (17, 17)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
-
-
-def refuse_the_third(_ring: Keyring, piece: int) -> int:
-    if piece == 8:
-        raise InvalidFile("file 'a'", "whole", ["half of one"], hint="again", reason=Reason.DAMAGED)
-    return piece
-
-
-def stumble(_ring: Keyring, piece: int) -> int:
-    raise ValueError(f"private {piece}")
 
 
 def test_what_a_task_refuses_is_raised_as_it_is_and_tried_once(
@@ -75,17 +73,9 @@ def test_what_a_task_refuses_is_raised_as_it_is_and_tried_once(
 
 
 def test_any_other_error_is_one_line_without_what_it_says(context: SparkContext) -> None:
-    with Job(context) as job, pytest.raises(ClusterFault, match=r"ValueError at check_job") as it:
+    with Job(context) as job, pytest.raises(ClusterFault, match=r"ValueError at work") as it:
         job.map(stumble, PIECES)
     assert "private" not in str(it.value)
-
-
-def sent(_ring: Keyring, piece: int) -> list[tuple[int, bytes]]:
-    return [(piece % 3, bytes([piece])), ((piece + 1) % 3, bytes([piece, piece]))]
-
-
-def joined(_ring: Keyring, part: int, blobs: list[bytes]) -> tuple[int, bytes]:
-    return part, b"|".join(blobs)
 
 
 def test_bytes_for_a_part_stand_in_the_order_of_their_pieces(context: SparkContext) -> None:
@@ -111,10 +101,6 @@ def test_a_piece_that_is_refused_stops_every_part(context: SparkContext, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
-def draw(ring: Keyring, piece: int) -> bytes:
-    return ring.words("draw", piece, hashlib.sha256(b"input").digest()).take(4).tobytes()
-
-
 def test_words_are_the_same_for_the_same_work_of_one_job_only(context: SparkContext) -> None:
     with Job(context) as job:
         first, second = job.map(draw, [1, 2, 1]), job.map(draw, [1, 2, 1])
@@ -123,10 +109,6 @@ def test_words_are_the_same_for_the_same_work_of_one_job_only(context: SparkCont
     assert first == second
     assert first[0] == first[2] != first[1]
     assert not set(first) & set(other)
-
-
-def key_of(ring: Keyring, _piece: int) -> bytes:
-    return ring.keys["campaign"]
 
 
 def test_keys_reach_the_tasks_of_their_job_and_end_with_it(context: SparkContext) -> None:
@@ -155,25 +137,7 @@ def test_the_session_that_runs_is_used_and_stays(context: SparkContext, cluster:
         assert job.map(squared, [3]) == [9]
 
 
-def draw_anew(_ring: Keyring, _piece: int) -> bytes:
-    """Do what a task must not: draw other words when it is run again."""
-    return os.urandom(32)
-
-
-@dataclass(frozen=True)
-class Noted:
-    """Notes what was drawn, every time that it is."""
-
-    function: Callable[[Keyring, int], bytes]
-    folder: Path
-
-    def __call__(self, ring: Keyring, piece: int) -> bytes:
-        drawn = self.function(ring, piece)
-        with (self.folder / f"{self.function.__name__}-{piece}").open("a") as file:
-            file.write(f"{drawn.hex()}\n")
-        return drawn
-
-
+@pytest.mark.long
 def test_a_lost_executor_changes_nothing_unless_a_task_draws_again(
     context: SparkContext, tmp_path: Path
 ) -> None:
@@ -231,10 +195,6 @@ def shown_by_processes(cluster: Cluster, secret: bytes) -> list[Path]:
     return found
 
 
-def write_to_log(secret: bytes) -> None:
-    os.write(2, secret.hex().encode())
-
-
 def test_a_secret_in_the_description_of_a_task_would_be_found(
     context: SparkContext, cluster: Cluster
 ) -> None:
@@ -252,25 +212,6 @@ def test_a_secret_in_the_description_of_a_task_would_be_found(
 
 
 # ------------------------------------------------------------------------------ faults
-
-
-@dataclass(frozen=True)
-class Stumbling:
-    """A store that fails so many times, and then does its work."""
-
-    folder: Path
-    times: int
-    number: int
-
-    def __call__(self, _ring: Keyring, piece: int) -> int:
-        place = Place.of(self.folder / f"part-{piece}")
-        with (self.folder / f"tries-{piece}").open("a") as file:
-            file.write("x")
-        if piece == 1 and len((self.folder / "tries-1").read_text()) <= self.times:
-            raise storage_fault(place.name, OSError(self.number, ""), verb="write")
-        with place.writing() as written:
-            written.write(b"content")
-        return piece
 
 
 @pytest.mark.parametrize(

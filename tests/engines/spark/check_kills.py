@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,8 +12,8 @@ import pytest
 from chaffinch.engines.spark import shuffling
 from chaffinch.engines.spark.engine import Spark
 from tests.engines import plans
-from tests.engines.spark.cluster import WORKERS
-from tests.engines.spark.kills import holding, killing, meet, wait_for_executors
+from tests.engines.spark.kills import holding, killing, wait_for_executors
+from tests.engines.spark.work import Spread
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -24,7 +22,6 @@ USERS = 4000
 PLAN = plans.clear(USERS, 9)
 CODES = plans.answers(USERS, 9)
 SPARK = Spark()
-true_scatter = shuffling._scatter  # noqa: SLF001 - to put another one in its place
 
 
 @pytest.fixture(autouse=True)
@@ -60,17 +57,6 @@ def test_a_shuffle_loses_and_doubles_nothing(
         SPARK.shuffle(encoded, PLAN, tmp_path / "made")
     assert len(killed) == 1
     assert sorted(plans.read(tmp_path / "made").tolist()) == sorted(CODES.tolist())
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Scatters only when both executors are at it, so that each of them has something to lose."""
-
-    folder: Path
-
-    def __call__(self, *arguments: Any) -> Iterator[tuple[int, bytes]]:
-        meet(self.folder, WORKERS)
-        return true_scatter(*arguments)
 
 
 @pytest.mark.long

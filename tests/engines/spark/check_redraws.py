@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import signal
-from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +12,10 @@ from chaffinch.encoding.publisher.campaign_key import CampaignKey
 from chaffinch.engines.spark import shuffling
 from chaffinch.engines.spark.engine import Spark
 from chaffinch.engines.spark.job import Job
-from chaffinch.engines.spark.tasks import Keyring
 from chaffinch.privacy import Target
-from chaffinch.sampling.words import SecureWords
 from tests.engines import plans
 from tests.engines.spark.kills import wait_for_executors
+from tests.engines.spark.work import CutOnce
 from tests.reach.publishing import KEY, small_plan
 from tests.tiers import nightly
 
@@ -38,46 +32,6 @@ STEPS = {
     "gather": ("exchange", 2),
     "flip": ("exchange", 2),
 }
-
-
-class DrawnAnew(Keyring):
-    """The words that a task must not draw: other ones every time."""
-
-    def words(self, *_bound: Any) -> Any:
-        return SecureWords()
-
-
-@dataclass(frozen=True)
-class CutOnce:
-    """Does a task's work and notes what it has made; the first time its process ends then."""
-
-    function: Callable[..., Any]
-    folder: Path
-    made: Path
-    planted: bool
-
-    def __call__(self, ring: Keyring, *given: Any) -> Any:
-        found = self.function(DrawnAnew(bytes(32), ring.keys) if self.planted else ring, *given)
-        found = list(found) if isinstance(found, (map, zip)) or hasattr(found, "send") else found
-        number = given[0] if isinstance(given[0], int) else given[0][0]
-        with (self.folder / f"piece-{number}").open("a") as notes:
-            notes.write(f"{self._digest(found)}\n")
-        try:
-            os.close(os.open(self.folder / "cut", os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return found
-        os.kill(os.getpid(), signal.SIGKILL)
-        return None
-
-    def _digest(self, found: Any) -> str:
-        """Return a digest of the files that were written, or of what is sent on."""
-        if isinstance(found, list):
-            return hashlib.sha256(repr(found).encode()).hexdigest()
-        if hasattr(found, "rows"):
-            return hashlib.sha256(b"".join(row.tobytes() for row in found.rows)).hexdigest()
-        parts = getattr(found, "parts", (found,))
-        content = b"".join((self.made / part.name).read_bytes() for part in parts)
-        return hashlib.sha256(content).hexdigest()
 
 
 def drawn_again(folder: Path) -> bool:

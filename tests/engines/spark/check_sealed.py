@@ -19,7 +19,8 @@ from chaffinch.parallel import Stopped
 from chaffinch.services.openers import Cluster as Chosen
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from tests.analysis.sealed import PEOPLE, LastHop, flips
-from tests.engines.spark.kills import Held, killing, wait_for_executors
+from tests.engines.spark.kills import killing, wait_for_executors
+from tests.engines.spark.work import Held, add, hang
 from tests.services.oracle import Collection
 
 if TYPE_CHECKING:
@@ -83,10 +84,6 @@ def test_an_analyzer_opens_the_same_on_a_cluster(tmp_path: Path) -> None:
     assert found.tags == wanted.tags
 
 
-def add(shared: int, item: int) -> int:
-    return shared + item
-
-
 @pytest.mark.usefixtures("context")
 def test_results_are_in_order_and_nothing_is_sent_for_nothing() -> None:
     pool = SparkPool("shuffler")
@@ -105,11 +102,6 @@ def test_a_lost_executor_loses_no_envelope(context: SparkContext, tmp_path: Path
     assert len(killed) == 1
     assert found == list(range(100, 110))
     pool.close()
-
-
-def hang(shared: float, item: int) -> int:
-    time.sleep(shared if item == 3 else 0)
-    return item
 
 
 @pytest.mark.long

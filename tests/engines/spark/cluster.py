@@ -18,11 +18,11 @@ from pathlib import Path
 import pyspark
 
 from chaffinch.engines.spark.java import java_home
+from tests.engines.spark.work import WORKERS
 from tests.storage.object_store import SETTINGS
 
 HOME = Path(pyspark.__file__).parent
 ROOT = Path(__file__).parents[3]
-WORKERS = 2
 # Executors on one machine would read what a killed one has left on the disk they share; here they
 # do as on two machines, where it is gone.
 DEFAULTS = """
@@ -46,8 +46,13 @@ spark.executorEnv.PYTHONPATH {root}
 spark.local.dir {local}
 {store}
 """
-JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+JAVA = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 """Less work to start, for what runs seconds only."""
+PRELOADED = "spark.python.daemon.module tests.engines.spark.daemon\n"
+"""For many tests: a Python worker starts in a third of the time."""
 START_SECONDS = 60
 
 

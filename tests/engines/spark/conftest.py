@@ -20,7 +20,8 @@ SECONDS = 300
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     from tests.engines.spark import cluster as module
 
-    with module.started(tmp_path_factory.mktemp("cluster")) as made:
+    folder = tmp_path_factory.mktemp("cluster")
+    with module.started(folder, settings=module.PRELOADED) as made:
         yield made
 
 
@@ -56,8 +57,10 @@ def context(_application: SparkContext, monkeypatch: pytest.MonkeyPatch) -> Spar
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Forgive Spark that it leaves sockets for the collector to close, and that it starts slowly.
 
-    The first one that asks for the cluster waits for its start, too.
+    The first one that asks for the cluster waits for its start, too. Tests that kill executors come
+    last: nobody has to wait for those that take their places.
     """
+    items.sort(key=lambda item: item.path.name == "check_kills.py")
     for item in items:
         if item.path.name.startswith("check_"):
             if item.get_closest_marker("timeout") is None:

@@ -16,7 +16,7 @@ from chaffinch.engines.spark.engine import Spark
 from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.tasks import Keyring
 from tests.engines import plans
-from tests.engines.spark.kills import PATIENCE_SECONDS, PAUSE_SECONDS
+from tests.engines.spark.work import PATIENCE_SECONDS, PAUSE_SECONDS
 
 USERS, VALUES, PIECES = 1200, 9, 4
 PLAN = plans.flipped(USERS, VALUES, Fraction(1, 8))

@@ -25,7 +25,7 @@ from chaffinch.engines.spark.engine import Spark
 from chaffinch.engines.spark.job import Job
 from chaffinch.engines.spark.session import running
 from tests.engines import plans
-from tests.engines.spark.kills import PAUSE_SECONDS, executor_of_this_task
+from tests.engines.spark.work import PAUSE_SECONDS, executor_of_this_task
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
