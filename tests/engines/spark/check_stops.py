@@ -56,7 +56,7 @@ def test_a_job_that_is_stopped_before_it_has_begun_ends_too(
 
     def late(*given: Any, **options: Any) -> None:
         asked.wait(SECONDS)
-        time.sleep(1)  # by now whoever stops it has said so
+        time.sleep(0.5)  # by now whoever stops it has said so
         true(*given, **options)
 
     def held(_ring: Keyring, _piece: int) -> None:

@@ -1,4 +1,4 @@
-"""A real cluster on this machine: a master and two workers, each a process, on loopback."""
+"""A real cluster on this machine: a master, workers and executors, each a process, on loopback."""
 
 from __future__ import annotations
 
@@ -94,11 +94,15 @@ class Cluster:
 
 @contextmanager
 def started(
-    folder: Path, hosts: Sequence[str] = ("127.0.0.1",) * WORKERS, settings: str = ""
+    folder: Path,
+    hosts: Sequence[str] = ("127.0.0.1",) * WORKERS,
+    settings: str = "",
+    executors: int = 1,
 ) -> Iterator[Cluster]:
     """Start a cluster; at the end, however it comes, none of its processes is left.
 
-    Each worker is on one of the ``hosts``, which may be other addresses of loopback.
+    Each worker is on one of the ``hosts``, which may be other addresses of loopback, and has room
+    for so many ``executors``.
     """
     for name in ("conf", "events", "logs", "work", "local"):
         (folder / name).mkdir()
@@ -117,7 +121,8 @@ def started(
     try:
         processes.append(_launch(cluster, "master", "master.Master", "--port", str(port)))
         _wait(lambda: _listens(port))
-        worker = ("-c", "1", "-m", "1g", "-d", str(folder / "work"), cluster.url)
+        room = ("-c", str(executors), "-m", f"{executors}g")
+        worker = (*room, "-d", str(folder / "work"), cluster.url)
         processes += [
             _launch(cluster, f"worker{number}", "worker.Worker", *worker, host=host)
             for number, host in enumerate(hosts)

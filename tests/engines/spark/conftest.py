@@ -19,9 +19,11 @@ SECONDS = 300
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     from tests.engines.spark import cluster as module
+    from tests.engines.spark.work import WORKERS
 
     folder = tmp_path_factory.mktemp("cluster")
-    with module.started(folder, settings=module.PRELOADED) as made:
+    # Executors are processes of their own, also where one worker starts all of them.
+    with module.started(folder, ("127.0.0.1",), module.PRELOADED, WORKERS) as made:
         yield made
 
 
