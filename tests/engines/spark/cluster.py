@@ -51,8 +51,11 @@ JAVA = (
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 """Less work to start, for what runs seconds only."""
-PRELOADED = "spark.python.daemon.module tests.engines.spark.daemon\n"
-"""For many tests: a Python worker starts in a third of the time."""
+PRELOADED = """
+spark.python.daemon.module tests.engines.spark.daemon
+spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled false
+"""
+"""For many tests: Python workers start in a third of the time, and frames have the same ones."""
 START_SECONDS = 60
 
 
