@@ -100,7 +100,7 @@ def test_who_is_spoiled_while_the_manifest_is_written_is_told(
     monkeypatch.setattr(targets, "write_manifest", meanwhile)
     with pytest.raises(InvalidInput, match="another job"):
         fill(folder, finish)
-    assert other.name in [path.name for path in folder.iterdir()]
+    assert [path.name for path in folder.iterdir()] == [other.name]
 
 
 def test_the_batch_that_is_made_again_is_replaced(folder: Path) -> None:

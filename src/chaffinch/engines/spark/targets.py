@@ -161,7 +161,12 @@ def finish_batch(
         )
     _check_alone(target, parts)
     write_manifest(target.folder, Manifest(facts, digest, tuple(parts)))
-    _check_alone(target, parts, finished=True)  # who looked before it came may have removed parts
+    try:  # who looked before it came may have removed parts
+        _check_alone(target, parts, finished=True)
+    except BaseException:
+        with suppress(Exception):  # one that names no part has the name of its batch alone
+            _remove_manifest(target.folder, facts.name)
+        raise
 
 
 def _digest(facts: BatchFacts, counted: Counted) -> str:
@@ -183,12 +188,16 @@ def _check_alone(target: Target, parts: Sequence[BatchPart], *, finished: bool =
         )
 
 
+def _remove_manifest(folder: Place, mark: str) -> None:
+    """Remove a manifest with something in it that only that of this job has."""
+    if MANIFEST in folder.names() and mark.encode() in folder.inside(MANIFEST).read():
+        folder.inside(MANIFEST).remove()
+
+
 def _remove_parts(target: Target) -> None:
     folder = target.folder
-    names = folder.names()
-    if MANIFEST in names and target.token.encode() in folder.inside(MANIFEST).read():
-        folder.inside(MANIFEST).remove()
-    for name in left_behind(names):
+    _remove_manifest(folder, target.token)
+    for name in left_behind(folder.names()):
         if target.token in name:
             folder.inside(name).remove()
     if folder.local:
