@@ -22,6 +22,7 @@ from tests.engines.spark.work import (
     PAUSE_SECONDS,
     WORKERS,
     Held,
+    Losing,
     Noted,
     Stumbling,
     draw,
@@ -30,6 +31,7 @@ from tests.engines.spark.work import (
     key_of,
     refuse_the_third,
     sent,
+    sent_everywhere,
     squared,
     stumble,
     write_to_log,
@@ -87,6 +89,18 @@ def test_bytes_for_a_part_stand_in_the_order_of_their_pieces(context: SparkConte
         (2, b"\x05|\x08|\x01\x01"),
         (3, b""),
     ]
+
+
+def test_nothing_is_done_for_a_part_before_everything_has_come(
+    context: SparkContext, cluster: Cluster, tmp_path: Path
+) -> None:
+    """Where Spark cannot get the rest of what a task reads, the task sees an early end."""
+    with Job(context) as job:
+        losing = Losing(cluster.folder / "local", tmp_path)
+        assert job.exchange(PIECES, sent_everywhere, losing, parts=6) == [len(PIECES)] * 6
+        assert job._repeated(())  # noqa: SLF001 - some of it was lost, and made again
+    notes = sorted(path.name for path in tmp_path.iterdir())
+    assert notes == [*(f"{part}-{len(PIECES)}" for part in range(6)), "lost"]
 
 
 def test_a_piece_that_is_refused_stops_every_part(context: SparkContext, tmp_path: Path) -> None:

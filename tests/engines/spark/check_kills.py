@@ -57,6 +57,9 @@ def test_a_shuffle_loses_and_doubles_nothing(
         SPARK.shuffle(encoded, PLAN, tmp_path / "made")
     assert len(killed) == 1
     assert sorted(plans.read(tmp_path / "made").tolist()) == sorted(CODES.tolist())
+    times = len(list(tmp_path.glob("scattered-*")))
+    # What an executor has sent is gone with it, and has to be sent again.
+    assert times > len(encoded) if step == "gathering" else times >= len(encoded)
 
 
 @pytest.mark.long

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[3]
 # Executors on one machine would read what a killed one has left on the disk they share; here they
 # do as on two machines, where it is gone.
 DEFAULTS = """
-spark.shuffle.readHostLocal false
+spark.shuffle.readHostLocalDisk false
 spark.shuffle.io.maxRetries 1
 spark.shuffle.io.retryWait 200ms
 spark.authenticate true

@@ -89,6 +89,7 @@ class Spread:
     folder: Path
 
     def __call__(self, *arguments: Any) -> Iterator[tuple[int, bytes]]:
+        (self.folder / f"scattered-{os.getpid()}-{time.monotonic_ns()}").touch()
         meet(self.folder, WORKERS)
         return true_scatter(*arguments)
 
@@ -175,6 +176,28 @@ def add(shared: int, item: int) -> int:
 def hang(shared: float, item: int) -> int:
     time.sleep(shared if item == 3 else 0)
     return item
+
+
+def sent_everywhere(_ring: Keyring, piece: int) -> list[tuple[int, bytes]]:
+    return [(part, bytes([piece])) for part in range(6)]
+
+
+@dataclass(frozen=True)
+class Losing:
+    """Notes how much has come for a part; then the disks lose what has not been fetched yet."""
+
+    disks: Path
+    notes: Path
+
+    def __call__(self, _ring: Keyring, part: int, blobs: list[bytes]) -> int:
+        (self.notes / f"{part}-{len(blobs)}").touch()
+        try:
+            os.close(os.open(self.notes / "lost", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return len(blobs)
+        for path in self.disks.rglob("shuffle_*.data"):
+            path.unlink(missing_ok=True)
+        return len(blobs)
 
 
 # ------------------------------------------------------------------------------ frames

@@ -169,7 +169,7 @@ class Job:
         """
         done = self._context.accumulator(0)
         scattered = Scattered(self._ring, done, scatter, parts)
-        gathered = Gathered(self._ring, gather)
+        gathered = Gathered(self._ring, gather, len(pieces))
         with cluster_faults():
             found = (
                 self._numbered(pieces, sizes)

@@ -192,14 +192,13 @@ class Scattered(Generic[_Piece]):
     parts: int
 
     def __call__(self, numbered: _Numbered) -> Iterator[tuple[int, tuple[int, Outcome[bytes]]]]:
-        """Yield bytes after the number of their part and that of their piece."""
+        """Yield, for every part, its bytes or that there are none, after both numbers."""
         for number, size, piece in numbered:
             found = _outcome_of(partial(self._blobs, piece), self.ring.value.tries)
-            blobs = {part: Outcome(blob) for part, blob in (found.result or {}).items()}
-            if found.result is None:  # every part gets to know, and none does its work
-                refused = Outcome[bytes](error=found.error, fault=found.fault)
-                blobs = dict.fromkeys(range(self.parts), refused)
-            yield from ((part, (number, blob)) for part, blob in blobs.items())
+            # Of a piece that is refused every part gets to know, and none does its work.
+            blobs = {} if found.result is None else found.result
+            for part in range(self.parts):
+                yield part, (number, Outcome(blobs.get(part), found.error, found.fault))
             self.done.add(size)
 
     def _blobs(self, piece: _Piece) -> dict[int, bytes]:
@@ -213,18 +212,27 @@ class Scattered(Generic[_Piece]):
 
 @dataclass(frozen=True)
 class Gathered(Generic[_Result]):
-    """Gives what a function makes of all bytes for a part."""
+    """Gives what a function makes of all bytes for a part, when something has come of all pieces.
+
+    Where Spark cannot get the rest of what a task reads, it lets it end there, and gives the task
+    up afterwards. By then the function would have written a part without that rest.
+    """
 
     ring: Broadcast[Keyring]
     function: Gather[_Result]
+    pieces: int
 
     def __call__(
         self, part: int, arrived: Iterable[tuple[int, tuple[int, Outcome[bytes]]]]
     ) -> Iterator[Outcome[_Result]]:
         """Yield the outcome of one part."""
         # In which order they arrive is chance; in which order they stand here is not.
-        blobs = [one for _, one in sorted((sent for _, sent in arrived), key=lambda one: one[0])]
+        sent = [one for _, one in sorted((sent for _, sent in arrived), key=lambda one: one[0])]
+        if len(sent) != self.pieces:
+            raise _Again
         ring = self.ring.value
-        yield _outcome_of(
-            lambda: self.function(ring, part, [blob.value for blob in blobs]), ring.tries
-        )
+        yield _outcome_of(lambda: self.function(ring, part, _blobs(sent)), ring.tries)
+
+
+def _blobs(sent: Iterable[Outcome[bytes]]) -> list[bytes]:
+    return [one.value for one in sent if one.failed or one.result is not None]
