@@ -9,7 +9,6 @@ import shlex
 import signal
 import stat
 import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +23,7 @@ from chaffinch.storage.failpoints import VARIABLE
 from chaffinch.storage.leftovers import alone_in
 from chaffinch.wire.envelopes import HYBRID, X25519, Binding
 from chaffinch.wire.key_lists import KeyList
+from tests import forks
 
 PLAN = "ab" * 32
 DAY, YEAR = 86_400.0, 365 * 86_400.0
@@ -386,13 +386,7 @@ DESTROY = "KeyFolder.open(path).destroy_closed(lambda number: False, grace_secon
 
 def killed(action: str, path: Path, failpoint: str) -> None:
     program = f"import sys\nfrom chaffinch.keys import KeyFolder\npath = sys.argv[1]\n{action}\n"
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(path)],
-        env={**os.environ, VARIABLE: failpoint},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = forks.run(program, path, environment={VARIABLE: failpoint})
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
@@ -443,7 +437,7 @@ def test_two_processes_that_rotate_at_once_make_one_key(folder: KeyFolder) -> No
         "import sys\nfrom chaffinch.keys import KeyFolder\n"
         f"KeyFolder.open(sys.argv[1]).rotate(now={START + 7 * DAY})\n"
     )
-    command = [sys.executable, "-c", program, str(folder.path)]
-    running = [subprocess.Popen(command) for _ in range(4)]
-    assert [one.wait() for one in running] == [0] * 4
+    running = [forks.Forked(program, folder.path) for _ in range(4)]
+    assert [one.communicate() for one in running] == [("", "")] * 4
+    assert [one.returncode for one in running] == [0] * 4
     assert states(KeyFolder.open(folder.path)) == ["active", "pending"]

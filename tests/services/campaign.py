@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +16,9 @@ from chaffinch.planning.parties import Party, ReachParties
 from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling.forwarding import Patience
+from chaffinch.storage.failpoints import VARIABLE
 from chaffinch.wire.filter_files import Filter
+from tests.forks import Forked
 from tests.reach import publishing
 from tests.services.commands import waited
 from tests.services.oracle import free_port
@@ -92,19 +91,13 @@ class Campaign:
         return self.folder / f"{name}.filter"
 
     @contextmanager
-    def fronts(self, failpoint: str = "") -> Iterator[subprocess.Popen[str]]:
+    def fronts(self, failpoint: str = "") -> Iterator[Forked]:
         """Yield the collector of the shuffler and the front of the analyzer, in one process."""
         parties = self.plan.named_parties
         ports = [one.address.rpartition(":")[2] for one in (parties.hops[0], parties.analyzer)]
-        process = subprocess.Popen(
-            [sys.executable, "-c", FRONTS, str(self.folder), *ports],
-            env={**os.environ, "CHAFFINCH_FAILPOINT": failpoint},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        process = Forked(FRONTS, self.folder, *ports, environment={VARIABLE: failpoint})
         try:
-            assert process.stdout is not None
-            assert process.stdout.readline()
+            assert process.stdout.readline(), process.stderr.read()
             yield process
         finally:
             process.kill()

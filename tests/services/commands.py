@@ -15,8 +15,8 @@ from pathlib import Path
 
 import urllib3
 
-import chaffinch as cf
 from chaffinch.planning.plan import Plan
+from tests.forks import COMMAND, Forked
 from tests.services.oracle import port_of
 
 
@@ -24,7 +24,7 @@ from tests.services.oracle import port_of
 class Service:
     """A service that runs, and where it listens."""
 
-    process: subprocess.Popen[str]
+    process: Forked | subprocess.Popen[str]
     addresses: list[str]
 
     def get(self, path: str) -> str:
@@ -43,15 +43,18 @@ def serving(
     role: str, config: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[Service]:
     """Yield a service that runs by its command and settings; it is killed in the end."""
-    command = [sys.executable, "-m", "chaffinch", "serve", role, "--config", str(config), "--json"]
-    source = str(Path(cf.__file__).parents[1])
-    process = subprocess.Popen(
-        command,
-        env={**os.environ, "PYTHONPATH": source, **(environment or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    words = ["serve", role, "--config", str(config), "--json"]
+    process: Forked | subprocess.Popen[str]
+    if "LD_PRELOAD" not in (environment or {}):
+        process = Forked(COMMAND, *words, environment=environment)
+    else:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "chaffinch", *words],
+            env={**os.environ, **(environment or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     try:
         assert process.stdout is not None
         lines = []

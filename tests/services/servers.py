@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +21,7 @@ from chaffinch.questions import Choice
 from chaffinch.shuffling.inbox import Upload, read_segment, recover, sealed_segments
 from chaffinch.wire import media_types
 from tests.engines import plans
+from tests.forks import Forked
 
 ANYWHERE = "http://127.0.0.1:9"
 
@@ -123,7 +121,7 @@ class Reply:
 class Running:
     """A service that runs."""
 
-    process: subprocess.Popen[str]
+    process: Forked
     port: int
 
     def connect(self, *, timeout: float = 20.0) -> http.client.HTTPConnection:
@@ -184,16 +182,9 @@ def collecting(
 ) -> Iterator[Running]:
     """Yield the collector of a party."""
     settings = {"inbox": {"free_bytes": 0, "segment_seconds": 0.3}, **(chosen or {})}
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, site.folder, site.folder / party, json.dumps(settings)],
-        env={**os.environ, **(environment or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    words = [site.folder, site.folder / party, json.dumps(settings)]
+    process = Forked(program, *words, environment=environment)
     try:
-        assert process.stdout is not None
-        assert process.stderr is not None
         address = process.stdout.readline()
         assert address, process.stderr.read()
         yield Running(process, int(address.rpartition(":")[2]))

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -24,6 +21,7 @@ from chaffinch.wire import media_types
 from chaffinch.wire.problems import problem_word
 from chaffinch.wire.sealed_batches import is_receipt
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
+from tests.forks import Forked
 from tests.services.servers import Reply, Running
 
 FRONT = """
@@ -78,7 +76,7 @@ def answering(
     **limits: int,
 ) -> Iterator[Running]:
     """Yield the front of an analyzer."""
-    process = started(program, folder, json.dumps(limits), environment=environment)
+    process = Forked(program, folder, json.dumps(limits), environment=environment)
     assert process.stdout is not None
     try:
         address = process.stdout.readline()
@@ -88,18 +86,6 @@ def answering(
         if process.poll() is None:
             process.kill()
         process.communicate()
-
-
-def started(
-    program: str, *words: object, environment: Mapping[str, str] | None = None
-) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", program, *map(str, words)],
-        env={**os.environ, **(environment or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def address(hop: LastHop, *steps: str) -> str:
@@ -318,12 +304,12 @@ def test_a_disk_that_fails_ends_the_process_and_one_that_is_full_does_not(
 def test_front_and_worker_run_beside_one_another(hop: LastHop, tmp_path: Path) -> None:
     """A worker that is killed while the front goes on; another finishes what it had begun."""
     batches = [hop.batch(hop.crowd()) for _ in range(3)]
-    killed = started(WORKER, tmp_path, environment={VARIABLE: "analyzer.opened:2"})
+    killed = Forked(WORKER, tmp_path, environment={VARIABLE: "analyzer.opened:2"})
     with answering(tmp_path) as service:
         assert [put(service, hop, one).status for one in batches] == [201] * 3
         assert killed.wait(30) == -signal.SIGKILL
         killed.communicate()
-        worker = started(WORKER, tmp_path)
+        worker = Forked(WORKER, tmp_path)
         try:
             while len(released(service, hop)) < 3:
                 assert worker.poll() is None, worker.communicate()

@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -14,11 +13,11 @@ from pathlib import Path
 import pytest
 import urllib3
 
-import chaffinch as cf
 from chaffinch import Ledger, Target
 from chaffinch.services.analyzer_process import analyzer_status, read_analyzer
 from chaffinch.services.hop import hop_status, read_hop
 from chaffinch.wire import media_types
+from tests import forks
 from tests.services.commands import Service, serving, waited, write_settings
 from tests.services.oracle import Collection, free_port, port_of
 
@@ -42,14 +41,7 @@ def poor(tmp_path: Path) -> None:
 
 def command(*words: object) -> subprocess.CompletedProcess[str]:
     """Return what a command of a person did."""
-    source = str(Path(cf.__file__).parents[1])
-    return subprocess.run(
-        [sys.executable, "-m", "chaffinch", *map(str, words)],
-        env={**os.environ, "PYTHONPATH": source},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return forks.run(forks.COMMAND, *words)
 
 
 @pytest.mark.usefixtures("collection", "poor")

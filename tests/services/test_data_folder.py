@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import chaffinch as cf
 from chaffinch import Ledger, Target
 from chaffinch.cli import main
 from chaffinch.keys import KeyFolder
+from chaffinch.storage.failpoints import VARIABLE
+from tests import forks
 from tests.services.commands import ROLES, serving, write_settings
 from tests.services.oracle import Collection
 
@@ -40,18 +38,8 @@ def start(role: str, root: Path) -> None:
 
 def refused(role: str, root: Path, failpoint: str = "") -> tuple[int, str]:
     """Return the exit code of a service that does not start, and what it says."""
-    done = subprocess.run(
-        [sys.executable, "-m", "chaffinch", "serve", role, "--config", str(root / ROLES[role])],
-        env={
-            **os.environ,
-            "PYTHONPATH": str(Path(cf.__file__).parents[1]),
-            "CHAFFINCH_FAILPOINT": failpoint,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=20,
-    )
+    words = ["serve", role, "--config", root / ROLES[role]]
+    done = forks.run(forks.COMMAND, *words, environment={VARIABLE: failpoint}, timeout=20)
     return done.returncode, " ".join(done.stderr.split())
 
 

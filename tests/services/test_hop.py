@@ -25,6 +25,7 @@ from chaffinch.questions import Choice
 from chaffinch.shuffling.state import Sealed, State
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.media_types import REPORTS
+from tests import forks
 from tests.engines.plans import plan_of
 from tests.services.commands import Service, serving, waited
 from tests.services.servers import Site, make_site
@@ -145,13 +146,8 @@ def test_a_hop_runs_several_plans(site: Site) -> None:
 def test_a_hop_with_the_keys_of_the_analyzer_is_refused(site: Site, role: str) -> None:
     config = site.folder / "hop1" / "hop.toml"
     config.write_text(SETTINGS.replace('keys = "keys"', 'keys = "../analyzer/keys"'))
-    started = subprocess.run(  # it would run on if it started
-        [sys.executable, "-m", "chaffinch", "serve", role, "--config", str(config)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    words = ["serve", role, "--config", config]
+    started = forks.run(forks.COMMAND, *words, timeout=60)  # it would run on if it started
     assert started.returncode == 2
     assert "names this party as a hop" in started.stderr
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +19,7 @@ from chaffinch.encoding import client as client_module
 from chaffinch.encoding.device import encode
 from chaffinch.errors import NotDelivered
 from chaffinch.shuffling.inbox import read_segment, recover, sealed_segments
+from tests.forks import Forked
 from tests.services.oracle import Collection, free_port, port_of
 
 PARTY = """
@@ -55,15 +54,12 @@ run(
 @contextmanager
 def party(
     collection: Collection, root: Path, name: str, tls: Sequence[Path] = ()
-) -> Iterator[subprocess.Popen[str]]:
+) -> Iterator[Forked]:
     """Yield the service of a party, at the address that the plan names."""
     words = [root, name, port_of(collection.plan, name), *tls]
-    process = subprocess.Popen(
-        [sys.executable, "-c", PARTY, *map(str, words)], stdout=subprocess.PIPE, text=True
-    )
+    process = Forked(PARTY, *words)
     try:
-        assert process.stdout is not None
-        assert process.stdout.readline()
+        assert process.stdout.readline(), process.stderr.read()
         yield process
     finally:
         process.kill()

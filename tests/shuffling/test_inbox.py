@@ -7,8 +7,6 @@ import os
 import random
 import signal
 import struct
-import subprocess
-import sys
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -27,6 +25,7 @@ from chaffinch.shuffling.inbox import (
     sealed_segments,
 )
 from chaffinch.storage.failpoints import VARIABLE
+from tests import forks
 
 PLAN = "5a" * 32
 HEAD, BLOCK, UPLOAD = 28, 24, 40
@@ -246,12 +245,7 @@ writer.seal()
 
 
 def _run(folder: Path, start: int, failpoint: str) -> tuple[int, list[int]]:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder), str(start)],
-        env={**os.environ, VARIABLE: failpoint},
-        capture_output=True,
-        check=False,
-    )
+    done = forks.run(PROGRAM, folder, start, environment={VARIABLE: failpoint})
     return done.returncode, [int(word) for word in done.stdout.split()]
 
 

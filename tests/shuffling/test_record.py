@@ -35,6 +35,7 @@ from chaffinch.storage.databases import creating, owner_and_version
 from chaffinch.storage.faults import storage_fault
 from chaffinch.wire.batches import BatchFacts, CodeCounts
 from chaffinch.wire.message_reader import MessageReader
+from tests import forks
 from tests.engines import plans
 
 PLAN = plans.clear(20, 5)
@@ -161,11 +162,7 @@ MOMENTS = ["before the record", "after the record", "before the name", "before t
 
 
 def kill(folder: Path, moment: str) -> None:
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, moment, str(folder)], cwd=root, check=False
-    )
-    assert done.returncode == 9
+    assert forks.run(KILLED, moment, folder).returncode == 9
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
