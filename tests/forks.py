@@ -4,7 +4,7 @@ A service that is started by its command reads a thousand modules first, for a s
 start services by the hundred. So one process for each run of tests imports what services need and
 does nothing else; whatever a test wants to run is a copy of that. Such a copy is a process like
 any other: it has its own memory, files and signals, and dies alone. It is no good where the start
-itself is of interest: what is imported when, or a library that must be loaded before all else.
+itself is of interest: what is imported when, and what a person waits for.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Forked:
         self.args = [str(word) for word in words]
         pipes = [os.pipe() for _ in range(_STREAMS)]
         wanted = [program, self.args, {**os.environ, **(environment or {})}, str(Path.cwd())]
-        socket.send_fds(_source(), [json.dumps(wanted).encode()], [pipe[1] for pipe in pipes])
+        source = _source((environment or {}).get("LD_PRELOAD", ""))
+        socket.send_fds(source, [json.dumps(wanted).encode()], [pipe[1] for pipe in pipes])
         for _, mine in pipes:
             os.close(mine)
         self.stdout: IO[str] = os.fdopen(pipes[0][0], encoding="utf-8")
@@ -131,8 +132,11 @@ def run(
 
 
 @cache
-def _source() -> socket.socket:
-    """Return the line to the process that all others are copies of; it ends with this one."""
+def _source(preload: str) -> socket.socket:
+    """Return the line to the process that all others are copies of; it ends with this one.
+
+    A library in front of all others is there from the start of a process or not at all.
+    """
     mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     start = f"import sys\nsys.path.insert(0, {str(_ROOT)!r})\n"
     start += "from tests import forks\nforks.copy_for_all(int(sys.argv[1]))\n"
@@ -142,6 +146,7 @@ def _source() -> socket.socket:
             stdin=subprocess.DEVNULL,
             pass_fds=[other.fileno()],
             cwd=_ROOT,
+            env={**os.environ, "LD_PRELOAD": preload},
         )
 
     def end() -> None:

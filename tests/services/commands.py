@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +21,7 @@ from tests.services.oracle import port_of
 class Service:
     """A service that runs, and where it listens."""
 
-    process: Forked | subprocess.Popen[str]
+    process: Forked
     addresses: list[str]
 
     def get(self, path: str) -> str:
@@ -35,7 +32,7 @@ class Service:
         """Ask it to end; return its exit code and what it has said."""
         self.process.send_signal(signal.SIGTERM)
         _, err = self.process.communicate(timeout=30)
-        return self.process.returncode, err
+        return self.process.wait(), err
 
 
 @contextmanager
@@ -44,19 +41,8 @@ def serving(
 ) -> Iterator[Service]:
     """Yield a service that runs by its command and settings; it is killed in the end."""
     words = ["serve", role, "--config", str(config), "--json"]
-    process: Forked | subprocess.Popen[str]
-    if "LD_PRELOAD" not in (environment or {}):
-        process = Forked(COMMAND, *words, environment=environment)
-    else:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "chaffinch", *words],
-            env={**os.environ, **(environment or {})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    process = Forked(COMMAND, *words, environment=environment)
     try:
-        assert process.stdout is not None
         lines = []
         while (line := process.stdout.readline()) and line != "}\n":
             lines.append(line)

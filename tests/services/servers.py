@@ -157,7 +157,7 @@ class Running:
         """End it; return its exit code and all it has said."""
         self.process.send_signal(number)
         out, err = self.process.communicate(timeout=30)
-        return self.process.returncode, out, err
+        return self.process.wait(), out, err
 
 
 def read_all(connection: socket.socket) -> bytes:

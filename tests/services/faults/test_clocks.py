@@ -8,9 +8,6 @@ that is in use is opened. The monotonic clock and the times of files are the tru
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,6 +20,7 @@ import urllib3
 from chaffinch.analysis.received import KnownBatches
 from chaffinch.ledger import Ledger
 from chaffinch.wire import media_types
+from tests import forks
 from tests.services.commands import ROLES, Service, serving, waited, write_settings
 from tests.services.faults import calls
 from tests.services.faults.world import make_ledger
@@ -60,11 +58,7 @@ class Off:
         folders = (*self.collection.hops, self.collection.analyzer)
         for keys in folders:
             command = ["keys", "rotate", str(keys.path), "--quiet", *options]
-            subprocess.run(
-                [sys.executable, "-m", "chaffinch", *command],
-                env={**os.environ, **self.environment},
-                check=True,
-            )
+            forks.run(forks.COMMAND, *command, environment=self.environment).check_returncode()
             keys.refresh()
         return [[str(one.state) for one in keys.entries] for keys in folders]
 
@@ -109,8 +103,8 @@ def off_by(seconds: int, clock: Path, root: Path, collection: Collection) -> Ite
 def this_year(clock: Path, seconds: int) -> int:
     """Return the year of a process whose clock is off."""
     environment = {"LD_PRELOAD": str(clock), "CLOCK_OFF_BY": str(seconds)}
-    words = [sys.executable, "-c", "import time; print(time.gmtime().tm_year)"]
-    return int(subprocess.check_output(words, env={**os.environ, **environment}))
+    words = "import time; print(time.gmtime().tm_year)"
+    return int(forks.run(words, environment=environment).stdout)
 
 
 @pytest.mark.timeout(300)

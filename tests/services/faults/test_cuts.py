@@ -9,10 +9,7 @@ the filters of all publishers. See ``scenes.py``, ``reach.py`` and ``sweep.py``.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,12 +17,14 @@ from typing import Any
 
 import pytest
 
-from tests.meta import repository
+from tests import forks
 from tests.services.faults import calls
 from tests.services.faults.plants import PLANTS, REACH_PLANTS
 
-GATE = {"one hop": (150, 100), "two hops": (160, 110), "reach": (40, 40), "first start": (60, 140)}
+GATE = {"one hop": (130, 60), "two hops": (70, 40), "reach": (50, 40), "first start": (60, 140)}
 """Kills and power cuts."""
+LEAST = (300, 200)
+"""So many of both together before any change is taken."""
 LONG = {
     "one hop": (2000, 3000),
     "two hops": (4000, 3000),
@@ -52,17 +51,16 @@ def folder() -> Iterator[Path]:
 
 def sweep(recorder: Path, folder: Path, scene: str, *chosen: object) -> dict[str, Any]:
     words = [str(folder), scene, *map(str, chosen)]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.services.faults.sweep", *words],
-        cwd=repository.ROOT,
-        env={**os.environ, "LD_PRELOAD": str(recorder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    program = "import sys\nfrom tests.services.faults.sweep import main\nmain(sys.argv[1:])\n"
+    done = forks.run(program, *words, environment={"LD_PRELOAD": str(recorder)})
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+def test_there_are_enough_ends() -> None:
+    kills, cuts = map(sum, zip(*GATE.values(), strict=True))
+    assert (kills >= LEAST[0], cuts >= LEAST[1]) == (True, True)
 
 
 @pytest.mark.timeout(600)
