@@ -9,9 +9,6 @@ the filters of all publishers. See ``scenes.py``, ``reach.py`` and ``sweep.py``.
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +37,6 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return calls.build(tmp_path_factory.mktemp("recorder"))
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """Return a folder in memory, where there is one: thousands of syncs take no time there."""
-    memory = Path("/dev/shm")  # noqa: S108 - a folder of its own in it
-    made = tempfile.mkdtemp(dir=memory if memory.is_dir() else None)
-    yield Path(made).resolve()
-    shutil.rmtree(made)
-
-
 def sweep(recorder: Path, folder: Path, scene: str, *chosen: object) -> dict[str, Any]:
     words = [str(folder), scene, *map(str, chosen)]
     program = "import sys\nfrom tests.services.faults.sweep import main\nmain(sys.argv[1:])\n"
@@ -66,10 +54,10 @@ def test_there_are_enough_ends() -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("scene", GATE)
 def test_nothing_told_is_lost_and_nothing_counts_twice(
-    recorder: Path, folder: Path, scene: str
+    recorder: Path, tmp_path: Path, scene: str
 ) -> None:
     kills, cuts = GATE[scene]
-    found = sweep(recorder, folder, scene, kills, cuts, 1)
+    found = sweep(recorder, tmp_path, scene, kills, cuts, 1)
     assert not found["failed"], found
     assert found["done"] == {"kill": kills, "cut": cuts}
 
@@ -78,17 +66,17 @@ def test_nothing_told_is_lost_and_nothing_counts_twice(
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("turn", range(10))
 @pytest.mark.parametrize("scene", LONG)
-def test_ends_at_every_call(recorder: Path, folder: Path, scene: str, turn: int) -> None:
+def test_ends_at_every_call(recorder: Path, tmp_path: Path, scene: str, turn: int) -> None:
     """Every turn plays the scene anew, with other keys, orders and draws."""
     kills, cuts = (many // 10 for many in LONG[scene])
-    found = sweep(recorder, folder, scene, kills, cuts, 1000 + turn)
+    found = sweep(recorder, tmp_path, scene, kills, cuts, 1000 + turn)
     assert not found["failed"], found
     assert found["done"] == {"kill": kills, "cut": cuts}
 
 
 @pytest.mark.parametrize("plant", [*PLANTS, *REACH_PLANTS])
-def test_a_planted_fault_is_found(recorder: Path, folder: Path, plant: str) -> None:
+def test_a_planted_fault_is_found(recorder: Path, tmp_path: Path, plant: str) -> None:
     scene = "one hop" if plant in PLANTS else "reach"
     # Some faults show at few calls, so there are many cuts; the first loss ends them.
-    found = sweep(recorder, folder, scene, 90, 800, 1, plant)
+    found = sweep(recorder, tmp_path, scene, 90, 800, 1, plant)
     assert found["failed"], found
