@@ -37,11 +37,14 @@ class Service:
 
 @contextmanager
 def serving(
-    role: str, config: Path, environment: Mapping[str, str] | None = None
+    role: str, config: Path, environment: Mapping[str, str] | None = None, *, before: str = ""
 ) -> Iterator[Service]:
-    """Yield a service that runs by its command and settings; it is killed in the end."""
+    """Yield a service that runs by its command and settings; it is killed in the end.
+
+    What is to be another way in its process is done before it starts.
+    """
     words = ["serve", role, "--config", str(config), "--json"]
-    process = Forked(COMMAND, *words, environment=environment)
+    process = Forked(before + COMMAND, *words, environment=environment)
     try:
         lines = []
         while (line := process.stdout.readline()) and line != "}\n":
@@ -104,4 +107,4 @@ def waited(look: Callable[[], object], seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not look():
         assert time.monotonic() < deadline
-        time.sleep(0.05)
+        time.sleep(0.02)

@@ -47,18 +47,19 @@ class Site:
         """Return where reports of a round are sent to."""
         return f"/v1/plans/{self.plan.id}/rounds/{number}/reports"
 
-    def kept(self) -> list[Upload]:
-        """Return what the first hop has in its inbox, when its collector is gone."""
+    def kept(self, *, runs: bool = False) -> list[Upload]:
+        """Return what the first hop has in its inbox; what is sealed while its collector runs."""
         inbox = self.folder / "hop1" / "data" / "inbox"
-        recover(inbox)
+        if not runs:
+            recover(inbox)
         return [upload for path in sealed_segments(inbox) for upload in read_segment(path)]
 
-    def numbers(self) -> list[int]:
+    def numbers(self, *, runs: bool = False) -> list[int]:
         """Return the numbers of all reports that are kept."""
         length = self.plan.layout.report_length
         return [
             int.from_bytes(upload.reports[start + 7 : start + 15], "big")
-            for upload in self.kept()
+            for upload in self.kept(runs=runs)
             for start in range(0, len(upload.reports), length)
         ]
 

@@ -22,6 +22,8 @@ from tests.services.commands import Service, serving, waited, write_settings
 from tests.services.oracle import Collection, free_port, port_of
 
 CROWD = 3
+HASTY = "from chaffinch.services import analyzer\nanalyzer.TICK = 0.3\n"
+"""An analyzer looks at itself every ten seconds, which nobody waits for here."""
 
 
 @pytest.fixture
@@ -75,7 +77,7 @@ def test_a_service_whose_data_has_gone_is_not_ready(
     tmp_path: Path, role: str, config: str, data: str
 ) -> None:
     """It would go on with the files that it holds open, and look well."""
-    with serving(role, tmp_path / config) as service:
+    with serving(role, tmp_path / config, before=HASTY) as service:
         waited(lambda: "just started" not in service.get("/readyz"))
         assert "data of these keys" not in service.get("/readyz")
         (tmp_path / data).rename(tmp_path / "away")
@@ -172,7 +174,7 @@ def test_a_batch_that_nobody_pays_for_is_a_problem(collection: Collection, tmp_p
     crowd_waits(collection, tmp_path)
     with (
         serving("shuffler", tmp_path / "hop.toml"),
-        serving("analyzer", tmp_path / "analyzer.toml") as analyzer,
+        serving("analyzer", tmp_path / "analyzer.toml", before=HASTY) as analyzer,
     ):
         waited(lambda: stuck(analyzer))
         assert json.loads(analyzer.get("/status"))["ready"] is True, "it takes batches all the same"

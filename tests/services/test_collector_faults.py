@@ -19,6 +19,7 @@ from chaffinch.shuffling.inbox import Upload, read_segment, sealed_segments
 from chaffinch.storage.failpoints import VARIABLE
 from chaffinch.wire import media_types
 from chaffinch.wire.problems import Problem
+from tests.services.commands import waited
 from tests.services.servers import COLLECTOR, Running, Site, collecting, make_site
 
 REPORTS = {"content-type": media_types.REPORTS}
@@ -40,6 +41,19 @@ def _send(service: Running, site: Site, numbers: range) -> list[int]:
         assert status == 201
         told.append(number)
     return told
+
+
+def _sent_when_taken(service: Running, site: Site, number: int) -> list[int]:
+    """Send a report again and again until it is taken."""
+
+    def is_taken() -> bool:
+        try:
+            return service.post(site.path(), site.reports(1, first=number)) == 201
+        except (OSError, HTTPException):
+            return False
+
+    waited(is_taken)
+    return [number]
 
 
 @pytest.mark.parametrize(
@@ -160,9 +174,9 @@ def test_a_full_disk_is_told_and_takes_again_when_there_is_space(site: Site) -> 
                 gone = {_number(site, path, place) for place in range(_count(site, path))}
                 told = [number for number in told if number not in gone]
                 path.unlink()
-            time.sleep(1.0)
-            more, statuses = _fill(service, site, 1_000_000)
-            assert statuses[0] == 201
+            more = _sent_when_taken(service, site, 999_999)
+            told_now, statuses = _fill(service, site, 1_000_000)
+            more += told_now
             assert statuses[-1] == 503
             assert service.stop()[0] == 0
         assert set(told + more) <= set(site.numbers())
@@ -176,7 +190,9 @@ def test_a_write_that_fails_half_way_leaves_nothing_of_it(site: Site) -> None:
     with collecting(site, chosen, program=limit + COLLECTOR) as service:
         told, statuses = _fill(service, site, 0)
         assert statuses[-1] == 503
-        time.sleep(1.0)  # The segment is sealed by its age, and the next one has room.
+        # The segment is sealed by its age, and the next one has room.
+        waited(lambda: sealed_segments(site.folder / "hop1" / "data" / "inbox"))
+        told += _sent_when_taken(service, site, 999_999)
         more, statuses = _fill(service, site, 1_000_000)
         assert statuses[0] == 201
         assert service.stop()[0] == 0
@@ -201,15 +217,14 @@ def test_a_plan_has_a_quota_until_its_reports_are_opened(site: Site) -> None:
         assert service.post(site.path(), site.reports(50)) == 503
         for path in sealed_segments(site.folder / "hop1" / "data" / "inbox"):
             path.unlink()
-        time.sleep(1.0)
-        assert service.post(site.path(), site.reports(50)) == 201
+        waited(lambda: service.post(site.path(), site.reports(50)) == 201)
         service.stop()
 
 
 SLOW = """
 import os, time
 sync = os.fdatasync
-os.fdatasync = lambda number: (time.sleep(1.0), sync(number))
+os.fdatasync = lambda number: (time.sleep(0.7), sync(number))
 """
 
 
@@ -240,11 +255,10 @@ def test_bodies_that_do_not_end_leave_room_when_their_senders_go(site: Site) -> 
         held = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(5)]
         for one in held:
             one.sendall(start)
-        time.sleep(0.5)
-        assert service.post(site.path(), body) == 503
+        waited(lambda: service.post(site.path(), body) == 503)
         for one in held:
             one.close()
-        time.sleep(0.5)
+        waited(lambda: service.post(site.path(), body) == 201)
         for _ in range(10):  # What was refused has given its room back, too.
             assert service.post(site.path(), body) == 201
         service.stop()
@@ -257,7 +271,7 @@ def test_a_stop_answers_what_is_under_way(site: Site) -> None:
             target=lambda: statuses.append(service.post(site.path(), site.reports(1)))
         )
         sender.start()
-        time.sleep(0.5)
+        time.sleep(0.3)
         code, _, err = service.stop()
         sender.join()
     assert (statuses, code, err) == ([201], 0, "")
@@ -284,16 +298,17 @@ def test_looks_at_a_slow_folder_do_not_queue_before_uploads(
 
     def slow(folder: Path) -> object:
         looks.append(folder)
-        time.sleep(0.3)
+        time.sleep(0.1)
         return scan(folder)
 
     async def run() -> int:
         async with GroupCommit(tmp_path / "inbox", InboxLimits(free_bytes=0)) as inbox:
-            await asyncio.sleep(3.0)
+            await asyncio.sleep(1.0)
             await inbox.put(Upload("ab" * 32, 1, b"report"))
             return inbox._jobs.qsize()  # noqa: SLF001 - what waits for the disk
 
     monkeypatch.setattr("chaffinch.services.group_commit.os.scandir", slow)
+    monkeypatch.setattr("chaffinch.services.group_commit._PAUSE", 0.08)
     assert asyncio.run(run()) == 0
     assert len(looks) <= 4, "each is followed by other work for twenty times as long"
 
@@ -336,11 +351,10 @@ def test_strangers_with_many_connections_do_not_end_the_service(
     with collecting(site, program=program) as service:
         place = ("127.0.0.1", service.port)
         held = [socket.create_connection(place, 5) for _ in range(600)]
-        time.sleep(1.0)
+        time.sleep(0.5)
         assert service.process.poll() is None
         for one in held:
             one.close()
-        time.sleep(1.0)
-        assert service.post(site.path(), site.reports(1)) == 201
+        assert _sent_when_taken(service, site, 0) == [0]
         assert service.stop()[0] == 0
     assert site.numbers() == [0]

@@ -267,7 +267,8 @@ def test_a_service_that_cannot_work_ends(site: Site) -> None:
     config = site.folder / "hop1" / "hop.toml"
     owner = State.open(site.folder / "hop1" / "data" / "state.sqlite")
     try:
-        with serving("shuffler", config) as shuffler:
+        hasty = "from chaffinch.storage import stores\nstores._OWNER_PATIENCE = 0.3\n"
+        with serving("shuffler", config, before=hasty) as shuffler:
             _, err = shuffler.process.communicate(timeout=30)
             assert shuffler.process.returncode == 5
     finally:
@@ -275,6 +276,18 @@ def test_a_service_that_cannot_work_ends(site: Site) -> None:
     last = json.loads(err.splitlines()[-1])
     assert last["event"] == "failed"
     assert "another process owns" in last["said"]
+
+
+def test_a_hop_starts_without_what_it_never_uses() -> None:
+    """Special functions alone take longer to load than all the rest."""
+    program = (
+        "import sys\nimport chaffinch.services.hop, chaffinch.encoding.client\n"
+        "print(*{'scipy', 'matplotlib', 'pandas', 'pyspark'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
 
 
 @pytest.mark.parametrize("missing", ["uvicorn", "uvloop", "prometheus_client"])

@@ -10,9 +10,10 @@ import pytest
 
 from chaffinch.wire import media_types
 from chaffinch.wire.problems import problem_word
+from tests.services.commands import waited
 from tests.services.servers import Running, Site, collecting, make_site, read_all
 
-SHORT = {"server": {"patience_seconds": 1.0, "idle_seconds": 2.0, "connections": 8}}
+SHORT = {"server": {"patience_seconds": 0.7, "idle_seconds": 1.4, "connections": 8}}
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,9 @@ def test_a_body_that_ends_before_its_length_is_never_stored(site: Site, service:
         started = time.monotonic()
         assert _reply(read_all(connection)) == (408, "slowBody")
         assert time.monotonic() - started < 6
-    assert 7777 not in _stored(site)
+    assert service.post(site.path(), site.reports(1, first=7778)) == 201
+    waited(lambda: 7778 in site.numbers(runs=True))
+    assert 7777 not in site.numbers(runs=True)
 
 
 def test_what_follows_a_body_is_another_request(site: Site, service: Running) -> None:
@@ -137,7 +140,7 @@ def test_a_body_in_chunks_is_taken(site: Site, service: Running) -> None:
     content = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
     head = _head(site, "transfer-encoding: chunked", "connection: close")
     assert service.raw(head + content).startswith(b"HTTP/1.1 201")
-    assert {8000, 8001} <= set(_stored(site))
+    waited(lambda: {8000, 8001} <= set(site.numbers(runs=True)))
 
 
 @pytest.mark.parametrize("pieces", [1, 40])
@@ -166,16 +169,10 @@ def test_an_upgrade_is_not_made(site: Site, service: Running) -> None:
 
 def test_too_many_connections_are_told_so(site: Site, service: Running) -> None:
     held = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(12)]
-    time.sleep(0.3)
+    waited(lambda: service.ask("GET", f"/v1/plans/{site.plan.id}").status == 503)
     reply = service.ask("GET", f"/v1/plans/{site.plan.id}")
     assert (reply.status, problem_word(reply.content)) == (503, "overloaded")
     assert reply.headers["retry-after"] == "5"
     for one in held:
         one.close()
-    time.sleep(0.3)
-
-
-def _stored(site: Site) -> list[int]:
-    """Return the numbers of what is in the inbox by now, when open segments are sealed."""
-    time.sleep(1.0)
-    return site.numbers()
+    waited(lambda: service.ask("GET", f"/v1/plans/{site.plan.id}").status == 200)

@@ -7,8 +7,6 @@ import io
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -91,14 +89,11 @@ def test_another_folder_and_another_process_know_it_too(
     PLAN.save(PLAN_FILE)
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     shutil.copy(folder / "a", elsewhere / "renamed")
-    command = [sys.executable, "-m", "chaffinch", "shuffle", "--plan", str(PLAN_FILE), "-o", "s"]
-    runs = [
-        subprocess.run([*command, *inputs], cwd=place, capture_output=True, text=True, check=False)
-        for place, inputs in (
-            (folder, ["a"]),
-            (elsewhere, ["renamed", str(folder / "late")]),
-        )
-    ]
+    runs = []
+    for place, inputs in ((folder, ["a"]), (elsewhere, ["renamed", str(folder / "late")])):
+        monkeypatch.chdir(place)
+        words = ["shuffle", "--plan", PLAN_FILE, "-o", "s", *inputs]
+        runs.append(forks.run(forks.COMMAND, *words))
     assert [run.returncode for run in runs] == [0, 4], [run.stderr for run in runs]
     assert "earlier shuffle" in runs[1].stderr
     name = MessageReader(folder / "a").start.name

@@ -24,6 +24,7 @@ from chaffinch.shuffling.releasing import Releaser, ReleaseRule, split
 from chaffinch.shuffling.state import Partition, State
 from chaffinch.wire.sealed_batches import BatchHead, blocks_of, check_batch
 from tests.services.oracle import Collection
+from tests.tiers import nightly
 
 CROWD = 4
 IDENTITY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -202,7 +203,7 @@ def order_of(folder: Path, memory: int) -> tuple[int, ...]:
     return tuple(b"".join(blocks_of(file, ITEMS * 9))[::9])
 
 
-@pytest.mark.parametrize(("memory", "trials"), [(1 << 20, 2400), (60, 1200)])
+@pytest.mark.parametrize(("memory", "trials"), [(1 << 20, 2400), (60, 360), nightly(60, 1200)])
 def test_every_order_of_the_items_is_as_likely_as_any_other(
     tmp_path: Path, memory: int, trials: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from scipy import special
-
 from chaffinch import checks
 from chaffinch.errors import InvalidInput, NoPlanFound, UselessPlan
 from chaffinch.planning.candidates import (
@@ -29,6 +27,7 @@ from chaffinch.planning.levels import count_error, with_levels
 from chaffinch.planning.plan import Plan, refuse_silence
 from chaffinch.privacy import Target
 from chaffinch.privacy.groups import MOST_RECORDS
+from chaffinch.privacy.numerics import special
 from chaffinch.protocols import Variant
 from chaffinch.protocols.tuning import gaussian_mu
 from chaffinch.questions import QUESTIONS, Question, Survey

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, ndtri, ndtri_exp
 
 from chaffinch.errors import InvalidInput
+from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.loss_grids import convex_profiles
 from chaffinch.privacy.numerics.precision import Floats
 from chaffinch.privacy.numerics.roots import bisect_real
@@ -73,7 +73,8 @@ def mu_from_ends(
     corners = -np.diff(heights) / (np.exp(nodes[:-1]) * np.expm1(np.diff(nodes)))
     powers = heights[:-1] + np.exp(nodes[:-1]) * corners
     # 1e-14 covers the rounding of the powers; 1e-9 below that of the normal quantiles.
-    gaps = ndtri(np.minimum(powers * (1 + 1e-14), 1.0)) - ndtri(np.clip(corners, 0.0, 0.5))
+    gaps = special.ndtri(np.minimum(powers * (1 + 1e-14), 1.0))
+    gaps -= special.ndtri(np.clip(corners, 0.0, 0.5))
     edge = _last_corner(float(nodes[-1]), float(heights[-1]), local_epsilon)
     high = float(np.max(np.concatenate([gaps, [edge, 0.0]])))
     low = max((_mu_at(e, d) for e, d in zip(epsilons, lower, strict=True)), default=0.0)
@@ -89,14 +90,16 @@ def _last_corner(epsilon: float, delta: float, local_epsilon: float) -> float:
         return math.inf
     # Level and power, delta/(e^local − e^epsilon) and e^local times that, as logarithms.
     power = math.log(delta) - math.log(-math.expm1(-gap))
-    return float(ndtri_exp(min(power, 0.0)) - ndtri_exp(min(power - local_epsilon, 0.0)))
+    return float(
+        special.ndtri_exp(min(power, 0.0)) - special.ndtri_exp(min(power - local_epsilon, 0.0))
+    )
 
 
 def local_mu(local_epsilon: float) -> float:
     """Return a mu that holds by the local guarantee alone: 2·Φ⁻¹(e^ε / (1 + e^ε)), rounded up."""
     if local_epsilon > 700:
         return math.inf
-    return float(-2.0 * ndtri(1.0 / (1.0 + math.exp(local_epsilon)))) * (1 + 1e-12)
+    return float(-2.0 * special.ndtri(1.0 / (1.0 + math.exp(local_epsilon)))) * (1 + 1e-12)
 
 
 def _mu_at(epsilon: float, delta: float) -> float:
@@ -106,7 +109,8 @@ def _mu_at(epsilon: float, delta: float) -> float:
 
     def too_small(mu: float) -> bool:
         # The difference of two normal tails is off by less than 1e-15; the rest is for ndtr.
-        reached = ndtr(-epsilon / mu + mu / 2) - math.exp(epsilon) * ndtr(-epsilon / mu - mu / 2)
+        reached = special.ndtr(-epsilon / mu + mu / 2)
+        reached -= math.exp(epsilon) * special.ndtr(-epsilon / mu - mu / 2)
         return bool(reached < delta * (1 - 1e-9) - 1e-15)
 
     return bisect_real(too_small, good=0.0, bad=60.0, steps=60)

@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from chaffinch import checks, privacy
+from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.roots import bisect_whole
 from chaffinch.protocols.base import (
     GRAIN,

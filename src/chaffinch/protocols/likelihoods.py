@@ -16,9 +16,9 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from scipy import special
 
 from chaffinch.errors import InvalidInput
+from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.floods import Flood, negative_binomial
 from chaffinch.protocols.noise import Floats, Noise
 from chaffinch.wire.batches import Counts

@@ -10,8 +10,8 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
+from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.floods import NoiseMessages
 from chaffinch.privacy.numerics.roots import bisect_real, find_largest
 from chaffinch.protocols.base import GRAIN

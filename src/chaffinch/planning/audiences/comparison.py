@@ -11,11 +11,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from scipy import special
-
 from chaffinch import checks, rounding
 from chaffinch.privacy import FlippedFilters
 from chaffinch.privacy.guarantee import Method
+from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.roots import bisect_whole
 from chaffinch.privacy.published import one_filter_ratio
 

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri_exp
 
+from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.laws import Law, TargetBits
 from chaffinch.privacy.numerics.precision import (
     LARGEST_EXPONENT,
@@ -332,8 +332,8 @@ def _quantile(tail: WideArray, rest: WideArray, side: int) -> Floats:
     (infinite where the tail is not surely positive); with the ends swapped and −1 a lower end.
     """
     # Φ⁻¹ of a logarithm keeps its digits for chances far below the smallest double.
-    from_tail: Floats = -ndtri_exp(_logs(tail))
-    from_rest: Floats = ndtri_exp(_logs(rest))
+    from_tail: Floats = -special.ndtri_exp(_logs(tail))
+    from_rest: Floats = special.ndtri_exp(_logs(rest))
     found = np.where(np.asarray(tail, dtype=np.float64) <= 0.5, from_tail, from_rest)
     return np.asarray(found + side * _NORMAL_QUANTILE_ERROR * (1 + np.abs(found)))
 
@@ -343,7 +343,7 @@ def _ratio_gap(level: WideArray, steepest: float) -> Floats:
     logs = _logs(level)
     # A level of 0 makes −inf − (−inf), no number: the gap there is 0.
     with np.errstate(invalid="ignore"):
-        near, far = ndtri_exp(np.minimum(logs + steepest, 0.0)), ndtri_exp(logs)
+        near, far = special.ndtri_exp(np.minimum(logs + steepest, 0.0)), special.ndtri_exp(logs)
         gap: Floats = near - far + _NORMAL_QUANTILE_ERROR * (2 + np.abs(near) + np.abs(far))
     return np.where(np.isnan(gap), 0.0, gap)
 

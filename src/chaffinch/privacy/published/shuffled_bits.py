@@ -16,10 +16,10 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from chaffinch import checks
 from chaffinch.errors import InvalidInput
+from chaffinch.privacy.numerics import special
 from chaffinch.privacy.numerics.precision import Floats
 from chaffinch.privacy.numerics.roots import bisect_real
 from chaffinch.privacy.published.formula import (

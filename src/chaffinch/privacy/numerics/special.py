@@ -1,0 +1,16 @@
+"""The special functions of scipy, which are loaded when the first of them is used.
+
+They take as long to load as everything else of a hop together, and whoever collects or hands over
+reports never calls one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    from scipy import special
+
+    found = globals()[name] = getattr(special, name)
+    return found
