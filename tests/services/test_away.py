@@ -24,6 +24,10 @@ from tests.services.oracle import Collection, free_port, port_of
 CROWD = 3
 HASTY = "from chaffinch.services import analyzer\nanalyzer.TICK = 0.3\n"
 """An analyzer looks at itself every ten seconds, which nobody waits for here."""
+ASKS_OFTEN = (
+    "from chaffinch.shuffling.forwarding import Patience\nPatience.pause = lambda *_: 0.2\n"
+)
+"""A shuffler waits longer and longer before it asks again for a party that is away."""
 
 
 @pytest.fixture
@@ -51,11 +55,11 @@ def test_senders_are_told_which_party_has_shown_no_keys(tmp_path: Path) -> None:
     words = ["send", "--plan", tmp_path / "plan.json", "--outbox", tmp_path / "outbox"]
     with (
         serving("collector", tmp_path / "hop.toml") as collector,
-        serving("shuffler", tmp_path / "hop.toml"),
+        serving("shuffler", tmp_path / "hop.toml", before=ASKS_OFTEN),
     ):
         waited(lambda: "analyzer has shown no keys here" in collector.get("/readyz"))
         start = time.monotonic()
-        done = command(*words, "--answer", "v1", "--patience", "7")
+        done = command(*words, "--answer", "v1", "--patience", "6")
         assert time.monotonic() - start < 30
         said = " ".join(done.stderr.split())
         assert done.returncode == 5

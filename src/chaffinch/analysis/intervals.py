@@ -26,11 +26,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from chaffinch.checks import real, whole
 from chaffinch.errors import InvalidInput
-from chaffinch.privacy.numerics import laws
+from chaffinch.privacy.numerics import laws, special
 from chaffinch.privacy.numerics.floods import negative_binomial
 from chaffinch.privacy.numerics.laws import Law
 from chaffinch.privacy.numerics.precision import Wide, gamma

@@ -16,12 +16,12 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from chaffinch import checks
 from chaffinch.analysis.intervals import miss_chance, simultaneous, two_sided
 from chaffinch.errors import InvalidInput
 from chaffinch.planning.expansion import GAP_SHARE
+from chaffinch.privacy.numerics import special
 from chaffinch.protocols.noise import Floats, TallyNoise
 from chaffinch.wire.batches import Counts
 

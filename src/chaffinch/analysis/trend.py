@@ -28,7 +28,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
 
 from chaffinch import checks
 from chaffinch.analysis.adjust import was_adjusted
@@ -39,6 +38,7 @@ from chaffinch.ledger.runs import RunRelease, promise_together
 from chaffinch.planning.explanation import weakest_unit
 from chaffinch.planning.plan import Plan
 from chaffinch.privacy import Guarantee
+from chaffinch.privacy.numerics import special
 from chaffinch.protocols.noise import Floats
 from chaffinch.release.surveys import Answer, Release
 from chaffinch.release.trends import Round, Trend, TrendAnswer, TrendRow

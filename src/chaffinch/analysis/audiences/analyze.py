@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import special
 
 import chaffinch
 from chaffinch import checks
@@ -28,6 +27,7 @@ from chaffinch.planning.audiences.audience import Group, overlaps_left_out, usua
 from chaffinch.planning.audiences.estimator import Columns
 from chaffinch.planning.audiences.id_rule import AS_IS
 from chaffinch.planning.audiences.plan import ReachPlan, require_plan
+from chaffinch.privacy.numerics import special
 from chaffinch.protocols.noise import Floats
 from chaffinch.release.audiences import ReachRelease, ReachRow
 from chaffinch.storage.file_lists import files_of
