@@ -21,7 +21,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -59,12 +59,17 @@ class Forked:
     """A process that runs a program, with what is used here of ``subprocess.Popen``."""
 
     def __init__(
-        self, program: str, *words: object, environment: Mapping[str, str] | None = None
+        self,
+        program: str,
+        *words: object,
+        environment: Mapping[str, str] | None = None,
+        fresh: bool = False,
     ) -> None:
+        """Start it; a fresh one has imported nothing, and its memory holds what it needs alone."""
         self.args = [str(word) for word in words]
         pipes = [os.pipe() for _ in range(_STREAMS)]
         wanted = [program, self.args, {**os.environ, **(environment or {})}, str(Path.cwd())]
-        source = _source((environment or {}).get("LD_PRELOAD", ""))
+        source = _source((environment or {}).get("LD_PRELOAD", ""), fresh=fresh)
         socket.send_fds(source, [json.dumps(wanted).encode()], [pipe[1] for pipe in pipes])
         for _, mine in pipes:
             os.close(mine)
@@ -101,7 +106,7 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, *, timeout: float | None = None) -> tuple[str, str]:
-        """Return what it has said, both ways, when it has ended."""
+        """Return what it has said, both ways, when it has ended: in time, or it is killed."""
         if not self.stdout.closed:
             other: list[str] = []
             reader = threading.Thread(target=lambda: other.append(self.stderr.read()), daemon=True)
@@ -132,14 +137,15 @@ def run(
 
 
 @cache
-def _source(preload: str) -> socket.socket:
+def _source(preload: str, *, fresh: bool) -> socket.socket:
     """Return the line to the process that all others are copies of; it ends with this one.
 
     A library in front of all others is there from the start of a process or not at all.
     """
     mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     start = f"import sys\nsys.path.insert(0, {str(_ROOT)!r})\n"
-    start += "from tests import forks\nforks.copy_for_all(int(sys.argv[1]))\n"
+    call = f"forks.copy_for_all(int(sys.argv[1]), {() if fresh else _MODULES})"
+    start += f"from tests import forks\n{call}\n"
     with other:
         source = subprocess.Popen(
             [sys.executable, "-c", start, str(other.fileno())],
@@ -157,9 +163,9 @@ def _source(preload: str) -> socket.socket:
     return mine
 
 
-def copy_for_all(number: int) -> None:
+def copy_for_all(number: int, modules: Sequence[str] = _MODULES) -> None:
     """Copy this process for everyone who asks on a line, until nobody is there any more."""
-    for name in _MODULES:
+    for name in modules:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # A copy that looks through all of it would have to copy all of it.

@@ -39,7 +39,8 @@ def _soaked(root: Path) -> Finding:
     write_settings(root, collection.plan, interval=5.0)
     with ExitStack() as stack:
         services = {
-            role: stack.enter_context(serving(role, root / name)) for role, name in ROLES.items()
+            role: stack.enter_context(serving(role, root / name, fresh=True))
+            for role, name in ROLES.items()
         }
         # What is sealed for keys that the first hop has not given out yet is in no batch.
         waited(lambda: services["collector"].get("/readyz") == "ready\n")

@@ -37,14 +37,19 @@ class Service:
 
 @contextmanager
 def serving(
-    role: str, config: Path, environment: Mapping[str, str] | None = None, *, before: str = ""
+    role: str,
+    config: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    before: str = "",
+    fresh: bool = False,
 ) -> Iterator[Service]:
     """Yield a service that runs by its command and settings; it is killed in the end.
 
     What is to be another way in its process is done before it starts.
     """
     words = ["serve", role, "--config", str(config), "--json"]
-    process = Forked(before + COMMAND, *words, environment=environment)
+    process = Forked(before + COMMAND, *words, environment=environment, fresh=fresh)
     try:
         lines = []
         while (line := process.stdout.readline()) and line != "}\n":
