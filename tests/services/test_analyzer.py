@@ -54,7 +54,7 @@ from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
 folder, stop = Path(sys.argv[1]), threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
 plans, keys = [load_plan(folder / "plan.json")], KeyFolder.open(folder / "keys")
-settings = AnalyzerSettings(openers=2, look_seconds=0.05)
+settings = AnalyzerSettings(openers=1, look_seconds=0.05)
 with AnalyzerWorker(folder / "data", plans, keys, settings=settings, stop=stop) as worker:
     print("ready", flush=True)
     worker.run(tell=print)

@@ -15,6 +15,7 @@ from chaffinch.cli import main
 from chaffinch.questions import Bit, Choice, Flags, Number
 from chaffinch.services import rehearsal
 from chaffinch.services.rehearsal import made_up_answer
+from tests.planned_once import plans_are_made_once  # noqa: F401 - a fixture of all tests here
 from tests.services.commands import waited
 
 PEOPLE = 60
