@@ -136,11 +136,17 @@ def _exact(ratio: float, flood: NDArray[np.float64]) -> tuple[Fraction, tuple[Fr
 @lru_cache(maxsize=256)
 def _longest_burst(goal: SignedGoal, scale: float, spare: int, cutting: float) -> int:
     """Return the K with the fewest messages whose noise fits into a report, or the shortest."""
+    laws = {
+        longest: NoiseMessages(((goal.ratio, tuple(_flood(goal, longest))),), scale)
+        for longest in _BURSTS
+    }
     best = (math.inf, math.inf, 1)
-    for longest in _BURSTS:
-        law = NoiseMessages(((goal.ratio, tuple(_flood(goal, longest))),), scale)
+    # In this order the first that fits is the best, and how much the others take is not asked.
+    for longest, law in sorted(laws.items(), key=lambda one: (one[1].mean, one[0])):
         over = max(law.size_within(cutting, most=2 * spare) - spare, 0)
         best = min(best, (over, law.mean, longest))
+        if over == 0:
+            break
     return best[2]
 
 
@@ -201,11 +207,16 @@ def _rough_cover(ratio: float, flood: NDArray[np.float64]) -> NDArray[np.float64
         return None
     size = 1 << math.ceil(math.log2(long))
     # The transform of bursts and geometric pairs is known in closed form.
-    turns = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
     # ln E[z^F] = Σ λ_k·(z^k − 1).
     bursts = np.fft.rfft(np.concatenate([[0.0], flood]), size) - flood.sum()
-    cover = np.fft.irfft(np.exp(bursts) * (1.0 - ratio**2) / (1.0 - ratio**2 * turns), size)
-    return np.maximum(cover, 0.0)
+    turned = np.exp(bursts) * (1.0 - ratio**2) / (1.0 - ratio**2 * _turns(size))
+    return np.maximum(np.fft.irfft(turned, size), 0.0)
+
+
+@lru_cache(maxsize=8)
+def _turns(size: int) -> NDArray[np.complex128]:
+    """Return the points z of the transform; a search asks for the same few sizes all the time."""
+    return np.asarray(np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size))
 
 
 # ----------------------------------------------------------------------------

@@ -244,14 +244,16 @@ class NoiseMessages:
 
     def tail(self, first: int) -> float:
         """Return an upper end of the chance of ``first`` messages or more."""
-        return float(self._tails(first)[first])
+        mass = self._masses(max(2 * first, 64), np.zeros(0))
+        return float(self._tails(first, mass)[first])
 
     def size_within(self, chance: float, *, most: int) -> int:
         """Return the least number that is exceeded with at most this chance, or ``most``."""
-        size = 64
+        size, known = 64, np.zeros(0)
         while True:
             size = min(size, most + 1)
-            tails = self._tails(size)
+            known = self._masses(max(2 * size, 64), known)
+            tails = self._tails(size, known)
             if tails[size] <= chance:
                 return int(np.flatnonzero(tails <= chance)[0]) - 1
             if size > most:
@@ -267,23 +269,30 @@ class NoiseMessages:
         # Down: whoever refuses what has fewer messages must not refuse an honest batch.
         return max(0, math.floor(float(places.max()) * (1 - 1e-9) - 1e-9))
 
-    def _tails(self, size: int) -> Floats:
-        """Return upper ends of P[N ≥ k] for k up to ``size``, by Panjer's recursion."""
-        window = max(2 * size, 64)
-        mass = np.zeros(window)
+    def _tails(self, size: int, mass: Floats) -> Floats:
+        """Return upper ends of P[N ≥ k] for k up to ``size``, from masses beyond it."""
+        if not len(mass):
+            return np.ones(size + 1)
+        # What lies behind the masses is bounded apart.
+        tails = np.cumsum(mass[::-1])[::-1][: size + 1] + self._chernoff(len(mass))
+        return np.minimum(tails * (1 + 1e-9), 1.0)
+
+    def _masses(self, window: int, known: Floats) -> Floats:
+        """Return P[N = n] for n below ``window``, of which some are known, by Panjer's recursion.
+
+        None at all where there is so much noise that they leave the range of doubles.
+        """
         # E[z^N] at z = e^−700 is P[N = 0], and e^−700 more at the most.
         none = float(self._log_moment(np.array([-700.0]))[0])
         if none < _LEAST_LOG:
-            # So much noise that its masses leave the range of doubles: nothing is claimed of it.
-            return np.ones(size + 1)
+            return np.zeros(0)
+        mass = np.concatenate([known, np.zeros(window - len(known))])
         mass[0] = math.exp(none)
         steps = self._steps(window)
-        for place in range(1, window):
-            # n·P[N = n] = Σ k·rate_k·P[N = n − k]; what lies behind the window is bounded apart.
+        for place in range(max(len(known), 1), window):
+            # n·P[N = n] = Σ k·rate_k·P[N = n − k].
             mass[place] = (steps[:place] @ mass[:place][::-1]) / place
-        beyond = self._chernoff(window)
-        tails = np.cumsum(mass[::-1])[::-1][: size + 1] + beyond
-        return np.minimum(tails * (1 + 1e-9), 1.0)
+        return mass
 
     def _steps(self, size: int) -> Floats:
         """Return k times the rate of bursts of k messages, from k = 1 on."""
