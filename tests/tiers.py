@@ -24,3 +24,19 @@ def chequered(rows: Iterable[tuple[Any, ...]], columns: Sequence[object]) -> lis
         for down, row in enumerate(rows)
         for across, column in enumerate(columns)
     ]
+
+
+def some(settings: Iterable[Any], *gate: object) -> list[Any]:
+    """Return all settings of one parameter: those that are named for the gate, others at night."""
+    listed = list(settings)
+    unknown = [one for one in gate if one not in listed]
+    if unknown:
+        raise LookupError(f"no such settings: {unknown}")
+    return [one if one in gate else nightly(one) for one in listed]
+
+
+def all_but(settings: Iterable[Any], *night: object) -> list[Any]:
+    """Return all settings of one parameter: those that are named at night, others for the gate."""
+    listed = list(settings)
+    some(listed, *night)  # which refuses names that are none
+    return [nightly(one) if one in night else one for one in listed]

@@ -15,6 +15,7 @@ from chaffinch.questions import Bit, Number, Question
 from chaffinch.simulate import Audit, Pipeline, audit
 from tests.audit import plants
 from tests.simulate.settings import SMALL, chance, choice, planned
+from tests.tiers import some
 
 
 class Setting(NamedTuple):
@@ -91,7 +92,20 @@ def audited(setting: Setting, pipeline: Pipeline | None, *, seed: int, confidenc
 
 
 @pytest.mark.parametrize(
-    "name", [*LEAKS, *(pytest.param(one, marks=pytest.mark.long) for one in SLOW)]
+    "name",
+    some(
+        LEAKS | SLOW,
+        "never flips",
+        "half of q",
+        "target never flips",
+        "shared seed",
+        "decoys missing",
+        "decoys not uniform",
+        "one person fewer",
+        "packed choice with half of q",
+        "number with half of q",
+        "flags with half of q",
+    ),
 )
 def test_a_leak_is_proven(name: str) -> None:
     found = audited(*(LEAKS | SLOW)[name], seed=31, confidence=0.999)
@@ -151,7 +165,7 @@ def test_a_tenth_less_flips_in_a_crowd_do_not_have_the_law() -> None:
     assert found.law < 1e-8
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", some(SMALL, *list(SMALL)[1::2]))
 def test_honest_pipelines_raise_no_alarm(name: str) -> None:
     # Errs with chance 1e-6 for each of the seeds.
     plan = planned(20, SMALL[name])

@@ -15,6 +15,7 @@ import chaffinch as cf
 from chaffinch.errors import InvalidInput
 from chaffinch.simulate import RandomizerAudit, audit_randomizer
 from chaffinch.simulate.judging import miss_limit
+from tests.tiers import all_but, nightly
 
 EPSILON = math.log(4)
 """Of flips with chance 1/5."""
@@ -120,7 +121,7 @@ PLANTS: dict[str, tuple[Callable[[random.Random], Callable[[Any], object]], dict
 }
 
 
-@pytest.mark.parametrize("name", PLANTS)
+@pytest.mark.parametrize("name", all_but(PLANTS, "a tenth fewer flips"))
 def test_every_planted_fault_is_found(name: str) -> None:
     make, more = PLANTS[name]
     result = audited(make(random.Random(7)), **more)
@@ -198,7 +199,7 @@ def test_a_message_of_another_type_that_comes_late_is_told() -> None:
     assert "see" in caught.value.hint
 
 
-@pytest.mark.parametrize("see", [None, sum])
+@pytest.mark.parametrize("see", [None, nightly(sum)])
 def test_a_crowd_is_drawn_in_parts(see: Callable[..., Any] | None) -> None:
     """A million messages were held at once, in some 120 MiB."""
     tracemalloc.start()

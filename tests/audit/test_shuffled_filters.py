@@ -22,6 +22,7 @@ from chaffinch.shuffling import filters as shuffling
 from chaffinch.simulate import RandomizerAudit, audit_randomizer
 from chaffinch.wire.filter_files import Filter
 from tests.reach.publishing import small_plan
+from tests.tiers import nightly
 
 BITS, COLUMN = 1024, 77
 OWN, SHUFFLED = Fraction(1, 64), Fraction(1, 8)
@@ -89,7 +90,7 @@ class _OnlyTheFirst:
             right_flip(words, row, numerator, bits)
 
 
-@pytest.mark.parametrize("fault", [nothing, a_tenth, _OnlyTheFirst()])
+@pytest.mark.parametrize("fault", [nightly(nothing), a_tenth, _OnlyTheFirst()])
 def test_a_planted_fault_is_refuted(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shuffling, "flip", fault)
     found = attacked()

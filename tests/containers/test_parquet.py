@@ -13,6 +13,7 @@ import pytest
 from chaffinch.containers.parquet import DICTIONARY_PAGE, LargeFooter, read_footer, read_pages
 from tests.containers import forged
 from tests.containers.forged import Long, Times, Written
+from tests.tiers import nightly
 
 TABLE = pa.table(
     {
@@ -159,7 +160,7 @@ def many_truths() -> bytes:
     return forged.file([], [forged.column()], [], f99=Times(Written(truths), 200))
 
 
-@pytest.mark.parametrize("make", [many_values, many_truths])
+@pytest.mark.parametrize("make", [nightly(many_values), many_truths])
 def test_a_footer_that_says_too_much(make: Callable[[], bytes]) -> None:
     """Each value takes one byte here, and 32 when pyarrow holds it."""
     with pytest.raises(LargeFooter):

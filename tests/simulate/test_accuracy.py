@@ -169,11 +169,12 @@ def test_surveys_are_judged_question_by_question() -> None:
     assert len(found.rows()) == 1 + 6 + 1
 
 
-def test_no_false_alarms_over_many_seeds() -> None:
+@pytest.mark.parametrize("seeds", [15, nightly(60)])
+def test_no_false_alarms_over_many_seeds(seeds: int) -> None:
     # 60 simulations at 1e-6 each: a false alarm among them has a chance below 1e-4.
     plan = planned(400, LARGE["bit flips"], LARGE["choice decoys"], LARGE["number together"])
     people = zipf(plan, 400, seed=3)
-    assert all(simulate(plan, people, 200, seed=seed).ok for seed in range(60))
+    assert all(simulate(plan, people, 200, seed=seed).ok for seed in range(seeds))
 
 
 @pytest.mark.long

@@ -24,7 +24,7 @@ from chaffinch.simulate import SeededWords, Truth, judging, uniform, zipf
 from chaffinch.simulate.populations import draw_tallies
 from chaffinch.simulate.seeded import generator
 from tests.simulate.settings import ALARM, SMALL, changed, planned, reflooded
-from tests.tiers import nightly
+from tests.tiers import all_but, nightly, some
 
 PEOPLE = 20
 REAL, DRAWN = 4000, 50_000
@@ -73,7 +73,7 @@ def same_law(first: Tallies, second: Tallies) -> bool:
     return judging.same_law(first, second) > ALARM
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", all_but(SMALL, "choice flips packed"))
 def test_many_at_once_has_the_law_of_the_sampler(name: str) -> None:
     plan = planned(PEOPLE, SMALL[name])
     truth = truth_of(plan)
@@ -83,7 +83,9 @@ def test_many_at_once_has_the_law_of_the_sampler(name: str) -> None:
     assert not same_law(real, drawn(changed(plan, 0.9), truth))
 
 
-@pytest.mark.parametrize("name", [*list(SMALL)[::2], *map(nightly, list(SMALL)[1::2])])
+@pytest.mark.parametrize(
+    "name", some(SMALL, "bit decoys", "choice flips", "number separate", "choice signed")
+)
 def test_one_device_has_the_law_of_the_sampler(name: str) -> None:
     plan = planned(PEOPLE, SMALL[name])
     truth = truth_of(plan)
@@ -92,7 +94,9 @@ def test_one_device_has_the_law_of_the_sampler(name: str) -> None:
     assert not same_law(real, drawn(changed(plan, 1.25), truth))
 
 
-@pytest.mark.parametrize("name", [name for name in SMALL if name.endswith("signed")])
+@pytest.mark.parametrize("name",
+    all_but((name for name in SMALL if name.endswith("signed")), "flags signed"),
+)
 def test_floods_that_are_off_do_not_have_the_law(name: str) -> None:
     plan = planned(PEOPLE, SMALL[name])
     truth = truth_of(plan)

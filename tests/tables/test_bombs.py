@@ -16,6 +16,7 @@ from chaffinch.errors import InvalidTable
 from chaffinch.tables.limits import BATCH_BYTES
 from chaffinch.tables.read import open_table
 from tests.containers import limited
+from tests.tiers import all_but, nightly
 
 ROWS = 100_000
 LONG = "x" * 70_000
@@ -106,7 +107,15 @@ BOMBS: dict[str, tuple[str, Callable[[Path], None]]] = {
 }
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize(
+    "bomb",
+    all_but(
+        BOMBS,
+        "a very long text in a dictionary",
+        "texts that share their beginnings",
+        "long JSON lines",
+    ),
+)
 def test_small_files_do_not_fill_the_memory(bomb: str, tmp_path: Path) -> None:
     name, write = BOMBS[bomb]
     write(tmp_path / name)
@@ -170,7 +179,15 @@ TOGETHER = {
 }
 
 
-@pytest.mark.parametrize("bomb", TOGETHER)
+@pytest.mark.parametrize(
+    "bomb",
+    all_but(
+        TOGETHER,
+        "records of more long texts",
+        "columns of many texts in dictionaries",
+        "columns of dictionaries",
+    ),
+)
 def test_columns_that_are_read_together_do_not_fill_the_memory(bomb: str, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     TOGETHER[bomb](path)
@@ -202,7 +219,7 @@ def test_a_zipped_batch_does_not_fill_the_memory(tmp_path: Path) -> None:
     assert limited.read_table(tmp_path / "a.arrow.gz") == "invalid-table"
 
 
-@pytest.mark.parametrize("compression", [None, "zstd"])
+@pytest.mark.parametrize("compression", [nightly(None), "zstd"])
 def test_large_batches_are_held_once_or_twice(compression: str | None, tmp_path: Path) -> None:
     """While one is read, whoever asked still has the one before."""
     rows = 120 << 17 if compression else 250 << 17  # packed and unpacked, or as they are

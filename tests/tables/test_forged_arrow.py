@@ -14,6 +14,7 @@ import pytest
 from chaffinch.errors import InvalidTable
 from chaffinch.tables.read import open_table
 from tests.containers import limited, old_arrow
+from tests.tiers import all_but
 
 MOST = 2**31 - 1
 ROWS = 12_345
@@ -165,7 +166,7 @@ FORGED: list[Callable[[], bytes]] = [
 ]
 
 
-@pytest.mark.parametrize("make", FORGED, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", all_but(FORGED, a_dictionary_that_grows), ids=lambda make: make.__name__)
 def test_a_forged_stream_is_refused(make: Callable[[], bytes], tmp_path: Path) -> None:
     (tmp_path / "a.arrow").write_bytes(make())
     assert limited.read_table(tmp_path / "a.arrow") == "invalid-table"

@@ -17,6 +17,7 @@ from chaffinch.tables.columnar import _largest_run, _Part
 from chaffinch.tables.read import open_table
 from tests.containers import forged, limited
 from tests.containers.forged import MOST, Times
+from tests.tiers import all_but
 
 LARGE = 1 << 30
 ROWS = 100_000
@@ -185,7 +186,7 @@ FORGED: list[Callable[[], bytes]] = [
 ]
 
 
-@pytest.mark.parametrize("make", FORGED, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", all_but(FORGED, many_dictionaries_of_many_values), ids=lambda make: make.__name__)
 def test_a_forged_file_is_refused(make: Callable[[], bytes], tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(make())
     assert limited.read_table(tmp_path / "a.parquet") == "invalid-table"

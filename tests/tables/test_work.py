@@ -17,6 +17,7 @@ from chaffinch.errors import InvalidTable
 from chaffinch.tables import limits
 from chaffinch.tables.read import open_table
 from tests.containers import limited
+from tests.tiers import all_but, nightly
 
 SECONDS = 2
 """Of one core, for what takes less than half of one."""
@@ -53,7 +54,9 @@ BLANKS: dict[str, tuple[str, bytes, bytes, int]] = {
 }
 
 
-@pytest.mark.parametrize("case", BLANKS)
+@pytest.mark.parametrize(
+    "case", all_but(BLANKS, "empty lines of CSV", "empty lines of another end")
+)
 def test_blank_lines_are_skipped_quickly(case: str) -> None:
     kind, line, block, times = BLANKS[case]
     content = zipped(line, block, times)
@@ -162,7 +165,7 @@ REPEATED: dict[str, tuple[str, Callable[[], bytes], int]] = {
 
 
 @pytest.mark.usefixtures("little_work")
-@pytest.mark.parametrize("case", REPEATED)
+@pytest.mark.parametrize("case", all_but(REPEATED, "many columns of JSON"))
 def test_text_that_is_little_but_repetitions_is_refused(case: str) -> None:
     kind, make, columns = REPEATED[case]
     with pytest.raises(InvalidTable, match="little but repetitions"):
@@ -170,7 +173,7 @@ def test_text_that_is_little_but_repetitions_is_refused(case: str) -> None:
 
 
 @pytest.mark.usefixtures("little_work")
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize("kind", ["csv", nightly("jsonl")])
 def test_answers_are_worth_their_bytes(kind: str) -> None:
     """One in a hundred people says yes, and all of them are read."""
     draw = random.Random(1)
