@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # The gate must say the same thing twice, so its examples are fixed.
-settings.register_profile("gate", derandomize=True, max_examples=50, deadline=None)
+settings.register_profile("gate", derandomize=True, max_examples=25, deadline=None)
 settings.register_profile(
     "long",
     max_examples=1000,

@@ -10,6 +10,10 @@ from hypothesis import settings
 
 slower = settings(max_examples=max(10, settings().max_examples // 4), deadline=None)
 """For properties that take their time; scales with the profile in use."""
+thorough = settings(
+    max_examples=max(40, settings().max_examples // 10), deadline=None, derandomize=True
+)
+"""For statements of the sources, which are looked at in the same examples every time."""
 
 
 def nightly(*setting: object) -> Any:

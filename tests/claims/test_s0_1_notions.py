@@ -8,6 +8,8 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tiers import thorough
+
 from .ledger import CORRECTED, FALSE, HOLDS, claim
 from .reference import (
     FLIPS,
@@ -22,8 +24,6 @@ from .reference import (
     neighbours,
     pointwise,
 )
-
-THOROUGH = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 def normalised(weights: list[int]) -> Law:
@@ -55,7 +55,7 @@ ratios = st.fractions(min_value=1, max_value=9, max_denominator=8)
     "the two-sided interval (probability 1).",
 )
 @given(law_pairs(), ratios)
-@THOROUGH
+@thorough
 def test_two_sided_bound(pair: tuple[Law, Law], ratio: Fraction) -> None:
     first, second = pair
     delta = max(pointwise(first, second, ratio), pointwise(second, first, ratio))
@@ -75,7 +75,7 @@ def test_two_sided_bound(pair: tuple[Law, Law], ratio: Fraction) -> None:
     "needs no finite domain; the sentence after (2.4) that it can fail in general is wrong.",
 )
 @given(law_pairs(), ratios)
-@THOROUGH
+@thorough
 def test_pointwise_implies_privacy(pair: tuple[Law, Law], ratio: Fraction) -> None:
     first, second = pair
     assert hockey_stick(first, second, ratio) <= pointwise(first, second, ratio)
@@ -93,7 +93,7 @@ def difference(outcomes: tuple[int, ...], pair: tuple[Law, Law], ratio: Fraction
     HOLDS,
 )
 @given(law_pairs(), ratios)
-@THOROUGH
+@thorough
 def test_distinguishable_set_is_maximal(pair: tuple[Law, Law], ratio: Fraction) -> None:
     size = len(pair[0])
     every = [s for r in range(size + 1) for s in combinations(range(size), r)]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.tiers import thorough
 
 from .ledger import CORRECTED, FALSE, HOLDS, claim
 from .reference import (
@@ -33,7 +35,7 @@ signed = st.fractions(min_value=-20, max_value=20, max_denominator=20)
     correction="Proof: it is their average with weights b_i/Σb.",
 )
 @given(st.lists(st.tuples(signed, positive), min_size=1, max_size=6))
-@settings(max_examples=100, deadline=None, derandomize=True)
+@thorough
 def test_mediant(pairs: list[tuple[Fraction, Fraction]]) -> None:
     whole = sum((a for a, _ in pairs), ZERO) / sum((b for _, b in pairs), ZERO)
     ratios = [a / b for a, b in pairs]

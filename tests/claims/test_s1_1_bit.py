@@ -6,8 +6,10 @@ import math
 from fractions import Fraction
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.tiers import thorough
 
 from .ledger import CORRECTED, HOLDS, claim
 from .reference import (
@@ -196,7 +198,7 @@ def coefficients(values: list[Fraction]) -> list[Fraction]:
     correction="The statement is Newton's; for its proof see the next row.",
 )
 @given(roots)
-@settings(max_examples=100, deadline=None, derandomize=True)
+@thorough
 def test_log_concave_coefficients(values: list[Fraction]) -> None:
     a = coefficients(values)
     assert all(a[i] ** 2 >= at(a, i - 1) * at(a, i + 1) for i in range(len(a)))
@@ -212,7 +214,7 @@ def test_log_concave_coefficients(values: list[Fraction]) -> None:
     counter_example="(x + 1/10)²: b = (1/100, 1/5, 1) has b_1 b_0 < b_2 b_0.",
 )
 @given(roots, st.fractions(min_value=0, max_value=9, max_denominator=6))
-@settings(max_examples=100, deadline=None, derandomize=True)
+@thorough
 def test_induction_step(values: list[Fraction], r: Fraction) -> None:
     b = coefficients(values)
     a = coefficients([*values, r])

@@ -7,8 +7,10 @@ from fractions import Fraction
 from itertools import pairwise, product
 from math import floor
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.tiers import thorough
 
 from .ledger import CORRECTED, HOLDS, claim
 from .reference import (
@@ -46,7 +48,7 @@ laws = st.lists(st.integers(0, 9), min_size=4, max_size=4).filter(any).map(norma
     HOLDS,
 )
 @given(laws, laws, st.fractions(min_value=1, max_value=9, max_denominator=6))
-@settings(max_examples=100, deadline=None, derandomize=True)
+@thorough
 def test_pure_privacy_is_pointwise(first: Law, second: Law, ratio: Fraction) -> None:
     bounded = all(x <= ratio * y for x, y in zip(first, second, strict=True))
     assert bounded == (hockey_stick(first, second, ratio) == 0)

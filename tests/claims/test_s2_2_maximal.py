@@ -5,8 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.tiers import thorough
 
 from .ledger import CORRECTED, HOLDS, claim
 from .reference import (
@@ -24,7 +26,7 @@ from .test_s2_1_ratio import distribution, grid
 
 Columns = tuple[list[Fraction], list[Fraction]]
 
-SEARCH = settings(max_examples=100, deadline=None, derandomize=True)
+
 positive = st.fractions(min_value=Fraction(1, 20), max_value=20, max_denominator=20)
 natural = st.fractions(min_value=0, max_value=20, max_denominator=20)
 
@@ -197,7 +199,7 @@ def test_steps_of_the_induction() -> None:
     HOLDS,
 )
 @given(st.lists(st.tuples(natural.map(lambda x: x - 10), positive), min_size=1, max_size=6))
-@SEARCH
+@thorough
 def test_mediant(pairs: list[tuple[Fraction, Fraction]]) -> None:
     whole = sum((a for a, _ in pairs), ZERO) / sum((b for _, b in pairs), ZERO)
     assert whole <= max(a / b for a, b in pairs)
@@ -227,7 +229,7 @@ def falling_ratios(size: int) -> st.SearchStrategy[Columns]:
     correction="Proof: the double sum in the text, which the source prints under Cor. 5.1.",
 )
 @given(st.integers(1, 5).flatmap(lambda n: st.tuples(falling_ratios(n), falling_ratios(n))))
-@SEARCH
+@thorough
 def test_rearrangement(
     pairs: tuple[tuple[list[Fraction], ...], tuple[list[Fraction], ...]],
 ) -> None:
@@ -246,7 +248,7 @@ def test_rearrangement(
     HOLDS,
 )
 @given(positive, positive, positive, positive, st.sampled_from(FLIPS))
-@SEARCH
+@thorough
 def test_two_term_case(a1: Fraction, a2: Fraction, b1: Fraction, b2: Fraction, q: Fraction) -> None:
     p = 1 - q
     first = (q * a1 + p * a2) / (p * a1 + q * a2)
@@ -262,7 +264,7 @@ def test_two_term_case(a1: Fraction, a2: Fraction, b1: Fraction, b2: Fraction, q
     correction="The third condition follows from the first two.",
 )
 @given(st.tuples(*[positive] * 4), st.tuples(*[natural] * 4))
-@SEARCH
+@thorough
 def test_shared_middle_term(middle: tuple[Fraction, ...], ends: tuple[Fraction, ...]) -> None:
     a, a1, lam, mu = middle
     b1, more_b, c, more_c = ends

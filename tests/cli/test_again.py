@@ -19,6 +19,7 @@ from chaffinch.ledger.charge import Charge, total
 from chaffinch.outputs.waiting import Waiting
 from chaffinch.storage.files import state_folder
 from tests.cli.conftest import USERS, Done
+from tests.tiers import nightly
 
 
 @pytest.fixture
@@ -127,7 +128,7 @@ def test_another_question_to_the_same_file_adds_up(
     "survey",
     [
         cf.Survey({"member": cf.Bit()}),
-        cf.Survey({"member": cf.Bit(), "old": cf.Bit()}, cross=["member", "old"]),
+        nightly(cf.Survey({"member": cf.Bit(), "old": cf.Bit()}, cross=["member", "old"])),
     ],
     ids=["bit", "cross"],
 )

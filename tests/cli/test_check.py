@@ -11,6 +11,7 @@ import pytest
 import chaffinch as cf
 from chaffinch.planning.survey_file import SurveyFile
 from tests.cli.conftest import USERS, Done
+from tests.tiers import nightly
 
 CANARY = "xyzzy-private"
 
@@ -216,7 +217,7 @@ def test_a_plan_is_kept_although_the_table_is_bad(
     ("old", "new"),
     [
         ("users = 2000", "users = 1999"),
-        ("epsilon = 1", "epsilon = 0.9"),
+        nightly("epsilon = 1", "epsilon = 0.9"),
         ("[q", "anyway = true\n[q"),
     ],
 )

@@ -20,7 +20,7 @@ from chaffinch.keys import KeyFolder
 from chaffinch.outputs.protected import Kind, kind_of
 from chaffinch.planning.parties import Parties, Party
 from tests.cli.conftest import Done
-from tests.tiers import nightly
+from tests.tiers import chequered, nightly
 
 KINDS = {
     "survey.plan.json": Kind.PLAN,
@@ -134,8 +134,9 @@ def same_plan(verb: str, kind: str) -> bool:
     }
 
 
-@pytest.mark.parametrize("link", ["itself", "symlink", "hard link"])
-@pytest.mark.parametrize("verb", NAMES)
+@pytest.mark.parametrize(
+    ("verb", "link"), chequered(((verb,) for verb in NAMES), ["itself", "symlink", "hard link"])
+)
 def test_no_verb_overwrites_what_cannot_be_made_again(
     verb: str, link: str, folder: Path, cli: Callable[..., Done]
 ) -> None:
@@ -169,7 +170,8 @@ def test_no_verb_overwrites_what_cannot_be_made_again(
 @pytest.fixture
 def _small_demos(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let demos count a few people: the files that they write are the same."""
-    monkeypatch.setattr(survey_demo, "PEOPLE", 300)
+    for name, value in (("PEOPLE", 60), ("EPSILON", 3.0), ("DELTA", 1e-2)):
+        monkeypatch.setattr(survey_demo, name, value)
     monkeypatch.setattr(reach_demo, "_UNIVERSE", 4000)
     monkeypatch.setattr(reach_demo, "SIZES", {"daily": 1600, "radio": 800, "shop": 1800})
 

@@ -9,6 +9,7 @@ import pytest
 import chaffinch as cf
 from chaffinch.planning.survey_file import EXAMPLE, survey_from
 from tests.cli.conftest import Done
+from tests.tiers import nightly
 
 BIT = ("plan", "--bit", "--users", 2000, "--delta", 1e-6, "--max-messages", 2)
 
@@ -147,7 +148,8 @@ def test_a_quiet_plan_says_nothing(cli: Callable[..., Done], folder: Path) -> No
         (["plan", "--bit", "--users", "many", "--epsilon", 1], 2),
         (["plan", "--bit", "--example"], 2),
         (["plan", "none.toml"], 5),
-        (["plan", "--bit", "--users", 10, "--error", "0.001%", "--max-messages", 1], 3),
+        nightly(["plan", "--bit", "--users", 10, "--error", "0.001%", "--max-messages", 1], 3),
+        (["plan", "--flags", "a,b,c", "--users", 30, "--epsilon", 1, "--max-messages", 1], 3),
     ],
 )
 def test_wrong_wishes(words: list[object], code: int, cli: Callable[..., Done]) -> None:

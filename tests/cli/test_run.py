@@ -188,7 +188,7 @@ def test_the_people_of_the_demo_are_always_the_same() -> None:
 
 def test_flags_in_columns_of_their_own(cli: Callable[..., Done], tmp_path: Path) -> None:
     (tmp_path / "survey.toml").write_text(
-        "users = 2000\nepsilon = 2.0\ndelta = 1e-6\n\n"
+        "users = 2000\nepsilon = 2.0\ndelta = 1e-6\nmax_messages = 2\n\n"
         '[questions.settings]\nkind = "flags"\nnames = ["dark mode", "large text"]\n'
     )
     lines = ["dark mode,large text", *(["yes,no"] * 1500), *(["no,yes"] * 500)]

@@ -20,6 +20,7 @@ from chaffinch.storage.files import atomic
 from chaffinch.storage.leftovers import alone_in, remove_leftovers, staging_folder
 from chaffinch.storage.locks import try_lock
 from tests.engines import plans
+from tests.tiers import nightly
 
 PLAN = plans.clear(20, 5)
 ROOT = Path(__file__).parents[2]
@@ -213,7 +214,7 @@ def test_only_names_of_our_own_are_removed(tmp_path: Path) -> None:
     assert listing(tmp_path) == sorted([*kept, "behind", link.name])
 
 
-@pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("number", ["SIGTERM", nightly("SIGHUP")])
 def test_a_stopped_run_leaves_nothing(tmp_path: Path, number: str) -> None:
     code = f"""
 import os, signal, sys

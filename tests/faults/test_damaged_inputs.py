@@ -340,7 +340,7 @@ def test_some_damage(name: str, whole: Path, tmp_path: Path) -> None:
     one = INPUTS[name]
     ended = call(one.words, shutil.copytree(whole, tmp_path / "copy"))
     assert (ended.code == 0) == (one.read is not None), ended
-    codes = list(damaged(one, whole, tmp_path / "folder", 8, name))
+    codes = list(damaged(one, whole, tmp_path / "folder", 5, name))
     assert set(codes) - {0}
 
 

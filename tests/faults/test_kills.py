@@ -5,7 +5,7 @@ at random moments. Then the disk is looked at, and the same command is run again
 
 The long tier does this until each verb was killed 300 times, with and without a ledger where it
 can have one, also those that only read: about 11,000 lives, 25 minutes of processor time. The gate
-kills the verbs that pay or write messages three times each.
+kills the verbs that pay or write messages twice each.
 
 Where a verb was stopped before it changed anything, the same command is not run again: it would
 find what the first one has found. Searches of the planner are made once, before all lives.
@@ -29,7 +29,7 @@ from tests.faults.steps import FULL
 from tests.faults.verbs import VERBS, prepare
 from tests.meta import repository
 
-FEW = 3
+FEW = 2
 EVERY = 10**6
 KILLS = 300
 """How often each verb is killed in the long tier: the disk is full besides."""

@@ -131,5 +131,5 @@ class Uses(RuleBasedStateMachine):
 
 TestUses = Uses.TestCase
 TestUses.settings = settings(
-    max_examples=max(15, settings().max_examples // 4), stateful_step_count=25, deadline=None
+    max_examples=max(8, settings().max_examples // 4), stateful_step_count=25, deadline=None
 )

@@ -20,6 +20,7 @@ from tests.ledger import made
 from tests.ledger.made import ONE
 from tests.ledger.worker import CHARGES, KINDS
 from tests.meta import repository
+from tests.tiers import nightly
 
 STRACE = shutil.which("strace")
 TOUCHING = ("pwrite64", "fdatasync", "fsync", "rename", "unlink", "link", "write")
@@ -50,7 +51,7 @@ def race(folder: Path, kind: str, *, processes: int, attempts: int, shared: int)
     return fresh
 
 
-@pytest.mark.parametrize("kind", ["shipped", "always under the lock"])
+@pytest.mark.parametrize("kind", ["shipped", nightly("always under the lock")])
 def test_eight_processes_are_granted_exactly_what_fits(tmp_path: Path, kind: str) -> None:
     granted = race(tmp_path, kind, processes=8, attempts=3, shared=0)
     assert sum(granted.values()) == made.GRANTS

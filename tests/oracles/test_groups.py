@@ -18,6 +18,7 @@ from chaffinch.privacy import groups
 from chaffinch.privacy.composition import Composition
 from tests.oracles import balls, exact, exact_views, judge, signed
 from tests.oracles.exact import Pair
+from tests.tiers import nightly
 
 EPSILONS = [0.0, 0.05, 0.3, 1.0, 2.0, 5.0, 12.0]
 
@@ -133,7 +134,7 @@ def one_crowd_delta(records: int, flip: float, each: int, epsilon: float) -> flo
 
 @pytest.mark.parametrize(
     ("records", "flip", "each", "within"),
-    [(10_000, "0.003", 2, 1.002), (10_000, "0.03", 5, 1.002), (1_000, "0.25", 3, 1.003)],
+    [(10_000, "0.003", 2, 1.002), nightly(10_000, "0.03", 5, 1.002), (1_000, "0.25", 3, 1.003)],
 )
 def test_the_bound_is_close_to_a_crowd_that_exists(
     records: int, flip: str, each: int, within: float

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tests.oracles.settings import SHARES, Judged
+from tests.tiers import nightly
 
 NIGHTS = 8
 
@@ -25,9 +26,10 @@ def test_the_shares_add_up() -> None:
     assert NIGHTS * sum(SHARES.values()) >= 2000
 
 
+@pytest.mark.parametrize("share", [2, nightly(1)])
 @pytest.mark.parametrize("judged", SHARES, ids=name)
-def test_no_under_report(judged: Judged) -> None:
-    assert complaints(judged, SHARES[judged], "gate") == []
+def test_no_under_report(judged: Judged, share: int) -> None:
+    assert complaints(judged, SHARES[judged] // share, "gate") == []
 
 
 @pytest.mark.long

@@ -19,7 +19,7 @@ from chaffinch.privacy import Bracket
 from chaffinch.privacy.mechanisms.bit_crowds import BitCrowds
 from chaffinch.privacy.numerics import crowds, ridge
 from tests.oracles import balls, exact, judge, settings
-from tests.tiers import nightly
+from tests.tiers import chequered, nightly
 
 SETTINGS = {False: 80, True: 5_000}
 
@@ -134,13 +134,17 @@ def complaints(judged: Callable[[random.Random], str | None], seed: int, count: 
     raise AssertionError("the ridge gave up on most settings")
 
 
+@pytest.mark.parametrize("share", [4, nightly(1)])
 @pytest.mark.parametrize("judged", [rational_complaint, ball_complaint])
-def test_every_crowd_and_threshold(judged: Callable[[random.Random], str | None]) -> None:
-    assert complaints(judged, 1, SETTINGS[False]) == []
+def test_every_crowd_and_threshold(
+    judged: Callable[[random.Random], str | None], share: int
+) -> None:
+    assert complaints(judged, 1, SETTINGS[False] // share) == []
 
 
-def test_beside_the_search_by_boxes() -> None:
-    assert complaints(search_complaint, 2, 12) == []
+@pytest.mark.parametrize("settings", [4, nightly(12)])
+def test_beside_the_search_by_boxes(settings: int) -> None:
+    assert complaints(search_complaint, 2, settings) == []
 
 
 @pytest.mark.long
@@ -159,7 +163,7 @@ def test_beside_the_search_by_boxes_often() -> None:
 @pytest.mark.parametrize(
     ("users", "flip", "copies", "decoys", "epsilon"),
     [
-        (41, "0.049249", 100, 0, 284.7926052333387),
+        nightly(41, "0.049249", 100, 0, 284.7926052333387),
         (42, "0.05262", 64, 0, 124.18),
         nightly(6, "0.250913", 300, 1, 269.4757879508546),
     ],
@@ -178,9 +182,10 @@ def test_many_copies_at_large_epsilons(
         assert found is None or not judge.ball_complaint(Bracket(0.0, found.upper), truth)
 
 
-@pytest.mark.parametrize("digits", [10, 34, 63])
-@pytest.mark.parametrize("share", [0.0, 0.4, 0.999])
-@pytest.mark.parametrize("decoys", [0, 5])
+@pytest.mark.parametrize(
+    ("digits", "share", "decoys"),
+    chequered(((d, s) for d in (10, 34, 63) for s in (0.0, 0.4, 0.999)), (0, 5)),
+)
 def test_flips_next_to_one_half_keep_their_digits(digits: int, share: float, decoys: int) -> None:
     flip = Fraction(1, 2) - Fraction(1, 2**digits)
     mechanism = privacy.FlippedBits(users=150, flip_probability=flip, decoys=decoys)
@@ -322,7 +327,7 @@ def test_the_crowd_that_is_told_has_that_delta(decoys: int, epsilon: float) -> N
 
 
 @pytest.mark.parametrize(
-    ("users", "copies", "decoys"), [nightly(700, 1, 0), (300, 1, 100), (300, 3, 0)]
+    ("users", "copies", "decoys"), [nightly(700, 1, 0), nightly(300, 1, 100), (300, 3, 0)]
 )
 def test_trade_off_beside_the_search_by_boxes(
     monkeypatch: pytest.MonkeyPatch, users: int, copies: int, decoys: int

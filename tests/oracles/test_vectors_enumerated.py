@@ -10,6 +10,7 @@ import pytest
 from chaffinch import privacy
 from tests.oracles import exact_views, judge
 from tests.oracles.exact import Pair
+from tests.tiers import chequered
 
 SIZES = [(users, 2) for users in range(1, 8)] + [(users, 3) for users in range(1, 5)]
 EPSILONS = [0.0, 0.5, 1.0, 2.0, 3.0, 5.0]
@@ -21,8 +22,7 @@ def every_pair(users: int, bits: int, name: str) -> tuple[Pair, ...]:
     return tuple(pair for *_, pair in exact_views.vectors_pairs(users, bits, Fraction(name)))
 
 
-@pytest.mark.parametrize("name", FLIPS)
-@pytest.mark.parametrize(("users", "bits"), SIZES)
+@pytest.mark.parametrize(("users", "bits", "name"), chequered(SIZES, FLIPS))
 def test_vectors_contain_the_truth(users: int, bits: int, name: str) -> None:
     mechanism = privacy.FlippedVectors(users=users, bits=bits, flip_probability=name)
     for epsilon in EPSILONS:
@@ -31,8 +31,7 @@ def test_vectors_contain_the_truth(users: int, bits: int, name: str) -> None:
         assert not found, (epsilon, found)
 
 
-@pytest.mark.parametrize("name", FLIPS)
-@pytest.mark.parametrize(("columns", "filters"), SIZES)
+@pytest.mark.parametrize(("columns", "filters", "name"), chequered(SIZES, FLIPS))
 def test_filters_contain_the_truth(columns: int, filters: int, name: str) -> None:
     mechanism = privacy.FlippedFilters(filters=filters, bits=columns, flip_probability=name)
     for epsilon in EPSILONS[1::2]:

@@ -35,6 +35,7 @@ from chaffinch.protocols.tuning import flip_for_shift, gaussian_mu
 from chaffinch.release.documents import load_release
 from chaffinch.rounding import rounded_up
 from chaffinch.wire.documents import canonical
+from tests.tiers import nightly
 
 TARGET = cf.Target(1.0, 1e-6)
 
@@ -153,7 +154,7 @@ def test_rounds_and_questions_are_paid_for_in_full() -> None:
 
 def test_what_cannot_be_planned_says_what_can() -> None:
     with pytest.raises(NoPlanFound, match="messages per report") as caught:
-        cf.plan(cf.Choice(range(3_000), missing="count"), users=100, target=TARGET, max_messages=4)
+        cf.plan(cf.Choice(range(300), missing="count"), users=100, target=TARGET, max_messages=4)
     assert "users" in caught.value.hint
 
 
@@ -162,7 +163,7 @@ def test_what_cannot_be_planned_says_what_can() -> None:
     [
         cf.Flags(["a", "b", "c"]),
         cf.Number(0, 1, quantiles=True),
-        cf.Survey({"one": cf.Bit(), "two": cf.Flags(["a", "b"])}),
+        nightly(cf.Survey({"one": cf.Bit(), "two": cf.Flags(["a", "b"])})),
     ],
 )
 def test_too_few_messages_for_any_protocol_is_no_plan(question: cf.Flags) -> None:

@@ -23,7 +23,7 @@ KINDS: dict[str, cf.Question | cf.Survey] = {
     "flags": cf.Flags(["a", "b", "c"]),
     "survey": cf.Survey({"one": cf.Bit(), "two": cf.Choice(["a", "b"], missing="count")}),
 }
-_SOME = {("bit", 5), ("bit with gaps", 2), ("number", 1), ("quantiles", 17), ("flag", 3)}
+_SOME = {("bit", 5), ("number", 1), ("quantiles", 17), ("flag", 3)}
 CROWDS = [
     (kind, users) if (kind, users) in _SOME else nightly(kind, users)
     for kind in KINDS

@@ -36,7 +36,7 @@ def test_where_nothing_need_be_left_the_count_is_nearly_as_exact_as_a_centre(kin
 
 def test_what_fewer_honest_users_leave_of_several_answers_is_told() -> None:
     survey = cf.Survey({"one": cf.Bit(), "two": QUESTIONS["choice"]})
-    plan = cf.plan(survey, users=1_000, target=TARGET, local_epsilon=math.inf)
+    plan = cf.plan(survey, users=200, target=TARGET, local_epsilon=math.inf)
     assert all(isinstance(part.protocol, Signed) for part in plan.parts)
     epsilons = [epsilon for _, epsilon in plan.shares]
     assert 1 < epsilons[0] < epsilons[1] < epsilons[2] < 5
@@ -158,7 +158,7 @@ def test_a_forged_number_of_many_steps_is_refused_at_once() -> None:
 
 
 def test_an_error_leads_to_the_rule_of_epsilon() -> None:
-    plan = cf.plan(cf.Bit(), users=1_000, error=cf.Error(0.01), max_messages=2)
+    plan = cf.plan(cf.Bit(), users=200, error=cf.Error(0.05), max_messages=2)
     assert "smallest epsilon" in plan.choice
     assert "(flips, epsilon" in plan.explain()
 

@@ -139,7 +139,7 @@ def test_documents_keep_it() -> None:
 
 def test_rounds_compose() -> None:
     """Two campaigns of the same ids: below twice epsilon, above once."""
-    ids = privacy.FlippedAudiences(filters=2, bits=10**5, hashes=1, flip_probability="0.1")
+    ids = privacy.FlippedAudiences(filters=2, bits=10**4, hashes=1, flip_probability="0.1")
     once, twice = ids.epsilon(1e-6).upper, privacy.compose(ids, times=2).epsilon(1e-6).upper
     assert once < twice < 2 * once
 

@@ -145,7 +145,7 @@ def bits(users: int, flip: str) -> privacy.FlippedBits:
 
 @pytest.mark.parametrize(
     ("users", "flip", "times"),
-    [(1000, "0.02", 100), nightly(1000, "0.269", 1000)],
+    [(200, "0.1", 20), nightly(1000, "0.02", 100), nightly(1000, "0.269", 1000)],
 )
 def test_a_finer_grid_is_never_looser(users: int, flip: str, times: int) -> None:
     part = bits(users, flip)
@@ -163,9 +163,8 @@ def test_a_finer_grid_is_never_looser(users: int, flip: str, times: int) -> None
     [
         (200, 50, "0.1"),
         (200, 50, "1e-36"),
-        (10**4, 10**4, "1e-36"),
         *(nightly(200, 50, local) for local in ("0.0001", "1e-10")),
-        *(nightly(10**4, 10**4, local) for local in ("0.1", "0.0001", "1e-10")),
+        *(nightly(10**4, 10**4, local) for local in ("0.1", "0.0001", "1e-10", "1e-36")),
         *(nightly(10**6, 10**4, local) for local in ("0.1", "0.0001", "1e-10", "1e-36")),
     ],
 )
@@ -204,7 +203,7 @@ def test_a_sum_of_parts_with_cuts_and_several_kinds_is_above_the_truth() -> None
 
 
 @pytest.mark.parametrize(
-    "flip", ["0.45", "0.001", nightly("0.1"), nightly("0.05"), nightly("0.01")]
+    "flip", ["0.45", nightly("0.001"), nightly("0.1"), nightly("0.05"), nightly("0.01")]
 )
 def test_how_far_a_thousand_rounds_of_many_are_known(flip: str) -> None:
     rounds = privacy.compose(bits(10**6, flip), times=1000)
@@ -332,7 +331,14 @@ RARE = [
 
 @pytest.mark.parametrize(
     ("rarity", "resolution"),
-    [(0, None), (1, 1e-9), nightly(1, None), nightly(0, 1e-9), nightly(0, 1e-2), nightly(1, 1e-2)],
+    [
+        (0, None),
+        nightly(1, 1e-9),
+        nightly(1, None),
+        nightly(0, 1e-9),
+        nightly(0, 1e-2),
+        nightly(1, 1e-2),
+    ],
 )
 def test_rounds_of_rare_outputs_are_never_more_than_the_parts_one_by_one(
     rarity: int, resolution: float | None

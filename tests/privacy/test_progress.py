@@ -18,6 +18,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.privacy.mechanisms.bits import SumMechanism
 from tests.meta import repository
 from tests.terminal import read_to_end
+from tests.tiers import all_but, nightly
 
 LEVELS = np.linspace(0.0, 1.0, 11)
 WORDS = privacy.FlippedVectors(users=100, bits=2, flip_probability="0.3")
@@ -41,7 +42,7 @@ SEARCHES: dict[str, tuple[Callable[[], object], int]] = {
 }
 
 
-@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("name", all_but(SEARCHES, "honest shares"))
 def test_every_long_search_tells_often(name: str) -> None:
     search, least = SEARCHES[name]
     told: list[str] = []
@@ -87,7 +88,7 @@ def told_steps(search: Callable[[], object]) -> dict[str, int]:
     return steps
 
 
-@pytest.mark.parametrize(("users", "width"), [(100, 4e-6), (10, 1e-5)])
+@pytest.mark.parametrize(("users", "width"), [(100, 4e-6), nightly(10, 1e-5)])
 def test_many_bits_near_one_half_take_no_search_over_crowds(users: int, width: float) -> None:
     """The ridge has fewer digits there than are asked for, and a search would take minutes."""
     numbers = privacy.EncodedNumbers(

@@ -99,7 +99,7 @@ def test_numbers_of_many_bits() -> None:
 
 
 def test_epsilon_of_values_returns_where_the_target_lies_inside_the_bracket() -> None:
-    values = FlippedValues(users=30, values=3, flip_probability="0.2")
+    values = FlippedValues(users=12, values=3, flip_probability="0.2")
     bracket = values.delta(0.0)
     target = 0.5 * (bracket.lower + bracket.upper)
     assert values.epsilon(target).upper < 0.01

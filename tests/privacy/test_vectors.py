@@ -17,6 +17,7 @@ from chaffinch.privacy.mechanisms.records import FlippedVectors
 from chaffinch.privacy.numerics.bit_words import SmallCrowds
 from chaffinch.privacy.numerics.precision import exp_ends
 from tests.oracles import balls, exact, exact_views, judge
+from tests.tiers import chequered
 
 flips = st.fractions(Fraction(1, 50), Fraction(49, 100), max_denominator=500)
 small = st.builds(
@@ -28,8 +29,10 @@ def vectors(users: int, bits: int, flip: Any) -> FlippedVectors:
     return FlippedVectors(users=users, bits=bits, flip_probability=flip)
 
 
-@pytest.mark.parametrize("flip", ["0.03", "0.15", "0.4"])
-@pytest.mark.parametrize(("users", "bits"), [(1, 2), (2, 2), (5, 2), (7, 2), (3, 3), (4, 3)])
+@pytest.mark.parametrize(
+    ("users", "bits", "flip"),
+    chequered([(1, 2), (2, 2), (5, 2), (7, 2), (3, 3), (4, 3)], ["0.03", "0.15", "0.4"]),
+)
 def test_no_crowd_and_no_pair_is_above_the_bound(users: int, bits: int, flip: str) -> None:
     pairs = [pair for *_, pair in exact_views.vectors_pairs(users, bits, Fraction(flip))]
     mechanism = vectors(users, bits, flip)

@@ -27,6 +27,7 @@ from chaffinch.privacy import Target
 from chaffinch.privacy.mechanisms.audiences import audience_flip_probability
 from chaffinch.privacy.mechanisms.filters import flip_probability_for
 from tests.reach.test_estimates import audience
+from tests.tiers import nightly
 
 TARGET = Target(epsilon=1, delta=1e-9)
 SETTINGS = [
@@ -93,8 +94,8 @@ def exact_error(task: tuple[int, int, float, float], bits: int, hashes: int) -> 
     ("task", "bits", "hashes"),
     [
         ((2, 50_000, 1.0, 1e-9), (2**19, 2**21, 2**23, 2**25), (1, 4, 16)),
-        ((3, 50_000, 3.0, 1e-9), (2**18, 2**20, 2**22, 2**23), (1, 4, 16)),
-        ((1, 1000, 3.0, 1e-6), (2**18, 2**20), (1, 4)),
+        nightly((3, 50_000, 3.0, 1e-9), (2**18, 2**20, 2**22, 2**23), (1, 4, 16)),
+        nightly((1, 1000, 3.0, 1e-6), (2**18, 2**20), (1, 4)),
     ],
 )
 def test_no_other_size_is_much_better(
@@ -164,8 +165,8 @@ def room(rows: int, step: float) -> tuple[float, float]:
         (3, 10**6, 4, 1.0, 1e-12),
         (5, 10**9, 2, 1.0, 1e-9),
         (5, 10**9, 1, 3.0, 1e-6),
-        (8, 10**6, 4, 1.0, 1e-9),
-        (10, 10**9, 1, 3.0, 1e-12),
+        nightly(8, 10**6, 4, 1.0, 1e-9),
+        nightly(10, 10**9, 1, 3.0, 1e-12),
         (10, 10**4, 16, 0.1, 1e-12),
     ],
 )
@@ -187,7 +188,7 @@ def test_the_guess_steers_well_everywhere(rows: int) -> None:
         assert low <= found <= high, (bits, hashes, epsilon, delta)
 
 
-@pytest.mark.parametrize("publishers", [2, 5])
+@pytest.mark.parametrize("publishers", [2, nightly(5)])
 @pytest.mark.parametrize("hashes", [None, 1])
 def test_more_epsilon_is_never_more_error(publishers: int, hashes: int | None) -> None:
     errors = [

@@ -27,6 +27,7 @@ from chaffinch.wire.column_files import ShuffledColumns
 from chaffinch.wire.filter_files import Filter
 from tests.reach.publishing import made_up, small_plan
 from tests.reach.test_simulated import RUNS, analyzed, estimated, faults
+from tests.tiers import nightly
 
 CROWD: dict[tuple[int, ...], int] = {(1, 0): 3000, (0, 1): 1500, (1, 1): 1000}
 PEOPLE = Publishers(Audience(["daily", "radio"]), CROWD)
@@ -83,7 +84,7 @@ def believing(flip: Fraction) -> ReachPlan:
     return replace(planned(), flip_probability=flip, shuffler=None)
 
 
-@pytest.mark.parametrize("logos", [drawn, made])
+@pytest.mark.parametrize("logos", [drawn, nightly(made)])
 @pytest.mark.parametrize("whose", ["publishers", "shuffler"])
 def test_a_belief_in_the_flips_of_one_of_them_is_seen(logos: Any, whose: str) -> None:
     between = planned().shuffler

@@ -23,6 +23,7 @@ from chaffinch import privacy
 from tests.oracles import judge
 from tests.oracles.exact import Pair
 from tests.reach.test_view import WITH, WITHOUT, Lists, View, columns_of
+from tests.tiers import chequered
 
 Law = dict[tuple[int, ...], Fraction]
 BITS = 3
@@ -117,8 +118,9 @@ def promise(rows: int, hashes: int, flip: Fraction = SHUFFLED) -> privacy.Flippe
 # ----------------------------------------------------------------- the analyzer with publishers
 
 
-@pytest.mark.parametrize("own", [CLEAR, OWN])
-@pytest.mark.parametrize(("honest", "hashes"), [(1, 1), (1, 2), (2, 1)])
+@pytest.mark.parametrize(
+    ("honest", "hashes", "own"), chequered([(1, 1), (1, 2), (2, 1)], [CLEAR, OWN])
+)
 def test_the_shuffler_alone_keeps_the_promise_whoever_knows_the_hash(
     honest: int, hashes: int, own: Fraction
 ) -> None:

@@ -20,6 +20,7 @@ from chaffinch.privacy import Target
 from chaffinch.wire.documents import identified
 from tests.reach.publishing import small_plan
 from tests.reach.test_estimates import audience
+from tests.tiers import chequered
 
 TARGET = Target(epsilon=1, delta=1e-9)
 KEYED_ID = "6c8f680be53d02c92822d96c435b271e482e810bbb5f82fc8ea0869dfc5cef44"
@@ -48,8 +49,7 @@ def fewer(flip: Fraction) -> Fraction:
     return Fraction(int(flip * 2**64 * 999 // 1000), 2**64)
 
 
-@pytest.mark.parametrize("wish", WISHES)
-@pytest.mark.parametrize("publishers", [1, 3])
+@pytest.mark.parametrize(("wish", "publishers"), chequered(((wish,) for wish in WISHES), (3, 1)))
 def test_all_three_promises_hold(publishers: int, wish: dict[str, Any]) -> None:
     # One row is accounted exactly, which takes long where it has many bits.
     found = shuffled(publishers, **wish, **(SMALL if publishers == 1 else {}))

@@ -174,14 +174,18 @@ SLOW = [("independent", 5), ("nested", 5), ("independent", 8), ("heavy-tailed", 
 """All 255 overlaps of eight publishers are drawn one by one."""
 
 
-@pytest.mark.parametrize(("kind", "count"), [*SMALL, *(nightly(*one) for one in BETWEEN)])
+@pytest.mark.parametrize(
+    ("kind", "count"), [*SMALL[:-2], SMALL[-1], *(nightly(*one) for one in [SMALL[-2], *BETWEEN])]
+)
 def test_releases_are_as_exact_as_predicted(kind: str, count: int) -> None:
     plan, publishers = planned(kind, count, IDS), publishers_of(kind, count, IDS)
     seen = analyzed(drawn(kind, count, IDS, RUNS), plan)
     assert faults(seen, plan, publishers) == []
 
 
-@pytest.mark.parametrize(("kind", "count"), [*LARGE, *(nightly(*one) for one in SLOW)])
+@pytest.mark.parametrize(
+    ("kind", "count"), [*LARGE[:2], LARGE[3], *(nightly(*one) for one in [LARGE[2], *SLOW])]
+)
 def test_estimates_are_as_exact_as_predicted(kind: str, count: int) -> None:
     plan, publishers = planned(kind, count, IDS), publishers_of(kind, count, IDS)
     seen = estimated(drawn(kind, count, IDS, RUNS), plan, few_groups(plan.audience))
@@ -201,7 +205,7 @@ def test_a_belief_in_a_tenth_more_or_fewer_flips_is_seen(
     assert "coverage of all together" in found
 
 
-@pytest.mark.parametrize("factor", [0.9, 1.1])
+@pytest.mark.parametrize("factor", [nightly(0.9), 1.1])
 def test_a_belief_in_other_flips_gives_other_standard_errors(factor: float) -> None:
     # Few publishers scatter nearly alike whatever is believed; eight do not.
     plan, publishers = planned("disjoint", 8, IDS), publishers_of("disjoint", 8, IDS)

@@ -12,6 +12,7 @@ from chaffinch.errors import InvalidInput
 from chaffinch.sampling import backends, flip_mask, secure_words
 from chaffinch.sampling.flips import _BLOCK, _TILE, _binary
 from tests.sampling.sources import SIGMAS, ListedWords, SeededWords, chance, with_each
+from tests.tiers import chequered
 
 ALL = 2**64 - 1
 
@@ -136,8 +137,7 @@ def pair_statistics(mask: NDArray[Any], probability: float, lag: int) -> tuple[f
 
 
 @pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize("probability", [0.25, 0.2501, 0.04])
-@pytest.mark.parametrize("lag", [1, 64])
+@pytest.mark.parametrize(("probability", "lag"), chequered([(0.25,), (0.2501,), (0.04,)], [1, 64]))
 def test_rate_and_independence_with_secure_words(probability: float, lag: int) -> None:
     # The plants fail the same tests: 13 standard deviations away, and 128 for the pairs.
     numerator, count = chance(probability), 64 * 160_000

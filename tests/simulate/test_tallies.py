@@ -24,7 +24,7 @@ from chaffinch.simulate import SeededWords, Truth, judging, uniform, zipf
 from chaffinch.simulate.populations import draw_tallies
 from chaffinch.simulate.seeded import generator
 from tests.simulate.settings import ALARM, SMALL, changed, planned, reflooded
-from tests.tiers import all_but, nightly, some
+from tests.tiers import all_but, some
 
 PEOPLE = 20
 REAL, DRAWN = 4000, 50_000
@@ -94,7 +94,8 @@ def test_one_device_has_the_law_of_the_sampler(name: str) -> None:
     assert not same_law(real, drawn(changed(plan, 1.25), truth))
 
 
-@pytest.mark.parametrize("name",
+@pytest.mark.parametrize(
+    "name",
     all_but((name for name in SMALL if name.endswith("signed")), "flags signed"),
 )
 def test_floods_that_are_off_do_not_have_the_law(name: str) -> None:

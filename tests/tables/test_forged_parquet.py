@@ -186,7 +186,9 @@ FORGED: list[Callable[[], bytes]] = [
 ]
 
 
-@pytest.mark.parametrize("make", all_but(FORGED, many_dictionaries_of_many_values), ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make", all_but(FORGED, many_dictionaries_of_many_values), ids=lambda make: make.__name__
+)
 def test_a_forged_file_is_refused(make: Callable[[], bytes], tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(make())
     assert limited.read_table(tmp_path / "a.parquet") == "invalid-table"

@@ -22,6 +22,7 @@ from chaffinch.protocols import Decoys, Encoded, FlippedDecoys, Flips, Signed
 from chaffinch.protocols.signed import Digit
 from chaffinch.wire.documents import identified
 from tests.cli.conftest import Done
+from tests.tiers import nightly
 from tests.tools.checker import PATH, checker
 
 USERS = 2_000
@@ -121,9 +122,9 @@ def test_every_protocol_and_question(name: str) -> None:
     ("names", "rounds"),
     [
         (("bit",), 2),
-        (("bit",), 5),
+        nightly(("bit",), 5),
         (("clear", "bit"), 1),
-        (("cut", "total", "clear bit"), 2),
+        nightly(("cut", "total", "clear bit"), 2),
         (("signed", "bit"), 3),
         (("gaps", "answered"), 1),
     ],
