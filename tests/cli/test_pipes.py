@@ -58,10 +58,13 @@ def within_a_minute(line: str) -> str:
     return f"export -f chaffinch; timeout 60 bash -c '{line}'"
 
 
-def test_a_batch_that_comes_while_a_table_is_read_stays(shell: Shell, folder: Path) -> None:
+def test_a_batch_that_comes_while_a_table_is_read_stays(
+    shell: Shell, cli: Callable[..., Done], folder: Path
+) -> None:
     """An encoding waits for its table; a shuffle ends meanwhile, and has the same output."""
-    made = f"chaffinch encode people.csv {P} -q -o e.parquet && mkfifo table"
-    assert shell(made, folder).returncode == 0
+    mine = ("--plan", folder / "members.plan.json")
+    assert cli("encode", folder / "people.csv", *mine, "-o", folder / "e.parquet").code == 0
+    os.mkfifo(folder / "table")
     line = (
         f"chaffinch encode table --format csv {P} -o x.parquet & exec 3> table; "
         f"chaffinch shuffle e.parquet {P} -o x.parquet -q && sha256sum x.parquet; "
@@ -73,9 +76,11 @@ def test_a_batch_that_comes_while_a_table_is_read_stays(shell: Shell, folder: Pa
     assert "another file than one with messages" in done.stderr
 
 
-def test_a_release_to_a_named_pipe(shell: Shell, folder: Path) -> None:
-    made = f"chaffinch encode people.csv {P} -q | chaffinch shuffle {P} -o s.parquet"
-    assert shell(f"{made} && mkfifo r.json", folder).returncode == 0
+def test_a_release_to_a_named_pipe(shell: Shell, cli: Callable[..., Done], folder: Path) -> None:
+    mine = ("--plan", folder / "members.plan.json")
+    assert cli("encode", folder / "people.csv", *mine, "-o", folder / "e.parquet").code == 0
+    assert cli("shuffle", folder / "e.parquet", *mine, "-o", folder / "s.parquet").code == 0
+    os.mkfifo(folder / "r.json")
     line = f"cat r.json > told & chaffinch analyze s.parquet {P} -o r.json && wait"
     done = shell(within_a_minute(line), folder)
     assert done.returncode == 0, done.stderr

@@ -66,7 +66,7 @@ def test_the_closed_form_is_the_case_without_overlap(data: Any) -> None:
     assert error**2 == pytest.approx(closed**2, rel=1e-6, abs=1e-9 * bits)
 
 
-@settings(max_examples=200)
+@settings(max_examples=max(60, settings().max_examples // 5))
 @given(data=st.data())
 def test_no_overlap_is_noisier_than_none(data: Any) -> None:
     count = data.draw(st.integers(2, 4))

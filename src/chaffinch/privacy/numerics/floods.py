@@ -244,6 +244,9 @@ class NoiseMessages:
 
     def tail(self, first: int) -> float:
         """Return an upper end of the chance of ``first`` messages or more."""
+        return _tail(self, first)
+
+    def _tail(self, first: int) -> float:
         mass = self._masses(max(2 * first, 64), np.zeros(0))
         return float(self._tails(first, mass)[first])
 
@@ -319,3 +322,9 @@ class NoiseMessages:
             sizes = np.arange(1.0, len(flood) + 1)
             total += np.expm1(2.0 * np.outer(tilts, sizes)) @ np.array(flood, dtype=np.float64)
         return np.asarray(self.scale * total)
+
+
+@lru_cache(maxsize=64)
+def _tail(law: NoiseMessages, first: int) -> float:
+    """Return what is asked for again for every question with the same noise."""
+    return law._tail(first)  # noqa: SLF001 - kept for its own class
