@@ -26,7 +26,7 @@ from chaffinch.protocols import Decoys, FlippedDecoys, Flips, Protocol, Signed
 from chaffinch.protocols.joint import FlippedTogether, JointNoise, SignedTogether
 from chaffinch.protocols.noise import Truth
 from chaffinch.questions import Bit, Choice, Cross, Number
-from tests.tiers import nightly
+from tests.tiers import nightly, some
 
 FALSE_ALARM = 1e-6
 PEOPLE = 2_000
@@ -205,7 +205,7 @@ LEVELS = Cross(
 )
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", some(PROTOCOLS, "decoys", "signed"))
 @pytest.mark.parametrize("runs", [150, nightly(5_000)])
 def test_means_of_groups_hold_and_are_unbiased(name: str, runs: int) -> None:
     """Everything at once, as a release tells it: people round their numbers by chance."""

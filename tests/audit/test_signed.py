@@ -17,7 +17,7 @@ from chaffinch.simulate.attacks import Attack, worst_attack
 from chaffinch.simulate.audits import _claim
 from tests.audit import plants
 from tests.simulate.settings import SMALL, choice, planned, signed
-from tests.tiers import all_but, some
+from tests.tiers import all_but, nightly, some
 
 Masses = NDArray[np.float64]
 LONG = 90
@@ -148,7 +148,7 @@ def test_a_leak_is_proven(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["choice signed", "flags signed", "number signed", "digits signed"]
+    "name", ["choice signed", nightly("flags signed"), "number signed", "digits signed"]
 )
 def test_every_question_notices_a_missing_flood(name: str) -> None:
     found = audited(name, plants.other_noise(flood=()), trials=2000)
@@ -229,6 +229,7 @@ def test_a_usual_audit_notices_every_plant(name: str) -> None:
     assert found.verdict.startswith("Broken")
 
 
+@pytest.mark.long
 def test_noise_of_many_values_is_attacked_less_often() -> None:
     part = planned(10**6, (choice(40), signed(10**6, 3.0, 1.5))).parts[0]
     small = part.protocol.concentrated(part.question, Fraction(10**6, 20))

@@ -7,6 +7,7 @@ import pytest
 from chaffinch import charts, privacy
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy import published
+from tests.tiers import nightly
 
 BITS = privacy.FlippedBits(users=1000, flip_probability="0.03")
 
@@ -71,7 +72,7 @@ def test_claims_can_be_left_out() -> None:
         (privacy.FlippedBits(users=50, flip_probability="0.1", decoys=3), []),
         (privacy.DecoyedValues(decoys=900, values=10), ["Zhilyaev 2020 (5.10)"]),
         (privacy.DecoyedValues(users=900, decoy_rate="0.5", values=10), []),
-        (
+        nightly(
             privacy.FlippedValues(users=60, values=3, flip_probability="0.2"),
             ["Zhilyaev 2020 (5.16)"],
         ),

@@ -124,6 +124,7 @@ def test_another_question_to_the_same_file_adds_up(
         assert "in all 2 releases" in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "survey",
     [
@@ -153,6 +154,7 @@ def test_any_number_of_releases_promises_something_together(
     assert told[-1] == most[-1], "the sum of all, where composing proves nothing"
 
 
+@pytest.mark.long
 def test_rounds_of_one_plan_are_covered_once(cli: Callable[..., Done], folder: Path) -> None:
     plan = cf.plan(
         cf.Survey({"member": cf.Bit()}),
@@ -226,6 +228,7 @@ def test_what_waits_beside_a_release_is_keyed(
     assert len(set(notes)) == 2
 
 
+@pytest.mark.long
 def test_a_pipe_is_known_by_its_rows(
     shell: Callable[..., object], cli: Callable[..., Done], folder: Path, words: tuple[object, ...]
 ) -> None:

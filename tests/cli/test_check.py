@@ -196,6 +196,7 @@ def test_numbers_as_people_write_them(cli: Callable[..., Done], folder: Path) ->
 # ------------------------------------------------------------------ plans that are kept
 
 
+@pytest.mark.long
 def test_a_plan_is_kept_although_the_table_is_bad(
     shell: Callable[..., object], cli: Callable[..., Done], messy: Path
 ) -> None:

@@ -105,6 +105,7 @@ def test_messages_from_a_pipe_are_paid_for_where_a_file_keeps_the_release(
     assert len(ledger.entries()) == 1
 
 
+@pytest.mark.long
 def test_a_file_keeps_the_release_of_a_pipe(
     shell: Callable[..., subprocess.CompletedProcess[str]],
     folder: Path,

@@ -117,6 +117,7 @@ def test_check_counts_the_reports_of_people(cli: Callable[..., Done], visits: Pa
     assert "400 people have 1,000 rows" in done.err
 
 
+@pytest.mark.long
 def test_rounds_of_rows_cover_no_round_of_people(cli: Callable[..., Done], visits: Path) -> None:
     survey = visits / "survey.toml"
     survey.write_text("rounds = 2\n" + survey.read_text())

@@ -44,6 +44,7 @@ def test_when_the_first_fails_all_fail(shell: Shell, folder: Path) -> None:
     assert "CANARY" not in done.stderr
 
 
+@pytest.mark.long
 def test_when_the_second_fails_the_third_does(shell: Shell, folder: Path) -> None:
     (folder / "people.csv").write_text("member\nyes\nno\n")
     line = (
@@ -58,6 +59,7 @@ def within_a_minute(line: str) -> str:
     return f"export -f chaffinch; timeout 60 bash -c '{line}'"
 
 
+@pytest.mark.long
 def test_a_batch_that_comes_while_a_table_is_read_stays(
     shell: Shell, cli: Callable[..., Done], folder: Path
 ) -> None:
@@ -87,6 +89,7 @@ def test_a_release_to_a_named_pipe(shell: Shell, cli: Callable[..., Done], folde
     assert json.loads((folder / "told").read_text())["reports"] == USERS
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("flock") is None, reason="flock(1) is not there")
 def test_a_run_under_flock_on_its_own_folder(shell: Shell, folder: Path) -> None:
     """The usual way to keep two jobs apart."""
@@ -169,6 +172,7 @@ def test_lines_fit_the_width_and_have_no_colour(
         assert max(map(len, done.out.splitlines())) <= columns
 
 
+@pytest.mark.long
 def test_words_stay_whole(cli: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "_values", lambda *_: iter(()))  # which takes the longest
     words = ("compare", "--users", 20, "--epsilon", 1, "--delta", 1e-4, "--values", 3, "-q")
@@ -220,6 +224,7 @@ def test_progress_and_its_colours_are_for_terminals(folder: Path) -> None:
     assert not COLOUR.search(on_a_terminal([*RUN, "--again"], folder, NO_COLOR="1"))
 
 
+@pytest.mark.long
 def test_quiet_is_quiet_on_a_terminal(folder: Path) -> None:
     assert on_a_terminal([*RUN, "--quiet"], folder) == ""
 

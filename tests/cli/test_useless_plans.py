@@ -36,6 +36,7 @@ def test_anyway_it_is_made_and_starts_with_a_warning() -> None:
     assert "Warning: with epsilon 6 " in release.page()
 
 
+@pytest.mark.long
 def test_an_error_as_large_as_the_crowd_is_refused() -> None:
     question = cf.Choice(range(500), missing="refuse")
     wishes = {

@@ -57,6 +57,7 @@ LIMIT = 90.0
 """Mebibytes. The messages alone take 32, their order in memory 200 more."""
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no peak memory is told here")
 def test_memory_does_not_grow_with_the_crowd(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CODE, str(tmp_path), str(USERS)]

@@ -100,6 +100,7 @@ def test_the_mean_of_the_flights_that_arrived(rows: list[dict[str, str]]) -> Non
     assert as_middle > found["mean"].high
 
 
+@pytest.mark.long
 def test_another_truth_would_not_fit(release: cf.Release, rows: list[dict[str, str]]) -> None:
     """The intervals can fail: two hundred flights more are noticed."""
     truth = Counter(row["carrier"] for row in rows)

@@ -29,6 +29,7 @@ from chaffinch.storage.faults import storage_fault
 from chaffinch.storage.files import give_name, state_folder
 from tests.faults.calls import Done, call
 from tests.faults.verbs import USERS, VERBS, prepare, releases_in
+from tests.tiers import nightly
 
 PAID = ("run, paid", "analyze, paid", "reach analyze, paid", "reach encode, paid", "reach encode")
 
@@ -527,12 +528,12 @@ def test_a_damaged_note_is_told_and_nothing_is_paid_again(
     ("name", "links"),
     [
         ("run, paid", {"out": "real"}),
-        ("run, paid", {"out/release.json": "real/other.json"}),
-        ("run, paid", {"out/survey.plan.json": "real/plan.json"}),
+        nightly("run, paid", {"out/release.json": "real/other.json"}),
+        nightly("run, paid", {"out/survey.plan.json": "real/plan.json"}),
         ("run, paid", {"out/release.json": "real/one", "out/release.csv": "other/two"}),
-        ("analyze, paid", {"release.json": "real/other.json"}),
+        nightly("analyze, paid", {"release.json": "real/other.json"}),
         ("reach analyze, paid", {"release.csv": "real/release.csv"}),
-        ("reach encode, paid", {"daily.filter": "real/other.filter"}),
+        nightly("reach encode, paid", {"daily.filter": "real/other.filter"}),
     ],
 )
 def test_linked_outputs_are_found(

@@ -14,6 +14,7 @@ from chaffinch.errors import GuaranteeNotProven, InvalidInput, NoPlanFound
 from chaffinch.planning.plan import Part, Plan
 from chaffinch.planning.survey_file import load_survey
 from chaffinch.protocols import Decoys, Flips, Signed
+from tests.tiers import all_but
 
 TARGET = cf.Target(1.0, 1e-6)
 QUESTIONS: dict[str, cf.Bit | cf.Choice] = {
@@ -22,7 +23,7 @@ QUESTIONS: dict[str, cf.Bit | cf.Choice] = {
 }
 
 
-@pytest.mark.parametrize("kind", QUESTIONS)
+@pytest.mark.parametrize("kind", all_but(QUESTIONS, "choice"))
 def test_where_nothing_need_be_left_the_count_is_nearly_as_exact_as_a_centre(kind: str) -> None:
     """Discrete Laplace noise of a trusted centre at epsilon 1: 1.357, or 2.799 where two move."""
     question, central = QUESTIONS[kind], {"bit": 1.357, "choice": 2.799}[kind]
@@ -112,6 +113,7 @@ def test_a_report_of_one_sign_also_takes_its_own_answer(
     assert protocol.influence(QUESTIONS["bit" if gain == 2 else "choice"], slots) == expected
 
 
+@pytest.mark.long
 def test_a_protocol_that_cannot_be_built_is_no_candidate() -> None:
     """At so small an epsilon a bit would need more than a million decoy slots."""
     wish = cf.Target(1e-4, 1e-6)

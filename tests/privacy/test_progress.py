@@ -123,6 +123,7 @@ def test_an_error_that_any_noise_keeps_is_not_searched_for() -> None:
     assert steps["points of a curve"] < 1000
 
 
+@pytest.mark.long
 def test_several_numbers_of_a_person_are_planned_without_every_run_of_crowds() -> None:
     number = chaffinch.Number(0, 100, quantiles=True, missing=0)
     steps = told_steps(lambda: chaffinch.plan(number, users=10**6, target=TARGET, contributions=3))

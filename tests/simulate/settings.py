@@ -108,7 +108,7 @@ LARGE: dict[str, tuple[Question, Protocol]] = {
     "bit decoys": (Bit(), Decoys(1, chance(0.2))),
     "choice flips": (choice(6), Flips(chance(0.05), slots=6)),
     "choice decoys": (choice(6), Decoys(2, chance(0.4))),
-    "choice flipped decoys": (choice(6), FlippedDecoys(chance(0.1), 1, 6)),
+    "choice flipped decoys": (choice(24), FlippedDecoys(chance(0.1), 1, 24)),
     "flags": (Flags(["a", "b", "c"]), Flips(chance(0.05))),
     "number together": (Number(0, 10), Encoded(chance(0.05), 8, together=True)),
     "number separate": (Number(0, 10), Encoded(chance(0.05), 8, together=False)),
