@@ -317,6 +317,7 @@ def test_a_release_that_adds_to_earlier_ones_counts_with_them(
     assert mixed.crowd == f"{plan.guarantee.crowd} and another crowd"
 
 
+@pytest.mark.long
 def test_releases_of_several_plans_promise_what_these_compose_to(
     plan: cf.Plan, releases: list[cf.Release]
 ) -> None:

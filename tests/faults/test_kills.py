@@ -35,7 +35,7 @@ KILLS = 300
 """How often each verb is killed in the long tier: the disk is full besides."""
 GATE = {
     "surveys": (
-        "run", "run, paid", "run, groups", "encode", "send, paid", "shuffle", "analyze, paid",
+        "run, paid", "run, groups", "encode", "send, paid", "shuffle", "analyze, paid",
         "trend",
     ),
     "audiences": (

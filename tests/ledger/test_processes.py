@@ -68,6 +68,7 @@ def test_eight_processes_with_one_key_are_charged_once(tmp_path: Path) -> None:
     assert granted == Counter({str(number): 1 for number in range(3)})
 
 
+@pytest.mark.long
 def test_four_processes_with_one_content_are_charged_once(tmp_path: Path) -> None:
     made.create(tmp_path, role="analyzer", cap=Target(300, 1e-2))
     result = told("content", tmp_path, 4, 8)

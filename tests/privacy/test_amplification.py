@@ -316,6 +316,7 @@ def test_many_rounds_of_a_table_have_two_close_ends(values: int, ratio: int) -> 
     assert bracket.lower > 5 * once.epsilon(1e-6).upper
 
 
+@pytest.mark.long
 def test_rounds_of_a_table_of_two_hold_those_of_the_bit_that_it_is() -> None:
     """Randomized response of two values is a flipped bit, whose own bracket is narrower."""
     flipped = compose(FlippedBits(users=1000, flip_probability="0.25"), times=50).epsilon(1e-6)

@@ -15,6 +15,7 @@ from chaffinch.privacy.numerics.precision import GRAIN
 from tests.tiers import slower
 
 
+@pytest.mark.long
 @slower
 @given(st.integers(20, 3000), st.sampled_from([0.3, 1.0, 2.5]), st.sampled_from([1e-3, 1e-8]))
 def test_the_flip_probability_meets_the_target_and_a_smaller_one_does_not(

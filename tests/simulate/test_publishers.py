@@ -36,7 +36,7 @@ from chaffinch.simulate.publishers import _columns_hit, _logo, flipped_logos, th
 from chaffinch.simulate.seeded import generator
 from tests.reach.publishing import encode
 from tests.simulate.settings import chance
-from tests.tiers import nightly
+from tests.tiers import nightly, some
 
 ALARM = 1e-8
 Counts = NDArray[np.int64]
@@ -121,7 +121,7 @@ def test_drawn_logos_have_the_law_of_real_filters(name: str) -> None:
     assert not same_law(seen, drawn(plan, publishers, 2000, 0.09))
 
 
-@pytest.mark.parametrize("name", CROWDS)
+@pytest.mark.parametrize("name", some(CROWDS, "one filter", "seen twice"))
 def test_thrown_logos_have_the_law_of_single_balls(name: str) -> None:
     publishers, bits, hashes = CROWDS[name]
     draws = generator(6, "columns")

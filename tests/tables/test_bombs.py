@@ -183,6 +183,7 @@ TOGETHER = {
     "bomb",
     all_but(
         TOGETHER,
+        "records of long texts",
         "records of more long texts",
         "columns of many texts in dictionaries",
         "columns of dictionaries",

@@ -167,7 +167,9 @@ FORGED: list[Callable[[], bytes]] = [
 
 
 @pytest.mark.parametrize(
-    "make", all_but(FORGED, a_dictionary_that_grows), ids=lambda make: make.__name__
+    "make",
+    all_but(FORGED, a_dictionary_that_grows, a_long_list_of_fixed_size),
+    ids=lambda make: make.__name__,
 )
 def test_a_forged_stream_is_refused(make: Callable[[], bytes], tmp_path: Path) -> None:
     (tmp_path / "a.arrow").write_bytes(make())
