@@ -154,7 +154,7 @@ def test_rounds_and_questions_are_paid_for_in_full() -> None:
 
 def test_what_cannot_be_planned_says_what_can() -> None:
     with pytest.raises(NoPlanFound, match="messages per report") as caught:
-        cf.plan(cf.Choice(range(300), missing="count"), users=100, target=TARGET, max_messages=4)
+        cf.plan(cf.Choice(range(3_000), missing="count"), users=100, target=TARGET, max_messages=4)
     assert "users" in caught.value.hint
 
 

@@ -37,7 +37,7 @@ def test_where_nothing_need_be_left_the_count_is_nearly_as_exact_as_a_centre(kin
 
 def test_what_fewer_honest_users_leave_of_several_answers_is_told() -> None:
     survey = cf.Survey({"one": cf.Bit(), "two": QUESTIONS["choice"]})
-    plan = cf.plan(survey, users=200, target=TARGET, local_epsilon=math.inf)
+    plan = cf.plan(survey, users=1_000, target=TARGET, local_epsilon=math.inf)
     assert all(isinstance(part.protocol, Signed) for part in plan.parts)
     epsilons = [epsilon for _, epsilon in plan.shares]
     assert 1 < epsilons[0] < epsilons[1] < epsilons[2] < 5
