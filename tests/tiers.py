@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-slower = settings(max_examples=max(10, settings().max_examples // 4), deadline=None)
+slower = settings(max_examples=max(6, settings().max_examples // 4), deadline=None)
 """For properties that take their time; scales with the profile in use."""
 thorough = settings(
     max_examples=max(40, settings().max_examples // 10), deadline=None, derandomize=True

@@ -20,7 +20,7 @@ from chaffinch.tables.checking import AnswerColumns, check_answers
 from chaffinch.tables.faults import Faults, all_faults
 from chaffinch.tables.read import open_table
 from tests.tables.test_answers import CANARY, QUESTIONS, TYPES, single
-from tests.tiers import slower
+from tests.tiers import slower, some
 
 PLACES = [
     AnswerColumns(Number(0, 60, missing="refuse"), ("age",), "age"),
@@ -48,7 +48,7 @@ def faults_of(question: Question, column: Any, **options: Any) -> tuple[CellFaul
     return ()
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", some(TYPES, *list(TYPES)[1::2]))
 @slower
 @given(data=st.data())
 def test_columns_refuse_the_very_cells_that_questions_do(kind: str, data: st.DataObject) -> None:
