@@ -94,7 +94,7 @@ def collector() -> dict[Unit, float]:
         with tempfile.TemporaryDirectory() as name:
             site = make_site(Path(name), slots=slots)
             inbox = site.folder / "hop1" / "data" / "inbox"
-            with collecting(site) as service:
+            with collecting(site, fresh=True) as service:
                 load = Load(1, REQUESTS, 0.0)
                 send(service.port, site, load, inbox)  # warms up
                 before = processor(service.process.pid)

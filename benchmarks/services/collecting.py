@@ -52,7 +52,7 @@ def findings() -> Iterator[Finding]:
 
 def _line(site: Site, load: Load) -> Line:
     ratios, rates = [], []
-    with collecting(site) as service:
+    with collecting(site, fresh=True) as service:
         inbox = site.folder / "hop1" / "data" / "inbox"
         send(service.port, site, load, inbox)  # warms up
         for turn in range(TURNS):

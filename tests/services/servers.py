@@ -180,11 +180,12 @@ def collecting(
     party: str = "hop1",
     environment: Mapping[str, str] | None = None,
     program: str = COLLECTOR,
+    fresh: bool = False,
 ) -> Iterator[Running]:
     """Yield the collector of a party."""
     settings = {"inbox": {"free_bytes": 0, "segment_seconds": 0.3}, **(chosen or {})}
     words = [site.folder, site.folder / party, json.dumps(settings)]
-    process = Forked(program, *words, environment=environment)
+    process = Forked(program, *words, environment=environment, fresh=fresh)
     try:
         address = process.stdout.readline()
         assert address, process.stderr.read()
