@@ -49,6 +49,7 @@ def test_nothing_asked_is_nothing_lost() -> None:
     for bracket in (nothing.delta(0.0), nothing.epsilon(1e-6)):
         assert (bracket.lower, bracket.upper) == (0.0, 0.0)
     assert nothing.delta_bound(0.0) == 0.0
+    assert nothing.profile_end() == 0.0
 
 
 def test_one_round_of_one_mechanism_is_itself() -> None:
@@ -67,6 +68,7 @@ def test_one_crowd_of_several_mechanisms_is_told_once() -> None:
     words = "all users among whom the noise was divided, each of them honest"
     assert one.crowd_words == other.crowd_words == words
     assert privacy.compose([one, other, one]).crowd_words == f"{words}, every time"
+    assert privacy.compose(one, times=2).crowd_words == f"{words}, every time"
     assert privacy.compose(one).crowd_words == words
 
 
@@ -123,6 +125,25 @@ def test_a_profile_is_delta_at_each_place() -> None:
 def test_a_profile_is_followed_as_far_as_something_is_proven() -> None:
     assert 1e-15 <= TWO.profile_floor < 1e-9
     assert 0 < TWO.epsilon(TWO.profile_floor).upper <= TWO.local_epsilon
+
+
+@pytest.mark.parametrize("times", [1, 500])
+def test_the_short_search_ends_a_profile_where_its_floor_is(times: int) -> None:
+    """Of many rounds the floor is what losses beyond every profile add up to."""
+    rounds = privacy.compose([bits(1000, "0.1"), bits(500, "0.2")], times=times)
+    end, floor = rounds.profile_end(), rounds.profile_floor
+    assert (floor > 1e-14) == (times > 1)
+    assert rounds.delta_bound(end) <= 1.5 * floor
+    assert rounds.delta_bound(0.98 * end) > floor
+    assert 0 < end < rounds.local_epsilon / 3
+
+
+def test_a_profile_that_is_nowhere_below_its_floor_has_no_end() -> None:
+    """Most of it is infinite loss: it is followed as far as any whose end nobody knows."""
+    rounds = privacy.compose(privacy.DecoyedValues(decoys=2, values=2), times=8)
+    assert rounds.delta_bound(600.0) > 1 / 4
+    assert rounds.profile_end() == 0.0
+    assert rounds.nodes()[-1] == pytest.approx(20.0)
 
 
 @pytest.mark.parametrize("distance", [Fraction(1, 10**6), Fraction(1, 100), Fraction(1)])

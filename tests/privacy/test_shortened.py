@@ -75,7 +75,7 @@ def test_nothing_is_lost_from_the_local_epsilon_on() -> None:
 def test_nothing_cut_costs_nothing() -> None:
     assert cutting_cost(Fraction(0), 1.0) == 0.0
     cut = Shortened(WHOLE, Fraction(0))
-    assert cut.delta(1.0).lower == WHOLE.delta(1.0).lower
+    assert cut.delta(1.0).lower == pytest.approx(WHOLE.delta(1.0).lower, rel=1e-15)
     assert cut.delta(1.0).upper == pytest.approx(WHOLE.delta(1.0).upper, rel=1e-15)
 
 
@@ -108,6 +108,30 @@ def test_a_profile_is_delta_at_each_place() -> None:
     ends = [cut.delta(float(place)) for place in places]
     assert lower.tolist() == [end.lower for end in ends]
     assert upper.tolist() == [end.upper for end in ends]
+
+
+@pytest.mark.parametrize("distance", [Fraction(0), TINY, LARGE, Fraction(1)])
+def test_a_quick_profile_is_higher_by_the_cost(distance: Fraction) -> None:
+    cut = Shortened(WHOLE, distance)
+    places = np.array([0.0, 0.5, 2.0, cut.local_epsilon, cut.local_epsilon + 1.0])
+    costs = np.array([cutting_cost(distance, float(place)) for place in places])
+    above = np.minimum(WHOLE.profile_bound(places) + costs, 1.0)
+    found = cut.profile_bound(places)
+    assert found[:3] == pytest.approx(above[:3], rel=1e-12)
+    assert (found <= 1.0).all()
+    # From the local epsilon on nothing is lost, whatever was cut.
+    assert (found[3:] == 0.0).all()
+
+
+def test_a_cost_far_below_a_delta_is_not_rounded_away() -> None:
+    cut, places = Shortened(WHOLE, Fraction(1, 10**30)), np.array([0.0, 0.5])
+    profile, whole = cut.profile_bound(places), WHOLE.profile_bound(places)
+    for place, quick, above in zip(places.tolist(), whole.tolist(), profile.tolist(), strict=True):
+        cost, ends = Fraction(cutting_cost(cut.distance, place)), WHOLE.delta(place)
+        assert Fraction(above) >= Fraction(quick) + cost
+        assert Fraction(cut.delta_bound(place)) >= Fraction(WHOLE.delta_bound(place)) + cost
+        assert Fraction(cut.delta(place).upper) >= Fraction(ends.upper) + cost
+        assert Fraction(cut.delta(place).lower) <= Fraction(ends.lower) - cost
 
 
 @pytest.mark.parametrize("distance", [Fraction(0), TINY, Fraction(1, 10**7), LARGE])

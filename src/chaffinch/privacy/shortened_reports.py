@@ -17,7 +17,7 @@ from chaffinch import checks
 from chaffinch.errors import InvalidInput
 from chaffinch.privacy.guarantee import Bracket, Method
 from chaffinch.privacy.mechanism import Mechanism, solve_epsilon
-from chaffinch.privacy.numerics.precision import Floats, up
+from chaffinch.privacy.numerics.precision import Floats, down, up
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Shortened(Mechanism):
         if epsilon >= self.local_epsilon:
             return Bracket(0.0, 0.0)
         whole, cut = self.inner.delta(epsilon), cutting_cost(self.distance, epsilon)
-        return Bracket(max(whole.lower - cut, 0.0), min(up(whole.upper + cut), 1.0))
+        return Bracket(down(whole.lower - cut), min(up(whole.upper + cut), 1.0))
 
     def delta_bound(self, epsilon: float) -> float:
         """Return an upper end of delta, quickly."""
