@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from chaffinch.shuffling.filter_inbox import FilterArrival, FilterInbox
+from chaffinch.shuffling.filter_inbox import FilterArrival, FilterInbox, check_start
 from chaffinch.wire.envelopes import OpeningKey
 from chaffinch.wire.problems import Kind, Problem
-from chaffinch.wire.sealed_filters import FilterLayout, seal_filter
+from chaffinch.wire.sealed_filters import START_LENGTH, FilterLayout, seal_filter
 
 PLAN = "5a" * 32
 LAYOUT = FilterLayout(PLAN, row_bytes=256, logos=4, bits=2048)
@@ -98,6 +98,7 @@ def test_of_a_shuffled_filter_its_digest_is_left(inbox: FilterInbox) -> None:
     for _ in range(2):
         inbox.purge(PLAN, NAME)
         assert files(inbox) == [digest]
+        assert stat.S_IMODE(inbox.path(PLAN, NAME).stat().st_mode) == 0o600
         assert inbox.digest(PLAN, NAME) == digest
         assert inbox.read(PLAN, NAME) is None
         assert not inbox.is_there(PLAN, NAME)
@@ -134,6 +135,22 @@ def test_what_the_publisher_has_not_signed_is_refused(inbox: FilterInbox) -> Non
         assert refusal(inbox, bytes(changed)) is Kind.DAMAGED_FILTER
     assert refusal(inbox, sealed(Ed25519PrivateKey.generate())) is Kind.DAMAGED_FILTER
     assert files(inbox) == []
+
+
+def test_what_stands_before_the_envelope_tells_who_signed() -> None:
+    """A stranger is refused by it, before any of the rest is taken."""
+    start = sealed()[:START_LENGTH]
+    check_start(NAME, LAYOUT, start)
+    check_start(NAME, LAYOUT, start + b"what follows")
+    for bad, kind in (
+        (start[:-1], Kind.INVALID_MESSAGE),
+        (b"", Kind.INVALID_MESSAGE),
+        (b"\0" + start[1:], Kind.DAMAGED_FILTER),
+        (sealed(Ed25519PrivateKey.generate())[:START_LENGTH], Kind.DAMAGED_FILTER),
+    ):
+        with pytest.raises(Problem) as caught:
+            check_start(NAME, LAYOUT, bad)
+        assert caught.value.kind is kind
 
 
 def test_a_filter_for_a_key_that_is_not_in_use_is_refused(inbox: FilterInbox) -> None:

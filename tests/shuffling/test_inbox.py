@@ -6,6 +6,7 @@ import errno
 import os
 import random
 import signal
+import stat
 import struct
 from collections.abc import Sequence
 from itertools import count
@@ -61,6 +62,7 @@ def test_uploads_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert sealed_segments(tmp_path) == [sealed]
     assert read_segment(sealed) == UPLOADS
     assert sealed.stat().st_mode & 0o777 == 0o600
+    assert writer.length == 0
     assert writer.seal() is None
 
 
@@ -75,6 +77,22 @@ def test_a_large_segment_is_sealed_and_no_name_comes_twice(tmp_path: Path) -> No
     again = SegmentWriter(tmp_path, largest=1)
     again.append(UPLOADS)
     assert not set(found) & set(sealed_segments(tmp_path))
+
+
+def test_a_segment_is_sealed_by_the_byte_that_makes_it_large(tmp_path: Path) -> None:
+    length = HEAD + BLOCK + UPLOAD + len(UPLOADS[0].reports)
+    for largest, sealed in ((length + 1, 0), (length, 1)):
+        writer = SegmentWriter(tmp_path, largest=largest)
+        writer.append(UPLOADS[:1])
+        assert len(sealed_segments(tmp_path)) == sealed
+        writer.seal()
+        for path in sealed_segments(tmp_path):
+            path.unlink()
+
+
+def test_a_folder_that_is_gone_is_a_fault_of_the_disk(tmp_path: Path) -> None:
+    with pytest.raises(StorageFault):
+        SegmentWriter(tmp_path / "gone").append(UPLOADS)
 
 
 def test_several_collectors_share_a_folder_and_take_nothing_from_the_living(
@@ -201,6 +219,46 @@ def test_nothing_is_cut_off_a_segment_that_the_disk_does_not_give(
     assert path.with_suffix(".segment").read_bytes() == content
 
 
+def test_a_page_that_the_disk_does_not_give_takes_one_block_along_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Larger than what is read at once: the pieces on either side of the page are as they were."""
+    groups = [[Upload(PLAN, place, os.urandom(100_000))] for place in range(30)]
+    path = _left_open(tmp_path, *groups)
+    recover(tmp_path)
+    sealed = path.with_suffix(".segment")
+    assert read_segment(sealed) == [upload for (upload,) in groups]
+    bad, read = (1 << 20) + 5000, os.pread
+
+    def pread(number: int, length: int, place: int) -> bytes:
+        if place <= bad < place + length:
+            raise OSError(errno.EIO, "")
+        return read(number, length, place)
+
+    monkeypatch.setattr(os, "pread", pread)
+    with pytest.raises(StorageFault, match=sealed.name):
+        read_segment(sealed)
+    hit = (bad - HEAD) // (BLOCK + UPLOAD + 100_000)
+    uploads, lost = salvage(sealed)
+    assert uploads == [upload for (upload,) in groups if upload.round != hit]
+    assert [(one.round, len(one.reports)) for one in lost] == [(hit, 100_000)]
+    ((kept,), page) = groups[hit], bytes(4096)
+    at = ((1 << 20) + 4096) - (HEAD + hit * (BLOCK + UPLOAD + 100_000) + BLOCK + UPLOAD)
+    assert lost[0].reports == kept.reports[:at] + page + kept.reports[at + 4096 :]
+
+
+@pytest.mark.parametrize("body", [b"short", bytes(40) + b"behind", bytes(36) + b"\0\0\0\1"])
+def test_a_block_that_its_uploads_do_not_fill_is_damaged(tmp_path: Path, body: bytes) -> None:
+    path = _left_open(tmp_path, UPLOADS[:2])
+    block = bytes.fromhex(path.stem) + struct.pack(">II", len(body), crc32(body)) + body
+    sealed = path.rename(path.with_suffix(".segment"))
+    sealed.write_bytes(sealed.read_bytes() + block)
+    with pytest.raises(StorageFault, match=sealed.name) as fault:
+        read_segment(sealed)
+    assert fault.value.reason is Reason.DAMAGED
+    assert salvage(sealed).uploads == UPLOADS[:2]
+
+
 def test_how_many_bytes_are_lost_is_told_where_the_heads_of_uploads_are_whole(
     tmp_path: Path,
 ) -> None:
@@ -211,6 +269,17 @@ def test_how_many_bytes_are_lost_is_told_where_the_heads_of_uploads_are_whole(
     recover(tmp_path)
     lost = salvage(path.with_suffix(".segment")).lost
     assert [len(one.reports) for one in lost] == [len(one.reports) for one in UPLOADS[:2]]
+
+
+def test_of_a_segment_that_was_removed_nothing_is_left_and_any_other_fault_is_told(
+    tmp_path: Path,
+) -> None:
+    """What cannot be read today is there tomorrow: whoever took it for removed would lose it."""
+    gone, unreadable = tmp_path / f"{'5a' * 16}.segment", tmp_path / f"{'5b' * 16}.segment"
+    assert salvage(gone) == ([], [])
+    unreadable.mkdir()
+    with pytest.raises(StorageFault):
+        salvage(unreadable)
 
 
 def test_every_changed_byte_and_every_cut_of_a_sealed_segment_is_refused(tmp_path: Path) -> None:
@@ -341,20 +410,23 @@ def test_nothing_told_is_lost_whichever_call_is_the_last(tmp_path: Path) -> None
 
 
 class _Disk:
-    """Remembers how long each file was when it was last synced."""
+    """Remembers how long each file was when it was last synced, and its name in its folder."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, syncs: bool) -> None:
         self.synced: dict[int, int] = {}
+        self.names: dict[int, str] = {}
         for name in ("fdatasync", "fsync"):
             monkeypatch.setattr(os, name, self._sync if syncs else lambda _number: None)
 
     def _sync(self, number: int) -> None:
         found = os.fstat(number)
+        if stat.S_ISDIR(found.st_mode):
+            self.names = {os.stat(one, dir_fd=number).st_ino: one for one in os.listdir(number)}
         self.synced[found.st_ino] = found.st_size
 
     def cut_power(self, folder: Path, draw: random.Random) -> None:
         """Let every file keep what was synced, and anything or nothing of the rest."""
-        for path in folder.iterdir():
+        for path in list(folder.iterdir()):
             content = path.read_bytes()
             sure = self.synced.get(path.stat().st_ino, 0)
             end = draw.randint(sure, len(content))
@@ -364,6 +436,12 @@ class _Disk:
                 stop = draw.randint(start, end)
                 torn[start:stop] = bytes(stop - start)
             path.write_bytes(torn)
+            # A name is in its folder, or as it was when that was synced: none, if it is new.
+            name = draw.choice([path.name, self.names.get(path.stat().st_ino)])
+            if name is None:
+                path.unlink()
+            else:
+                path.rename(path.with_name(name))
 
 
 def _lost_in_power_cuts(folder: Path, monkeypatch: pytest.MonkeyPatch, *, syncs: bool) -> int:
