@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ from chaffinch.outputs.protected import kind_of
 from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
+from chaffinch.storage.locks import lock_file
 from chaffinch.wire.exchange import Exchange, NoReply
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.messages import Origin
@@ -119,10 +121,14 @@ def test_a_refusal_that_does_not_pass_is_told_at_once(
 ) -> None:
     services.script = [step]
     client = Client(services.plan, outbox=box)
-    with pytest.raises(NotDelivered, match="status"):
+    with pytest.raises(NotDelivered, match="status") as told:
         client.send("a")
     assert len(services.bodies) == 1
     assert client.waiting == 1
+    # Whoever has another plan than the first hop is told so: sending again would not help.
+    unknown = step in {404, Kind.UNKNOWN_PLAN}
+    assert ("does not run this plan" in told.value.hint) == unknown
+    assert ("--resume" in told.value.hint) != unknown
 
 
 def test_nothing_is_made_twice_where_no_service_listens(box: Path) -> None:
@@ -506,6 +512,18 @@ def test_a_gateway_sends_many_in_few_bodies(services: Services, box: Path) -> No
     assert client.send_many(iter(reports[:1]), data=b"other answers").arrived == 1
 
 
+def test_a_report_longer_than_a_body_goes_alone(
+    services: Services, box: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    length = services.plan.layout.report_length
+    for most, together in ((1, [1, 1, 1]), (2 * length + 1, [2, 1])):
+        monkeypatch.setattr(client_module, "_BYTES_TOGETHER", most)
+        services.bodies.clear()
+        reports = [encode("a", services.plan) for _ in range(3)]
+        Client(services.plan, outbox=box).send_many(reports, data=bytes(most))
+        assert [len(body) // length for body in services.bodies] == together
+
+
 def test_of_data_that_cannot_be_read_to_the_end_nothing_is_sent(
     services: Services, box: Path
 ) -> None:
@@ -533,6 +551,17 @@ def test_an_outbox_is_for_its_owner_only(services: Services, box: Path) -> None:
         with pytest.raises(StorageFault, match="owner alone"):
             Client(services.plan, outbox=box)
         place.chmod(good)
+
+
+def test_one_process_at_a_time_sends_from_an_outbox(services: Services, box: Path) -> None:
+    """Also one of another version: the file that it locks has this name in all of them."""
+    client = Client(services.plan, outbox=box, patience=0)
+    number = lock_file(box / "sending.lock", patience=0.0)
+    with pytest.raises(StorageFault, match=r"sending\.lock"):
+        client.send("a")
+    assert services.bodies == []
+    os.close(number)
+    assert client.resume() == Delivery(arrived=1)
 
 
 def test_a_damaged_outbox_is_refused(services: Services, box: Path) -> None:
