@@ -176,33 +176,6 @@ def test_a_stranger_s_words_are_not_counted(collection: Collection, tmp_path: Pa
         assert unsent.why == "the status 500"
 
 
-def test_a_next_party_that_fails_is_left_alone_longer_each_time(
-    collection: Collection, tmp_path: Path
-) -> None:
-    class Counting(Patience):
-        def pause(self, failures: int) -> float:
-            waited.append(failures)
-            return 3600.0 if failures == 3 else 0.0
-
-    waited: list[int] = []
-    data = tmp_path / "data"
-    with shuffler(collection, data, patience=Counting(connect=2.0)) as hop:
-        collection.write_segment(data, collection.seal(range(4)))
-        hop.take()
-        hop.tick()
-        last = time.monotonic() + 20.0
-        while sum(hop.status.attempts.values()) < 3 and time.monotonic() < last:
-            hop.forward()
-            hop.tick()
-        # Nobody listens, so another offer would have failed by then.
-        for _ in range(20):
-            hop.forward()
-            time.sleep(0.005)
-        hop.tick()
-        assert sum(hop.status.attempts.values()) == 3
-    assert set(waited) == {1, 2, 3}, "the next party is asked for its keys, too"
-
-
 def test_more_than_the_largest_batch_is_split_at_random(
     collection: Collection, tmp_path: Path
 ) -> None:
