@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from chaffinch.errors import StorageFault
 from chaffinch.shuffling.filter_inbox import FilterArrival, FilterInbox, check_start
 from chaffinch.wire.envelopes import OpeningKey
 from chaffinch.wire.problems import Kind, Problem
@@ -78,6 +79,17 @@ def test_where_nothing_came_nothing_is_known(inbox: FilterInbox) -> None:
     assert inbox.key_ids() == set()
     inbox.purge(PLAN, NAME)
     assert files(inbox) == []
+
+
+def test_what_cannot_be_read_is_not_taken_for_nothing(inbox: FilterInbox) -> None:
+    """Whoever took it for nothing would take another filter, or let a key go that it needs."""
+    inbox.path(PLAN, NAME).mkdir()
+    with pytest.raises(StorageFault):
+        inbox.digest(PLAN, NAME)
+    with pytest.raises(StorageFault):
+        inbox.read(PLAN, NAME)
+    with pytest.raises(StorageFault):
+        inbox.key_ids()
 
 
 def test_the_same_filter_is_known_again_and_no_other_is_taken(inbox: FilterInbox) -> None:

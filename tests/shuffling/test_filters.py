@@ -18,7 +18,14 @@ from scipy import special
 
 from chaffinch import reach
 from chaffinch.encoding.publisher.campaign_key import CampaignKey
-from chaffinch.errors import BatchRepeated, FilterFull, InvalidInput, PlanMismatch, StorageFault
+from chaffinch.errors import (
+    BatchRepeated,
+    FilterFull,
+    GuaranteeNotProven,
+    InvalidInput,
+    PlanMismatch,
+    StorageFault,
+)
 from chaffinch.planning.audiences import alignment
 from chaffinch.planning.audiences.plan import ReachPlan
 from chaffinch.sampling import flip as right_flip
@@ -225,6 +232,23 @@ def test_filters_and_plans_of_another_kind_are_refused(tmp_path: Path) -> None:
         shuffle_with(filters_of(keyed), keyed, SeededWords(1))
 
 
+def test_a_plan_that_does_not_keep_its_promise_is_not_run(tmp_path: Path) -> None:
+    plan = replace(plan_of(), epsilon=0.01)
+    with pytest.raises(GuaranteeNotProven):
+        shuffle(filters_of(plan), plan, record=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_filters_may_come_in_files(tmp_path: Path) -> None:
+    plan = plan_of()
+    filters = filters_of(plan)
+    paths = [tmp_path / one.publisher for one in filters]
+    for one, path in zip(filters, paths, strict=True):
+        one.save(path)
+    handed = shuffle([paths[0], filters[1]], plan, record=tmp_path / "record")
+    assert shuffle(filters, plan, record=tmp_path / "record").content() == handed.content()
+
+
 def test_a_full_or_clear_filter_is_shuffled_as_any_other(tmp_path: Path) -> None:
     """To refuse it would tell what it holds; the analyzer sees flipped rows, and judges those."""
     plan = plan_of()
@@ -330,6 +354,17 @@ def test_a_damaged_record_hands_over_nothing(tmp_path: Path) -> None:
     moved.write_bytes(whole)
     with pytest.raises(StorageFault, match="must be whole"):
         shuffle(filters_of(other), other, record=tmp_path)
+
+
+def test_a_record_that_cannot_be_looked_at_or_made_hands_over_nothing(tmp_path: Path) -> None:
+    plan = plan_of()
+    filters = filters_of(plan)
+    in_the_way = tmp_path / "a file"
+    in_the_way.write_bytes(b"")
+    for record, verb in ((tmp_path / ("a" * 300), "read"), (in_the_way, "write")):
+        with pytest.raises(StorageFault, match=verb):
+            shuffle(filters, plan, record=record)
+    assert list(tmp_path.iterdir()) == [in_the_way]
 
 
 def test_the_usual_record_is_in_the_state_folder(

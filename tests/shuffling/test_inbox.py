@@ -549,6 +549,76 @@ def test_a_segment_whose_first_block_found_no_room_is_none(tmp_path: Path, room:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("call", ["fsync", "ftruncate"])
+def test_a_disk_that_fails_while_a_segment_is_made_or_cut_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Nobody knows what is on the disk then: it is not a disk that is merely full."""
+    writer = SegmentWriter(tmp_path)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "")
+
+    if call == "ftruncate":
+        writer.append(UPLOADS[:1])
+        monkeypatch.setattr(os, "writev", fail)
+    monkeypatch.setattr(os, call, fail)
+    with pytest.raises(StorageFault) as fault:
+        writer.append(UPLOADS[1:])
+    assert fault.value.reason is Reason.UNCERTAIN
+
+
+def test_an_open_segment_that_cannot_be_read_or_cut_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _left_open(tmp_path, UPLOADS[:2])
+    with path.open("ab") as file:
+        file.write(b"torn")
+    content = path.read_bytes()
+
+    def fail(*_: object) -> Any:
+        raise OSError(errno.EACCES, "")
+
+    for where, name in ((Path, "read_bytes"), (os, "ftruncate")):
+        with monkeypatch.context() as patch:
+            patch.setattr(where, name, fail)
+            with pytest.raises(StorageFault, match=path.name):
+                recover(tmp_path)
+        assert path.read_bytes() == content
+    assert recover(tmp_path) == 4
+    assert _kept(tmp_path) == UPLOADS[:2]
+
+
+def test_all_that_was_cut_off_is_counted_and_every_file_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in range(3):
+        with _left_open(tmp_path, UPLOADS[:2]).open("ab") as file:
+            file.write(b"torn" * (place + 1))
+        (path,) = tmp_path.glob("*.open")
+        path.rename(path.with_suffix(".aside"))
+    for path in tmp_path.glob("*.aside"):
+        path.rename(path.with_suffix(".open"))
+    handles: set[int] = set()
+    real_open, real_close = os.open, os.close
+
+    def opened(*given: Any) -> int:
+        number = real_open(*given)
+        handles.add(number)
+        return number
+
+    def closed(number: int) -> None:
+        handles.remove(number)
+        real_close(number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", opened)
+        patch.setattr(os, "close", closed)
+        assert recover(tmp_path) == 4 + 8 + 12
+    assert not handles
+    assert len(_kept(tmp_path)) == 6
+
+
 def test_a_failed_sync_is_not_taken_for_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
