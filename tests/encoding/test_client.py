@@ -33,10 +33,10 @@ from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
 from chaffinch.storage.locks import lock_file
-from chaffinch.wire.exchange import Exchange, NoReply
+from chaffinch.wire.exchange import Exchange, NoReply, Reply
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.messages import Origin
-from chaffinch.wire.problems import Kind
+from chaffinch.wire.problems import Kind, Problem
 from tests.encoding.services import Services, running
 from tests.engines import plans
 
@@ -81,8 +81,8 @@ def test_a_report_arrives_and_is_forgotten(services: Services, box: Path) -> Non
 
 
 def test_the_same_occasion_makes_no_second_report(services: Services, box: Path) -> None:
-    for answer in "aab":
-        Client(services.plan, outbox=box).send(answer)
+    done = [Client(services.plan, outbox=box).send(answer) for answer in "aab"]
+    assert done == [Delivery(arrived=1), Delivery(earlier=True), Delivery(earlier=True)]
     assert len(services.bodies) == 1
     with pytest.raises(TypeError):  # Under no other name either: it would be in the same batch.
         Client(services.plan, outbox=box).send("a", key="another")  # type: ignore[call-arg]
@@ -270,16 +270,49 @@ def test_nobody_makes_a_client_seal_anew_for_a_key_that_is_in_use(
 
 
 def test_whoever_says_for_ever_that_keys_are_outdated_is_left(
-    services: Services, box: Path
+    services: Services, box: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Patience ends, also if the list of keys says otherwise each time."""
+
+    class FiveTries:
+        def __init__(self, *_given: object) -> None:
+            self.left = 5
+
+        def wait(self, *_given: object) -> bool:
+            self.left -= 1
+            return self.left >= 0
+
+    monkeypatch.setattr(client_module, "Pauses", FiveTries)
     services.script = [Kind.OUTDATED_KEYS] * 300
-    client = Client(services.plan, outbox=box, patience=0.05)
+    client = Client(services.plan, outbox=box)
     with pytest.raises(NotDelivered, match="outdatedKeys"):
         client.send("a")
     assert client.waiting == 1
-    assert len(services.bodies) < 100
+    assert len(services.bodies) == 6
     assert len(set(services.bodies)) == 1
+
+
+def test_who_is_missing_is_told_by_the_names_of_the_plan(
+    box: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first hop says of others than the parties of the plan is not repeated."""
+    said: list[tuple[str, ...]] = []
+
+    def ask(*_given: object, **_more: object) -> Reply:
+        return Reply(503, Problem(Kind.UNSEEN_KEYS, parties=said[0]).body())
+
+    with running(made_plan(), hops=2) as services:
+        monkeypatch.setattr(Exchange, "ask", ask)
+        client = Client(services.plan, outbox=box, patience=0)
+        for names, told in (
+            (("party 1", "mallory"), "service of party 1 must"),
+            (("party 2", "party 1"), "service of party 1 and party 2 must"),
+            (("mallory",), "service of party 0 must"),
+        ):
+            said[:] = [names]
+            with pytest.raises(NotDelivered, match=told) as refused:
+                client.send("a")
+            assert "mallory" not in str(refused.value)
 
 
 def _one_lost_and_one_refused(services: Services, box: Path) -> Client:
@@ -460,6 +493,16 @@ def test_rounds_are_occasions_of_their_own(box: Path) -> None:
         assert paths == ["1", "2"]
         with pytest.raises(InvalidInput, match="round"):
             client.send("a")
+
+
+def test_every_round_is_paid_for(box: Path, tmp_path: Path) -> None:
+    with running(replace(made_plan(), rounds=2)) as services:
+        ledger = ledger_in(tmp_path)
+        client = Client(services.plan, outbox=box, ledger=ledger)
+        for number in (1, 2, 1):
+            client.send("a", round=number)
+        assert len(services.bodies) == 2
+        assert len({entry.key for entry in ledger.entries()}) == len(ledger.entries()) == 2
 
 
 def test_a_person_of_several_reports_sends_all_of_them_together(box: Path) -> None:
