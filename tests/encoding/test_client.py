@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
 from chaffinch.storage.locks import lock_file
-from chaffinch.wire.exchange import Exchange, NoReply, Reply
+from chaffinch.wire.exchange import Exchange, NoReply, Pauses, Reply
 from chaffinch.wire.key_lists import KeyList
 from chaffinch.wire.messages import Origin
 from chaffinch.wire.problems import Kind, Problem
@@ -55,6 +56,15 @@ def services() -> Iterator[Services]:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pauses be short, and a client that asks for ever fail at once, not when patience ends."""
+    waited = count(1)
+
+    class Few(Pauses):
+        def wait(self, least: float | None, what: str = "") -> bool:
+            assert next(waited) < 200, what
+            return super().wait(least, what)
+
+    monkeypatch.setattr(client_module, "Pauses", Few)
     monkeypatch.setattr(client_module, "FIRST_PAUSE", 0.001)
     monkeypatch.setattr(client_module, "LONGEST_PAUSE", 0.01)
 
