@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from chaffinch.errors import StorageFault
 from chaffinch.keys import KeyFolder
 from chaffinch.services.shuffler import Shuffler, ShufflerSettings
 from chaffinch.shuffling import opening, relaying
@@ -513,7 +514,10 @@ def test_a_signed_batch_that_is_not_for_this_hop_is_put_aside(tmp_path: Path, sa
     assert aside.suffix == ".damaged"
 
 
-def test_a_hop_before_that_repeats_items_gains_nothing(tmp_path: Path) -> None:
+def test_a_hop_before_that_repeats_items_gains_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relaying, "_BLOCK", 3)  # So that copies are in several blocks.
     collection = Collection.make(tmp_path / "keys", hops=2)
     second = tmp_path / "second"
     path = handed_over(collection, tmp_path / "first", second, range(5))
@@ -536,6 +540,29 @@ def test_a_hop_before_that_repeats_items_gains_nothing(tmp_path: Path) -> None:
         assert counts.adds_up
         assert len(sealed(second)) == 1
         assert not list((second / "received").iterdir())
+
+
+def test_a_batch_that_cannot_be_opened_now_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = Collection.make(tmp_path / "keys", hops=2)
+    second = tmp_path / "second"
+    path = handed_over(collection, tmp_path / "first", second, range(5))
+    real = Path.open
+
+    def too_many(self: Path, *given: Any, **more: Any) -> Any:
+        if self == path:
+            raise OSError(errno.EMFILE, "")
+        return real(self, *given, **more)
+
+    with shuffler(collection, second, 2) as hop:
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "open", too_many)
+            with pytest.raises(StorageFault):
+                hop.take()
+        assert path.exists()
+        hop.take()
+        assert collection.histogram(sealed(second)) == ones(*range(5))
 
 
 def test_a_hop_before_that_says_more_reports_than_there_are_gains_nothing(tmp_path: Path) -> None:

@@ -190,6 +190,12 @@ def test_words_decide_everything() -> None:
     assert json.loads(first)["batch"] != json.loads(other)["batch"]
 
 
+def test_every_column_of_many_is_counted_once() -> None:
+    plan = plan_of(bits=1 << 14)
+    found = shuffle_with(filters_of(plan), plan, SeededWords(1))
+    assert found.counts.sum() == plan.bits
+
+
 def test_filters_stay_as_they_are() -> None:
     plan = plan_of()
     filters = filters_of(plan)

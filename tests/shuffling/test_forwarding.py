@@ -26,13 +26,13 @@ from chaffinch.wire.sealed_batches import sign_receipt
 PLAN, BATCH = "5a" * 32, "b0" * 32
 NEXT = Ed25519PrivateKey.generate()
 PARTY = Party("next", NEXT.public_key().public_bytes_raw().hex(), "http://127.0.0.1:1")
-PATIENCE = Patience(connect=3.0, reply=4.0, first_pause=2.0, longest_pause=50.0)
+PATIENCE = Patience(connect=3.0, reply=4.0, first_pause=0.5, longest_pause=12.5)
 CONTENT = bytes(range(256)) * 5000
 """More than is read at once."""
 
 
 @pytest.mark.parametrize(
-    ("failures", "most"), [(1, 2.0), (2, 4.0), (5, 32.0), (6, 50.0), (10**9, 50.0)]
+    ("failures", "most"), [(1, 0.5), (2, 1.0), (5, 8.0), (6, 12.5), (10**9, 12.5)]
 )
 def test_a_pause_is_twice_as_long_each_time_up_to_the_longest(
     monkeypatch: pytest.MonkeyPatch, failures: int, most: float
@@ -201,7 +201,7 @@ def test_a_batch_that_cannot_be_read_stays_and_it_is_told_why(hop: Hop) -> None:
 def test_the_next_offer_is_after_a_pause_that_grows(hop: Hop) -> None:
     """Each is a half of the most that it may be, as no lot is drawn here."""
     assert hop.is_offered()
-    for due in (1.0, 3.0, 7.0):
+    for due in (0.25, 0.75, 1.75):
         hop.now = due - 0.01
         assert not hop.is_offered()
         hop.now = due
@@ -214,9 +214,9 @@ def test_the_next_party_may_ask_for_a_longer_pause(hop: Hop) -> None:
     assert not hop.is_offered()
     hop.now = 30.0
     hop.offer(Reply(503, b"", retry_after=0.1))
-    hop.now = 31.9
+    hop.now = 30.4
     assert not hop.is_offered()
-    hop.now = 32.0
+    hop.now = 30.5
     assert hop.is_offered()
 
 

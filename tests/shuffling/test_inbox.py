@@ -66,6 +66,14 @@ def test_uploads_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert writer.seal() is None
 
 
+def test_an_upload_without_reports_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Nobody is told to send none; whoever does must not take others along."""
+    writer = SegmentWriter(tmp_path)
+    writer.append([UPLOADS[0], Upload(PLAN, 1, b"")])
+    writer.seal()
+    assert _kept(tmp_path) == [UPLOADS[0], Upload(PLAN, 1, b"")]
+
+
 def test_a_large_segment_is_sealed_and_no_name_comes_twice(tmp_path: Path) -> None:
     writer = SegmentWriter(tmp_path, largest=100)
     for upload in UPLOADS:
@@ -130,6 +138,9 @@ def test_a_segment_that_was_just_made_is_no_fault(tmp_path: Path) -> None:
         path.write_bytes(content[:end])
         assert recover(tmp_path) == (end if end < 28 else 0)
         assert list(tmp_path.iterdir()) == []
+    path.write_bytes(bytes(28))
+    assert recover(tmp_path) == 28, "a head that was never on the disk"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_damage_before_acknowledged_bytes_is_kept_and_nothing_is_cut(tmp_path: Path) -> None:
@@ -219,8 +230,11 @@ def test_nothing_is_cut_off_a_segment_that_the_disk_does_not_give(
     assert path.with_suffix(".segment").read_bytes() == content
 
 
+@pytest.mark.parametrize("last", [False, True])
 def test_a_page_that_the_disk_does_not_give_takes_one_block_along_and_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    last: bool,  # noqa: FBT001 - a case
 ) -> None:
     """Larger than what is read at once: the pieces on either side of the page are as they were."""
     groups = [[Upload(PLAN, place, os.urandom(100_000))] for place in range(30)]
@@ -228,7 +242,7 @@ def test_a_page_that_the_disk_does_not_give_takes_one_block_along_and_no_more(
     recover(tmp_path)
     sealed = path.with_suffix(".segment")
     assert read_segment(sealed) == [upload for (upload,) in groups]
-    bad, read = (1 << 20) + 5000, os.pread
+    bad, read = sealed.stat().st_size - 1 if last else (1 << 20) + 5000, os.pread
 
     def pread(number: int, length: int, place: int) -> bytes:
         if place <= bad < place + length:
@@ -243,8 +257,8 @@ def test_a_page_that_the_disk_does_not_give_takes_one_block_along_and_no_more(
     assert uploads == [upload for (upload,) in groups if upload.round != hit]
     assert [(one.round, len(one.reports)) for one in lost] == [(hit, 100_000)]
     ((kept,), page) = groups[hit], bytes(4096)
-    at = ((1 << 20) + 4096) - (HEAD + hit * (BLOCK + UPLOAD + 100_000) + BLOCK + UPLOAD)
-    assert lost[0].reports == kept.reports[:at] + page + kept.reports[at + 4096 :]
+    at = bad // 4096 * 4096 - (HEAD + hit * (BLOCK + UPLOAD + 100_000) + BLOCK + UPLOAD)
+    assert lost[0].reports == (kept.reports[:at] + page + kept.reports[at + 4096 :])[:100_000]
 
 
 @pytest.mark.parametrize("body", [b"short", bytes(40) + b"behind", bytes(36) + b"\0\0\0\1"])
@@ -541,10 +555,10 @@ def test_a_full_disk_takes_nothing_of_a_block_and_goes_on_when_there_is_space(
 
 def test_a_segment_whose_first_block_found_no_room_is_none(tmp_path: Path, room: list[int]) -> None:
     writer = SegmentWriter(tmp_path)
-    room[0] = 30
-    with pytest.raises(StorageFault):
-        writer.append(UPLOADS)
-    assert writer.length == 28
+    for room[0], length in ((10, 0), (30, 28)):
+        with pytest.raises(StorageFault):
+            writer.append(UPLOADS)
+        assert writer.length == length
     assert writer.seal() is None
     assert list(tmp_path.iterdir()) == []
 
@@ -559,9 +573,12 @@ def test_a_disk_that_fails_while_a_segment_is_made_or_cut_is_told_as_such(
     def fail(*_: object) -> None:
         raise OSError(errno.EIO, "")
 
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "")
+
     if call == "ftruncate":
         writer.append(UPLOADS[:1])
-        monkeypatch.setattr(os, "writev", fail)
+        monkeypatch.setattr(os, "writev", full)
     monkeypatch.setattr(os, call, fail)
     with pytest.raises(StorageFault) as fault:
         writer.append(UPLOADS[1:])
