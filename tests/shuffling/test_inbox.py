@@ -103,6 +103,14 @@ def test_a_folder_that_is_gone_is_a_fault_of_the_disk(tmp_path: Path) -> None:
         SegmentWriter(tmp_path / "gone").append(UPLOADS)
 
 
+def test_where_every_new_segment_is_taken_away_nothing_is_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chaffinch.shuffling.inbox.holds_new", lambda *_: False)
+    with pytest.raises(StorageFault):
+        SegmentWriter(tmp_path).append(UPLOADS)
+
+
 def test_several_collectors_share_a_folder_and_take_nothing_from_the_living(
     tmp_path: Path,
 ) -> None:
