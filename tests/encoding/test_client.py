@@ -11,6 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,8 +35,9 @@ from chaffinch.planning.plan import Plan
 from chaffinch.protocols import Flips
 from chaffinch.questions import Choice
 from chaffinch.storage.locks import lock_file
+from chaffinch.wire import media_types
 from chaffinch.wire.exchange import Exchange, NoReply, Pauses, Reply
-from chaffinch.wire.key_lists import KeyList
+from chaffinch.wire.key_lists import LONGEST_LIST, KeyList
 from chaffinch.wire.messages import Origin
 from chaffinch.wire.problems import Kind, Problem
 from tests.encoding.services import Services, running
@@ -96,6 +98,37 @@ def test_the_same_occasion_makes_no_second_report(services: Services, box: Path)
     assert len(services.bodies) == 1
     with pytest.raises(TypeError):  # Under no other name either: it would be in the same batch.
         Client(services.plan, outbox=box).send("a", key="another")  # type: ignore[call-arg]
+
+
+def test_the_messages_that_were_made_are_those_that_arrive(services: Services, box: Path) -> None:
+    """In another order inside each report; what is empty is sent as such."""
+    reports = [encode(answer, services.plan) for answer in ("a", "b", "c", None, None)]
+    Client(services.plan, outbox=box).send_many(reports, data=b"answers")
+    assert sorted(map(sorted, services.counted())) == sorted(sorted(one.codes) for one in reports)
+
+
+def test_what_is_asked_for_is_named_and_bounded(
+    services: Services, box: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, object, object]] = []
+    real = Exchange.ask
+
+    def ask(self: Exchange, method: str, *given: Any, **more: Any) -> Reply:
+        asked.append((method, more["headers"], more["most"]))
+        return real(self, method, *given, **more)
+
+    monkeypatch.setattr(Exchange, "ask", ask)
+    Client(services.plan, outbox=box).send("a")
+    assert asked == [
+        ("GET", {"accept": media_types.KEYS}, 2 * LONGEST_LIST),
+        ("POST", {"content-type": media_types.REPORTS}, 1 << 16),
+    ]
+
+
+def test_deliveries_add_up() -> None:
+    one, other = Delivery(1, 2, earlier=True), Delivery(3, 4)
+    assert one + other == other + one == Delivery(4, 6, earlier=True)
+    assert other + other == Delivery(6, 8)
 
 
 def test_a_request_says_nothing_of_its_sender(services: Services, box: Path) -> None:
@@ -417,6 +450,11 @@ def test_lists_are_kept_for_some_hours(
         _send_for(Client(services.plan, outbox=box), services, person)
     assert sum(path.endswith("/key-lists") for path in services.asked) == 1
     now = time.time()
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: now + 3600)
+        for person in (b"while", b"the clock stands"):
+            _send_for(Client(services.plan, outbox=box), services, person)
+    assert sum(path.endswith("/key-lists") for path in services.asked) == 1
     for hours in (-1, 24 * 3650):
         monkeypatch.setattr(time, "time", lambda jump=hours: now + 3600 * jump)
         _send_for(Client(services.plan, outbox=box), services, str(hours).encode())
@@ -577,6 +615,19 @@ def test_a_report_longer_than_a_body_goes_alone(
         assert [len(body) // length for body in services.bodies] == together
 
 
+def test_a_body_that_is_too_large_is_halved_down_to_one_report(
+    services: Services, box: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "REPORTS_TOGETHER", 7)
+    services.script = [Kind.TOO_LARGE] * 3
+    client = Client(services.plan, outbox=box)
+    with pytest.raises(NotDelivered, match="tooLarge"):
+        client.send_many([encode("a", services.plan) for _ in range(7)], data=b"answers")
+    length = services.plan.layout.report_length
+    assert [len(body) // length for body in services.bodies] == [7, 3, 1]
+    assert client.resume() == Delivery(arrived=7)
+
+
 def test_of_data_that_cannot_be_read_to_the_end_nothing_is_sent(
     services: Services, box: Path
 ) -> None:
@@ -615,6 +666,34 @@ def test_one_process_at_a_time_sends_from_an_outbox(services: Services, box: Pat
     assert services.bodies == []
     os.close(number)
     assert client.resume() == Delivery(arrived=1)
+
+
+def test_others_who_send_are_waited_for_as_long_as_services_are(
+    services: Services, box: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def lock(path: Path, *, patience: float) -> int:
+        waited.append(patience)
+        return lock_file(path, patience=patience)
+
+    monkeypatch.setattr("chaffinch.encoding.outbox.lock_file", lock)
+    Client(services.plan, outbox=box, patience=12.5).resume()
+    assert waited == [12.5]
+
+
+def test_a_report_of_more_messages_than_its_plan_has_is_not_sent(
+    services: Services, box: Path
+) -> None:
+    services.script = [404]
+    with pytest.raises(NotDelivered):
+        Client(services.plan, outbox=box).send("a")
+    with closing(sqlite3.connect(box / "outbox.sqlite")) as connection:
+        connection.execute("UPDATE reports SET codes = ?", (bytes(4 * 4),))
+        connection.commit()
+    with pytest.raises(InvalidFile, match="outbox"):
+        Client(services.plan, outbox=box).resume()
+    assert len(services.bodies) == 1
 
 
 def test_a_damaged_outbox_is_refused(services: Services, box: Path) -> None:
