@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import os
+import secrets
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -82,10 +84,13 @@ def ledger_in(folder: Path, cap: Target = Target(1000.0, 0.9)) -> Ledger:  # noq
 
 def test_a_report_arrives_and_is_forgotten(services: Services, box: Path) -> None:
     client = Client(services.plan, outbox=box)
+    assert repr(client) == f"<Client of plan {services.plan.id[:16]}>"
+    assert not client.has_taken
     assert client.send("a").arrived == 1
     (codes,) = services.counted()
     assert len(codes) == 3
-    assert client.waiting == 0
+    assert (client.waiting, client.has_taken) == (0, True)
+    assert not Outbox(box).has_taken("00" * 32)
     content = (box / "outbox.sqlite").read_bytes()
     assert services.taken[0] not in content
     assert services.taken[0][40:60] not in content, "what is deleted is overwritten"
@@ -371,14 +376,29 @@ def _one_lost_and_one_refused(services: Services, box: Path) -> Client:
     return client
 
 
-def test_only_what_may_have_arrived_is_given_up(services: Services, box: Path) -> None:
+def test_only_what_may_have_arrived_is_given_up(
+    services: Services, box: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What came after the lost reply is sealed anew when the key goes."""
     _one_lost_and_one_refused(services, box)
     services.script = [Kind.OUTDATED_KEYS]
     again = Client(services.plan, outbox=box)
-    assert again.resume() == Delivery(arrived=1, given_up=1)
+    told: list[tuple[int, int | None]] = []
+    done = again.resume(progress=lambda *count: told.append(count))
+    assert done == Delivery(arrived=1, given_up=1)
+    assert told == [(1, 2), (2, 2)]
     assert again.waiting == 0
     assert len(dict.fromkeys(services.taken)) == 2
+
+    def waits(*_given: object) -> bool:
+        services.rotate(0, 3)
+        return True
+
+    # What is given up later is added to it.
+    services.script = ["lose", Kind.OUTDATED_KEYS]
+    monkeypatch.setattr(again, "_waits", waits)
+    _send_for(again, services, b"third")
+    assert (again.given_up, again.waiting) == (2, 0)
 
 
 def test_what_was_given_up_is_told_also_if_the_rest_does_not_arrive(
@@ -449,16 +469,17 @@ def test_lists_are_kept_for_some_hours(
     for person in (b"one", b"another"):
         _send_for(Client(services.plan, outbox=box), services, person)
     assert sum(path.endswith("/key-lists") for path in services.asked) == 1
-    now = time.time()
-    with monkeypatch.context() as patch:
-        patch.setattr(time, "time", lambda: now + 3600)
-        for person in (b"while", b"the clock stands"):
-            _send_for(Client(services.plan, outbox=box), services, person)
-    assert sum(path.endswith("/key-lists") for path in services.asked) == 1
-    for hours in (-1, 24 * 3650):
-        monkeypatch.setattr(time, "time", lambda jump=hours: now + 3600 * jump)
-        _send_for(Client(services.plan, outbox=box), services, str(hours).encode())
-    assert sum(path.endswith("/key-lists") for path in services.asked) == 3
+    for seconds, asked in (
+        # A clock that was set back; then it stands, nearly six hours pass, six, and years.
+        (1e9, 2),
+        (1e9, 2),
+        (1e9 + 6 * 3600 - 1, 2),
+        (1e9 + 6 * 3600, 3),
+        (2e9, 4),
+    ):
+        monkeypatch.setattr(time, "time", lambda now=seconds: now)
+        _send_for(Client(services.plan, outbox=box), services, secrets.token_bytes(8))
+        assert sum(path.endswith("/key-lists") for path in services.asked) == asked
 
 
 # -------------------------------------------------------------------- plans and budgets
@@ -618,14 +639,22 @@ def test_a_report_longer_than_a_body_goes_alone(
 def test_a_body_that_is_too_large_is_halved_down_to_one_report(
     services: Services, box: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "REPORTS_TOGETHER", 7)
+    monkeypatch.setattr(client_module, "REPORTS_TOGETHER", 5)
     services.script = [Kind.TOO_LARGE] * 3
     client = Client(services.plan, outbox=box)
     with pytest.raises(NotDelivered, match="tooLarge"):
         client.send_many([encode("a", services.plan) for _ in range(7)], data=b"answers")
     length = services.plan.layout.report_length
-    assert [len(body) // length for body in services.bodies] == [7, 3, 1]
+    assert [len(body) // length for body in services.bodies] == [5, 2, 1]
     assert client.resume() == Delivery(arrived=7)
+
+
+def test_data_have_one_name_in_every_version(services: Services, box: Path) -> None:
+    """Under another one the same data would be taken again, and count twice."""
+    _send_for(Client(services.plan, outbox=box), services, b"answers")
+    with closing(sqlite3.connect(box / "outbox.sqlite")) as connection:
+        ((secret, key),) = connection.execute("SELECT secret, key FROM head, occasions")
+    assert key == f"data {hmac.digest(secret, b'answers', 'sha256').hex()}"
 
 
 def test_of_data_that_cannot_be_read_to_the_end_nothing_is_sent(
@@ -666,6 +695,7 @@ def test_one_process_at_a_time_sends_from_an_outbox(services: Services, box: Pat
     assert services.bodies == []
     os.close(number)
     assert client.resume() == Delivery(arrived=1)
+    os.close(lock_file(box / "sending.lock", patience=0.0))
 
 
 def test_others_who_send_are_waited_for_as_long_as_services_are(
