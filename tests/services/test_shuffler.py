@@ -7,6 +7,7 @@ import http.server
 import io
 import os
 import secrets
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -540,6 +541,27 @@ def test_a_hop_before_that_repeats_items_gains_nothing(
         assert counts.adds_up
         assert len(sealed(second)) == 1
         assert not list((second / "received").iterdir())
+
+
+def test_what_was_opened_is_held_in_memory_or_beside_the_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where others put their files there may be no room, or another disk."""
+    collection = Collection.make(tmp_path / "keys", hops=2)
+    second, folders = tmp_path / "second", list[object]()
+    handed_over(collection, tmp_path / "first", second, range(5))
+    real = tempfile.TemporaryFile
+
+    def spilled(*given: Any, **more: Any) -> Any:
+        folders.append(more["dir"])
+        return real(*given, **more)
+
+    monkeypatch.setattr(relaying, "_IN_MEMORY", 1)
+    monkeypatch.setattr(tempfile, "TemporaryFile", spilled)
+    with shuffler(collection, second, 2) as hop:
+        hop.take()
+    assert folders == [str(second / "outbox")]
+    assert collection.histogram(sealed(second)) == ones(*range(5))
 
 
 def test_a_batch_that_cannot_be_opened_now_is_kept(

@@ -33,6 +33,7 @@ from chaffinch.shuffling import filters as shuffling
 from chaffinch.shuffling.filters import shuffle, shuffle_with
 from chaffinch.shuffling.handed_over import HandedOver
 from chaffinch.simulate.seeded import SeededWords
+from chaffinch.storage.locks import lock_file
 from chaffinch.wire.filter_files import Filter
 from tests.reach.publishing import KEY, encode, made_up, small_plan
 from tests.simulate.settings import ALARM
@@ -196,6 +197,21 @@ def test_every_column_of_many_is_counted_once() -> None:
     assert found.counts.sum() == plan.bits
 
 
+@pytest.mark.usefixtures("small_chunks")
+def test_how_far_it_is_is_told(tmp_path: Path) -> None:
+    plan, told = plan_of(bits=512), list[tuple[int, int | None]]()
+    shuffle(filters_of(plan), plan, record=tmp_path, progress=lambda *far: told.append(far))
+    assert told == [(128, 512), (256, 512), (384, 512), (512, 512)]
+
+
+def test_one_publisher_is_shuffled_as_many_are(tmp_path: Path) -> None:
+    plan = plan_of(publishers=("daily",))
+    handed = shuffle(filters_of(plan), plan, record=tmp_path)
+    assert shuffle(filters_of(plan), plan, record=tmp_path).content() == handed.content()
+    with pytest.raises(ValueError, match="read-only"):
+        shuffle_with(filters_of(plan), plan, SeededWords(1)).counts[0] = 1
+
+
 def test_filters_stay_as_they_are() -> None:
     plan = plan_of()
     filters = filters_of(plan)
@@ -336,6 +352,22 @@ def test_many_at_once_hand_over_the_same(tmp_path: Path) -> None:
         )
     assert len(set(made)) == 1
     assert len(list(tmp_path.glob("*.record"))) == 1
+
+
+def test_one_process_at_a_time_keeps_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one of another version: the file that it locks has this name in all of them."""
+    names: list[str] = []
+
+    def lock(path: Path, **more: Any) -> int:
+        names.append(path.name)
+        return lock_file(path, **more)
+
+    monkeypatch.setattr("chaffinch.storage.leftovers.lock_file", lock)
+    plan = plan_of()
+    shuffle(filters_of(plan), plan, record=tmp_path)
+    assert [name.partition(".0")[0] for name in names] == [".chaffinch-shuffle"]
 
 
 def test_a_damaged_record_hands_over_nothing(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def test_a_pause_is_twice_as_long_each_time_up_to_the_longest(
     monkeypatch.setattr(secrets, "randbelow", lambda bound: bound - 1)
     assert PATIENCE.pause(failures) == pytest.approx(most, rel=1e-5)
     assert PATIENCE.pause(failures) < most
+    assert Patience(first_pause=1.0, longest_pause=1e300).pause(10**9) <= 2.0**30
     monkeypatch.undo()
     assert len({PATIENCE.pause(failures) for _ in range(20)}) > 10
 
@@ -101,20 +102,25 @@ class Hop:
     def __init__(self, folder: Path) -> None:
         self.now, self.knows = 0.0, True
         self.state = State.open(folder / "state.sqlite")
-        outbox = Outbox(folder, NEXT, secure_words())
-        self.file = outbox.path(BATCH)
-        self.file.write_bytes(CONTENT)
-        with self.state.changing() as change:
-            change.add_batch(Sealed(BATCH, PLAN, 1, 5, 7))
+        self.outbox = Outbox(folder, NEXT, secure_words())
+        self.file = self.add(BATCH)
         self.forwarder = Forwarder(
             self.state,
-            outbox,
+            self.outbox,
             lambda _plan: PARTY if self.knows else None,
             patience=PATIENCE,
             trusted=folder / "roots",
         )
         self.network: Any = self.forwarder._exchange  # noqa: SLF001 - put there by this test
         self.errands: Any = self.forwarder._errands  # noqa: SLF001 - put there by this test
+
+    def add(self, batch_id: str) -> Path:
+        """Put a batch into the outbox; return its file."""
+        file = self.outbox.path(batch_id)
+        file.write_bytes(CONTENT)
+        with self.state.changing() as change:
+            change.add_batch(Sealed(batch_id, PLAN, 1, 5, 7))
+        return file
 
     def offer(self, *replies: Reply | Exception) -> dict[str, int]:
         """Let an offer be answered so; return what came of all offers up to now."""
@@ -161,10 +167,19 @@ def test_a_batch_is_sent_whole_and_purged_for_a_receipt(hop: Hop) -> None:
     assert not hop.is_offered()
 
 
+def test_a_receipt_that_was_kept_before_a_crash_purges_its_batch(hop: Hop) -> None:
+    with hop.state.changing() as change:
+        change.acknowledge(BATCH, sign_receipt(BATCH, NEXT))
+    hop.forwarder.step()
+    assert (hop.places, hop.file.exists(), hop.network.asked) == (["purged"], False, [])
+
+
 def test_what_the_next_party_has_is_not_sent_again(hop: Hop) -> None:
     assert hop.offer(Reply(200, sign_receipt(BATCH, NEXT))) == {"acknowledged": 1}
     assert [asked[0] for asked in hop.network.asked] == ["GET"]
     assert (hop.places, hop.file.exists()) == (["purged"], False)
+    hop.add("b2" * 32)
+    assert hop.offer(Reply(200, sign_receipt("b2" * 32, NEXT))) == {"acknowledged": 2}
 
 
 @pytest.mark.parametrize(

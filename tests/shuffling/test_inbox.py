@@ -54,6 +54,7 @@ def _kept(folder: Path) -> list[Upload]:
 
 def test_uploads_are_read_as_they_were_written(tmp_path: Path) -> None:
     writer = SegmentWriter(tmp_path)
+    assert writer.length == 0
     writer.append(UPLOADS[:3])
     writer.append(UPLOADS[3:])
     assert sealed_segments(tmp_path) == []
@@ -101,14 +102,6 @@ def test_a_segment_is_sealed_by_the_byte_that_makes_it_large(tmp_path: Path) -> 
 def test_a_folder_that_is_gone_is_a_fault_of_the_disk(tmp_path: Path) -> None:
     with pytest.raises(StorageFault):
         SegmentWriter(tmp_path / "gone").append(UPLOADS)
-
-
-def test_where_every_new_segment_is_taken_away_nothing_is_acknowledged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("chaffinch.shuffling.inbox.holds_new", lambda *_: False)
-    with pytest.raises(StorageFault):
-        SegmentWriter(tmp_path).append(UPLOADS)
 
 
 def test_several_collectors_share_a_folder_and_take_nothing_from_the_living(
@@ -614,16 +607,9 @@ def test_an_open_segment_that_cannot_be_read_or_cut_is_a_fault(
     assert _kept(tmp_path) == UPLOADS[:2]
 
 
-def test_all_that_was_cut_off_is_counted_and_every_file_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for place in range(3):
-        with _left_open(tmp_path, UPLOADS[:2]).open("ab") as file:
-            file.write(b"torn" * (place + 1))
-        (path,) = tmp_path.glob("*.open")
-        path.rename(path.with_suffix(".aside"))
-    for path in tmp_path.glob("*.aside"):
-        path.rename(path.with_suffix(".open"))
+@pytest.fixture
+def handles(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """Return a set that holds the files that are open: each of them has a lock, too."""
     handles: set[int] = set()
     real_open, real_close = os.open, os.close
 
@@ -636,12 +622,76 @@ def test_all_that_was_cut_off_is_counted_and_every_file_is_closed(
         handles.remove(number)
         real_close(number)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "open", opened)
-        patch.setattr(os, "close", closed)
-        assert recover(tmp_path) == 4 + 8 + 12
+    monkeypatch.setattr(os, "open", opened)
+    monkeypatch.setattr(os, "close", closed)
+    return handles
+
+
+def test_all_that_was_cut_off_is_counted_and_every_file_is_closed(
+    tmp_path: Path, handles: set[int]
+) -> None:
+    for place in range(3):
+        with _left_open(tmp_path, UPLOADS[:2]).open("ab") as file:
+            file.write(b"torn" * (place + 1))
+        (path,) = tmp_path.glob("*.open")
+        path.rename(path.with_suffix(".aside"))
+    for path in tmp_path.glob("*.aside"):
+        path.rename(path.with_suffix(".open"))
+    assert recover(tmp_path) == 4 + 8 + 12
     assert not handles
     assert len(_kept(tmp_path)) == 6
+
+
+def test_a_segment_that_could_not_be_made_is_closed(
+    tmp_path: Path, handles: set[int], room: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room[0] = 10
+    with pytest.raises(StorageFault):
+        SegmentWriter(tmp_path).append(UPLOADS)
+    assert (handles, list(tmp_path.iterdir())) == (set(), [])
+    monkeypatch.setattr("chaffinch.shuffling.inbox.holds_new", lambda *_: False)
+    with pytest.raises(StorageFault):
+        SegmentWriter(tmp_path).append(UPLOADS)
+    assert not handles
+
+
+def test_a_segment_that_cannot_get_its_name_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "")
+
+    writer = SegmentWriter(tmp_path)
+    writer.append(UPLOADS)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", fail)
+        with pytest.raises(StorageFault) as fault:
+            writer.seal()
+    assert fault.value.reason is Reason.UNCERTAIN
+    writer.seal()
+
+
+def test_a_fault_of_another_kind_is_not_taken_for_a_damaged_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _left_open(tmp_path, UPLOADS)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ESTALE, "")
+
+    monkeypatch.setattr(os, "pread", fail)
+    for read in (read_segment, salvage):
+        with pytest.raises(StorageFault) as fault:
+            read(path)
+        assert fault.value.reason is not Reason.DAMAGED
+
+
+def test_a_block_of_which_only_the_marker_came_is_cut_off(tmp_path: Path) -> None:
+    """The rest is zeros, which are the length and the CRC of nothing."""
+    path = _left_open(tmp_path, UPLOADS[:2])
+    path.write_bytes(path.read_bytes() + bytes.fromhex(path.stem) + bytes(8))
+    assert recover(tmp_path) == BLOCK
+    assert _kept(tmp_path) == UPLOADS[:2]
 
 
 def test_a_failed_sync_is_not_taken_for_done(
