@@ -468,3 +468,18 @@ def test_a_composition_of_compositions_is_one_of_all_their_rounds() -> None:
     nested, plain = privacy.compose([inner, one]), privacy.compose([one, two, one])
     assert nested._rounds == plain._rounds  # noqa: SLF001 - what is convolved
     assert nested.epsilon(1e-6).upper == pytest.approx(plain.epsilon(1e-6).upper, rel=1e-4)
+
+
+def test_what_was_cut_inside_of_a_part_is_paid_for() -> None:
+    """A part that is a composition itself is followed as one where anything in it was cut."""
+    one, two = bits(1000, "0.1"), bits(500, "0.1")
+    distance = Fraction(1, 100)
+    inner = privacy.Composition(((privacy.Shortened(one, distance), 1), (two, 1)))
+    around = privacy.Shortened(inner, Fraction(1, 10**12))
+    assert privacy.compose([one, two, one]).delta_bound(1.0) < distance / 10
+    for part in (inner, around):
+        nested = privacy.Composition(((part, 1), (one, 1)))
+        for found in (nested.delta(1.0).upper, nested.delta_bound(1.0)):
+            # No epsilon has a smaller cost than 0, where it is twice the distance; what the local
+            # guarantee, at which nothing is lost, takes off that is little here.
+            assert 1.9 * distance <= found <= (1 + math.exp(1.0)) * distance

@@ -184,6 +184,8 @@ def test_a_first_sector_that_the_disk_does_not_give_takes_only_its_blocks_along(
         assert salvage(damaged).uploads == left
     foreign = damaged.rename(damaged.with_name("of another name.damaged"))
     assert salvage(foreign) == ([], []), "nobody knows where a block starts"
+    foreign.write_bytes(bytes(HEAD + BLOCK + 3 * UPLOAD))
+    assert salvage(foreign) == ([], []), "zeros look like uploads without reports"
     damaged.write_bytes(bytes(bad))
     assert salvage(damaged) == ([], [])
 
