@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,8 @@ def test_a_cascade_of_three_hops(tmp_path: Path) -> None:
         shuffler(collection, second, 2) as two,
         shuffler(collection, third, 3) as three,
     ):
-        collection.write_segment(first, collection.seal(range(5)))
+        # Just as many as the plan counts on.
+        collection.write_segment(first, collection.seal(range(4)))
         one.take()
         one.tick()
         for before, after, hop in ((first, second, two), (second, third, three)):
@@ -107,8 +109,9 @@ def test_a_cascade_of_three_hops(tmp_path: Path) -> None:
             hop.take()
             hop.tick()
             assert hop.status.adds_up
+            assert hop.status.batches == {"sealed": 1, "acknowledged": 0, "purged": 0}
             assert not list((after / "received").iterdir())
-        assert collection.histogram(sealed(third)) == ones(*range(5))
+        assert collection.histogram(sealed(third)) == ones(*range(4))
 
 
 @pytest.mark.parametrize(
@@ -572,17 +575,23 @@ def test_a_batch_that_cannot_be_opened_now_is_kept(
     path = handed_over(collection, tmp_path / "first", second, range(5))
     real = Path.open
 
-    def too_many(self: Path, *given: Any, **more: Any) -> Any:
-        if self == path:
-            raise OSError(errno.EMFILE, "")
-        return real(self, *given, **more)
-
     with shuffler(collection, second, 2) as hop:
-        with monkeypatch.context() as patch:
-            patch.setattr(Path, "open", too_many)
-            with pytest.raises(StorageFault):
-                hop.take()
-        assert path.exists()
+        # Its head is looked at first, and then it is opened for all of it.
+        for good in (0, 1):
+            opened = count()
+
+            def too_many(
+                self: Path, *given: Any, good: int = good, opened: Any = opened, **more: Any
+            ) -> Any:
+                if self == path and next(opened) >= good:
+                    raise OSError(errno.EMFILE, "")
+                return real(self, *given, **more)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(Path, "open", too_many)
+                with pytest.raises(StorageFault):
+                    hop.take()
+            assert path.exists()
         hop.take()
         assert collection.histogram(sealed(second)) == ones(*range(5))
 
