@@ -470,6 +470,13 @@ def test_a_composition_of_compositions_is_one_of_all_their_rounds() -> None:
     assert nested.epsilon(1e-6).upper == pytest.approx(plain.epsilon(1e-6).upper, rel=1e-4)
 
 
+def test_rounds_whose_crowds_are_told_apart_are_known_more_closely() -> None:
+    """From sixteen of them on; the pair that dominates every crowd alone is half as close again."""
+    one = bits(300, "0.1")
+    assert privacy.compose(one, times=16).epsilon(1e-6).relative_width <= 0.006
+    assert privacy.compose(one, times=15).epsilon(1e-6).relative_width > 0.006
+
+
 def test_what_was_cut_inside_of_a_part_is_paid_for() -> None:
     """A part that is a composition itself is followed as one where anything in it was cut."""
     one, two = bits(1000, "0.1"), bits(500, "0.1")

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from chaffinch.errors import GuaranteeNotProven
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy import DecoyedValues, EncodedNumbers, FlippedBits, FlippedValues, covers
 from chaffinch.privacy.covers import (
     _common_law,
@@ -139,9 +139,25 @@ def test_what_composes_gets_a_grid_and_what_is_local_needs_none() -> None:
         cover_of([(bit, 4)], 2.0, 1e-12)
 
 
-def test_long_sums_in_doubles_are_the_same_law(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_rounds_are_not_covered_as_one() -> None:
+    bit = FlippedBits(users=300, flip_probability="0.1")
+    once = bit.delta(1.0).upper * 1.01
+    cover = cover_of([(bit, 1)], 1.0, once)
+    assert cover.growth is None
+    assert_covering(list(cover.runs[0]), 299)
+    with pytest.raises(GuaranteeNotProven):
+        cover_of([(bit, 2)], 1.0, once)
+
+
+def test_a_sum_that_nobody_could_check_is_refused() -> None:
+    wide = FlippedBits(users=10**7, flip_probability="0.1")
+    with pytest.raises(InvalidInput, match="standard deviation"):
+        cover_of([(wide, 1)], 1e-3, 1e-6)
+
+
+@pytest.mark.parametrize("run", [(300, 420), (3000, 4200)])
+def test_long_sums_in_doubles_are_the_same_law(monkeypatch: pytest.MonkeyPatch, run: _Run) -> None:
     crowds = FlippedBits(users=20_000, flip_probability="0.05").bit_crowds
-    run = (300, 420)
     exact = _common_law(crowds, run, Wide(1e-20), mirrored=True)
     monkeypatch.setattr(covers, "DIRECT_PRODUCTS", 0)
     rough = _common_law(crowds, run, Wide(1e-20), mirrored=True)

@@ -215,11 +215,13 @@ def test_a_cut_mechanism_and_its_document_say_the_same() -> None:
         privacy.DecoyedValues(users=50, decoy_rate="1/3", values=5),
         privacy.compose(CUT.inner, times=3),
         privacy.compose(CUT.inner, times=3, resolution=0.5),
+        privacy.Grouped(CUT.inner, records=4),
     ],
-    ids=["cut", "bits", "decoys", "rate", "rounds", "fine rounds"],
+    ids=["cut", "bits", "decoys", "rate", "rounds", "fine rounds", "grouped"],
 )
 def test_a_field_too_many_or_too_few_is_named(mechanism: privacy.Mechanism) -> None:
     document = mechanism_document(mechanism)
+    assert mechanism_from(document) == mechanism
     with pytest.raises(InvalidInput, match="fields of"):
         mechanism_from(document | {"more": 1})
     for name in set(document) - {"mechanism", "resolution"}:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.privacy import Bracket, Guarantee
+from chaffinch.privacy.guarantee import commas_in
 
 positive = st.floats(1e-280, 1e280)
 
@@ -34,6 +35,11 @@ def test_a_printed_bracket_holds_the_bracket(one: float, two: float) -> None:
     low, high = str(bracket).strip("[]").split(", ")
     assert Fraction(low) <= Fraction(bracket.lower)
     assert Fraction(bracket.upper) <= Fraction(high)
+
+
+def test_large_counts_have_commas_and_nothing_else_has() -> None:
+    words = "1000 users, 999 of them, 1234567 of 0.12345 and a1234"
+    assert commas_in(words) == "1,000 users, 999 of them, 1,234,567 of 0.12345 and a1234"
 
 
 def test_no_local_protection_is_said_in_words() -> None:
