@@ -470,6 +470,24 @@ def test_a_composition_of_compositions_is_one_of_all_their_rounds() -> None:
     assert nested.epsilon(1e-6).upper == pytest.approx(plain.epsilon(1e-6).upper, rel=1e-4)
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.0])
+def test_shares_of_an_epsilon_add_up_to_no_more(
+    monkeypatch: pytest.MonkeyPatch, epsilon: float
+) -> None:
+    both, asked = privacy.compose([PEOPLE, PEOPLE, OTHERS]), list[Fraction]()
+    real = privacy.FlippedBits.delta
+
+    def delta(part: privacy.FlippedBits, share: float) -> privacy.Bracket:
+        asked.append(Fraction(share) * dict(both.parts)[part])
+        return real(part, share)
+
+    both.summed_delta(epsilon)
+    monkeypatch.setattr(privacy.FlippedBits, "delta", delta)
+    both.summed_delta(epsilon)
+    assert len(asked) == 2
+    assert Fraction(epsilon) * Fraction(999, 1000) < sum(asked) <= Fraction(epsilon)
+
+
 def test_rounds_whose_crowds_are_told_apart_are_known_more_closely() -> None:
     """From sixteen of them on; the pair that dominates every crowd alone is half as close again."""
     one = bits(300, "0.1")
