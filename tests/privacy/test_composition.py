@@ -321,6 +321,8 @@ def test_parts_of_two_kinds_of_neighbours_are_refused_however_they_come() -> Non
         privacy.Composition(((people, 1), (columns, 1)))
     with pytest.raises(InvalidInput, match="number of times"):
         privacy.Composition(((people, -1),))
+    with pytest.raises(InvalidInput, match="number of times"):
+        privacy.Composition(((people, 10**12 + 1),))
 
 
 @pytest.mark.parametrize(

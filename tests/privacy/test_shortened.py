@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from chaffinch.errors import InvalidInput
+from chaffinch.errors import GuaranteeNotProven, InvalidInput
 from chaffinch.privacy import DecoyedValues, FlippedBits, Shortened
 from chaffinch.privacy.shortened_reports import cutting_cost
 
@@ -149,3 +149,11 @@ def test_epsilon_is_proven_from_both_sides(distance: Fraction, delta: float) -> 
         assert found.lower >= whole.lower * 0.95
     if float(distance) * 2 > delta:
         assert found.upper == cut.local_epsilon
+
+
+def test_no_epsilon_is_found_where_more_than_delta_always_leaks() -> None:
+    inner = DecoyedValues(users=60, decoy_rate="1/3", values=2)
+    always = inner.delta(600.0).upper
+    assert math.isinf(inner.epsilon(always / 2).upper)
+    with pytest.raises(GuaranteeNotProven):
+        Shortened(inner, Fraction(1, 10**30)).epsilon(always / 2)
