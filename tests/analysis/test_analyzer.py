@@ -351,7 +351,7 @@ def test_others_read_while_a_batch_is_counted(
 
     monkeypatch.setattr(stores, "_PATIENCE", 0.1)
     # The tags of these few items are then as large for it as those of a real batch are.
-    monkeypatch.setattr(stores, "_DURABLE", ("PRAGMA cache_size = 10",))
+    monkeypatch.setattr(stores, "_PRAGMAS", ("PRAGMA cache_size = 10",))
     monkeypatch.setattr(received_module, "reach", ask)
     items = [item for _ in range(20) for item in hop.crowd()]
     hop.put(tmp_path / "data" / "received", hop.batch(items, reports=20 * PEOPLE))

@@ -108,7 +108,7 @@ def test_others_read_while_a_change_that_does_not_spill_is_under_way(
 ) -> None:
     """A later hop opens a whole batch in one change, and is asked for receipts meanwhile."""
     monkeypatch.setattr(stores, "_PATIENCE", 0.1)
-    monkeypatch.setattr(stores, "_DURABLE", ("PRAGMA cache_size = 10",))
+    monkeypatch.setattr(stores, "_PRAGMAS", ("PRAGMA cache_size = 10",))
     with closing(State.open(path)) as state:
         for spills in (True, False, True):
             tags = [secrets.token_bytes(16) for _ in range(5_000)]
