@@ -6,6 +6,7 @@ import datetime as dt
 import ipaddress
 import signal
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from chaffinch.encoding.device import encode
 from chaffinch.errors import NotDelivered
 from chaffinch.shuffling.inbox import read_segment, recover, sealed_segments
 from tests.forks import Forked
+from tests.services.commands import waited
 from tests.services.oracle import Collection, free_port, port_of
 
 PARTY = """
@@ -51,13 +53,27 @@ run(
 """
 
 
+SLOW_SYNC = """
+import os, time
+from chaffinch.services import collector
+collector._LONGEST_WAY = 0.2
+sync = os.fdatasync
+def sync_slowly(number):
+    os.fdatasync = sync
+    time.sleep(1.5)
+    sync(number)
+os.fdatasync = sync_slowly
+"""
+"""As if a disk took so long, once, that a report's key could be destroyed meanwhile."""
+
+
 @contextmanager
 def party(
-    collection: Collection, root: Path, name: str, tls: Sequence[Path] = ()
+    collection: Collection, root: Path, name: str, tls: Sequence[Path] = (), before: str = ""
 ) -> Iterator[Forked]:
     """Yield the service of a party, at the address that the plan names."""
     words = [root, name, port_of(collection.plan, name), *tls]
-    process = Forked(PARTY, *words)
+    process = Forked(before + PARTY, *words)
     try:
         assert process.stdout.readline(), process.stderr.read()
         yield process
@@ -120,6 +136,28 @@ def test_reports_are_on_the_disk_of_the_first_hop(
     assert len(set(found)) == len(found) == 122
     assert sum(one[0] == old for one in found) == 121
     assert {opened(collection, one) for one in found} == {collection.plan.slots}
+
+
+def test_a_report_that_was_long_on_its_way_is_not_sealed_again(
+    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in the inbox, and counts: sealed for another key it would count twice."""
+    monkeypatch.setattr(client_module, "FIRST_PAUSE", 0.01)
+    client = Client(collection.plan, outbox=tmp_path / "outbox", patience=20)
+    keys, (old,) = collection.hops[0], collection.hops[0].opening_keys()
+    with (
+        party(collection, tmp_path, "analyzer"),
+        party(collection, tmp_path, "hop1", before=SLOW_SYNC),
+        ThreadPoolExecutor() as pool,
+    ):
+        sending = pool.submit(client.send, "v1")
+        inbox = tmp_path / "hop1" / "inbox"
+        waited(lambda: any(path.stat().st_size > 100 for path in inbox.glob("*.open")))
+        keys.rotate(at_once=True)
+        keys.close(old)
+        done = sending.result()
+    assert (done.arrived, done.given_up) == (0, 1)
+    assert len(kept(collection, tmp_path)) == 1
 
 
 def test_a_service_with_tls_must_have_a_certificate_that_is_trusted(

@@ -4,17 +4,49 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from chaffinch import Ledger, Target
 from chaffinch.services.hop import hop_status, read_hop
 from chaffinch.shuffling.inbox import SegmentWriter, Upload
-from tests.services.commands import serving, waited, write_settings
+from tests.services.commands import ROLES, serving, waited, write_settings
 from tests.services.oracle import Collection, port_of
 from tests.services.test_shuffler import ones, sealed, shuffler
 
 COPIES = 150_000
 """Of one report: each is opened, which takes a process longer than anybody waits."""
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_service_ends_with_code_0(tmp_path: Path, role: str) -> None:
+    """As a process of its own: of a copy of another one (``tests.forks``) the last end is left out.
+
+    That is where Python takes apart what is left, and a thread that still runs may abort it.
+    """
+    collection = Collection.make(tmp_path)
+    write_settings(tmp_path, collection.plan)
+    cap = Target(epsilon=1e6, delta=0.5)
+    Ledger.create(tmp_path / "ledger", mark=tmp_path / "mark", role="analyzer", cap=cap)
+    command = [sys.executable, "-m", "chaffinch", "serve", role, "--config", ROLES[role], "--json"]
+    service = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert service.stdout is not None
+        while service.stdout.readline() != b"}\n":
+            assert service.poll() is None, service.communicate()
+        service.terminate()
+        _, said = service.communicate(timeout=30)
+    finally:
+        service.kill()
+        service.communicate()
+    assert service.returncode == 0, said
+    assert json.loads(said.splitlines()[-1])["event"] == "stopped"
 
 
 def test_a_large_segment_does_not_hold_up_a_stop(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from chaffinch.wire.envelopes import HEAD
 from chaffinch.wire.problems import Kind, Problem
 
 _REPORTS = media_types.REPORTS.encode()
-_CREATED = Response(201)
+_CREATED, _UNKNOWN = Response(201), Response(503)
 _LONGEST_WAY = GRACE / 2
 """Seconds from the check of a report's key to the disk, after which it is not acknowledged."""
 
@@ -110,8 +110,9 @@ class Collector:
             count = self._check(plan, hosted, body)
             await self._inbox.put(Upload(plan.id, number, body))
             if time.monotonic() - checked > _LONGEST_WAY:
-                # Its key may have been closed, and destroyed before the report was in the inbox.
-                raise Problem(Kind.OVERLOADED, retry_after=1)
+                # Its key may have been closed, and destroyed before the report was in the inbox. It
+                # may count all the same, so it is not refused: no problem leaves that open.
+                return _UNKNOWN
         finally:
             self._room.give(len(body))
         self.counts["durable"] += count

@@ -13,9 +13,16 @@ from chaffinch.engines.spark import targets
 from chaffinch.engines.spark.targets import Target, filling, finish_batch, standing_batch
 from chaffinch.errors import InvalidInput, StorageFault
 from chaffinch.storage.places import Place
-from chaffinch.wire.batch_folders import MANIFEST, part_name, read_manifest, write_manifest
+from chaffinch.wire.batch_folders import (
+    MANIFEST,
+    Manifest,
+    part_name,
+    read_manifest,
+    write_manifest,
+    write_part,
+)
 from chaffinch.wire.batches import BatchFacts, new_name
-from tests.wire.test_batch_folders import ENDING, PLAN, filled
+from tests.wire.test_batch_folders import CODES, ENDING, PLAN, filled
 
 NO_JOB: Any = None
 """Where nothing was written, nothing is read again."""
@@ -101,6 +108,27 @@ def test_who_is_spoiled_while_the_manifest_is_written_is_told(
     with pytest.raises(InvalidInput, match="another job"):
         fill(folder, finish)
     assert [path.name for path in folder.iterdir()] == [other.name]
+
+
+def test_the_same_batch_of_another_job_keeps_its_manifest(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shuffle that is run again has the name of the one before, which may still be at work."""
+    facts = BatchFacts(PLAN.id, "shuffled", 0, PLAN.codes, 1, new_name())
+
+    def meanwhile(place: Place, _own: Manifest) -> None:
+        other = write_part(place, part_name(0, 0, ENDING), facts, CODES[:0])
+        write_manifest(place, Manifest(facts, "0" * 64, (other,)))
+
+    def finish_own(target: Target) -> None:
+        own = write_part(target.folder, part_name(0, 0, target.token), facts, CODES[:0])
+        finish_batch(NO_JOB, target, facts, [own])
+
+    monkeypatch.setattr(targets, "write_manifest", meanwhile)
+    monkeypatch.setattr(targets, "sum_counts", lambda *_: "0" * 64)
+    with pytest.raises(InvalidInput, match="another job"):
+        fill(folder, finish_own)
+    assert [one.name for one in read_manifest(Place.of(folder)).parts] == [part_name(0, 0, ENDING)]
 
 
 def test_the_batch_that_is_made_again_is_replaced(folder: Path) -> None:

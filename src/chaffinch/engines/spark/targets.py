@@ -164,8 +164,11 @@ def finish_batch(
     try:  # who looked before it came may have removed parts
         _check_alone(target, parts, finished=True)
     except BaseException:
-        with suppress(Exception):  # one that names no part has the name of its batch alone
-            _remove_manifest(target.folder, facts.name)
+        # With parts, ``filling`` knows the manifest by their names. Without any it has the name of
+        # the batch alone, which the same shuffle once more has too: but a shuffle has parts.
+        if not parts:
+            with suppress(Exception):
+                _remove_manifest(target.folder, facts.name)
         raise
 
 

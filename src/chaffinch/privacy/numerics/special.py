@@ -10,6 +10,8 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
+    if name.startswith("__"):  # what Python asks of a module is asked of this one
+        raise AttributeError(name)
     from scipy import special
 
     found = globals()[name] = getattr(special, name)
