@@ -12,6 +12,8 @@ BENCH_READY := $(BENCH_VENV)/.ready
 MUTANT_READY := $(MUTANT_VENV)/.ready
 SOURCES     := src tests tools $(wildcard benchmarks) $(wildcard examples)
 WORKERS     ?= auto
+# Some tests wait more than they work, so there is one process more than there are cores.
+TEST_WORKERS = $(if $(filter auto,$(WORKERS)),$(shell $(BASE_PYTHON) -c 'import os; print(os.cpu_count() + 1)'),$(WORKERS))
 FLIGHTS     := .data/flights.csv
 TRIAL       := .data/trial/flights.csv
 FUZZERS     := .data/fuzz/.ready .data/http-fuzz/.ready
@@ -36,7 +38,7 @@ flights: $(READY) $(FLIGHTS)  ## four questions about 336,776 real flights, with
 	$(VENV)/bin/chaffinch run examples/flights/survey.toml --data $(FLIGHTS) --out flights-output --again
 
 test: lint $(FLIGHTS)  ## everything a change must pass (what .ci/run calls)
-	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal
+	$(PYTHON) -m pytest -n $(TEST_WORKERS) --dist worksteal
 
 test-long: $(READY) $(FLIGHTS) $(TRIAL) $(FUZZERS)  ## the nightly tier: every test, many more examples
 	$(PYTHON) -m pytest -n $(WORKERS) -m "long or not long" --hypothesis-profile=long --timeout=7200
