@@ -24,6 +24,7 @@ from chaffinch.wire.sealed_batches import is_receipt
 from tests.analysis.sealed import PEOPLE, Batch, LastHop, flips
 from tests.forks import Forked
 from tests.services.servers import Reply, Running
+from tests.tiers import nightly
 
 FRONT = """
 import json, sys
@@ -54,7 +55,7 @@ from chaffinch.services.analyzer import AnalyzerSettings, AnalyzerWorker
 folder, stop = Path(sys.argv[1]), threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
 plans, keys = [load_plan(folder / "plan.json")], KeyFolder.open(folder / "keys")
-settings = AnalyzerSettings(openers=1, look_seconds=0.05)
+settings = AnalyzerSettings(openers=int(sys.argv[2]), look_seconds=0.05)
 with AnalyzerWorker(folder / "data", plans, keys, settings=settings, stop=stop) as worker:
     print("ready", flush=True)
     worker.run(tell=print)
@@ -303,15 +304,18 @@ def test_a_disk_that_fails_ends_the_process_and_one_that_is_full_does_not(
         assert put(service, hop, batch).status == 201
 
 
-def test_front_and_worker_run_beside_one_another(hop: LastHop, tmp_path: Path) -> None:
+@pytest.mark.parametrize("openers", [1, nightly(2)])
+def test_front_and_worker_run_beside_one_another(
+    hop: LastHop, tmp_path: Path, openers: int
+) -> None:
     """A worker that is killed while the front goes on; another finishes what it had begun."""
     batches = [hop.batch(hop.crowd()) for _ in range(3)]
-    killed = Forked(WORKER, tmp_path, environment={VARIABLE: "analyzer.opened:2"})
+    killed = Forked(WORKER, tmp_path, openers, environment={VARIABLE: "analyzer.opened:2"})
     with answering(tmp_path) as service:
         assert [put(service, hop, one).status for one in batches] == [201] * 3
         assert killed.wait(30) == -signal.SIGKILL
         killed.communicate()
-        worker = Forked(WORKER, tmp_path)
+        worker = Forked(WORKER, tmp_path, openers)
         try:
             while len(released(service, hop)) < 3:
                 assert worker.poll() is None, worker.communicate()
