@@ -12,6 +12,7 @@ from mpmath import mp
 
 from chaffinch import privacy
 from tests.oracles import exact, judge, mpm
+from tests.tiers import chequered
 
 FLIPS = ["1/1000", "0.02", "0.1", "0.25", "0.49"]
 SHARES = [0.0, 0.05, 0.25, 0.5, 0.9, 0.999999]
@@ -25,8 +26,9 @@ def epsilons(flip: Fraction, copies: int) -> list[float]:
     return [share * local for share in SHARES] + [1.0]
 
 
-@pytest.mark.parametrize("copies", [1, 2, 3])
-@pytest.mark.parametrize("users", range(1, 13))
+@pytest.mark.parametrize(
+    ("users", "copies"), chequered(((one,) for one in range(1, 13)), [1, 2, 3])
+)
 def test_delta_bracket_contains_the_truth(users: int, copies: int) -> None:
     for name in FLIPS:
         flip = Fraction(name)
@@ -39,8 +41,9 @@ def test_delta_bracket_contains_the_truth(users: int, copies: int) -> None:
             assert bracket.relative_width <= 1e-9 or bracket.upper < 1e-300, (name, epsilon)
 
 
-@pytest.mark.parametrize("decoys", [1, 3, 10])
-@pytest.mark.parametrize("users", [1, 2, 5, 8, 12])
+@pytest.mark.parametrize(
+    ("users", "decoys"), chequered(((users,) for users in (1, 2, 5, 8, 12)), [1, 3, 10])
+)
 def test_delta_bracket_contains_the_truth_with_fake_bits(users: int, decoys: int) -> None:
     for name in FLIPS:
         flip = Fraction(name)
@@ -55,8 +58,10 @@ def test_delta_bracket_contains_the_truth_with_fake_bits(users: int, decoys: int
                 assert not found, (name, copies, epsilon, found)
 
 
-@pytest.mark.parametrize("users", [1, 2, 3, 7, 12])
-@pytest.mark.parametrize(("copies", "decoys"), [(1, 0), (1, 4), (2, 0), (3, 2)])
+@pytest.mark.parametrize(
+    ("copies", "decoys", "users"),
+    chequered([(1, 0), (1, 4), (2, 0), (3, 2)], [1, 2, 3, 7, 12]),
+)
 def test_epsilon_bracket_contains_the_truth(users: int, copies: int, decoys: int) -> None:
     for name in FLIPS:
         flip = Fraction(name)

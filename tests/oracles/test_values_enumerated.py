@@ -64,9 +64,17 @@ def test_clear_values_have_no_local_guarantee() -> None:
     assert math.isinf(privacy.DecoyedValues(decoys=100, values=4).local_epsilon)
 
 
+MANY = [(4, 2), (5, 0), (5, 1), (5, 2)]
+
+
 @pytest.mark.parametrize(
     ("users", "decoys", "values"),
-    chequered(((users, decoys) for users in (1, 2, 3, 4, 5) for decoys in (0, 1, 2)), (2, 3)),
+    [
+        *chequered(((users, decoys) for users in (1, 2, 3, 4) for decoys in (0, 1)), (2, 3)),
+        *chequered([(1, 2), (2, 2), (3, 2)], (2, 3)),
+        *((users, decoys, 2) for users, decoys in MANY),
+        *(nightly(users, decoys, 3) for users, decoys in MANY),
+    ],
 )
 def test_flipped_values_contain_the_truth(users: int, decoys: int, values: int) -> None:
     for name in FLIPS:

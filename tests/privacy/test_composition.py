@@ -452,7 +452,7 @@ def test_parts_one_by_one_are_never_certain_twice() -> None:
 
 def test_sums_are_of_upper_ends() -> None:
     """What was cut is a doubt of every part: their lower ends are far below the upper ones."""
-    cut = privacy.Shortened(bits(1000, "0.1"), Fraction(1, 10**7))
+    cut = privacy.Shortened(bits(100, "0.3"), Fraction(1, 10**7))
     both, alone = privacy.compose([cut, OTHERS]), bits(1, "0.1")
     each = 0.5e-6 * (1 - 1e-11)
     ends = cut.epsilon(each).upper + OTHERS.epsilon(each).upper

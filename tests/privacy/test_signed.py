@@ -287,7 +287,7 @@ LARGE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", all_but(LARGE, "long bursts", "choice"))
+@pytest.mark.parametrize("name", all_but(LARGE, "long bursts", "choice", "ratio"))
 def test_large_parameters_need_little_memory(name: str) -> None:
     tracemalloc.start()
     try:

@@ -17,7 +17,7 @@ from chaffinch.privacy.mechanisms.records import FlippedVectors
 from chaffinch.privacy.numerics.bit_words import SmallCrowds
 from chaffinch.privacy.numerics.precision import exp_ends
 from tests.oracles import balls, exact, exact_views, judge
-from tests.tiers import chequered
+from tests.tiers import chequered, nightly
 
 flips = st.fractions(Fraction(1, 50), Fraction(49, 100), max_denominator=500)
 small = st.builds(
@@ -31,7 +31,10 @@ def vectors(users: int, bits: int, flip: Any) -> FlippedVectors:
 
 @pytest.mark.parametrize(
     ("users", "bits", "flip"),
-    chequered([(1, 2), (2, 2), (5, 2), (7, 2), (3, 3), (4, 3)], ["0.03", "0.15", "0.4"]),
+    [
+        *chequered([(1, 2), (2, 2), (5, 2), (7, 2), (3, 3)], ["0.03", "0.15", "0.4"]),
+        *(nightly(4, 3, flip) for flip in ("0.03", "0.15", "0.4")),
+    ],
 )
 def test_no_crowd_and_no_pair_is_above_the_bound(users: int, bits: int, flip: str) -> None:
     pairs = [pair for *_, pair in exact_views.vectors_pairs(users, bits, Fraction(flip))]
@@ -133,7 +136,9 @@ def test_nothing_is_left_at_the_local_epsilon() -> None:
     assert mechanism.epsilon(1.0).upper == 0.0
 
 
-@pytest.mark.parametrize(("bits", "flip"), [(10, "0.1"), (20, "0.25"), (2, "0.0001"), (8, "0.1")])
+@pytest.mark.parametrize(
+    ("bits", "flip"), [nightly(10, "0.1"), (20, "0.25"), (2, "0.0001"), (8, "0.1")]
+)
 def test_words_far_apart_have_an_answer(bits: int, flip: str) -> None:
     """Ratios span dozens of orders of magnitude here; the bracket may be wide, never missing."""
     mechanism = vectors(10**6, bits, flip)
